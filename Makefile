@@ -1,0 +1,52 @@
+# Each target sets up what it needs in .venv: a new machine needs Python 3.11+ and make only.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help demo test test-slow lint format accuracy clean
+
+help:
+	@echo "make demo       fit and draw the example, from nothing"
+	@echo "make test       run the tests"
+	@echo "make test-slow  run the long checks too"
+	@echo "make lint       ruff and mypy"
+	@echo "make accuracy   measure the links against 80-digit arithmetic, write docs/accuracy.md"
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv .venv
+
+.venv/demo.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[plot]"
+	@touch $@
+
+.venv/test.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[plot,test]"
+	@touch $@
+
+.venv/lint.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[lint]"
+	@touch $@
+
+demo: .venv/demo.stamp
+	$(BIN)/python examples/old_faithful.py
+
+test: .venv/test.stamp
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: .venv/test.stamp
+	$(BIN)/python -m pytest
+
+lint: .venv/lint.stamp
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+
+format: .venv/lint.stamp
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+accuracy: .venv/test.stamp
+	$(BIN)/python scripts/accuracy_report.py
+
+clean:
+	rm -rf .venv build dist output .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,536 @@
+"""Bases a(y) of the baseline transformation h_0(y) = a(y)'theta.
+
+Each basis gives the rows a(y) and their derivatives a'(y), says which theta make h_0
+non-decreasing (as bounds on increments), proposes start values, and turns into a plain
+dictionary and back. Supports, orders and levels are resolved before a basis is made: a
+basis is a frozen record that knows nothing of the data.
+
+Cost: O(n k) for n values and k parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from anchortm.exceptions import InputError, InputTypeError
+
+__all__ = [
+    "Basis",
+    "BernsteinBasis",
+    "CountBasis",
+    "Increments",
+    "LinearBasis",
+    "LogLinearBasis",
+    "OrdinalBasis",
+]
+
+Array = NDArray[np.float64]
+
+MAX_ORDER = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Increments:
+    """The parameters theta = matrix @ delta for which h_0 does not decrease.
+
+    ``lower <= delta <= upper`` element by element, and ``equalities @ delta = 0``.
+    """
+
+    matrix: Array
+    lower: Array
+    upper: Array
+    equalities: Array
+
+    def satisfied(self, theta: ArrayLike, tolerance: float = 0.0) -> bool:
+        """Return whether theta obeys the bounds and equalities up to ``tolerance``."""
+        delta = np.linalg.solve(self.matrix, np.asarray(theta, dtype=np.float64))
+        inside = (delta >= self.lower - tolerance) & (delta <= self.upper + tolerance)
+        return bool(inside.all() and (np.abs(self.equalities @ delta) <= tolerance).all())
+
+
+class Basis(ABC):
+    """A basis in the response. ``rows`` and ``derivative_rows`` take finite values only."""
+
+    kind: ClassVar[str]
+    discrete: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def n_parameters(self) -> int:
+        """Return the length of theta."""
+
+    @property
+    def lower_bound(self) -> float:
+        """Return the value at and below which h_0 is -inf."""
+        return -math.inf
+
+    @property
+    @abstractmethod
+    def parameter_names(self) -> list[str]:
+        """Return one name for each element of theta."""
+
+    @abstractmethod
+    def rows(self, y: ArrayLike) -> Array:
+        """Return a(y), one row for each value."""
+
+    @abstractmethod
+    def derivative_rows(self, y: ArrayLike) -> Array:
+        """Return a'(y), one row for each value."""
+
+    @property
+    @abstractmethod
+    def increments(self) -> Increments:
+        """Return the constraints on theta."""
+
+    @abstractmethod
+    def start(self, points: ArrayLike, z: ArrayLike) -> Array:
+        """Return a feasible theta with h_0(points) near z, both non-decreasing."""
+
+    def flat_ends(self, theta: ArrayLike) -> tuple[bool, bool]:
+        """Return whether h_0 is constant below the lower and above the upper end.
+
+        The mass beyond a flat end cannot be placed: quantiles there are infinite.
+        """
+        return (False, False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the basis as numbers, strings and lists."""
+        return {"kind": self.kind, **self._arguments()}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """Return the basis that ``to_dict`` described, its values checked again."""
+        arguments = dict(record)
+        kind = arguments.pop("kind", None)
+        known = {basis.kind: basis for basis in (cls, *cls.__subclasses__()) if hasattr(basis, "kind")}
+        if kind not in known:
+            raise InputError(f"unknown kind of basis {kind!r}; known are {', '.join(known)}")
+        try:
+            return known[kind](**arguments)
+        except InputTypeError:
+            raise
+        except TypeError as error:
+            raise InputTypeError(f"a basis of kind {kind!r} cannot be made from {arguments}: {error}") from error
+
+    @abstractmethod
+    def _arguments(self) -> dict[str, Any]:
+        """Return the arguments of the constructor."""
+
+
+def _values(y: ArrayLike) -> Array:
+    return np.asarray(y, dtype=np.float64).ravel()
+
+
+def _monotone(n: int, equalities: Array | None = None) -> Increments:
+    """Return the constraints theta_1 <= ... <= theta_n."""
+    return Increments(
+        np.tril(np.ones((n, n))),
+        np.r_[-np.inf, np.zeros(n - 1)],
+        np.full(n, np.inf),
+        np.zeros((0, n)) if equalities is None else equalities,
+    )
+
+
+def _line(x: Array, z: Array) -> tuple[float, float]:
+    """Return intercept and positive slope of z on x by least squares."""
+    x, z = x[np.isfinite(z)], z[np.isfinite(z)]
+    if x.size == 0:
+        return 0.0, 1.0
+    centred = x - x.mean()
+    spread = np.abs(centred).max()
+    if not spread > 0.0:
+        return float(z.mean() - x.mean()), 1.0
+    unit = centred / spread
+    slope = float(unit @ (z - z.mean()) / (unit @ unit)) / float(spread)
+    slope = slope if slope > 0.0 else 1.0 / float(spread)
+    return float(z.mean() - slope * x.mean()), slope
+
+
+@dataclass(frozen=True)
+class LinearBasis(Basis):
+    """a(y) = (1, y): a linear transformation with slope theta_2 >= 0."""
+
+    kind: ClassVar[str] = "linear"
+
+    @property
+    def n_parameters(self) -> int:
+        return 2
+
+    @property
+    def parameter_names(self) -> list[str]:
+        return ["(Intercept)", "y"]
+
+    def rows(self, y: ArrayLike) -> Array:
+        y = _values(y)
+        return np.column_stack([np.ones_like(y), y])
+
+    def derivative_rows(self, y: ArrayLike) -> Array:
+        y = _values(y)
+        return np.column_stack([np.zeros_like(y), np.ones_like(y)])
+
+    @cached_property
+    def increments(self) -> Increments:
+        return Increments(np.eye(2), np.array([-np.inf, 0.0]), np.full(2, np.inf), np.zeros((0, 2)))
+
+    def start(self, points: ArrayLike, z: ArrayLike) -> Array:
+        return np.array(_line(_values(points), _values(z)))
+
+    def flat_ends(self, theta: ArrayLike) -> tuple[bool, bool]:
+        flat = bool(np.asarray(theta)[1] == 0.0)
+        return (flat, flat)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {}
+
+
+@dataclass(frozen=True)
+class LogLinearBasis(Basis):
+    """a(y) = (1, log y) for y > 0, with slope theta_2 >= 0, or fixed to ``slope``."""
+
+    slope: float | None = None
+    kind: ClassVar[str] = "log-linear"
+
+    def __post_init__(self) -> None:
+        if self.slope is not None and not (0.0 < _number(self.slope, "slope") < math.inf):
+            raise InputError(f"slope must be a positive number or None, not {self.slope!r}")
+
+    @property
+    def n_parameters(self) -> int:
+        return 2
+
+    @property
+    def lower_bound(self) -> float:
+        return 0.0
+
+    @property
+    def parameter_names(self) -> list[str]:
+        return ["(Intercept)", "log(y)"]
+
+    def rows(self, y: ArrayLike) -> Array:
+        y = _values(y)
+        return np.column_stack([np.ones_like(y), np.log(y)])
+
+    def derivative_rows(self, y: ArrayLike) -> Array:
+        y = _values(y)
+        return np.column_stack([np.zeros_like(y), 1.0 / y])
+
+    @cached_property
+    def increments(self) -> Increments:
+        low, high = (0.0, np.inf) if self.slope is None else (self.slope, self.slope)
+        return Increments(np.eye(2), np.array([-np.inf, low]), np.array([np.inf, high]), np.zeros((0, 2)))
+
+    def start(self, points: ArrayLike, z: ArrayLike) -> Array:
+        points, z = _values(points), _values(z)
+        x, z = np.log(points[points > 0]), z[points > 0]
+        if self.slope is None:
+            return np.array(_line(x, z))
+        finite = np.isfinite(z)
+        return np.array([float(np.mean(z[finite] - self.slope * x[finite])), self.slope])
+
+    def flat_ends(self, theta: ArrayLike) -> tuple[bool, bool]:
+        flat = bool(np.asarray(theta)[1] == 0.0)
+        return (flat, flat)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"slope": self.slope}
+
+
+def _number(value: object, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InputTypeError(f"{what} must be a number, not {value!r}")
+    return float(value)
+
+
+def _check_order(order: object) -> int:
+    if isinstance(order, bool) or not isinstance(order, (int, np.integer)):
+        raise InputTypeError(f"order must be a whole number from 1 to {MAX_ORDER}, not {order!r}")
+    if not 1 <= order <= MAX_ORDER:
+        raise InputError(f"order must be from 1 to {MAX_ORDER}, not {order}; 6 is the usual choice")
+    return int(order)
+
+
+def _check_support(support: object, positive: bool) -> tuple[float, float]:
+    if not isinstance(support, Iterable) or len(pair := tuple(support)) != 2:
+        raise InputTypeError(f"support must be a pair (low, high), not {support!r}")
+    low, high = _number(pair[0], "support"), _number(pair[1], "support")
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise InputError(f"support must be a finite pair with low < high, not ({low:g}, {high:g})")
+    if not 0.0 < high - low < math.inf:
+        raise InputError(f"support ({low:g}, {high:g}) is too wide for a double; rescale the response")
+    if positive and low <= 0.0:
+        raise InputError(f"support must be positive with log_first=True, not ({low:g}, {high:g}); use log_first=False")
+    return low, high
+
+
+@dataclass(frozen=True)
+class BernsteinBasis(Basis):
+    """Bernstein polynomials of a given order on ``support``, continued linearly outside.
+
+    Parameters
+    ----------
+    order : int
+        Degree of the polynomials, from 1 to 50; theta has order + 1 elements.
+    support : pair of float
+        Interval (a, b) of the polynomials. Outside it h_0 is the tangent at the end.
+    log_first : bool
+        Take the basis in log y instead of y. The support stays in units of y.
+    extrapolate : {"linear", "natural"}
+        "natural" adds the constraint that the second derivative is zero at both ends.
+
+    Examples
+    --------
+    >>> from anchortm.bases import BernsteinBasis
+    >>> BernsteinBasis(2, (0.0, 1.0)).rows([0.5, 2.0])
+    array([[ 0.25,  0.5 ,  0.25],
+           [ 0.  , -2.  ,  3.  ]])
+    """
+
+    order: int = 6
+    support: tuple[float, float] = (0.0, 1.0)
+    log_first: bool = False
+    extrapolate: Literal["linear", "natural"] = "linear"
+    kind: ClassVar[str] = "bernstein"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.log_first, bool):
+            raise InputTypeError(f"log_first must be True or False, not {self.log_first!r}")
+        if self.extrapolate not in ("linear", "natural"):
+            raise InputError(f"extrapolate must be 'linear' or 'natural', not {self.extrapolate!r}")
+        object.__setattr__(self, "order", _check_order(self.order))
+        object.__setattr__(self, "support", _check_support(self.support, self.log_first))
+
+    @property
+    def n_parameters(self) -> int:
+        return self.order + 1
+
+    @property
+    def lower_bound(self) -> float:
+        return 0.0 if self.log_first else -math.inf
+
+    @property
+    def parameter_names(self) -> list[str]:
+        return [f"Bs{j}" for j in range(1, self.order + 2)]
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        low, high = self.support
+        return (math.log(low), math.log(high)) if self.log_first else (low, high)
+
+    def _place(self, y: ArrayLike) -> tuple[Array, Array]:
+        """Return t and 1 - t, each as its own quotient so that neither end loses digits."""
+        low, high = self._ends
+        y = _values(y)
+        x = np.log(y) if self.log_first else y
+        return (x - low) / (high - low), (high - x) / (high - low)
+
+    def rows(self, y: ArrayLike) -> Array:
+        t, s = self._place(y)
+        rows = _bernstein(self.order, np.clip(t, 0.0, 1.0), np.clip(s, 0.0, 1.0))
+        below, above = t < 0.0, s < 0.0
+        # B_0' = -order and B_1' = order at t = 0, all others 0; mirrored at t = 1
+        rows[below, 0] -= self.order * t[below]
+        rows[below, 1] += self.order * t[below]
+        rows[above, -1] -= self.order * s[above]
+        rows[above, -2] += self.order * s[above]
+        return rows
+
+    def derivative_rows(self, y: ArrayLike) -> Array:
+        t, s = self._place(y)
+        low, high = self._ends
+        inner = _bernstein(self.order - 1, np.clip(t, 0.0, 1.0), np.clip(s, 0.0, 1.0))
+        rows = np.zeros((t.size, self.order + 1))
+        rows[:, 1:] = inner
+        rows[:, :-1] -= inner
+        rows *= self.order / (high - low)
+        return rows / _values(y)[:, None] if self.log_first else rows
+
+    @cached_property
+    def increments(self) -> Increments:
+        n = self.n_parameters
+        if self.extrapolate == "linear" or self.order == 1:
+            return _monotone(n)
+        # second derivative at an end is proportional to the difference of its two last increments
+        rows = np.zeros((2, n))
+        rows[0, 1:3] = (-1.0, 1.0)
+        rows[1, -2:] = (-1.0, 1.0)
+        return _monotone(n, np.unique(rows, axis=0))
+
+    def start(self, points: ArrayLike, z: ArrayLike) -> Array:
+        points, z = _values(points), _values(z)
+        usable = np.isfinite(z) & (points > self.lower_bound)
+        points, z = points[usable], z[usable]
+        low, high = self._ends
+        x = np.log(points) if self.log_first else points
+        intercept, slope = _line(x, z)
+        line = intercept + slope * np.linspace(low, high, self.n_parameters)
+        if self.extrapolate == "natural" or x.size < 2:
+            return line
+        # A Bernstein polynomial whose coefficients are values of a function at equally spaced
+        # nodes approximates that function; a share of the straight line keeps every slope positive.
+        nodes = np.interp(np.linspace(low, high, self.n_parameters), x, z)
+        return 0.9 * nodes + 0.1 * line
+
+    def end_slopes(self, theta: ArrayLike) -> tuple[float, float]:
+        """Return h_0' at the two ends of the support (in log y with ``log_first``)."""
+        low, high = self._ends
+        step = np.diff(np.asarray(theta, dtype=np.float64))
+        scale = self.order / (high - low)
+        return (float(scale * step[0]), float(scale * step[-1]))
+
+    def flat_ends(self, theta: ArrayLike) -> tuple[bool, bool]:
+        first, last = self.end_slopes(theta)
+        return (first == 0.0, last == 0.0)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            "order": self.order,
+            "support": list(self.support),
+            "log_first": self.log_first,
+            "extrapolate": self.extrapolate,
+        }
+
+
+def _bernstein(order: int, t: Array, s: Array) -> Array:
+    """Return C(order, j) t^j s^(order-j), j = 0..order, for t + s = 1 in [0, 1].
+
+    Products of non-negative numbers only: each entry is good to about ``order`` roundings.
+    """
+    rows = np.empty((t.size, order + 1))
+    rows[:, 0] = 1.0
+    for j in range(1, order + 1):
+        np.multiply(rows[:, j - 1], t, out=rows[:, j])
+    power = np.ones_like(t)
+    for j in range(order - 1, -1, -1):
+        power = power * s
+        rows[:, j] *= power
+    rows *= special.binom(order, np.arange(order + 1))
+    return rows
+
+
+@dataclass(frozen=True)
+class OrdinalBasis(Basis):
+    """Steps: h_0 at class k (counted from 0) is the threshold theta_k, k = 0, ..., K - 2."""
+
+    levels: tuple[Hashable, ...] = field(default=(0, 1))
+    kind: ClassVar[str] = "ordinal"
+    discrete: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        levels: object = self.levels
+        if isinstance(levels, str) or not isinstance(levels, Iterable):
+            raise InputTypeError(f"levels must be a sequence of classes, not {levels!r}")
+        levels = tuple(levels)
+        if len(levels) < 2:
+            raise InputError(f"an ordinal response needs at least two classes, not {list(levels)}")
+        if len(set(levels)) < len(levels):
+            raise InputError(f"classes must differ from each other: {list(levels)}")
+        object.__setattr__(self, "levels", levels)
+
+    @property
+    def n_parameters(self) -> int:
+        return len(self.levels) - 1
+
+    @property
+    def parameter_names(self) -> list[str]:
+        return [f"{low}|{high}" for low, high in zip(self.levels, self.levels[1:], strict=False)]
+
+    def rows(self, y: ArrayLike) -> Array:
+        codes = _values(y)
+        if codes.size and not (codes.min() >= 0 and codes.max() <= self.n_parameters - 1):
+            raise InputError(f"thresholds are counted from 0 to {self.n_parameters - 1}")
+        rows = np.zeros((codes.size, self.n_parameters))
+        rows[np.arange(codes.size), codes.astype(np.intp)] = 1.0
+        return rows
+
+    def derivative_rows(self, y: ArrayLike) -> Array:
+        raise InputTypeError("an ordinal basis has no derivative: ordinal rows are intervals of classes")
+
+    @cached_property
+    def increments(self) -> Increments:
+        return _monotone(self.n_parameters)
+
+    def start(self, points: ArrayLike, z: ArrayLike) -> Array:
+        points, z = _values(points), _values(z)
+        usable = np.isfinite(z)
+        theta = np.interp(np.arange(self.n_parameters), points[usable], z[usable])
+        # classes without rows would start with a probability of exactly zero
+        return theta + 1e-3 * np.arange(self.n_parameters)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"levels": list(self.levels)}
+
+
+@dataclass(frozen=True)
+class CountBasis(Basis):
+    """Bernstein polynomials for counts, in log(1 + y) (``log_first``) or y; support in counts."""
+
+    order: int = 6
+    support: tuple[float, float] = (0.0, 1.0)
+    log_first: bool = True
+    extrapolate: Literal["linear", "natural"] = "linear"
+    kind: ClassVar[str] = "count"
+    discrete: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        low, high = _check_support(self.support, positive=False)
+        if low < 0.0:
+            raise InputError(f"the support of counts starts at 0 or above, not at {low:g}")
+        object.__setattr__(self, "support", (low, high))
+        _ = self.bernstein  # refuses what a Bernstein basis refuses
+        object.__setattr__(self, "order", int(self.order))
+
+    @cached_property
+    def bernstein(self) -> BernsteinBasis:
+        """Return the basis in y, or in 1 + y with ``log_first``."""
+        low, high = self.support
+        shift = float(self._shift)
+        return BernsteinBasis(self.order, (low + shift, high + shift), self.log_first, self.extrapolate)
+
+    @property
+    def _shift(self) -> bool:
+        return self.log_first
+
+    @property
+    def n_parameters(self) -> int:
+        return self.bernstein.n_parameters
+
+    @property
+    def lower_bound(self) -> float:
+        return -1.0
+
+    @property
+    def parameter_names(self) -> list[str]:
+        return self.bernstein.parameter_names
+
+    def rows(self, y: ArrayLike) -> Array:
+        return self.bernstein.rows(_values(y) + self._shift)
+
+    def derivative_rows(self, y: ArrayLike) -> Array:
+        return self.bernstein.derivative_rows(_values(y) + self._shift)
+
+    @property
+    def increments(self) -> Increments:
+        return self.bernstein.increments
+
+    def start(self, points: ArrayLike, z: ArrayLike) -> Array:
+        return self.bernstein.start(_values(points) + self._shift, z)
+
+    def flat_ends(self, theta: ArrayLike) -> tuple[bool, bool]:
+        return self.bernstein.flat_ends(theta)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            "order": self.order,
+            "support": list(self.support),
+            "log_first": self.log_first,
+            "extrapolate": self.extrapolate,
+        }

@@ -1,0 +1,152 @@
+"""The distribution of a Response without a model: default supports and start values.
+
+Exact rows give the empirical distribution, right-censored rows (with delayed entry, if
+any) the Kaplan-Meier estimate, and left- or interval-censored rows Turnbull's estimate,
+whose mass is placed at the midpoints of its intervals.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.response import Kind, Response
+
+__all__ = ["StepFunction", "default_support", "empirical_distribution"]
+
+Array = NDArray[np.float64]
+
+SUPPORT_QUANTILES = (0.1, 0.9)
+TURNBULL_TOLERANCE = 1e-6
+TURNBULL_MAX_ITER = 2000
+
+
+class StepFunction(NamedTuple):
+    """P(Y <= points[j]) = cdf[j], constant between the points."""
+
+    points: Array
+    cdf: Array
+
+    def quantile(self, q: float) -> float:
+        """Return the smallest point with cdf >= q, or the last point where there is none."""
+        # A cdf is a sum of rounded shares: one that should reach q exactly must count as doing so.
+        j = int(np.searchsorted(self.cdf, q * (1.0 - 1e-12)))
+        return float(self.points[min(j, self.points.size - 1)])
+
+
+def empirical_distribution(response: Response, weights: Array | None = None) -> StepFunction:
+    """Return the nonparametric estimate of the distribution of a response.
+
+    Its last cdf value is below one where the largest rows are right-censored. Truncation is
+    used with exact and right-censored rows only.
+    """
+    w = np.ones(len(response)) if weights is None else weights
+    if response.scale in ("ordinal", "count"):
+        # cells (k - 1, k]: the upper ends are the points
+        below_all = np.isneginf(response.lower)
+        ends = np.where(np.isfinite(response.upper), response.upper, response.lower + 1.0)
+        if np.all(below_all | (ends == response.lower + 1.0)):
+            return _cumulate(ends, w)
+    kinds = np.unique(response.kind)
+    if np.isin(kinds, (Kind.EXACT, Kind.RIGHT)).all():
+        if kinds.size == 1 and kinds[0] == Kind.EXACT and response.entry is None:
+            return _cumulate(response.lower, w)
+        return _kaplan_meier(response, w)
+    return _turnbull(response, w)
+
+
+def _cumulate(values: Array, weights: Array) -> StepFunction:
+    points, where = np.unique(values, return_inverse=True)
+    total = np.cumsum(np.bincount(where, weights), dtype=np.float64)
+    return StepFunction(points, total / total[-1])
+
+
+def _kaplan_meier(response: Response, weights: Array) -> StepFunction:
+    exact = response.kind == Kind.EXACT
+    times = np.where(exact, response.upper, response.lower)
+    if not exact.any():
+        return StepFunction(np.unique(times), np.zeros(np.unique(times).size))
+    points, where = np.unique(times[exact], return_inverse=True)
+    events = np.bincount(where, weights[exact])
+    entry = np.full(len(response), -np.inf) if response.entry is None else response.entry
+    # at risk at t: entry < t <= time
+    at_risk = _weight_at_or_above(times, weights, points) - _weight_at_or_above(entry, weights, points)
+    return StepFunction(points, np.asarray(1.0 - np.cumprod(1.0 - events / at_risk), dtype=np.float64))
+
+
+def _weight_at_or_above(values: Array, weights: Array, points: Array) -> Array:
+    order = np.argsort(values, kind="stable")
+    tail = np.r_[np.cumsum(weights[order][::-1])[::-1], 0.0]
+    return np.asarray(tail[np.searchsorted(values[order], points, side="left")])
+
+
+def _turnbull(response: Response, weights: Array) -> StepFunction:
+    # Mass can only sit where a left end is followed directly by a right end. At one value an
+    # exact row begins before any interval (., y] ends, and (y, .) begins after it: keys 0, 1, 2.
+    exact = response.kind == Kind.EXACT
+    left = _keys(response.lower, np.where(exact, 0, 2))
+    right = _keys(response.upper, np.ones(len(response)))
+    keys = np.concatenate([left, right])
+    is_left = np.r_[np.ones(left.size, bool), np.zeros(right.size, bool)]
+    order = np.argsort(keys, kind="stable")
+    keys, is_left = keys[order], is_left[order]
+    begins = np.flatnonzero(is_left[:-1] & ~is_left[1:])
+    cell_left, cell_right = keys[begins], keys[begins + 1]
+    first = np.searchsorted(cell_left, left)
+    last = np.searchsorted(cell_right, right, side="right")  # row i covers cells first[i] .. last[i] - 1
+    mass = _self_consistent(first, last, weights / weights.sum(), cell_left.size)
+    return StepFunction(_cell_points(cell_left, cell_right), np.cumsum(mass))
+
+
+def _keys(values: Array, place: Array) -> NDArray[np.complex128]:
+    """Return numbers that sort by value, then by place (complex numbers do)."""
+    return values + 1j * place
+
+
+def _cell_points(left: NDArray[np.complex128], right: NDArray[np.complex128]) -> Array:
+    low, high = left.real, right.real
+    middle = 0.5 * (np.where(np.isfinite(low), low, high) + np.where(np.isfinite(high), high, low))
+    return np.where(np.isfinite(middle), middle, 0.0)
+
+
+def _self_consistent(first: NDArray[np.intp], last: NDArray[np.intp], weights: Array, n_cells: int) -> Array:
+    """Return Turnbull's self-consistent masses; O(rows + cells) a step, by running sums."""
+    mass = np.full(n_cells, 1.0 / n_cells)
+    for _ in range(TURNBULL_MAX_ITER):
+        running = np.r_[0.0, np.cumsum(mass)]
+        share = weights / (running[last] - running[first])
+        spread = np.cumsum(np.bincount(first, share, n_cells + 1) - np.bincount(last, share, n_cells + 1))[:-1]
+        new = mass * np.maximum(spread, 0.0)
+        new /= new.sum()
+        if np.abs(new - mass).max() <= TURNBULL_TOLERANCE / n_cells:
+            return np.asarray(new)
+        mass = new
+    return mass
+
+
+def default_support(response: Response, weights: Array | None = None) -> tuple[float, float]:
+    """Return the 10 % and 90 % quantiles of the response, or its range where they coincide."""
+    if response.scale != "count" and response.entry is None and (response.kind == Kind.EXACT).all():
+        low, high = (_replicated_quantile(response.lower, weights, q) for q in SUPPORT_QUANTILES)
+    else:
+        steps = empirical_distribution(response, weights)
+        low, high = (steps.quantile(q) for q in SUPPORT_QUANTILES)
+    if low < high:
+        return low, high
+    ends = np.concatenate([response.lower, response.upper])
+    ends = ends[np.isfinite(ends)]
+    return float(ends.min()), float(ends.max())
+
+
+def _replicated_quantile(values: Array, weights: Array | None, q: float) -> float:
+    """Return NumPy's default quantile of the sample in which row i stands weights[i] times."""
+    if weights is None:
+        return float(np.quantile(values, q))
+    order = np.argsort(values, kind="stable")
+    ends = np.cumsum(weights[order])
+    position = q * (ends[-1] - 1.0)
+    below, above = np.floor(position), np.floor(position) + 1.0
+    low, high = (values[order][min(np.searchsorted(ends, x, side="right"), values.size - 1)] for x in (below, above))
+    return float(low + (position - below) * (high - low))

@@ -1,0 +1,151 @@
+"""Row terms of a transformation model: log-likelihood, score residual and derivatives.
+
+A Response under a basis becomes a few *terms*, each a set of rows of one kind with the
+basis rows of their ends. Every quantity of the model is a signed sum over terms: a
+truncated row is its own term minus the term of its truncation interval, because
+
+    l = log P(lower < Y <= upper) - log P(entry < Y <= exit),    r = r_observed - r_truncation.
+
+One term is one array pass through the link, whatever the mixture of kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.bases import Basis
+from anchortm.empirical import empirical_distribution
+from anchortm.exceptions import InputError, InputTypeError
+from anchortm.links import Link, OneEnd, TwoEnds
+from anchortm.response import Response
+
+__all__ = ["RowTerms", "Term", "build_terms", "evaluate", "loglik_and_residuals", "start_values"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """Rows of one kind, with the basis rows at their ends.
+
+    ``upper`` belongs to exact, left and interval rows (an exact response is its own upper
+    end), ``lower`` to right and interval rows, ``slope`` (derivative rows) to exact ones.
+    ``sign`` is -1 for the truncation of rows that ``rows`` also names in another term.
+    """
+
+    kind: Literal["exact", "left", "right", "interval"]
+    sign: int
+    rows: NDArray[np.intp]
+    upper: Array | None = None
+    lower: Array | None = None
+    slope: Array | None = None
+
+
+class RowTerms(NamedTuple):
+    """A term evaluated at parameters: the link's quantities and, for exact rows, h'(y)."""
+
+    values: OneEnd | TwoEnds
+    slope: Array | None
+
+    @property
+    def loglik(self) -> Array:
+        """Return the log-likelihood of each row of the term."""
+        if self.slope is None:
+            return self.values.l
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.slope > 0.0, self.values.l + np.log(self.slope), -np.inf)
+
+
+def build_terms(basis: Basis, response: Response) -> tuple[Term, ...]:
+    """Return the terms of a response under a basis; at most four kinds and three truncations."""
+    lower, upper = _inside(basis, response)
+    exact = response.lower == response.upper
+    if exact.any() and basis.discrete:
+        row = int(np.flatnonzero(exact)[0])
+        raise InputTypeError(
+            f"a discrete model takes classes or counts, not the exact number {response.lower[row]:g} at row {row}"
+        )
+    terms = [*_censored_terms(basis, np.where(exact, -np.inf, lower), np.where(exact, np.inf, upper), 1)]
+    if exact.any():
+        rows = np.flatnonzero(exact)
+        y = response.upper[rows]
+        terms.insert(0, Term("exact", 1, rows, upper=basis.rows(y), slope=basis.derivative_rows(y)))
+    if response.truncated.any():
+        nothing = np.full(len(response), np.inf)
+        entry = -nothing if response.entry is None else response.entry
+        exit_ = nothing if response.exit is None else response.exit
+        terms += _censored_terms(basis, np.where(entry <= basis.lower_bound, -np.inf, entry), exit_, -1)
+    return tuple(terms)
+
+
+def _inside(basis: Basis, response: Response) -> tuple[Array, Array]:
+    """Return the ends of the rows, a lower end at the bound of the basis being none."""
+    outside = response.upper <= basis.lower_bound
+    if outside.any():
+        row = int(np.flatnonzero(outside)[0])
+        raise InputError(
+            f"y is {response.upper[row]:g} at row {row}, but a basis in log y needs values above "
+            f"{basis.lower_bound:g}; use log_first=False, or drop such rows"
+        )
+    return np.where(response.lower <= basis.lower_bound, -np.inf, response.lower), response.upper
+
+
+def _censored_terms(basis: Basis, lower: Array, upper: Array, sign: int) -> list[Term]:
+    bounded_below, bounded_above = np.isfinite(lower), np.isfinite(upper)
+    left = np.flatnonzero(bounded_above & ~bounded_below)
+    right = np.flatnonzero(bounded_below & ~bounded_above)
+    both = np.flatnonzero(bounded_below & bounded_above)
+    terms = []
+    if left.size:
+        terms.append(Term("left", sign, left, upper=basis.rows(upper[left])))
+    if right.size:
+        terms.append(Term("right", sign, right, lower=basis.rows(lower[right])))
+    if both.size:
+        terms.append(Term("interval", sign, both, upper=basis.rows(upper[both]), lower=basis.rows(lower[both])))
+    return terms
+
+
+def evaluate(link: Link, term: Term, theta: Array, shift: Array) -> RowTerms:
+    """Return the terms' quantities at h = a(y)'theta + shift.
+
+    ``shift`` is the linear predictor with its sign and the offset, one value for each row
+    of the *response* (the term picks its own).
+    """
+    own = shift[term.rows]
+    if term.upper is None:
+        assert term.lower is not None  # noqa: S101 - a right-censored term has a lower end
+        return RowTerms(link.right(term.lower @ theta + own), None)
+    u = term.upper @ theta + own
+    if term.lower is not None:
+        return RowTerms(link.interval(term.lower @ theta + own, u), None)
+    if term.slope is not None:
+        return RowTerms(link.exact(u), term.slope @ theta)
+    return RowTerms(link.left(u), None)
+
+
+def loglik_and_residuals(link: Link, terms: Sequence[Term], theta: Array, shift: Array) -> tuple[Array, Array]:
+    """Return the log-likelihood and the score residual of each row of the response."""
+    loglik, residuals = np.zeros(shift.size), np.zeros(shift.size)
+    for term in terms:
+        evaluated = evaluate(link, term, theta, shift)
+        loglik[term.rows] += term.sign * evaluated.loglik
+        residuals[term.rows] += term.sign * evaluated.values.r
+    return loglik, residuals
+
+
+def start_values(link: Link, basis: Basis, response: Response, weights: Array | None = None) -> Array:
+    """Return a feasible theta whose h_0 is near F^-1 of the empirical distribution of y."""
+    points, cdf = empirical_distribution(response, weights)
+    total = float(len(response) if weights is None else weights.sum())
+    if basis.discrete:
+        # P(Y <= k), kept from 0 and 1 by half an observation
+        return basis.start(points, link.quantile((total * cdf + 0.5) / (total + 1.0)))
+    # the middle of each step
+    middle = cdf - 0.5 * np.diff(cdf, prepend=0.0)
+    with np.errstate(divide="ignore"):
+        return basis.start(points, link.quantile(middle))

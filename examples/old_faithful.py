@@ -40,7 +40,8 @@ def fit(y: np.ndarray) -> tuple[BernsteinBasis, np.ndarray, float]:
         for term in terms:
             at = evaluate(LINK, term, theta, none)
             value -= at.loglik.sum()
-            gradient += term.upper.T @ at.values.r - term.slope.T @ (1.0 / at.slope)
+            with np.errstate(divide="ignore", invalid="ignore"):  # a trial step may flatten h somewhere: the loss is infinite there
+                gradient += term.upper.T @ at.values.r - term.slope.T @ (1.0 / at.slope)
         return value, increments.matrix.T @ gradient
 
     start = np.linalg.solve(increments.matrix, start_values(LINK, basis, response))

@@ -40,13 +40,13 @@ def fit(y: np.ndarray) -> tuple[BernsteinBasis, np.ndarray, float]:
         for term in terms:
             at = evaluate(LINK, term, theta, none)
             value -= at.loglik.sum()
-            with np.errstate(divide="ignore", invalid="ignore"):  # a trial step may flatten h somewhere: the loss is infinite there
-                gradient += term.upper.T @ at.values.r - term.slope.T @ (1.0 / at.slope)
+            gradient += term.upper.T @ at.values.r - term.slope.T @ (1.0 / at.slope)
         return value, increments.matrix.T @ gradient
 
     start = np.linalg.solve(increments.matrix, start_values(LINK, basis, response))
     bounds = list(zip(increments.lower, increments.upper, strict=True))
-    best = minimize(loss, start, jac=True, bounds=bounds, method="SLSQP", options={"ftol": 1e-14, "maxiter": 2000})
+    with np.errstate(all="ignore"):  # a trial step may flatten h somewhere: the loss is infinite there
+        best = minimize(loss, start, jac=True, bounds=bounds, method="SLSQP", options={"ftol": 1e-14, "maxiter": 2000})
     theta = increments.matrix @ best.x
     return basis, theta, float(loglik_and_residuals(LINK, terms, theta, none)[0].sum())
 

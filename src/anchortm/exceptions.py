@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-__all__ = ["AnchorTMError", "InputError", "InputTypeError"]
+__all__ = [
+    "AnchorTMError",
+    "AnchorTMWarning",
+    "AnchorWarning",
+    "ConvergenceWarning",
+    "IdentificationError",
+    "InputError",
+    "InputTypeError",
+    "OverIdentifiedError",
+    "SeparationError",
+]
 
 
 class AnchorTMError(Exception):
@@ -15,3 +25,27 @@ class InputError(AnchorTMError, ValueError):
 
 class InputTypeError(AnchorTMError, TypeError):
     """Raised for something of the wrong type, such as strings where numbers belong."""
+
+
+class IdentificationError(InputError):
+    """Raised when the data do not determine the parameters: no event, a rank-deficient design."""
+
+
+class SeparationError(IdentificationError):
+    """Raised when the likelihood has no maximiser because a combination of columns separates the rows."""
+
+
+class OverIdentifiedError(InputError):
+    """Raised at xi = inf when the anchors ask for more than the parameters can give."""
+
+
+class AnchorTMWarning(UserWarning):
+    """Base of every warning that anchortm gives."""
+
+
+class AnchorWarning(AnchorTMWarning):
+    """Given when anchors are dropped, or cannot do anything."""
+
+
+class ConvergenceWarning(AnchorTMWarning):
+    """Given when a fit did not reach its tolerance; says why and what to try."""

@@ -1,0 +1,509 @@
+"""The anchor loss as sums over blocks of rows.
+
+    L(w) = -(1/n) sum_i weight_i l_i(w) + (xi/n) |t(w)|^2,      t = Q'W r(w)
+
+with Q an orthonormal basis of the span of the anchors. Nothing but sums crosses rows: the
+log-likelihood, its gradient and Hessian, and the anchors' sums A'Wr and A'WJ (J = dr/dw).
+
+The parameters are internal ones, v. The baseline's increments and the covariates become
+standardised columns c_j, the first column is the constant, so that h = c'v, the
+monotonicity constraints are bounds on v, and a user's units do not matter.
+
+Second derivatives of r enter through a *multiplier* mu in the coordinates of t: the sum of
+weight_i (Q mu)_i D2 r_i. It is 2 xi t for a finite xi and n lambda for xi = inf.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.anchors import AnchorColumns, Part, Projection, projection
+from anchortm.bases import Basis
+from anchortm.likelihood import Term, build_terms
+from anchortm.links import Link, Normal, OneEnd, TwoEnds
+from anchortm.response import Response
+
+__all__ = ["Coordinates", "Derivatives", "NormalObjective", "Objective", "Sums", "build_objective"]
+
+Array = NDArray[np.float64]
+
+BLOCK_ROWS = 4096
+
+
+class Sums(NamedTuple):
+    """What a line search needs: the log-likelihood and the residuals' anchor coordinates."""
+
+    loglik: float
+    t: Array
+
+
+class Derivatives(NamedTuple):
+    """First and second derivatives, as sums over rows.
+
+    ``gradient`` of -loglik, ``hessian`` of -loglik + mu'QWr, ``E`` = dt/dv.
+    """
+
+    gradient: Array
+    hessian: Array
+    E: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """The linear map between internal parameters v and (theta, beta), and the bounds on v.
+
+    With standardised columns c_j = (column_j - mean_j) / scale_j for j >= 1 and c_0 = 1,
+    delta_j = v_j / scale_j and delta_0 = v_0 - sum_j mean_j delta_j; theta = matrix @ delta.
+    """
+
+    matrix: Array
+    mean: Array
+    scale: Array
+    lower: Array
+    upper: Array
+
+    @property
+    def n_baseline(self) -> int:
+        """Return the number of internal baseline parameters."""
+        return self.matrix.shape[1]
+
+    def split(self, v: Array) -> tuple[Array, Array]:
+        """Return theta and beta."""
+        raw = v / self.scale
+        raw[0] -= self.mean @ raw
+        return self.matrix @ raw[: self.n_baseline], raw[self.n_baseline :]
+
+    def join(self, theta: Array, beta: Array) -> Array:
+        """Return v for a theta that satisfies the equality constraints."""
+        delta, *_ = np.linalg.lstsq(self.matrix, theta, rcond=None)
+        raw = np.concatenate([delta, beta])
+        raw[0] += self.mean @ raw
+        return raw * self.scale
+
+    @cached_property
+    def jacobian(self) -> Array:
+        """Return d(theta, beta)/dv."""
+        raw = np.diag(1.0 / self.scale)
+        raw[0] -= self.mean / self.scale
+        k = self.n_baseline
+        return np.vstack([self.matrix @ raw[:k], raw[k:]])
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows of one term with their columns. ``upper`` and ``lower`` are whole rows c (one end) or baseline parts."""
+
+    kind: str
+    sign: int
+    rows: NDArray[np.intp]
+    C: Array  # one end: c; two ends: the covariates' part of c
+    upper: Array | None
+    lower: Array | None
+    slope: Array | None
+    weights: Array | None
+    offset: Array | None
+
+    def cut(self, start: int, stop: int) -> _Rows:
+        """Return the rows at positions start to stop of the response."""
+        a, b = np.searchsorted(self.rows, (start, stop))
+
+        def part(values: Array | None) -> Array | None:
+            return None if values is None else values[a:b]
+
+        return _Rows(
+            self.kind,
+            self.sign,
+            self.rows[a:b],
+            self.C[a:b],
+            part(self.upper),
+            part(self.lower),
+            part(self.slope),
+            part(self.weights),
+            part(self.offset),
+        )
+
+
+class _Piece(NamedTuple):
+    """Rows of one term in one block, with their anchors."""
+
+    data: _Rows
+    part: Part | None
+
+
+def _weighted(weights: Array | None, sign: int, values: Array) -> Array:
+    if weights is not None:
+        values = weights * values
+    return values if sign > 0 else -values
+
+
+class Objective:
+    """The anchor loss of one data set: sums and derivatives at any v."""
+
+    def __init__(
+        self,
+        link: Link,
+        terms: list[_Rows],
+        coordinates: Coordinates,
+        anchors: Projection | None,
+        n_rows: int,
+        n_total: float,
+        block_rows: int = BLOCK_ROWS,
+        n_jobs: int = 1,
+    ) -> None:
+        self.link, self.coordinates, self.anchors = link, coordinates, anchors
+        self.n_rows, self.n_total, self.n_jobs = n_rows, n_total, n_jobs
+        self.n_parameters = coordinates.scale.size
+        self._terms = terms
+        self._blocks = [
+            [
+                _Piece(data, None if anchors is None else anchors.part(data.rows))
+                for term in terms
+                if (data := term.cut(start, start + block_rows)).rows.size
+            ]
+            for start in range(0, n_rows, block_rows)
+        ]
+        self.n_sums = 0 if anchors is None else anchors.n_sums
+
+    def _total(self, work: Callable[[_Piece, list[Array]], float], shapes: list[tuple[int, ...]]) -> tuple[float, list[Array]]:
+        """Return the sum of ``work`` over all pieces, which adds to arrays of these shapes."""
+
+        def run(blocks: list[list[_Piece]]) -> tuple[float, list[Array]]:
+            arrays, value = [np.zeros(shape) for shape in shapes], 0.0
+            for block in blocks:
+                for piece in block:
+                    value += work(piece, arrays)
+            return value, arrays
+
+        jobs = min(self.n_jobs, len(self._blocks))
+        if jobs <= 1:
+            return run(self._blocks)
+        share = math.ceil(len(self._blocks) / jobs)
+        with ThreadPoolExecutor(jobs) as pool:
+            results = list(pool.map(run, (self._blocks[k * share : (k + 1) * share] for k in range(jobs))))
+        return sum(value for value, _ in results), [sum(parts) for parts in zip(*(a for _, a in results), strict=True)]
+
+    def sums(self, v: Array) -> Sums:
+        """Return the log-likelihood and t at v."""
+
+        def work(piece: _Piece, arrays: list[Array]) -> float:
+            data = piece.data
+            values, slope = self._evaluate(data, v)
+            loglik = values.l
+            if slope is not None:
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    loglik = np.where(slope > 0.0, loglik + np.log(slope), -np.inf)
+            if piece.part is not None:
+                piece.part.add(arrays[0], _weighted(data.weights, data.sign, values.r), None)
+            return data.sign * float(loglik.sum() if data.weights is None else data.weights @ loglik)
+
+        loglik, (s,) = self._total(work, [(self.n_sums,)])
+        return Sums(loglik, s if self.anchors is None else self.anchors.root(s))
+
+    def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
+        """Return the derivatives at v, with the curvature of r along ``multiplier`` if given."""
+        d = self.n_parameters
+        spread = None
+        if multiplier is not None and self.anchors is not None:
+            spread = self.anchors.coefficients(multiplier)
+
+        def work(piece: _Piece, arrays: list[Array]) -> float:
+            bend = None if spread is None or piece.part is None else piece.part.spread(spread)
+            values, slope = self._evaluate(piece.data, v)
+            if isinstance(values, OneEnd):
+                self._add_one_end(piece, values, slope, bend, *arrays)
+            else:
+                self._add_two_ends(piece, values, bend, *arrays)
+            return 0.0
+
+        _, (gradient, hessian, G) = self._total(work, [(d,), (d, d), (self.n_sums, d)])
+        return Derivatives(gradient, hessian, G if self.anchors is None else self.anchors.root(G))
+
+    def _evaluate(self, data: _Rows, v: Array) -> tuple[OneEnd | TwoEnds, Array | None]:
+        k = self.coordinates.n_baseline
+        if data.kind == "interval":
+            assert data.upper is not None and data.lower is not None  # noqa: S101, PT018
+            shift = data.C @ v[k:]
+            if data.offset is not None:
+                shift += data.offset
+            return self.link.interval(data.lower @ v[:k] + shift, data.upper @ v[:k] + shift), None
+        h = data.C @ v
+        if data.offset is not None:
+            h += data.offset
+        if data.kind == "exact":
+            assert data.slope is not None  # noqa: S101
+            return self.link.exact(h), data.slope @ v[:k]
+        return (self.link.left(h) if data.kind == "left" else self.link.right(h)), None
+
+    def _add_one_end(
+        self,
+        piece: _Piece,
+        values: OneEnd,
+        slope: Array | None,
+        bend: Array | None,
+        gradient: Array,
+        hessian: Array,
+        G: Array,
+    ) -> None:
+        data, C = piece.data, piece.data.C
+        # l' = -r, so the gradient of -l is r c; its Hessian r' c c'
+        gradient += C.T @ _weighted(data.weights, data.sign, values.r)
+        dr = _weighted(data.weights, data.sign, values.dr)
+        if piece.part is not None:
+            piece.part.add(G, dr, C)
+        if bend is not None:
+            dr = dr + _weighted(data.weights, data.sign, values.d2r * bend)
+        hessian += (C * dr[:, None]).T @ C
+        if slope is not None and data.slope is not None:
+            # -log h' has gradient -c'/h' and Hessian c'c''/h'^2 (c' the derivative rows)
+            D = data.slope / slope[:, None]
+            k = D.shape[1]
+            WD = D if data.weights is None else D * data.weights[:, None]
+            gradient[:k] -= WD.sum(axis=0)
+            hessian[:k, :k] += WD.T @ D
+
+    def _add_two_ends(
+        self, piece: _Piece, t: TwoEnds, bend: Array | None, gradient: Array, hessian: Array, G: Array
+    ) -> None:
+        data, X = piece.data, piece.data.C
+        U, V = data.upper, data.lower
+        assert U is not None and V is not None  # noqa: S101, PT018
+        k = U.shape[1]
+
+        def w(values: Array) -> Array:
+            return _weighted(data.weights, data.sign, values)
+
+        gradient[:k] += V.T @ w(t.q) - U.T @ w(t.p)
+        gradient[k:] += X.T @ w(t.r)
+        r_u, r_v = w(t.r_u), w(t.r_v)
+        if piece.part is not None:
+            piece.part.add(G[:, :k], r_u, U)
+            piece.part.add(G[:, :k], r_v, V)
+            piece.part.add(G[:, k:], r_u + r_v, X)
+        # -D2 l = r_u c_u c_u' + r_v c_v c_v' + p q (c_u - c_v)(c_u - c_v)', and c_u - c_v has no covariates
+        uu, uv, vv = r_u, None, r_v
+        if bend is not None:
+            uu, uv, vv = uu + w(t.r_uu * bend), w(t.r_uv * bend), vv + w(t.r_vv * bend)
+        pq = w(t.p * t.q)
+        across = -pq if uv is None else uv - pq
+        mixed = (U * across[:, None]).T @ V
+        hessian[:k, :k] += (U * (uu + pq)[:, None]).T @ U + (V * (vv + pq)[:, None]).T @ V + mixed + mixed.T
+        if X.shape[1]:
+            both = 0.0 if uv is None else uv
+            left = U * (uu + both)[:, None] + V * (vv + both)[:, None]
+            block = left.T @ X
+            hessian[:k, k:] += block
+            hessian[k:, :k] += block.T
+            hessian[k:, k:] += (X * (uu + vv + 2.0 * both)[:, None]).T @ X
+
+    def residuals(self, v: Array) -> Array:
+        """Return the score residuals in the order of the objective's rows."""
+        r = np.zeros(self.n_rows)
+        for block in self._blocks:
+            for piece in block:
+                values, _ = self._evaluate(piece.data, v)
+                r[piece.data.rows] += piece.data.sign * values.r
+        return r
+
+
+class NormalObjective(Objective):
+    """Exact rows under the normal link: r = c'v is linear, so its part is quadratic.
+
+    One pass over the data gives C'WC and E for every xi; afterwards only the derivative
+    rows (the terms log h') are touched, and not even they where the slope is one number.
+    """
+
+    @cached_property
+    def _moments(self) -> tuple[Array, Array]:
+        """Return M = [C o]'W[C o] and E = Q'W[C o], o the offset."""
+        d = self.n_parameters
+
+        def work(piece: _Piece, arrays: list[Array]) -> float:
+            data = piece.data
+            C = data.C if data.offset is None else np.column_stack([data.C, data.offset])
+            ones = np.ones(C.shape[0]) if data.weights is None else data.weights
+            columns = slice(None, C.shape[1])
+            arrays[0][columns, columns] += (C if data.weights is None else C * ones[:, None]).T @ C
+            if piece.part is not None:
+                piece.part.add(arrays[1][:, columns], ones, C)
+            return 0.0
+
+        _, (M, G) = self._total(work, [(d + 1, d + 1), (self.n_sums, d + 1)])
+        return M, (G if self.anchors is None else self.anchors.root(G))
+
+    def sums(self, v: Array) -> Sums:
+        M, E = self._moments
+        extended = np.append(v, 1.0)
+        quadratic = -0.5 * float(extended @ M @ extended) - self.n_total * 0.5 * math.log(2.0 * math.pi)
+        return Sums(quadratic + self._log_slopes(v), E @ extended)
+
+    def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
+        M, E = self._moments
+        d = self.n_parameters
+        gradient, hessian = M[:d] @ np.append(v, 1.0), M[:d, :d].copy()
+        k = self.coordinates.n_baseline
+
+        def work(piece: _Piece, arrays: list[Array]) -> float:
+            data = piece.data
+            assert data.slope is not None  # noqa: S101
+            D = data.slope / (data.slope @ v[:k])[:, None]
+            WD = D if data.weights is None else D * data.weights[:, None]
+            arrays[0] -= WD.sum(axis=0)
+            arrays[1] += WD.T @ D
+            return 0.0
+
+        if self._one_slope is None:
+            _, (g, H) = self._total(work, [(k,), (k, k)])
+        else:
+            D = self._one_slope / float(self._one_slope @ v[:k])
+            g, H = -self.n_total * D, self.n_total * np.outer(D, D)
+        gradient[:k] += g
+        hessian[:k, :k] += H
+        return Derivatives(gradient, hessian, E[:, :d])
+
+    @cached_property
+    def _one_slope(self) -> Array | None:
+        """Return the derivative row if all rows share one (a linear basis)."""
+        (term,) = self._terms
+        assert term.slope is not None  # noqa: S101
+        first = term.slope[0]
+        return first if self.coordinates.n_baseline == 2 and (term.slope == first).all() else None
+
+    def _log_slopes(self, v: Array) -> float:
+        k = self.coordinates.n_baseline
+
+        def work(piece: _Piece, arrays: list[Array]) -> float:
+            data = piece.data
+            assert data.slope is not None  # noqa: S101
+            slope = data.slope @ v[:k]
+            if not slope.min() > 0.0:
+                return -math.inf
+            logs = np.log(slope)
+            return float(logs.sum() if data.weights is None else data.weights @ logs)
+
+        if self._one_slope is None:
+            return self._total(work, [])[0]
+        slope = float(self._one_slope @ v[:k])
+        return self.n_total * math.log(slope) if slope > 0.0 else -math.inf
+
+
+def build_objective(
+    link: Link,
+    basis: Basis,
+    response: Response,
+    X: Array,
+    anchors: AnchorColumns | None = None,
+    weights: Array | None = None,
+    offset: Array | None = None,
+    sign: float = -1.0,
+    anchor_intercept: bool = True,
+    block_rows: int = BLOCK_ROWS,
+    n_jobs: int = 1,
+) -> Objective:
+    """Return the anchor loss of these rows; h = a(y)'theta + sign * (x'beta + offset).
+
+    Rows are ordered by the main anchor factor inside. Weights must be positive.
+    """
+    order = None if anchors is None else anchors.order()
+    if order is not None:
+        response, X = response[order], X[order]
+        weights, offset = (None if a is None else a[order] for a in (weights, offset))
+        anchors = anchors.take(order) if anchors is not None else None
+    terms = build_terms(basis, response)
+    coordinates = _coordinates(basis, terms, X, sign, weights)
+    rows = [_standardised(term, X, sign, coordinates, weights, offset) for term in terms]
+    exact_normal = isinstance(link, Normal) and len(rows) == 1 and rows[0].kind == "exact"
+    return (NormalObjective if exact_normal and rows[0].rows.size == len(response) else Objective)(
+        link,
+        rows,
+        coordinates,
+        None if anchors is None else projection(anchors, weights, anchor_intercept),
+        len(response),
+        float(len(response) if weights is None else weights.sum()),
+        block_rows,
+        n_jobs,
+    )
+
+
+def _reduced(basis: Basis) -> tuple[Array, Array, Array]:
+    """Return matrix and bounds of the increments, those tied by an equality merged into one."""
+    increments = basis.increments
+    k = basis.n_parameters
+    leader = np.arange(k)
+    for row in increments.equalities:  # each says that two increments are equal
+        first, second = np.flatnonzero(row)
+        leader[leader == leader[second]] = leader[first]
+    kept = np.unique(leader)
+    merge = (leader[:, None] == kept[None, :]).astype(np.float64)
+    return increments.matrix @ merge, increments.lower[kept], increments.upper[kept]
+
+
+def _ends(terms: tuple[Term, ...]) -> Iterator[Array]:
+    for term in terms:
+        if term.sign > 0:
+            yield from (rows for rows in (term.upper, term.lower) if rows is not None)
+
+
+def _coordinates(basis: Basis, terms: tuple[Term, ...], X: Array, sign: float, weights: Array | None) -> Coordinates:
+    matrix, lower, upper = _reduced(basis)
+    count = sum(len(rows) for rows in _ends(terms))
+    mean = sum((rows.sum(axis=0) for rows in _ends(terms)), np.zeros(basis.n_parameters)) / count @ matrix
+    square = sum((((rows @ matrix - mean) ** 2).sum(axis=0) for rows in _ends(terms)), np.zeros(mean.size))
+    spread = np.sqrt(square / count)
+    spread = np.where(spread > 0, spread, 1.0)
+    mean[0], spread[0] = 0.0, 1.0
+    x_mean, x_scale = X.mean(axis=0), X.std(axis=0)
+    p = X.shape[1]
+    return Coordinates(
+        matrix,
+        np.concatenate([mean, sign * x_mean]),
+        np.concatenate([spread, np.where(x_scale > 0, x_scale, 1.0)]),
+        np.concatenate([lower * spread, np.full(p, -np.inf)]),
+        np.concatenate([upper * spread, np.full(p, np.inf)]),
+    )
+
+
+def _standardised(
+    term: Term, X: Array, sign: float, coordinates: Coordinates, weights: Array | None, offset: Array | None
+) -> _Rows:
+    k = coordinates.n_baseline
+    mean, scale = coordinates.mean, coordinates.scale
+
+    def baseline(rows: Array, centre: bool = True) -> Array:
+        return (rows @ coordinates.matrix - (mean[:k] if centre else 0.0)) / scale[:k]
+
+    m = term.rows.size
+    whole = m == X.shape[0]
+    own = X if whole else X[term.rows]
+    upper = lower = None
+    if term.kind == "interval":
+        assert term.upper is not None and term.lower is not None  # noqa: S101, PT018
+        C = np.empty((m, X.shape[1]))
+        upper, lower = baseline(term.upper), baseline(term.lower)
+        covariates = C
+    else:
+        end = term.upper if term.upper is not None else term.lower
+        assert end is not None  # noqa: S101
+        C = np.empty((m, k + X.shape[1]))
+        C[:, :k] = baseline(end)
+        covariates = C[:, k:]
+    np.multiply(own, sign / scale[k:], out=covariates)
+    covariates -= mean[k:] / scale[k:]
+    return _Rows(
+        term.kind,
+        term.sign,
+        term.rows,
+        C,
+        upper,
+        lower,
+        None if term.slope is None else baseline(term.slope, centre=False),
+        None if weights is None else weights[term.rows],
+        None if offset is None else sign * offset[term.rows],
+    )

@@ -1,0 +1,184 @@
+"""Every kind of projection against the dense matrix A (A'WA)^+ A'W."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from anchortm.anchors import anchor_columns, projection
+from anchortm.exceptions import AnchorWarning, InputError, InputTypeError
+
+rng = np.random.default_rng(7)
+N = 60
+TOWN = rng.integers(0, 7, N)
+YEAR = rng.integers(2018, 2022, N)
+AGE = rng.normal(50, 9, N)
+COLUMNS = np.column_stack([AGE, rng.exponential(size=N)])
+
+ANCHORS = {
+    "one factor": TOWN,
+    "one row a level": np.arange(N),
+    "numbers": COLUMNS,
+    "two factors": [TOWN, YEAR],
+    "nested factors": [TOWN, TOWN // 2],
+    "factor and number": [TOWN, AGE],
+    "two factors and numbers": [TOWN, YEAR, AGE, COLUMNS[:, 1]],
+    "three factors": [TOWN, YEAR, (TOWN + YEAR) % 3],
+}
+kinds = pytest.mark.parametrize("name", ANCHORS)
+weighted = pytest.mark.parametrize("weights", [None, rng.exponential(size=N) + 0.1], ids=["plain", "weighted"])
+
+
+def dense(anchors, intercept: bool) -> np.ndarray:
+    """One-hot columns, numeric columns and the constant, side by side."""
+    anchors = anchors if isinstance(anchors, list) else [anchors]
+    pieces = []
+    for column in anchors:
+        if column.dtype.kind == "f":
+            pieces.append(column.reshape(N, -1))
+        else:
+            pieces.append(np.eye(column.max() + 1)[column])
+    return np.column_stack([*pieces, np.ones(N)] if intercept else pieces)
+
+
+def operator(anchors, weights, intercept=True) -> tuple[np.ndarray, object]:
+    columns = anchor_columns(anchors)
+    order = columns.order()
+    order = np.arange(N) if order is None else order
+    P = projection(columns.take(order), None if weights is None else weights[order], intercept)
+    w = None if weights is None else weights[order]
+    matrix = np.empty((N, N))
+    for j in range(N):
+        unit = (order == j).astype(float)
+        matrix[order, j] = P(unit, w)
+    return matrix, P
+
+
+@kinds
+@weighted
+@pytest.mark.parametrize("intercept", [True, False])
+def test_contract(name: str, weights, intercept: bool) -> None:
+    anchors = ANCHORS[name]
+    computed, P = operator(anchors, weights, intercept)
+    A = dense(anchors, intercept)
+    W = np.eye(N) if weights is None else np.diag(weights)
+    root = np.sqrt(W)
+    wanted = np.linalg.pinv(root @ A, rcond=1e-10)
+    np.testing.assert_allclose(computed, A @ wanted @ root, atol=1e-9)
+    assert P.rank == np.linalg.matrix_rank(A, tol=1e-8)
+    np.testing.assert_allclose(computed @ computed, computed, atol=1e-9)  # idempotent
+    np.testing.assert_allclose(W @ computed, (W @ computed).T, atol=1e-9)  # symmetric in the weights
+
+
+@kinds
+@weighted
+def test_parts_add_up(name: str, weights) -> None:
+    """Sums over parts of the rows, for vectors and matrices, and the quadratic form |t|^2."""
+    columns = anchor_columns(ANCHORS[name])
+    order = columns.order()
+    columns = columns.take(np.arange(N) if order is None else order)
+    P = projection(columns, weights)
+    w = np.ones(N) if weights is None else weights
+    C = rng.normal(size=(N, 3))
+    v = rng.normal(size=N)
+    whole, parts, vector = np.zeros((P.n_sums, 3)), np.zeros((P.n_sums, 3)), np.zeros(P.n_sums)
+    P.part(slice(None)).add(whole, w, C)
+    P.part(slice(None)).add(vector, w * v, None)
+    for rows in (np.arange(0, 17), np.arange(17, 40), np.arange(40, 40), np.arange(40, N)):
+        P.part(rows).add(parts, w[rows], C[rows])
+    np.testing.assert_allclose(parts, whole, atol=1e-10)
+    E, t = P.root(whole), P.root(vector)
+    assert t @ t == pytest.approx((w * v) @ P(v, weights))
+    np.testing.assert_allclose(E.T @ E, (w[:, None] * C).T @ np.column_stack([P(c, weights) for c in C.T]), atol=1e-9)
+    np.testing.assert_allclose(P.part(slice(None)).spread(P.coefficients(t)), P(v, weights), atol=1e-10)
+
+
+@kinds
+def test_relabelling_and_row_order_do_not_matter(name: str) -> None:
+    anchors = ANCHORS[name]
+    columns = anchors if isinstance(anchors, list) else [anchors]
+    shuffle = rng.permutation(N)
+
+    def relabel(column):
+        return column * -2.5 + 3.0 if column.dtype.kind == "f" else (column * 37 + 11) % 1009
+
+    other = [relabel(column)[shuffle] for column in columns]
+    first, _ = operator(anchors, None)
+    second, _ = operator(other if isinstance(anchors, list) else other[0], None)
+    np.testing.assert_allclose(second, first[np.ix_(shuffle, shuffle)], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "anchors",
+    [
+        TOWN.astype(str),
+        TOWN.astype(np.int8),
+        TOWN.tolist(),
+        pd.Series(TOWN),
+        pd.Series(TOWN).astype("category"),
+        pd.Series(TOWN.astype(str)),
+        pd.Series(TOWN.astype(str)).astype("string"),
+        pd.Categorical(TOWN.astype(str)),
+        pd.DataFrame({"town": TOWN}),
+        pl.Series("town", TOWN),
+        pl.Series("town", TOWN.astype(str)),
+        pl.Series("town", TOWN.astype(str)).cast(pl.Categorical),
+        pl.DataFrame({"town": TOWN.astype(str)}),
+        TOWN[:, None],
+    ],
+)
+def test_factors_from_any_container(anchors) -> None:
+    wanted, _ = operator(TOWN, None)
+    computed, P = operator(anchors, None)
+    np.testing.assert_allclose(computed, wanted, atol=1e-12)
+    assert P.rank == 7
+
+
+def test_booleans_are_a_factor() -> None:
+    _, P = operator(TOWN > 3, None)
+    assert P.rank == 2
+
+
+def test_many_levels_cost_no_matrix() -> None:
+    n, levels = 300_000, 100_000
+    codes = np.random.default_rng(0).integers(0, levels, n)
+    columns = anchor_columns(codes)
+    P = projection(columns.take(columns.order()))
+    v = np.random.default_rng(1).normal(size=n)
+    ordered = codes[columns.order()]
+    _, inverse = np.unique(ordered, return_inverse=True)
+    means = np.bincount(inverse, v) / np.bincount(inverse)
+    np.testing.assert_allclose(P(v), means[inverse], atol=1e-12)
+
+
+def test_dropped_columns_are_named() -> None:
+    frame = pd.DataFrame({"age": AGE, "twice": 2 * AGE + 1, "one": 1.0})
+    with pytest.warns(AnchorWarning, match="dropped as constant or collinear: one, "):
+        P = projection(anchor_columns(frame))
+    assert P.rank == 2
+    assert set(P.dropped) in ({"one", "twice"}, {"one", "age"})
+    inside = pd.DataFrame({"town": TOWN, "mean": TOWN * 1.5}).sort_values("town")
+    with pytest.warns(AnchorWarning, match="collinear: mean"):
+        assert projection(anchor_columns(inside)).rank == 7
+
+
+def test_a_single_environment_is_said() -> None:
+    with pytest.warns(AnchorWarning, match="single environment"):
+        projection(anchor_columns(np.zeros(5, dtype=int)))
+
+
+@pytest.mark.parametrize(
+    ("anchors", "error", "message"),
+    [
+        (np.array([1.0, np.nan]), InputError, "anchor 'anchor' is nan at row 1"),
+        (pd.Series(["a", None], name="town"), InputError, "anchor 'town' is missing at row 1"),
+        (pd.Categorical(["a", None]), InputError, "missing at row 1"),
+        ([np.zeros(3), np.zeros(4)], InputError, r"differ in length: \[3, 4\]"),
+        (np.zeros((2, 2, 2)), InputError, "one or two dimensions"),
+        (3, InputTypeError, "anchors must be an array"),
+        ([np.arange(6000), np.arange(6000)], InputError, "more than 5000"),
+    ],
+)
+def test_refusals(anchors, error, message) -> None:
+    with pytest.raises(error, match=message):
+        projection(anchor_columns(anchors))

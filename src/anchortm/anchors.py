@@ -201,6 +201,10 @@ class Projection(ABC):
     def coefficients(self, t: Array) -> Array:
         """Return k with A k = Q t."""
 
+    @abstractmethod
+    def every(self, step: int, weights: Array | None) -> Projection:
+        """Return the projection for every ``step``-th row."""
+
     def __call__(self, values: Array, weights: Array | None = None) -> Array:
         """Return P v, the values projected on the anchors."""
         whole = self.part(slice(None))
@@ -234,7 +238,7 @@ class GroupProjection(Projection):
         self._codes = codes
         self.rank = self.n_sums = n_levels
         total = np.bincount(codes, weights, n_levels).astype(np.float64)
-        self._root = 1.0 / np.sqrt(total)
+        self._root = np.where(total > 0.0, 1.0 / np.sqrt(np.where(total > 0.0, total, 1.0)), 0.0)
 
     def part(self, rows: NDArray[np.intp] | slice) -> Part:
         codes = self._codes[rows]
@@ -248,6 +252,9 @@ class GroupProjection(Projection):
 
     def coefficients(self, t: Array) -> Array:
         return self._root * t
+
+    def every(self, step: int, weights: Array | None) -> Projection:
+        return GroupProjection(self._codes[::step], self.n_sums, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,6 +291,9 @@ class DenseProjection(Projection):
     def coefficients(self, t: Array) -> Array:
         return t
 
+    def every(self, step: int, weights: Array | None) -> Projection:
+        return DenseProjection(self._Q[::step], [""] * self.rank, weights)
+
 
 @dataclass(frozen=True, eq=False)
 class _MixedPart(Part):
@@ -303,7 +313,7 @@ class MixedProjection(Projection):
     """Several factors and columns: Q = [D^-1/2 groups | the rest, residualised on the groups]."""
 
     def __init__(self, main: GroupProjection, B: sp.csr_matrix, names: Sequence[str], weights: Array | None) -> None:
-        self._main, self._B = main, B
+        self._main, self._B, self._names = main, B, names
         n_groups, n_rest = main.n_sums, B.shape[1]
         WB = B if weights is None else B.multiply(weights[:, None]).tocsr()
         codes = main._codes
@@ -331,6 +341,10 @@ class MixedProjection(Projection):
     def coefficients(self, t: Array) -> Array:
         tail = self._rest.T @ t[self._main.n_sums :]
         return np.concatenate([self._main.coefficients(t[: self._main.n_sums]) - self._means.T @ tail, tail])
+
+    def every(self, step: int, weights: Array | None) -> Projection:
+        main = GroupProjection(self._main._codes[::step], self._main.n_sums, weights)
+        return MixedProjection(main, self._B[::step], self._names, weights)
 
 
 def projection(anchors: AnchorColumns, weights: Array | None = None, intercept: bool = True) -> Projection:

@@ -73,7 +73,7 @@ class Coordinates:
     @property
     def n_baseline(self) -> int:
         """Return the number of internal baseline parameters."""
-        return self.matrix.shape[1]
+        return int(self.matrix.shape[1])
 
     def split(self, v: Array) -> tuple[Array, Array]:
         """Return theta and beta."""
@@ -154,12 +154,14 @@ class Objective:
         coordinates: Coordinates,
         anchors: Projection | None,
         n_rows: int,
-        n_total: float,
+        weights: Array | None = None,
         block_rows: int = BLOCK_ROWS,
         n_jobs: int = 1,
     ) -> None:
         self.link, self.coordinates, self.anchors = link, coordinates, anchors
-        self.n_rows, self.n_total, self.n_jobs = n_rows, n_total, n_jobs
+        self.n_rows, self.weights = n_rows, weights
+        self.n_total = float(n_rows if weights is None else weights.sum())
+        self.block_rows, self.n_jobs = block_rows, n_jobs
         self.n_parameters = coordinates.scale.size
         self._terms = terms
         self._blocks = [
@@ -172,7 +174,9 @@ class Objective:
         ]
         self.n_sums = 0 if anchors is None else anchors.n_sums
 
-    def _total(self, work: Callable[[_Piece, list[Array]], float], shapes: list[tuple[int, ...]]) -> tuple[float, list[Array]]:
+    def _total(
+        self, work: Callable[[_Piece, list[Array]], float], shapes: list[tuple[int, ...]]
+    ) -> tuple[float, list[Array]]:
         """Return the sum of ``work`` over all pieces, which adds to arrays of these shapes."""
 
         def run(blocks: list[list[_Piece]]) -> tuple[float, list[Array]]:
@@ -303,6 +307,30 @@ class Objective:
             hessian[k:, :k] += block.T
             hessian[k:, k:] += (X * (uu + vv + 2.0 * both)[:, None]).T @ X
 
+    def every(self, step: int) -> Objective:
+        """Return the objective of every ``step``-th row, in the same coordinates."""
+        sample = []
+        for term in self._terms:
+            own = np.flatnonzero(term.rows % step == 0)
+
+            def part(values: Array | None, own: NDArray[np.intp] = own) -> Array | None:
+                return None if values is None else values[own]
+
+            columns = (term.upper, term.lower, term.slope, term.weights, term.offset)
+            sample.append(_Rows(term.kind, term.sign, term.rows[own] // step, term.C[own], *map(part, columns)))
+        n_rows = math.ceil(self.n_rows / step)
+        weights = None if self.weights is None else self.weights[::step]
+        return type(self)(
+            self.link,
+            sample,
+            self.coordinates,
+            None if self.anchors is None else self.anchors.every(step, weights),
+            n_rows,
+            weights,
+            self.block_rows,
+            self.n_jobs,
+        )
+
     def residuals(self, v: Array) -> Array:
         """Return the score residuals in the order of the objective's rows."""
         r = np.zeros(self.n_rows)
@@ -321,7 +349,7 @@ class NormalObjective(Objective):
     """
 
     @cached_property
-    def _moments(self) -> tuple[Array, Array]:
+    def moments(self) -> tuple[Array, Array]:
         """Return M = [C o]'W[C o] and E = Q'W[C o], o the offset."""
         d = self.n_parameters
 
@@ -339,13 +367,13 @@ class NormalObjective(Objective):
         return M, (G if self.anchors is None else self.anchors.root(G))
 
     def sums(self, v: Array) -> Sums:
-        M, E = self._moments
+        M, E = self.moments
         extended = np.append(v, 1.0)
         quadratic = -0.5 * float(extended @ M @ extended) - self.n_total * 0.5 * math.log(2.0 * math.pi)
         return Sums(quadratic + self._log_slopes(v), E @ extended)
 
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
-        M, E = self._moments
+        M, E = self.moments
         d = self.n_parameters
         gradient, hessian = M[:d] @ np.append(v, 1.0), M[:d, :d].copy()
         k = self.coordinates.n_baseline
@@ -375,6 +403,11 @@ class NormalObjective(Objective):
         assert term.slope is not None  # noqa: S101
         first = term.slope[0]
         return first if self.coordinates.n_baseline == 2 and (term.slope == first).all() else None
+
+    @property
+    def linear(self) -> bool:
+        """Return whether the transformation is linear in y: the minimum has a closed form."""
+        return self._one_slope is not None
 
     def _log_slopes(self, v: Array) -> float:
         k = self.coordinates.n_baseline
@@ -426,7 +459,7 @@ def build_objective(
         coordinates,
         None if anchors is None else projection(anchors, weights, anchor_intercept),
         len(response),
-        float(len(response) if weights is None else weights.sum()),
+        weights,
         block_rows,
         n_jobs,
     )

@@ -24,16 +24,16 @@ import scipy.linalg as la
 from numpy.typing import NDArray
 
 from anchortm.exceptions import OverIdentifiedError
-from anchortm.objective import Derivatives, NormalObjective, Objective, Sums
+from anchortm.objective import NormalObjective, Objective, Sums
 
-__all__ = ["Options", "Solution", "minimise", "restarts", "solve", "solve_path"]
+__all__ = ["Options", "Solution", "first_solution", "minimise", "restarts", "solve", "solve_path"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 ARMIJO = 1e-4
 BIG = 1e30  # what the QP solver takes for infinity
-FLAT = 1e-9  # a curvature below this, in standardised parameters, is a flat direction
+FLAT = 1e-8  # a curvature below this, relative to the largest, is a flat direction
 FIRST_STEP = 0.5  # of the path, in log(1 + xi)
 SUBSAMPLE_FROM = 100_000
 SUBSAMPLE_ROWS = 20_000
@@ -63,6 +63,7 @@ class Solution:
     reason: str
     n_iter: int
     tangent: Array  # dv / dxi along the path
+    hessian: Array  # of the loss, in v
     history: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -92,7 +93,7 @@ class _State:
 
 
 def _expand(objective: Objective, v: Array, sums: Sums, xi: float) -> _State:
-    n, d = objective.n_total, None
+    n = objective.n_total
     pull = 2.0 * xi * sums.t
     d = objective.derivatives(v, pull if xi != 0.0 else None)
     penalty_gradient = d.E.T @ pull / n
@@ -112,7 +113,8 @@ def _expand(objective: Objective, v: Array, sums: Sums, xi: float) -> _State:
 def _binding(objective: Objective, v: Array, gradient: Array) -> Mask:
     """Return the bounds that hold the minimum back: reached, and the loss falls beyond."""
     lower, upper = objective.coordinates.lower, objective.coordinates.upper
-    return ((v <= lower) & (gradient > 0.0)) | ((v >= upper) & (gradient < 0.0)) | (lower == upper)
+    held: Mask = ((v <= lower) & (gradient > 0.0)) | ((v >= upper) & (gradient < 0.0)) | (lower == upper)
+    return held
 
 
 def _kkt(state: _State, binding: Mask) -> float:
@@ -131,21 +133,29 @@ def _cholesky(matrix: Array) -> Array | None:
     return factor if diagonal.min(initial=1.0) > 1e-7 * diagonal.max(initial=0.0) else None
 
 
+def _solve(matrix: Array, right: Array) -> Array:
+    """Return matrix^-1 right for a positive definite matrix; the shortest solution where it is nearly singular."""
+    factor = _cholesky(matrix)
+    if factor is None:
+        return np.asarray(np.linalg.lstsq(matrix, right, rcond=1e-12)[0])
+    return np.asarray(la.cho_solve((factor, False), right, check_finite=False))
+
+
 def _model(objective: Objective, state: _State, xi: float, binding: Mask) -> tuple[Array, str]:
     """Return a matrix that is positive definite on the free parameters, and which one it is."""
     free = ~binding
     if not free.any() or _cholesky(state.hessian[np.ix_(free, free)]) is not None:
         return state.hessian, "newton"
-    H, name = state.hessian, "damped"
-    if xi != 0.0 and not isinstance(objective, NormalObjective):
+    H, name = state.hessian, "newton"
+    eigenvalues = np.linalg.eigvalsh(H[np.ix_(free, free)])
+    if eigenvalues[0] < -FLAT * eigenvalues[-1]:
+        # curved downwards (and not just flat): Gauss-Newton is convex but for truncation
         d = objective.derivatives(state.v)
         H, name = (d.hessian + 2.0 * xi * (d.E.T @ d.E)) / objective.n_total, "gauss-newton"
-        if _cholesky(H[np.ix_(free, free)]) is not None:
-            return H, name
+        eigenvalues = np.linalg.eigvalsh(H[np.ix_(free, free)])
     # lift the spectrum just enough
-    lowest = float(np.linalg.eigvalsh(H[np.ix_(free, free)])[0])
-    top = float(np.abs(np.diag(H)).max())
-    return H + (max(0.0, -2.0 * lowest) + 1e-8 * max(top, 1e-8)) * np.eye(H.shape[0]), name + "+ridge"
+    ridge = max(0.0, -2.0 * eigenvalues[0]) + FLAT * max(eigenvalues[-1], FLAT)
+    return H + ridge * np.eye(H.shape[0]), name
 
 
 def _step(objective: Objective, state: _State, H: Array, binding: Mask) -> Array:
@@ -154,7 +164,7 @@ def _step(objective: Objective, state: _State, H: Array, binding: Mask) -> Array
     free = ~binding
     step = np.zeros_like(state.v)
     inner = H[np.ix_(free, free)]
-    step[free] = la.solve(inner, -state.gradient[free], assume_a="pos", check_finite=False)
+    step[free] = _solve(inner, -state.gradient[free])
     if (step >= lower).all() and (step <= upper).all():
         return step
     if _cholesky(H) is None:  # positive definite on the free parameters only: leave the others where they are
@@ -163,25 +173,28 @@ def _step(objective: Objective, state: _State, H: Array, binding: Mask) -> Array
     return _qp(H, state.gradient, lower, upper)
 
 
-def _qp(H: Array, g: Array, lower: Array, upper: Array, A: Array | None = None, b: Array | None = None) -> Array:
-    """Return argmin x'Hx/2 + g'x under lower <= x <= upper and A x = b, for positive definite H."""
-    rows = np.zeros((0, g.size)) if A is None else A
-    target = np.zeros(0) if b is None else b
+def _qp(H: Array, g: Array, lower: Array, upper: Array) -> Array:
+    """Return argmin x'Hx/2 + g'x under lower <= x <= upper, for positive definite H."""
+    return _qp_with_equalities(H, g, lower, upper, np.zeros((0, g.size)), np.zeros(0))[0]
+
+
+def _qp_with_equalities(H: Array, g: Array, lower: Array, upper: Array, A: Array, b: Array) -> tuple[Array, Array]:
+    """Return the minimiser under A x = b too, and the multipliers of A x = b."""
     scale = 1.0 / np.sqrt(np.diag(H))
-    bounds = np.concatenate([np.clip(upper / scale, -BIG, BIG), target])
-    floors = np.concatenate([np.clip(lower / scale, -BIG, BIG), target])
-    sense = np.concatenate([np.zeros(g.size), np.full(target.size, 5)]).astype(np.int32)
-    x, _, flag, _ = daqp.solve(
+    bounds = np.concatenate([np.clip(upper / scale, -BIG, BIG), b])
+    floors = np.concatenate([np.clip(lower / scale, -BIG, BIG), b])
+    sense = np.concatenate([np.zeros(g.size), np.full(b.size, 5)]).astype(np.int32)
+    x, _, flag, info = daqp.solve(
         np.ascontiguousarray(H * np.outer(scale, scale)),
         np.ascontiguousarray(g * scale),
-        np.ascontiguousarray(rows * scale),
+        np.ascontiguousarray(A * scale),
         bounds,
         floors,
         sense,
     )
     if flag < 1:
         raise ArithmeticError(f"the QP solver gave up (flag {flag})")
-    return np.clip(x * scale, lower, upper)
+    return np.clip(x * scale, lower, upper), np.asarray(info["lam"][g.size :])
 
 
 def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: Sums | None = None) -> Solution:
@@ -263,11 +276,12 @@ def _solution(
 ) -> Solution:
     free = np.flatnonzero(~binding)
     inner = state.hessian[np.ix_(free, free)]
-    lowest = float(np.linalg.eigvalsh(inner)[0]) if free.size else math.inf
+    eigenvalues = np.linalg.eigvalsh(inner) if free.size else np.array([math.inf])
+    lowest = float(eigenvalues[0])
     tangent = np.zeros_like(state.v)
-    if free.size and objective.anchors is not None and lowest > 0.0:
+    if free.size and objective.anchors is not None and lowest > -FLAT * eigenvalues[-1]:
         pull = (2.0 / objective.n_total) * (state.E.T @ state.sums.t)
-        tangent[free] = -la.solve(inner, pull[free], assume_a="pos")
+        tangent[free] = -_solve(inner, pull[free])
     return Solution(
         state.v,
         xi,
@@ -280,6 +294,7 @@ def _solution(
         reason,
         len(history) - 1,
         tangent,
+        state.hessian,
         history,
     )
 
@@ -299,7 +314,7 @@ def _follow(objective: Objective, start: Solution, target: float, options: Optio
         xi = target if step >= left else math.expm1(math.log1p(here.xi) + step)
         there = _correct(objective, here, xi, options)
         n_iter += there.n_iter
-        move, miss = _distances(objective, here, there, xi)
+        move, miss = _distances(here, there, xi)
         smooth = all(row.get("model", "newton") == "newton" for row in there.history)
         near = miss <= 0.5 * move + 1e-6
         if (smooth and near and there.converged) or step <= 1e-3:
@@ -313,9 +328,7 @@ def _follow(objective: Objective, start: Solution, target: float, options: Optio
 
 def _correct(objective: Objective, here: Solution, xi: float, options: Options) -> Solution:
     """Return the minimum at xi from a predicted start, or from here where that is worse."""
-    predicted = np.clip(
-        _predict(here, xi), objective.coordinates.lower, objective.coordinates.upper
-    )
+    predicted = np.clip(_predict(here, xi), objective.coordinates.lower, objective.coordinates.upper)
     sums = objective.sums(predicted)
     if not (math.isfinite(sums.loglik) and loss_of(objective, sums, xi) <= loss_of(objective, here.sums, xi)):
         predicted, sums = here.v, here.sums
@@ -327,37 +340,232 @@ def _predict(here: Solution, xi: float) -> Array:
     return here.v + here.tangent * (1.0 + here.xi) * (math.log1p(xi) - math.log1p(here.xi))
 
 
-def _distances(objective: Objective, here: Solution, there: Solution, xi: float) -> tuple[float, float]:
-    """Return how far the step went, and how far from the predictor it ended."""
-    move = float(np.linalg.norm(there.v - here.v))
-    return move, float(np.linalg.norm(there.v - _predict(here, xi)))
+def _distances(here: Solution, there: Solution, xi: float) -> tuple[float, float]:
+    """Return how far the step went and how far from the predictor it ended, in the metric of the loss."""
+
+    def length(step: Array) -> float:
+        return math.sqrt(max(float(step @ there.hessian @ step), 0.0))
+
+    return length(there.v - here.v), length(there.v - _predict(here, xi))
 
 
-def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Options) -> list[Solution]:
-    """Return the solutions at these finite xi (any order), each on the branch from xi = 0."""
-    here = _first(objective, v, options)
-    found: dict[float, Solution] = {0.0: here}
-    for xi in sorted(set(xis)):
-        if xi > 0.0:
-            here = _follow(objective, here, xi, options)
-            found[xi] = here
+def solve_path(
+    objective: Objective, v: Array, xis: Sequence[float], options: Options, warm: bool = False
+) -> list[Solution]:
+    """Return the solutions at these xi (any order, inf allowed), each on the branch from xi = 0.
+
+    With ``warm``, v is taken to be near the solution at the smallest xi already.
+    """
+    if isinstance(objective, NormalObjective) and objective.linear:
+        return [linear_solution(objective, xi) for xi in xis]
+    finite = sorted({xi for xi in xis if not math.isinf(xi)})
+    found: dict[float, Solution] = {}
+    here = minimise(objective, v, finite[0], options) if warm and finite else first_solution(objective, v, options)
+    found[here.xi] = here
+    for xi in finite:
+        if xi > here.xi:
+            here = found[xi] = _follow(objective, here, xi, options)
+    if any(math.isinf(xi) for xi in xis):
+        found[math.inf] = solve_limit(objective, here, options)
     return [found[xi] for xi in xis]
 
 
-def _first(objective: Objective, v: Array, options: Options) -> Solution:
-    return minimise(objective, v, 0.0, options)
+def first_solution(objective: Objective, v: Array, options: Options) -> Solution:
+    """Return the maximum-likelihood solution; large data start from the optimum of a sample of their rows."""
+    if objective.n_rows >= SUBSAMPLE_FROM:
+        sample = objective.every(objective.n_rows // SUBSAMPLE_ROWS)
+        v = minimise(sample, _flattened(sample, v), 0.0, options).v
+        return minimise(objective, v, 0.0, options)
+    return minimise(objective, _flattened(objective, v), 0.0, options)
+
+
+def _flattened(objective: Objective, v: Array) -> Array:
+    """Return v, or a flatter baseline where that is likelier: rows far out can make a steep one hopeless."""
+    coordinates = objective.coordinates
+    middle = np.zeros_like(v)
+    middle[0] = v[0]
+    middle = np.clip(middle, coordinates.lower, coordinates.upper)
+    starts = [middle + share * (v - middle) for share in (1.0, 0.3, 0.1, 0.03, 0.01)]
+    return max(starts, key=lambda start: objective.sums(start).loglik)
 
 
 def solve(objective: Objective, v: Array, xi: float, options: Options) -> Solution:
-    """Return the solution at xi (``math.inf`` allowed) on the branch connected to xi = 0."""
-    if math.isinf(xi):
-        return solve_limit(objective, v, options)
+    """Return the solution at xi (``math.inf`` allowed) on the branch connected to xi = 0.
+
+    Large data follow the branch on a sample of their rows and finish from there.
+    """
+    enough = objective.anchors is None or 5 * objective.anchors.rank <= SUBSAMPLE_ROWS
+    if objective.n_rows >= SUBSAMPLE_FROM and math.isfinite(xi) and xi > 0.0 and enough:
+        sample = objective.every(objective.n_rows // SUBSAMPLE_ROWS)
+        if not isinstance(objective, NormalObjective):
+            near = solve_path(sample, v, [xi], options)[0]
+            return minimise(objective, near.v, xi, options)
     return solve_path(objective, v, [xi], options)[0]
 
 
-def solve_limit(objective: Objective, v: Array, options: Options) -> Solution:
-    """Return the least negative log-likelihood with t(v) = 0, the limit of the path."""
-    raise OverIdentifiedError("not yet")
+def linear_solution(objective: NormalObjective, xi: float) -> Solution:
+    """Return the normal linear model in closed form, for xi in [-1/2, inf].
+
+    With Q = C'WC + 2 xi E'E the loss is (v'Qv/2 + q'v) / n - log v_1 + constant (q from an
+    offset), so v = Q^-1 (n e_1 / v_1 - q) and v_1 solves v_1^2 + b v_1 = n a.
+    """
+    M, E = objective.moments
+    d, n = objective.n_parameters, objective.n_total
+    inside, cross = E[:, :d].T @ E[:, :d], E[:, :d].T @ E[:, d]
+    gram, linear = M[:d, :d], M[:d, d]
+    if math.isinf(xi):
+        basis = _null_space(inside, gram)
+        if basis.shape[1] == 0 or not np.abs(basis[1]).max() > 1e-9:
+            raise _over_identified(objective, linear=True)
+        particular = -np.linalg.pinv(inside, rcond=1e-12) @ cross
+        if np.abs(inside @ particular + cross).max() > 1e-8 * (1.0 + np.abs(cross).max()):
+            raise _over_identified(objective, linear=True)
+        reduced = basis @ np.linalg.solve(basis.T @ gram @ basis, basis.T)
+        v = _slope_root(reduced, linear + gram @ particular, n, particular)
+    elif xi == -0.5:
+        # the limit gamma -> 0: what the rows within anchors leave open is settled by the anchors' part
+        within = gram - inside
+        null = _null_space(within, gram)
+        if null.shape[1] and np.abs(null[1]).max() > 1e-9:
+            raise OverIdentifiedError("at xi = -1/2 the covariates and anchors explain y without error")
+        v = _slope_root(np.linalg.pinv(within, rcond=1e-12, hermitian=True), linear - cross, n)
+        if null.shape[1]:
+            v = v - null @ np.linalg.solve(null.T @ inside @ null, null.T @ (inside @ v + cross))
+    else:
+        v = _slope_root(np.linalg.inv(gram + 2.0 * xi * inside), linear + 2.0 * xi * cross, n)
+    state = _expand(objective, v, objective.sums(v), 0.0 if math.isinf(xi) else xi)
+    binding = np.zeros(d, dtype=bool)
+    if math.isinf(xi):
+        state.gradient = _null_space(inside, gram).T @ state.gradient
+        state.parts = np.zeros_like(state.gradient)
+        kkt = float(np.abs(state.gradient).max(initial=0.0))
+    else:
+        kkt = _kkt(state, binding)
+    solution = _solution(objective, state, xi, binding, kkt, kkt < 1e-6, "closed form", [{"iteration": 0, "xi": xi}])
+    return replace(solution, history=[{"iteration": 0, "xi": xi, "loss": state.loss, "kkt": kkt, "active": 0}])
+
+
+def _slope_root(inverse: NDArray[Any], linear: Array, n: float, particular: Array | None = None) -> Array:
+    """Return inverse @ (n e_1 / v_1 - linear) + particular with the v_1 > 0 that this implies."""
+    base = -inverse @ linear + (0.0 if particular is None else particular)
+    a, b = n * inverse[1, 1], base[1]
+    slope = 0.5 * (b + math.sqrt(b * b + 4.0 * a))
+    return np.asarray(base + inverse[:, 1] * (n / slope))
+
+
+def _null_space(matrix: Array, scale: Array) -> Array:
+    """Return the null space of a positive semidefinite matrix, judged relative to ``scale``."""
+    values, vectors = np.linalg.eigh(matrix)
+    return vectors[:, values <= 1e-10 * np.abs(np.diag(scale)).max()]
+
+
+def _over_identified(objective: Objective, linear: bool = False) -> OverIdentifiedError:
+    rank = 0 if objective.anchors is None else objective.anchors.rank
+    hint = "LinearAnchorRegression(gamma=inf), whose coefficients on the scale of y exist" if linear else "a large xi"
+    return OverIdentifiedError(
+        f"at xi = inf {rank} anchor directions over-identify {objective.n_parameters} parameters: no residual can be "
+        f"uncorrelated with all of them, and h flattens without a finite limit; use a finite xi, or {hint}"
+    )
+
+
+def solve_limit(objective: Objective, start: Solution, options: Options) -> Solution:
+    """Return the least negative log-likelihood with t(v) = 0, the limit of the path.
+
+    Sequential quadratic programming from a large xi, where lambda = 2 xi t / n is close.
+    """
+    if objective.anchors is None:
+        raise OverIdentifiedError("xi = inf needs anchors")
+    here = start if start.xi >= 1.0 else _follow(objective, start, 1.0, options)
+    free = ~_fixed(objective, here)
+    E = objective.derivatives(here.v).E
+    if np.linalg.matrix_rank(E[:, free], tol=1e-7 * max(np.abs(E).max(), 1e-300)) >= int(free.sum()):
+        raise _over_identified(objective)
+    for xi in (1e3, 1e5, 1e7):
+        here = _follow(objective, here, max(xi, here.xi), options)
+        found = _sqp(objective, here, options)
+        if found.converged:
+            return found
+    return found
+
+
+def _fixed(objective: Objective, solution: Solution) -> Mask:
+    fixed: Mask = solution.active | (objective.coordinates.lower == objective.coordinates.upper)
+    return fixed
+
+
+def _sqp(objective: Objective, start: Solution, options: Options) -> Solution:
+    n = objective.n_total
+    lower, upper = objective.coordinates.lower, objective.coordinates.upper
+    v, sums, history = start.v, start.sums, list(start.history)
+    multiplier = 2.0 * start.xi * sums.t / n
+    reason, converged, residual = "iteration limit", False, math.inf
+    for iteration in range(min(options.max_iter, 50)):
+        d = objective.derivatives(v, n * multiplier)
+        U, size, Vt = np.linalg.svd(d.E, full_matrices=False)
+        keep = size > 1e-9 * size.max(initial=1e-300)
+        U, size, Vt = U[:, keep], size[keep], Vt[keep]
+        gradient = d.gradient / n
+        reduced = U.T @ multiplier  # the multiplier of size * Vt @ step = -U't
+        lagrangian = gradient + Vt.T @ (size * reduced)
+        binding = _binding(objective, v, lagrangian)
+        stationarity = float(np.abs(lagrangian[~binding] / (1.0 + np.abs(gradient[~binding]))).max(initial=0.0))
+        feasibility = float(np.linalg.norm(sums.t)) / math.sqrt(n)
+        residual = max(stationarity, feasibility)
+        row = {"iteration": iteration, "xi": math.inf, "loss": -sums.loglik / n, "kkt": residual}
+        history.append(row | {"active": int(binding.sum()), "model": "sqp"})
+        if residual <= options.tol and iteration > 0:
+            reason, converged = "converged", True
+            break
+        # adding a multiple of E'E does not change the solution of the QP but makes it convex
+        H = d.hessian / n
+        lift = _lift(H, Vt)
+        if _cholesky(H + lift * (Vt.T @ Vt)) is None:
+            H = objective.derivatives(v).hessian / n
+            H = H + FLAT * np.diag(H).max() * np.eye(H.shape[0])
+        target = -(U.T @ sums.t) / size
+        try:
+            step, dual = _qp_with_equalities(H + lift * (Vt.T @ Vt), gradient, lower - v, upper - v, Vt, target)
+        except ArithmeticError as error:
+            reason = str(error)
+            break
+        v = np.clip(v + step, lower, upper)
+        sums = objective.sums(v)
+        if not math.isfinite(sums.loglik):
+            reason = "a step left the domain"
+            break
+        multiplier = U @ ((dual + lift * target) / size)
+    loss = -sums.loglik / n
+    lowest = _reduced_curvature(d.hessian / n, Vt, binding)
+    active = binding & (lower < upper)
+    zero = np.zeros_like(v)
+    return Solution(
+        v,
+        math.inf,
+        sums,
+        loss,
+        residual,
+        lowest,
+        active,
+        converged,
+        reason,
+        start.n_iter + iteration,
+        zero,
+        d.hessian / n,
+        history,
+    )
+
+
+def _lift(H: Array, Vt: Array) -> float:
+    return 2.0 * float(np.abs(H).sum(axis=0).max()) if Vt.shape[0] else 0.0
+
+
+def _reduced_curvature(H: Array, Vt: Array, binding: Mask) -> float:
+    """Return the least curvature in free directions that keep t = 0."""
+    free = ~binding
+    rows = Vt[:, free]
+    basis = la.null_space(rows) if rows.shape[0] else np.eye(int(free.sum()))
+    inner = basis.T @ H[np.ix_(free, free)] @ basis
+    return float(np.linalg.eigvalsh(inner)[0]) if inner.size else math.inf
 
 
 def restarts(

@@ -213,22 +213,28 @@ class Projection(ABC):
         return whole.spread(self.coefficients(self.root(sums)))
 
 
-@dataclass(frozen=True, eq=False)
 class _GroupPart(Part):
-    first: int
-    bounds: NDArray[np.intp]  # rows bounds[k] .. bounds[k + 1] belong to level first + k
+    """Rows bounds[k] .. bounds[k + 1] belong to level first + k."""
+
+    def __init__(self, first: int, bounds: NDArray[np.intp]) -> None:
+        self._levels = slice(first, first + bounds.size - 1)
+        self._sizes = np.diff(bounds)
+        self._occupied = np.flatnonzero(self._sizes)
+        self._starts = bounds[:-1][self._occupied]
+        n = int(bounds[-1])
+        # a sparse row for each level, its entries the weights: one pass over C
+        self._sparse = sp.csr_matrix((np.ones(n), np.arange(n), bounds), shape=(self._sizes.size, n))
 
     def add(self, sums: Array, weights: Array, C: Array | None) -> None:
-        last = self.first + self.bounds.size - 1
-        # a sparse row for each level, its entries the weights: one pass over C
-        C = np.ones((weights.size, 1)) if C is None else C
-        shape = (self.bounds.size - 1, weights.size)
-        total = sp.csr_matrix((weights, np.arange(weights.size), self.bounds), shape=shape) @ C
-        sums[self.first : last] += total.reshape(sums[self.first : last].shape)
+        if C is None:
+            if weights.size:
+                sums[self._levels][self._occupied] += np.add.reduceat(weights, self._starts)
+        else:
+            self._sparse.data = weights
+            sums[self._levels] += self._sparse @ C
 
     def spread(self, coefficients: Array) -> Array:
-        last = self.first + self.bounds.size - 1
-        return np.repeat(coefficients[self.first : last], np.diff(self.bounds))
+        return np.repeat(coefficients[self._levels], self._sizes)
 
 
 class GroupProjection(Projection):
@@ -358,10 +364,7 @@ def projection(anchors: AnchorColumns, weights: Array | None = None, intercept: 
     else:
         main = GroupProjection(anchors.factors[anchors.main], anchors.levels[anchors.main].size, weights)
         rest = [j for j in range(len(anchors.factors)) if j != anchors.main]
-        if rest or anchors.columns.shape[1]:
-            result = _mixed(anchors, main, rest, weights)
-        else:
-            result = main
+        result = _mixed(anchors, main, rest, weights) if rest or anchors.columns.shape[1] else main
     if result.dropped:
         names = ", ".join(result.dropped)
         warnings.warn(f"anchor columns dropped as constant or collinear: {names}", AnchorWarning, stacklevel=3)

@@ -334,24 +334,27 @@ class BernsteinBasis(Basis):
 
     def rows(self, y: ArrayLike) -> Array:
         t, s = self._place(y)
-        rows = _bernstein(self.order, np.clip(t, 0.0, 1.0), np.clip(s, 0.0, 1.0))
-        below, above = t < 0.0, s < 0.0
+        values = _bernstein(self.order, np.clip(t, 0.0, 1.0), np.clip(s, 0.0, 1.0))
         # B_0' = -order and B_1' = order at t = 0, all others 0; mirrored at t = 1
-        rows[below, 0] -= self.order * t[below]
-        rows[below, 1] += self.order * t[below]
-        rows[above, -1] -= self.order * s[above]
-        rows[above, -2] += self.order * s[above]
-        return rows
+        below, above = self.order * np.minimum(t, 0.0), self.order * np.minimum(s, 0.0)
+        values[0] -= below
+        values[1] += below
+        values[-1] -= above
+        values[-2] += above
+        return values.T
 
     def derivative_rows(self, y: ArrayLike) -> Array:
         t, s = self._place(y)
         low, high = self._ends
         inner = _bernstein(self.order - 1, np.clip(t, 0.0, 1.0), np.clip(s, 0.0, 1.0))
-        rows = np.zeros((t.size, self.order + 1))
-        rows[:, 1:] = inner
-        rows[:, :-1] -= inner
-        rows *= self.order / (high - low)
-        return rows / _values(y)[:, None] if self.log_first else rows
+        inner *= self.order / (high - low)
+        if self.log_first:
+            inner /= _values(y)
+        values = np.empty((self.order + 1, t.size))
+        values[0] = -inner[0]
+        np.subtract(inner[:-1], inner[1:], out=values[1:-1])
+        values[-1] = inner[-1]
+        return values.T
 
     @cached_property
     def increments(self) -> Increments:
@@ -400,20 +403,20 @@ class BernsteinBasis(Basis):
 
 
 def _bernstein(order: int, t: Array, s: Array) -> Array:
-    """Return C(order, j) t^j s^(order-j), j = 0..order, for t + s = 1 in [0, 1].
+    """Return C(order, j) t^j s^(order-j) in row j = 0..order, for t + s = 1 in [0, 1].
 
     Products of non-negative numbers only: each entry is good to about ``order`` roundings.
     """
-    rows = np.empty((t.size, order + 1))
-    rows[:, 0] = 1.0
+    values = np.empty((order + 1, t.size))
+    values[0] = 1.0
     for j in range(1, order + 1):
-        np.multiply(rows[:, j - 1], t, out=rows[:, j])
+        np.multiply(values[j - 1], t, out=values[j])
     power = np.ones_like(t)
     for j in range(order - 1, -1, -1):
-        power = power * s
-        rows[:, j] *= power
-    rows *= special.binom(order, np.arange(order + 1))
-    return rows
+        power *= s
+        values[j] *= power
+    values *= special.binom(order, np.arange(order + 1))[:, None]
+    return values
 
 
 @dataclass(frozen=True)

@@ -68,15 +68,20 @@ def _kaplan_meier(response: Response, weights: Array) -> StepFunction:
     times = np.where(exact, response.upper, response.lower)
     if not exact.any():
         return StepFunction(np.unique(times), np.zeros(np.unique(times).size))
-    points, where = np.unique(times[exact], return_inverse=True)
-    events = np.bincount(where, weights[exact])
-    entry = np.full(len(response), -np.inf) if response.entry is None else response.entry
+    points = np.unique(times[exact])
+    still = _weight_from(times[exact], weights[exact], points)
+    events = still - np.append(still[1:], 0.0)
     # at risk at t: entry < t <= time
-    at_risk = _weight_at_or_above(times, weights, points) - _weight_at_or_above(entry, weights, points)
+    at_risk = still + _weight_from(times[~exact], weights[~exact], points)
+    if response.entry is not None:
+        at_risk -= _weight_from(response.entry, weights, points)
     return StepFunction(points, np.asarray(1.0 - np.cumprod(1.0 - events / at_risk), dtype=np.float64))
 
 
-def _weight_at_or_above(values: Array, weights: Array, points: Array) -> Array:
+def _weight_from(values: Array, weights: Array, points: Array) -> Array:
+    """Return the weight of the values at or above each of the increasing points."""
+    if (weights == 1.0).all():  # sorting values is much faster than ordering them
+        return values.size - np.searchsorted(np.sort(values), points, side="left").astype(np.float64)
     order = np.argsort(values, kind="stable")
     tail = np.r_[np.cumsum(weights[order][::-1])[::-1], 0.0]
     return np.asarray(tail[np.searchsorted(values[order], points, side="left")])

@@ -24,19 +24,41 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.links import Link, OneEnd, TwoEnds
 from anchortm.response import Response
 
-__all__ = ["RowTerms", "Term", "build_terms", "evaluate", "loglik_and_residuals", "start_values"]
+__all__ = [
+    "Layout",
+    "RowTerms",
+    "Term",
+    "build_terms",
+    "evaluate",
+    "layout",
+    "loglik_and_residuals",
+    "start_values",
+]
 
 Array = NDArray[np.float64]
+
+START_ROWS = 20_000  # start values need no more rows than this
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Rows of one kind and their ends, before any basis rows are made.
+
+    ``upper`` belongs to exact, left and interval rows (an exact response is its own upper
+    end), ``lower`` to right and interval rows. ``sign`` is -1 for the truncation of rows that
+    ``rows`` also names in another layout.
+    """
+
+    kind: Literal["exact", "left", "right", "interval"]
+    sign: int
+    rows: NDArray[np.intp]
+    upper: Array | None
+    lower: Array | None
 
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """Rows of one kind, with the basis rows at their ends.
-
-    ``upper`` belongs to exact, left and interval rows (an exact response is its own upper
-    end), ``lower`` to right and interval rows, ``slope`` (derivative rows) to exact ones.
-    ``sign`` is -1 for the truncation of rows that ``rows`` also names in another term.
-    """
+    """A layout with the basis rows at its ends, and the derivative rows of exact ones as ``slope``."""
 
     kind: Literal["exact", "left", "right", "interval"]
     sign: int
@@ -61,26 +83,42 @@ class RowTerms(NamedTuple):
             return np.where(self.slope > 0.0, self.values.l + np.log(self.slope), -np.inf)
 
 
-def build_terms(basis: Basis, response: Response) -> tuple[Term, ...]:
-    """Return the terms of a response under a basis; at most four kinds and three truncations."""
+def layout(basis: Basis, response: Response) -> list[Layout]:
+    """Return the rows of a response by kind; at most four kinds and three truncations."""
     lower, upper = _inside(basis, response)
     exact = response.lower == response.upper
-    if exact.any() and basis.discrete:
-        row = int(np.flatnonzero(exact)[0])
-        raise InputTypeError(
-            f"a discrete model takes classes or counts, not the exact number {response.lower[row]:g} at row {row}"
-        )
-    terms = [*_censored_terms(basis, np.where(exact, -np.inf, lower), np.where(exact, np.inf, upper), 1)]
+    found = []
     if exact.any():
         rows = np.flatnonzero(exact)
-        y = response.upper[rows]
-        terms.insert(0, Term("exact", 1, rows, upper=basis.rows(y), slope=basis.derivative_rows(y)))
+        if basis.discrete:
+            row = int(rows[0])
+            raise InputTypeError(
+                f"a discrete model takes classes or counts, not the exact number {response.lower[row]:g} at row {row}"
+            )
+        found.append(Layout("exact", 1, rows, response.upper[rows], None))
+        lower, upper = np.where(exact, -np.inf, lower), np.where(exact, np.inf, upper)
+    found += _censored(lower, upper, 1)
     if response.truncated.any():
         nothing = np.full(len(response), np.inf)
         entry = -nothing if response.entry is None else response.entry
         exit_ = nothing if response.exit is None else response.exit
-        terms += _censored_terms(basis, np.where(entry <= basis.lower_bound, -np.inf, entry), exit_, -1)
-    return tuple(terms)
+        found += _censored(np.where(entry <= basis.lower_bound, -np.inf, entry), exit_, -1)
+    return found
+
+
+def build_terms(basis: Basis, response: Response) -> tuple[Term, ...]:
+    """Return the terms of a response under a basis."""
+    return tuple(
+        Term(
+            part.kind,
+            part.sign,
+            part.rows,
+            None if part.upper is None else basis.rows(part.upper),
+            None if part.lower is None else basis.rows(part.lower),
+            basis.derivative_rows(part.upper) if part.kind == "exact" and part.upper is not None else None,
+        )
+        for part in layout(basis, response)
+    )
 
 
 def _inside(basis: Basis, response: Response) -> tuple[Array, Array]:
@@ -95,19 +133,17 @@ def _inside(basis: Basis, response: Response) -> tuple[Array, Array]:
     return np.where(response.lower <= basis.lower_bound, -np.inf, response.lower), response.upper
 
 
-def _censored_terms(basis: Basis, lower: Array, upper: Array, sign: int) -> list[Term]:
+def _censored(lower: Array, upper: Array, sign: int) -> list[Layout]:
     bounded_below, bounded_above = np.isfinite(lower), np.isfinite(upper)
     left = np.flatnonzero(bounded_above & ~bounded_below)
     right = np.flatnonzero(bounded_below & ~bounded_above)
     both = np.flatnonzero(bounded_below & bounded_above)
-    terms = []
-    if left.size:
-        terms.append(Term("left", sign, left, upper=basis.rows(upper[left])))
-    if right.size:
-        terms.append(Term("right", sign, right, lower=basis.rows(lower[right])))
-    if both.size:
-        terms.append(Term("interval", sign, both, upper=basis.rows(upper[both]), lower=basis.rows(lower[both])))
-    return terms
+    candidates = (
+        Layout("left", sign, left, upper[left], None),
+        Layout("right", sign, right, None, lower[right]),
+        Layout("interval", sign, both, upper[both], lower[both]),
+    )
+    return [part for part in candidates if part.rows.size]
 
 
 def evaluate(link: Link, term: Term, theta: Array, shift: Array) -> RowTerms:
@@ -140,6 +176,8 @@ def loglik_and_residuals(link: Link, terms: Sequence[Term], theta: Array, shift:
 
 def start_values(link: Link, basis: Basis, response: Response, weights: Array | None = None) -> Array:
     """Return a feasible theta whose h_0 is near F^-1 of the empirical distribution of y."""
+    every = max(1, len(response) // START_ROWS)
+    response, weights = response[::every], None if weights is None else weights[::every]
     points, cdf = empirical_distribution(response, weights)
     total = float(len(response) if weights is None else weights.sum())
     if basis.discrete:

@@ -16,7 +16,7 @@ weight_i (Q mu)_i D2 r_i. It is 2 xi t for a finite xi and n lambda for xi = inf
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from anchortm.anchors import AnchorColumns, Part, Projection, projection
 from anchortm.bases import Basis
-from anchortm.likelihood import Term, build_terms
+from anchortm.likelihood import Layout, layout
 from anchortm.links import Link, Normal, OneEnd, TwoEnds
 from anchortm.response import Response
 
@@ -35,7 +35,8 @@ __all__ = ["Coordinates", "Derivatives", "NormalObjective", "Objective", "Sums",
 
 Array = NDArray[np.float64]
 
-BLOCK_ROWS = 4096
+BLOCK_ROWS = 16_384
+SCALE_ROWS = 100_000  # means and deviations of the columns are taken from about as many rows
 
 
 class Sums(NamedTuple):
@@ -142,6 +143,15 @@ def _weighted(weights: Array | None, sign: int, values: Array) -> Array:
     if weights is not None:
         values = weights * values
     return values if sign > 0 else -values
+
+
+def _add_log_slopes(data: _Rows, slope: Array, gradient: Array, hessian: Array) -> None:
+    """Add the derivatives of -sum log h': gradient -c'/h', Hessian c'c''/h'^2 (c' the derivative rows)."""
+    assert data.slope is not None  # noqa: S101
+    inverse = 1.0 / slope
+    gradient -= data.slope.T @ _weighted(data.weights, data.sign, inverse)
+    D = data.slope * (inverse if data.weights is None else inverse * np.sqrt(data.weights))[:, None]
+    hessian += D.T @ D
 
 
 class Objective:
@@ -266,12 +276,8 @@ class Objective:
             dr = dr + _weighted(data.weights, data.sign, values.d2r * bend)
         hessian += (C * dr[:, None]).T @ C
         if slope is not None and data.slope is not None:
-            # -log h' has gradient -c'/h' and Hessian c'c''/h'^2 (c' the derivative rows)
-            D = data.slope / slope[:, None]
-            k = D.shape[1]
-            WD = D if data.weights is None else D * data.weights[:, None]
-            gradient[:k] -= WD.sum(axis=0)
-            hessian[:k, :k] += WD.T @ D
+            k = self.coordinates.n_baseline
+            _add_log_slopes(data, slope, gradient[:k], hessian[:k, :k])
 
     def _add_two_ends(
         self, piece: _Piece, t: TwoEnds, bend: Array | None, gradient: Array, hessian: Array, G: Array
@@ -297,15 +303,15 @@ class Objective:
             uu, uv, vv = uu + w(t.r_uu * bend), w(t.r_uv * bend), vv + w(t.r_vv * bend)
         pq = w(t.p * t.q)
         across = -pq if uv is None else uv - pq
-        mixed = (U * across[:, None]).T @ V
-        hessian[:k, :k] += (U * (uu + pq)[:, None]).T @ U + (V * (vv + pq)[:, None]).T @ V + mixed + mixed.T
+        over = U * (uu + pq)[:, None] + V * across[:, None]
+        under = V * (vv + pq)[:, None] + U * across[:, None]
+        hessian[:k, :k] += over.T @ U + under.T @ V
         if X.shape[1]:
-            both = 0.0 if uv is None else uv
-            left = U * (uu + both)[:, None] + V * (vv + both)[:, None]
-            block = left.T @ X
+            over += under  # p q cancels in the sum
+            block = over.T @ X
             hessian[:k, k:] += block
             hessian[k:, :k] += block.T
-            hessian[k:, k:] += (X * (uu + vv + 2.0 * both)[:, None]).T @ X
+            hessian[k:, k:] += (X * (uu + vv + (0.0 if uv is None else 2.0 * uv))[:, None]).T @ X
 
     def every(self, step: int) -> Objective:
         """Return the objective of every ``step``-th row, in the same coordinates."""
@@ -381,10 +387,7 @@ class NormalObjective(Objective):
         def work(piece: _Piece, arrays: list[Array]) -> float:
             data = piece.data
             assert data.slope is not None  # noqa: S101
-            D = data.slope / (data.slope @ v[:k])[:, None]
-            WD = D if data.weights is None else D * data.weights[:, None]
-            arrays[0] -= WD.sum(axis=0)
-            arrays[1] += WD.T @ D
+            _add_log_slopes(data, data.slope @ v[:k], *arrays)
             return 0.0
 
         if self._one_slope is None:
@@ -445,13 +448,13 @@ def build_objective(
     Rows are ordered by the main anchor factor inside. Weights must be positive.
     """
     order = None if anchors is None else anchors.order()
-    if order is not None:
-        response, X = response[order], X[order]
+    if order is not None:  # rows of a group become neighbours
+        response = response[order]
         weights, offset = (None if a is None else a[order] for a in (weights, offset))
         anchors = anchors.take(order) if anchors is not None else None
-    terms = build_terms(basis, response)
-    coordinates = _coordinates(basis, terms, X, sign, weights)
-    rows = [_standardised(term, X, sign, coordinates, weights, offset) for term in terms]
+    parts = layout(basis, response)
+    coordinates = _coordinates(basis, parts, X, sign)
+    rows = [_standardised(basis, part, X, order, sign, coordinates, weights, offset) for part in parts]
     exact_normal = isinstance(link, Normal) and len(rows) == 1 and rows[0].kind == "exact"
     return (NormalObjective if exact_normal and rows[0].rows.size == len(response) else Objective)(
         link,
@@ -478,25 +481,23 @@ def _reduced(basis: Basis) -> tuple[Array, Array, Array]:
     return increments.matrix @ merge, increments.lower[kept], increments.upper[kept]
 
 
-def _ends(terms: tuple[Term, ...]) -> Iterator[Array]:
-    for term in terms:
-        if term.sign > 0:
-            yield from (rows for rows in (term.upper, term.lower) if rows is not None)
-
-
-def _coordinates(basis: Basis, terms: tuple[Term, ...], X: Array, sign: float, weights: Array | None) -> Coordinates:
+def _coordinates(basis: Basis, parts: list[Layout], X: Array, sign: float) -> Coordinates:
+    """Return coordinates in which the columns have mean 0 and deviation 1 (on a sample of many rows)."""
     matrix, lower, upper = _reduced(basis)
-    count = sum(len(rows) for rows in _ends(terms))
-    mean = sum((rows.sum(axis=0) for rows in _ends(terms)), np.zeros(basis.n_parameters)) / count @ matrix
-    square = sum((((rows @ matrix - mean) ** 2).sum(axis=0) for rows in _ends(terms)), np.zeros(mean.size))
-    spread = np.sqrt(square / count)
+    ends = np.concatenate(
+        [end for part in parts if part.sign > 0 for end in (part.upper, part.lower) if end is not None]
+    )
+    columns = basis.rows(ends[:: max(1, ends.size // SCALE_ROWS)]) @ matrix
+    mean, spread = columns.mean(axis=0), columns.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
     mean[0], spread[0] = 0.0, 1.0
-    x_mean, x_scale = X.mean(axis=0), X.std(axis=0)
+    sample = X[:: max(1, X.shape[0] // SCALE_ROWS)]
+    x_scale = sample.std(axis=0)
+    x_scale = np.where(x_scale > 0, x_scale, X.std(axis=0) if (x_scale == 0).any() else 1.0)
     p = X.shape[1]
     return Coordinates(
         matrix,
-        np.concatenate([mean, sign * x_mean]),
+        np.concatenate([mean, sign * sample.mean(axis=0)]),
         np.concatenate([spread, np.where(x_scale > 0, x_scale, 1.0)]),
         np.concatenate([lower * spread, np.full(p, -np.inf)]),
         np.concatenate([upper * spread, np.full(p, np.inf)]),
@@ -504,39 +505,44 @@ def _coordinates(basis: Basis, terms: tuple[Term, ...], X: Array, sign: float, w
 
 
 def _standardised(
-    term: Term, X: Array, sign: float, coordinates: Coordinates, weights: Array | None, offset: Array | None
+    basis: Basis,
+    part: Layout,
+    X: Array,
+    order: NDArray[np.intp] | None,
+    sign: float,
+    coordinates: Coordinates,
+    weights: Array | None,
+    offset: Array | None,
 ) -> _Rows:
-    k = coordinates.n_baseline
+    """Return a layout with its standardised columns, made block by block."""
+    k, m = coordinates.n_baseline, part.rows.size
     mean, scale = coordinates.mean, coordinates.scale
-
-    def baseline(rows: Array, centre: bool = True) -> Array:
-        return (rows @ coordinates.matrix - (mean[:k] if centre else 0.0)) / scale[:k]
-
-    m = term.rows.size
-    whole = m == X.shape[0]
-    own = X if whole else X[term.rows]
-    upper = lower = None
-    if term.kind == "interval":
-        assert term.upper is not None and term.lower is not None  # noqa: S101, PT018
-        C = np.empty((m, X.shape[1]))
-        upper, lower = baseline(term.upper), baseline(term.lower)
-        covariates = C
-    else:
-        end = term.upper if term.upper is not None else term.lower
-        assert end is not None  # noqa: S101
-        C = np.empty((m, k + X.shape[1]))
-        C[:, :k] = baseline(end)
-        covariates = C[:, k:]
-    np.multiply(own, sign / scale[k:], out=covariates)
-    covariates -= mean[k:] / scale[k:]
+    matrix, shift = coordinates.matrix / scale[:k], mean / scale
+    two_ends, exact = part.kind == "interval", part.kind == "exact"
+    covariates = X.shape[1]
+    C = np.empty((m, covariates if two_ends else k + covariates))
+    upper, lower = (np.empty((m, k)) if two_ends else None for _ in range(2))
+    slope = np.empty((m, k)) if exact else None
+    for start in range(0, m, BLOCK_ROWS):
+        block = slice(start, min(start + BLOCK_ROWS, m))
+        for end, target in ((part.upper, upper), (part.lower, lower)):
+            if end is not None:
+                target = C[:, :k] if target is None else target
+                np.subtract(basis.rows(end[block]) @ matrix, shift[:k], out=target[block])
+        if slope is not None and part.upper is not None:
+            np.matmul(basis.derivative_rows(part.upper[block]), matrix, out=slope[block])
+        if covariates:
+            own = part.rows[block]
+            x = X[own if order is None else order[own]] * (sign / scale[k:])
+            np.subtract(x, shift[k:], out=C[block, -covariates:])
     return _Rows(
-        term.kind,
-        term.sign,
-        term.rows,
+        part.kind,
+        part.sign,
+        part.rows,
         C,
         upper,
         lower,
-        None if term.slope is None else baseline(term.slope, centre=False),
-        None if weights is None else weights[term.rows],
-        None if offset is None else sign * offset[term.rows],
+        slope,
+        None if weights is None else weights[part.rows],
+        None if offset is None else sign * offset[part.rows],
     )

@@ -383,6 +383,13 @@ def _factorise(values: NDArray[Any]) -> tuple[list[Hashable], NDArray[np.intp]]:
     objects = values.dtype.kind == "O"
     missing = np.array([_is_missing(x) for x in values]) if objects else values != values
     _refuse(missing, values, "y", "has a missing class", "drop or impute such rows")
+    if values.dtype.kind in "iub":
+        low, high = int(values.min()), int(values.max())
+        if high - low < 10_000:  # counting is faster than sorting
+            codes = values.astype(np.intp) - low
+            seen = np.bincount(codes) > 0
+            labels = np.arange(low, high + 1)[seen].astype(values.dtype)
+            return labels.tolist(), (np.cumsum(seen) - 1)[codes]
     try:
         labels, codes = np.unique(values, return_inverse=True)
     except TypeError:

@@ -194,7 +194,10 @@ def _qp_with_equalities(H: Array, g: Array, lower: Array, upper: Array, A: Array
     )
     if flag < 1:
         raise ArithmeticError(f"the QP solver gave up (flag {flag})")
-    return np.clip(x * scale, lower, upper), np.asarray(info["lam"][g.size :])
+    held, dual = np.sign(info["lam"][: g.size]), np.asarray(info["lam"][g.size :])
+    # on a bound that holds, be exactly on it
+    x = np.where(held < 0.0, lower, np.where(held > 0.0, upper, x * scale))
+    return np.clip(x, lower, upper), dual
 
 
 def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: Sums | None = None) -> Solution:
@@ -255,6 +258,8 @@ def _line_search(objective: Objective, state: _State, step: Array, xi: float) ->
     length = 1.0
     while length > 1e-12:
         v = np.clip(state.v + length * step, lower, upper)
+        if length == 1.0:  # v + (bound - v) may miss the bound by a rounding
+            v = np.where(step == lower - state.v, lower, np.where(step == upper - state.v, upper, v))
         sums = objective.sums(v)
         if math.isfinite(sums.loglik):
             gain = state.loss - loss_of(objective, sums, xi)

@@ -2,8 +2,40 @@
 
 from __future__ import annotations
 
-from anchortm.response import Interval, Response, Surv
+import importlib
+from typing import Any
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["Interval", "Response", "Surv", "__version__"]
+# name -> module that holds it; loaded on first use, so that importing anchortm stays cheap
+_HOME = {
+    "AnchorTM": "estimators",
+    "ContinuousLogit": "estimators",
+    "ContinuousProbit": "estimators",
+    "CountRegression": "estimators",
+    "Interval": "response",
+    "Lehmann": "estimators",
+    "NormalLinear": "estimators",
+    "OrdinalRegression": "estimators",
+    "ParametricSurvival": "estimators",
+    "ProportionalHazards": "estimators",
+    "Response": "response",
+    "Surv": "response",
+    "anchor_path": "path",
+    "gamma_from_quantile": "path",
+    "gamma_from_xi": "path",
+    "likelihood_ratio_test": "summary",
+    "xi_from_gamma": "path",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"anchortm.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'anchortm' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -95,6 +95,10 @@ class Basis(ABC):
     def start(self, points: ArrayLike, z: ArrayLike) -> Array:
         """Return a feasible theta with h_0(points) near z, both non-decreasing."""
 
+    @abstractmethod
+    def inverse(self, theta: ArrayLike, z: ArrayLike) -> Array:
+        """Return the smallest y with h_0(y) >= z; infinite where a flat end never gets there."""
+
     def flat_ends(self, theta: ArrayLike) -> tuple[bool, bool]:
         """Return whether h_0 is constant below the lower and above the upper end.
 
@@ -155,6 +159,13 @@ def _line(x: Array, z: Array) -> tuple[float, float]:
     return float(z.mean() - slope * x.mean()), slope
 
 
+def _invert_line(intercept: float, slope: float, z: Array) -> Array:
+    """Return the x with intercept + slope x = z; of a flat line -inf below and +inf above it."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        x = (z - intercept) / slope if slope > 0.0 else np.where(z > intercept, np.inf, -np.inf)
+    return np.asarray(x)
+
+
 @dataclass(frozen=True)
 class LinearBasis(Basis):
     """a(y) = (1, y): a linear transformation with slope theta_2 >= 0."""
@@ -183,6 +194,10 @@ class LinearBasis(Basis):
 
     def start(self, points: ArrayLike, z: ArrayLike) -> Array:
         return np.array(_line(_values(points), _values(z)))
+
+    def inverse(self, theta: ArrayLike, z: ArrayLike) -> Array:
+        intercept, slope = np.asarray(theta, dtype=np.float64)
+        return _invert_line(intercept, slope, np.asarray(z, dtype=np.float64))
 
     def flat_ends(self, theta: ArrayLike) -> tuple[bool, bool]:
         flat = bool(np.asarray(theta)[1] == 0.0)
@@ -235,6 +250,11 @@ class LogLinearBasis(Basis):
             return np.array(_line(x, z))
         finite = np.isfinite(z)
         return np.array([float(np.mean(z[finite] - self.slope * x[finite])), self.slope])
+
+    def inverse(self, theta: ArrayLike, z: ArrayLike) -> Array:
+        intercept, slope = np.asarray(theta, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            return np.exp(_invert_line(intercept, slope, np.asarray(z, dtype=np.float64)))
 
     def flat_ends(self, theta: ArrayLike) -> tuple[bool, bool]:
         flat = bool(np.asarray(theta)[1] == 0.0)
@@ -382,6 +402,19 @@ class BernsteinBasis(Basis):
         nodes = np.interp(np.linspace(low, high, self.n_parameters), x, z)
         return 0.9 * nodes + 0.1 * line
 
+    def inverse(self, theta: ArrayLike, z: ArrayLike) -> Array:
+        theta, z = np.asarray(theta, dtype=np.float64), np.asarray(z, dtype=np.float64)
+        low, high = self._ends
+        first, last = self.end_slopes(theta)
+        flat = z.ravel()
+        x = low + (high - low) * _invert_bernstein(theta, flat)
+        x = np.where(flat <= theta[0], low + _invert_line(theta[0], first, flat), x)
+        x = np.where(flat > theta[-1], high + _invert_line(theta[-1], last, flat), x)
+        if self.log_first:
+            with np.errstate(over="ignore"):
+                x = np.exp(x)
+        return x.reshape(z.shape)
+
     def end_slopes(self, theta: ArrayLike) -> tuple[float, float]:
         """Return h_0' at the two ends of the support (in log y with ``log_first``)."""
         low, high = self._ends
@@ -400,6 +433,34 @@ class BernsteinBasis(Basis):
             "log_first": self.log_first,
             "extrapolate": self.extrapolate,
         }
+
+
+def _invert_bernstein(theta: Array, z: Array) -> Array:
+    """Return t in [0, 1] where the polynomial with increasing coefficients theta reaches z.
+
+    A bracket from a table, then Newton steps kept inside it and bisection where they leave it.
+    """
+    order = theta.size - 1
+    slopes = order * np.diff(theta)
+
+    def value(t: Array, coefficients: Array) -> Array:
+        return np.asarray(coefficients @ _bernstein(coefficients.size - 1, t, 1.0 - t))
+
+    grid = np.linspace(0.0, 1.0, 8 * (order + 1) + 1)
+    table = np.maximum.accumulate(value(grid, theta))
+    cell = np.clip(np.searchsorted(table, z, side="left"), 1, grid.size - 1)
+    low, high = grid[cell - 1], grid[cell]
+    t = 0.5 * (low + high)
+    for _ in range(60):
+        h = value(t, theta) - z
+        low, high = np.where(h < 0.0, t, low), np.where(h < 0.0, high, t)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = t - h / value(t, slopes)
+        new = np.where((step > low) & (step < high), step, 0.5 * (low + high))
+        if np.all((np.abs(new - t) <= 1e-16) | (high - low <= 1e-16)):
+            break
+        t = new
+    return t
 
 
 def _bernstein(order: int, t: Array, s: Array) -> Array:
@@ -468,6 +529,9 @@ class OrdinalBasis(Basis):
         # classes without rows would start with a probability of exactly zero
         return theta + 1e-3 * np.arange(self.n_parameters)
 
+    def inverse(self, theta: ArrayLike, z: ArrayLike) -> Array:
+        return np.searchsorted(np.asarray(theta, dtype=np.float64), np.asarray(z), side="left").astype(np.float64)
+
     def _arguments(self) -> dict[str, Any]:
         return {"levels": list(self.levels)}
 
@@ -526,6 +590,14 @@ class CountBasis(Basis):
 
     def start(self, points: ArrayLike, z: ArrayLike) -> Array:
         return self.bernstein.start(_values(points) + self._shift, z)
+
+    def inverse(self, theta: ArrayLike, z: ArrayLike) -> Array:
+        z = np.asarray(z, dtype=np.float64)
+        k = np.ceil(np.maximum(self.bernstein.inverse(theta, z) - self._shift, 0.0))
+        # the ceiling of a rounded number may be one too high: P(Y <= k - 1) decides
+        finite = np.isfinite(k) & (k >= 1.0)
+        before = self.rows(np.where(finite, k - 1.0, 0.0)) @ np.asarray(theta, dtype=np.float64)
+        return np.where(finite & (before.reshape(z.shape) >= z), k - 1.0, k)
 
     def flat_ends(self, theta: ArrayLike) -> tuple[bool, bool]:
         return self.bernstein.flat_ends(theta)

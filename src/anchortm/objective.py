@@ -20,7 +20,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,13 +167,15 @@ class Objective:
         weights: Array | None = None,
         block_rows: int = BLOCK_ROWS,
         n_jobs: int = 1,
+        names: tuple[str, ...] = (),
     ) -> None:
+        self.names = names  # of the covariates
         self.link, self.coordinates, self.anchors = link, coordinates, anchors
         self.n_rows, self.weights = n_rows, weights
         self.n_total = float(n_rows if weights is None else weights.sum())
         self.block_rows, self.n_jobs = block_rows, n_jobs
         self.n_parameters = coordinates.scale.size
-        self._terms = terms
+        self.terms = terms
         self._blocks = [
             [
                 _Piece(data, None if anchors is None else anchors.part(data.rows))
@@ -313,10 +315,33 @@ class Objective:
             hessian[k:, :k] += block.T
             hessian[k:, k:] += (X * (uu + vv + (0.0 if uv is None else 2.0 * uv))[:, None]).T @ X
 
+    def convexity(self, sums: Sums, xi: float) -> Literal["global", "local", "none"]:
+        """Return what is known of a minimum: the loss is convex everywhere, around it, or neither is known.
+
+        For the logistic link, and for extreme values without their awkward side, -D2 l >= |D2 r|
+        row by row, so the loss is convex where 2 xi |P r| <= 1.
+        """
+        if isinstance(self, NormalObjective):
+            return "global"
+        kinds = {term.kind for term in self.terms}
+        if any(term.sign < 0 for term in self.terms):
+            return "none"
+        if xi == 0.0:
+            return "global"
+        safe = {
+            "logit": {"exact", "left", "right", "interval"},
+            "cloglog": {"exact", "right"},
+            "loglog": {"exact", "left"},
+        }
+        if self.anchors is None or not math.isfinite(xi) or not kinds <= safe.get(self.link.name, set()):
+            return "none"
+        projected = self.anchors.part(slice(None)).spread(self.anchors.coefficients(sums.t))
+        return "local" if 2.0 * xi * float(np.abs(projected).max()) <= 1.0 else "none"
+
     def every(self, step: int) -> Objective:
         """Return the objective of every ``step``-th row, in the same coordinates."""
         sample = []
-        for term in self._terms:
+        for term in self.terms:
             own = np.flatnonzero(term.rows % step == 0)
 
             def part(values: Array | None, own: NDArray[np.intp] = own) -> Array | None:
@@ -335,6 +360,7 @@ class Objective:
             weights,
             self.block_rows,
             self.n_jobs,
+            self.names,
         )
 
     def residuals(self, v: Array) -> Array:
@@ -402,7 +428,7 @@ class NormalObjective(Objective):
     @cached_property
     def _one_slope(self) -> Array | None:
         """Return the derivative row if all rows share one (a linear basis)."""
-        (term,) = self._terms
+        (term,) = self.terms
         assert term.slope is not None  # noqa: S101
         first = term.slope[0]
         return first if self.coordinates.n_baseline == 2 and (term.slope == first).all() else None
@@ -442,6 +468,7 @@ def build_objective(
     anchor_intercept: bool = True,
     block_rows: int = BLOCK_ROWS,
     n_jobs: int = 1,
+    names: tuple[str, ...] = (),
 ) -> Objective:
     """Return the anchor loss of these rows; h = a(y)'theta + sign * (x'beta + offset).
 
@@ -465,6 +492,7 @@ def build_objective(
         weights,
         block_rows,
         n_jobs,
+        names or tuple(f"x{j}" for j in range(X.shape[1])),
     )
 
 

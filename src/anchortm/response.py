@@ -170,6 +170,8 @@ def _refuse(bad: NDArray[np.bool_], values: NDArray[Any], what: str, problem: st
 def _numbers(values: object, what: str, infinite: bool = False) -> Array:
     """Return values as float64; refuse strings, missing values and (by default) infinities."""
     array = _column(values, what)
+    if array.dtype.kind == "c":
+        raise InputError(f"Complex data not supported: {what} must be real numbers")
     if array.dtype.kind not in "biuf":
         array = _objects_as_numbers(array, what)
     numbers = array.astype(np.float64)

@@ -23,7 +23,8 @@ import numpy as np
 import scipy.linalg as la
 from numpy.typing import NDArray
 
-from anchortm.exceptions import OverIdentifiedError
+from anchortm.exceptions import IdentificationError, OverIdentifiedError
+from anchortm.identification import check_separation
 from anchortm.objective import NormalObjective, Objective, Sums
 
 __all__ = ["Options", "Solution", "first_solution", "minimise", "restarts", "solve", "solve_path"]
@@ -34,6 +35,7 @@ Mask = NDArray[np.bool_]
 ARMIJO = 1e-4
 BIG = 1e30  # what the QP solver takes for infinity
 FLAT = 1e-8  # a curvature below this, relative to the largest, is a flat direction
+STRICT = 1e-5  # a curvature above this, in standardised parameters, rules separation out
 FIRST_STEP = 0.5  # of the path, in log(1 + xi)
 SUBSAMPLE_FROM = 100_000
 SUBSAMPLE_ROWS = 20_000
@@ -215,6 +217,8 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
         binding = _binding(objective, state.v, state.gradient)
         kkt = _kkt(state, binding)
         history.append({"iteration": iteration, "xi": xi, "loss": state.loss, "kkt": kkt, "active": int(binding.sum())})
+        if options.verbose:
+            print(f"xi {xi:.6g}  iteration {iteration}  loss {state.loss:.10g}  KKT {kkt:.1e}")
         if kkt <= options.tol and _is_minimum(state, binding):
             reason, converged = "converged", True
             break
@@ -380,8 +384,12 @@ def first_solution(objective: Objective, v: Array, options: Options) -> Solution
     if objective.n_rows >= SUBSAMPLE_FROM:
         sample = objective.every(objective.n_rows // SUBSAMPLE_ROWS)
         v = minimise(sample, _flattened(sample, v), 0.0, options).v
-        return minimise(objective, v, 0.0, options)
-    return minimise(objective, _flattened(objective, v), 0.0, options)
+        solution = minimise(objective, v, 0.0, options)
+    else:
+        solution = minimise(objective, _flattened(objective, v), 0.0, options)
+    if not (solution.converged and solution.min_eigenvalue > STRICT):
+        check_separation(objective)
+    return solution
 
 
 def _flattened(objective: Objective, v: Array) -> Array:
@@ -404,7 +412,10 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
         sample = objective.every(objective.n_rows // SUBSAMPLE_ROWS)
         if not isinstance(objective, NormalObjective):
             near = solve_path(sample, v, [xi], options)[0]
-            return minimise(objective, near.v, xi, options)
+            found = minimise(objective, near.v, xi, options)
+            if not (found.converged and found.min_eigenvalue > STRICT):
+                check_separation(objective)
+            return found
     return solve_path(objective, v, [xi], options)[0]
 
 
@@ -437,7 +448,13 @@ def linear_solution(objective: NormalObjective, xi: float) -> Solution:
         if null.shape[1]:
             v = v - null @ np.linalg.solve(null.T @ inside @ null, null.T @ (inside @ v + cross))
     else:
-        v = _slope_root(np.linalg.inv(gram + 2.0 * xi * inside), linear + 2.0 * xi * cross, n)
+        total = gram + 2.0 * xi * inside
+        if _cholesky(total) is None:
+            check_separation(objective)
+            raise IdentificationError(
+                "the covariates explain y without error, or there are too few rows: sigma is zero"
+            )
+        v = _slope_root(np.linalg.inv(total), linear + 2.0 * xi * cross, n)
     state = _expand(objective, v, objective.sums(v), 0.0 if math.isinf(xi) else xi)
     binding = np.zeros(d, dtype=bool)
     if math.isinf(xi):

@@ -1,0 +1,133 @@
+"""Covariates: a frame or an array in, a float64 matrix and column names out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.exceptions import InputError, InputTypeError
+
+__all__ = ["Design", "check_columns", "split_anchors", "to_design"]
+
+Array = NDArray[np.float64]
+
+
+class Design(NamedTuple):
+    """A matrix of covariates and their names; ``named`` says whether the user named them."""
+
+    matrix: Array
+    names: tuple[str, ...]
+    named: bool
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether X is a pandas, polars or similar frame."""
+    return hasattr(X, "columns") and hasattr(X, "shape") and not isinstance(X, np.ndarray)
+
+
+def to_design(X: Any, n_rows: int | None = None) -> Design:
+    """Return the covariates as numbers; ``None`` is a design without columns."""
+    if X is None:
+        if n_rows is None:
+            raise InputError("X is None: the number of rows is not known")
+        return Design(np.zeros((n_rows, 0)), (), False)
+    if is_frame(X):
+        names = tuple(X.columns)
+        columns = [_numeric(X[name], str(name)) for name in names]
+        matrix = np.column_stack(columns) if columns else np.zeros((X.shape[0], 0))
+        _unique(names)
+        return Design(matrix, tuple(map(str, names)), all(isinstance(name, str) for name in names))
+    matrix = _matrix(X)
+    names = tuple(f"x{j}" for j in range(matrix.shape[1]))
+    _finite(matrix, names)
+    return Design(matrix, names, False)
+
+
+def _unique(names: Sequence[Any]) -> None:
+    doubled = sorted({str(name) for name in names if list(names).count(name) > 1})
+    if doubled:
+        raise InputError(f"column names occur more than once: {', '.join(doubled)}; rename them")
+
+
+def _matrix(X: Any) -> Array:
+    if hasattr(X, "toarray"):
+        raise InputTypeError("sparse X is not supported: pass a dense array, X.toarray()")
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise InputError(
+            f"Expected 2D array, got {array.ndim}D array instead: X must have rows and columns. "
+            "Reshape your data with X.reshape(-1, 1) if it is one covariate"
+        )
+    if array.dtype.kind == "c":
+        raise InputError("Complex data not supported: covariates must be real numbers")
+    if array.dtype.kind not in "biuf":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputTypeError(f"X must be numeric: {error}; code strings as numbers first") from None
+    return np.asarray(array, dtype=np.float64)
+
+
+def _numeric(column: Any, name: str) -> Array:
+    values = column.to_numpy()
+    if values.ndim != 1:
+        raise InputError(f"column names occur more than once: {name}; rename them")
+    if values.dtype.kind not in "biuf":
+        try:
+            values = values.astype(np.float64)
+        except (TypeError, ValueError):
+            raise InputTypeError(
+                f"covariate {name!r} is not numeric (its values are like {values.flat[0]!r}); "
+                "code it as numbers, or use from_formula, which codes categories"
+            ) from None
+    numbers: Array = values.astype(np.float64)
+    _finite(numbers[:, None], (name,))
+    return numbers
+
+
+def _finite(matrix: Array, names: Sequence[str]) -> None:
+    if np.isfinite(matrix).all():
+        return
+    what, wrong = ("NaN: missing values", np.isnan(matrix))
+    if not wrong.any():
+        what, wrong = ("infinity", np.isinf(matrix))
+    columns, row = np.flatnonzero(wrong.sum(axis=0)).tolist(), int(np.flatnonzero(wrong.sum(axis=1))[0])
+    listed = ", ".join(names[j] for j in columns)
+    raise InputError(f"X contains {what} in {listed}, first at row {row}; drop or impute such rows")
+
+
+def check_columns(design: Design, names: Sequence[str], named: bool, model: str) -> None:
+    """Refuse a design whose columns are not those of the fit."""
+    if design.matrix.shape[1] != len(names):
+        raise InputError(
+            f"X has {design.matrix.shape[1]} features, but {model} is expecting {len(names)} features as input: "
+            f"{', '.join(names) or 'none'}"
+        )
+    if named and design.named and tuple(design.names) != tuple(names):
+        raise InputError(
+            "The feature names should match those that were passed during fit: "
+            f"expected {', '.join(names)}; got {', '.join(design.names)}"
+        )
+
+
+def split_anchors(X: Any, names: Sequence[Any]) -> tuple[Any, Any]:
+    """Return X without the anchor columns, and these columns."""
+    if is_frame(X):
+        unknown = [str(name) for name in names if name not in list(X.columns)]
+        if unknown:
+            raise InputError(
+                f"anchor_names not in X: {', '.join(unknown)}; its columns are {', '.join(map(str, X.columns))}"
+            )
+        rest = [name for name in X.columns if name not in list(names)]
+        return X[rest], X[list(names)]
+    matrix = np.asarray(X)
+    if not all(isinstance(name, (int, np.integer)) and 0 <= name < matrix.shape[1] for name in names):
+        raise InputError(f"anchor_names must be column positions from 0 to {matrix.shape[1] - 1} when X is an array")
+    chosen = matrix[:, list(names)]
+    whole = chosen.astype(np.float64)
+    # in an array of floats, columns of whole numbers are codes
+    anchors = chosen.astype(np.int64) if np.array_equal(whole, np.round(whole)) else chosen
+    return np.delete(matrix, list(names), axis=1), anchors

@@ -1,0 +1,163 @@
+"""Do the data determine the parameters? Named answers instead of a run to the iteration limit.
+
+Cheap checks come first: rows of one kind only, constant or collinear covariates. Whether
+the likelihood has a maximiser at all is a linear programme over its directions of
+recession (Albert and Anderson's separation, for every kind of row):
+
+    left-censored c_u'd >= 0,  right-censored c_v'd <= 0,  interval both,
+    exact c'd = 0 and c'(y)'d >= 0,  increments d_j >= 0
+
+A direction with some strict inequality means that the likelihood grows for ever along it.
+The programme is solved only where a strict optimum has not been certified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.linalg as la
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from anchortm.exceptions import IdentificationError, SeparationError
+from anchortm.objective import Objective
+from anchortm.response import Kind, Response
+
+__all__ = ["check_covariates", "check_kinds", "check_separation", "recession_direction"]
+
+Array = NDArray[np.float64]
+
+RANK_TOLERANCE = 1e-10
+SLACK_TOLERANCE = 1e-7
+LP_ROWS = 20_000
+
+
+def check_kinds(response: Response) -> None:
+    """Refuse a response whose rows are all censored on one side."""
+    kinds = set(np.unique(response.kind).tolist())
+    if response.scale in ("ordinal", "count") or len(kinds) != 1:
+        return
+    if kinds <= {Kind.LEFT, Kind.RIGHT}:
+        side, where = ("left", "below") if Kind.LEFT in kinds else ("right", "above")
+        raise IdentificationError(
+            f"all {len(response)} rows are {side}-censored: every distribution {where} them is equally likely; "
+            "at least one row must say something about the other side"
+        )
+
+
+def check_covariates(X: Array, names: Sequence[str]) -> None:
+    """Refuse constant, duplicated or collinear covariates, by name."""
+    if X.shape[1] == 0:
+        return
+    centre = X.mean(axis=0)
+    spread = np.abs(X - centre).max(axis=0)
+    constant = spread <= 1e-12 * np.maximum(np.abs(centre), np.finfo(float).tiny)
+    if constant.any():
+        listed = ", ".join(names[j] for j in np.flatnonzero(constant).tolist())
+        raise IdentificationError(f"constant covariates: {listed}; leave them out (the baseline has its own intercept)")
+    unit = (X - centre) / spread
+    gram = unit.T @ unit
+    scale = 1.0 / np.sqrt(np.diag(gram))
+    values, vectors = np.linalg.eigh(gram * np.outer(scale, scale))
+    if values[0] > RANK_TOLERANCE:
+        return
+    involved = np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3).tolist()
+    listed = ", ".join(names[j] for j in involved)
+    raise IdentificationError(f"collinear covariates: {listed}; leave one of them out")
+
+
+def check_separation(objective: Objective) -> None:
+    """Raise ``SeparationError`` if the likelihood has no maximiser."""
+    found = recession_direction(objective)
+    if found is None:
+        return
+    direction, exact = found
+    k = objective.coordinates.n_baseline
+    size = np.abs(direction)
+    names = [objective.names[j] for j in np.flatnonzero(size[k:] > 1e-6 * size.max())]
+    what = f"a combination of {', '.join(names)}" if names else "the baseline transformation alone"
+    if exact:
+        raise SeparationError(
+            f"the likelihood is unbounded: {what} can make the density at the exact rows as large as one likes; "
+            "there are too few distinct exact rows for the basis: lower the order or widen the support"
+        )
+    raise SeparationError(
+        f"complete or quasi-complete separation: {what} orders the rows without error, so that the likelihood grows "
+        "without a maximum; leave a covariate out, merge classes, or collect rows that overlap"
+    )
+
+
+def recession_direction(objective: Objective) -> tuple[Array, bool] | None:
+    """Return a direction along which the likelihood never falls and somewhere grows, or None.
+
+    The second value says whether exact rows gain (the likelihood is unbounded).
+    """
+    equal, slack, gains = _conditions(objective)
+    basis = la.null_space(equal, rcond=1e-10) if equal.shape[0] else np.eye(objective.n_parameters)
+    if basis.shape[1] == 0 or slack.shape[0] == 0:
+        return None
+    lower, upper = objective.coordinates.lower, objective.coordinates.upper
+    fixed = lower == upper
+    low = np.where(fixed, 0.0, np.where(np.isfinite(lower), 0.0, -1.0))
+    high = np.where(fixed, 0.0, 1.0)
+    direction = _maximise(slack, basis, low, high)
+    if direction is None:
+        return None
+    return direction, bool((slack[gains] @ direction > SLACK_TOLERANCE).any())
+
+
+def _conditions(objective: Objective) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Return rows that must be zero (as a Gram root), rows that must not be negative, and which are exact."""
+    k, d = objective.coordinates.n_baseline, objective.n_parameters
+    gram = np.zeros((d, d))
+    slack, gains = [], []
+
+    def add(rows: Array, exact: bool = False) -> None:
+        slack.append(rows)
+        gains.append(np.full(rows.shape[0], exact))
+
+    for term in objective.terms:
+        side = float(term.sign)
+        if term.kind == "exact" and term.slope is not None:
+            gram += term.C.T @ term.C
+            add(np.hstack([term.slope, np.zeros((term.slope.shape[0], d - k))]), exact=True)
+        elif term.kind == "interval" and term.upper is not None and term.lower is not None:
+            add(side * np.hstack([term.upper, term.C]))
+            add(-side * np.hstack([term.lower, term.C]))
+        else:
+            add((side if term.kind == "left" else -side) * term.C)
+    equal = np.zeros((0, d))
+    if gram.any():
+        values, vectors = np.linalg.eigh(gram)
+        equal = vectors[:, values > RANK_TOLERANCE * values[-1]].T
+    return equal, np.concatenate(slack), np.concatenate(gains)
+
+
+def _maximise(slack: Array, basis: Array, low: Array, high: Array) -> Array | None:
+    """Return the direction with the largest sum of slacks, or None if that is zero.
+
+    With many rows the programme starts from a sample and adds the rows that it violates.
+    """
+    inside = slack @ basis
+    norms = np.abs(inside).max(axis=1)
+    inside = inside[norms > 1e-12] / norms[norms > 1e-12, None]
+    use = np.arange(0, inside.shape[0], max(1, inside.shape[0] // LP_ROWS))
+    bounds = np.vstack([basis, -basis])
+    limits = np.concatenate([high, -low])
+    for _ in range(20):
+        rows = inside[use]
+        result = linprog(
+            -rows.mean(axis=0),
+            A_ub=np.vstack([-rows, bounds]),
+            b_ub=np.concatenate([np.zeros(rows.shape[0]), limits]),
+            bounds=(None, None),
+            method="highs",
+        )
+        if result.status != 0 or -result.fun <= SLACK_TOLERANCE:
+            return None
+        broken = np.flatnonzero(inside @ result.x < -SLACK_TOLERANCE)
+        if broken.size == 0:
+            return np.asarray(basis @ result.x)
+        use = np.union1d(use, broken[: LP_ROWS // 4])
+    return None

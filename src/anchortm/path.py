@@ -1,0 +1,187 @@
+"""The path of a model along xi, and xi in other people's units."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from sklearn.base import clone
+
+from anchortm.exceptions import InputError
+from anchortm.solver import Options, Solution, restarts, solve_path
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["AnchorPath", "anchor_path", "gamma_from_quantile", "gamma_from_xi", "xi_from_gamma"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class AnchorPath:
+    """Fits of one model to one data set at several xi, each on the branch connected to xi = 0."""
+
+    xis: Array
+    coefs: Array
+    baselines: Array
+    coef_names: tuple[str, ...]
+    models: tuple[Any, ...]
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row for each xi: loss, log-likelihood, penalty, certificate and coefficients."""
+        import pandas as pd
+
+        rows = [
+            {
+                "xi": xi,
+                "loss": m.loss_,
+                "loglik": m.loglik_,
+                "penalty": m.penalty_,
+                "converged": m.converged_,
+                "kkt": m.kkt_,
+                "min_eigenvalue": m.min_eigenvalue_,
+                "n_iter": m.n_iter_,
+                "convexity": m.convexity_,
+                "lower_minimum_known": bool(m.lower_minima_),
+            }
+            | {f"coef_{name}": value for name, value in zip(self.coef_names, coef, strict=True)}
+            for xi, m, coef in zip(self.xis, self.models, self.coefs, strict=True)
+        ]
+        return pd.DataFrame(rows)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the coefficients against xi and return the axes."""
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        finite = np.isfinite(self.xis)
+        styles = ("-", "--", "-.", ":")
+        for j, name in enumerate(self.coef_names):
+            ax.plot(self.xis[finite], self.coefs[finite, j], styles[j % 4], marker="o", markersize=3, label=name)
+        marked = [m.loss_ if m.lower_minima_ else math.nan for m in self.models]
+        for xi, loss in zip(self.xis[finite], np.array(marked)[finite], strict=True):
+            if not math.isnan(loss):
+                ax.axvline(xi, color="0.6", linestyle=":", linewidth=1)
+        positive = self.xis[finite & (self.xis > 0)]
+        if positive.size:
+            ax.set_xscale("symlog", linthresh=float(positive.min()))
+        ax.axhline(0.0, color="0.8", linewidth=1, zorder=0)
+        ax.set_xlabel("strength of the anchor penalty, xi")
+        ax.set_ylabel("coefficient on the scale of h")
+        if self.coef_names:
+            ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+        return ax
+
+    def __repr__(self) -> str:
+        done = sum(m.converged_ for m in self.models)
+        return f"AnchorPath({type(self.models[0]).__name__}, {self.xis.size} values of xi, {done} converged)"
+
+
+def anchor_path(
+    model: Any,
+    X: Any,
+    y: Any,
+    anchors: Any,
+    xis: Sequence[float],
+    *,
+    sample_weight: Any = None,
+    offset: Any = None,
+) -> AnchorPath:
+    """Return the fits of ``model`` at each xi, warm-started along the path.
+
+    The results do not depend on the grid: between its values the branch is followed with
+    steps of its own. ``model`` itself is left as it is.
+
+    Examples
+    --------
+    >>> import numpy as np, anchortm as atm
+    >>> rng = np.random.default_rng(0)
+    >>> site = rng.integers(0, 4, 200)
+    >>> X = rng.normal(size=(200, 1)) + site[:, None]
+    >>> y = X[:, 0] - site + rng.normal(size=200)
+    >>> path = atm.anchor_path(atm.NormalLinear(), X, y, site, [0, 1, 10])
+    >>> path
+    AnchorPath(NormalLinear, 3 values of xi, 3 converged)
+    """
+    values = np.array(xis, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0:
+        raise InputError("xis must be a sequence of at least one number")
+    models = [clone(model).set_params(xi=float(xi)) for xi in values]
+    for m in models:
+        m._check_xi()
+    data = model._prepare(X, y, anchors, sample_weight, offset)
+    if data.anchors is None and values.any():
+        raise InputError("a path in xi needs anchors")
+    link, basis = model._make_link(), model._make_basis(data.response, data.weights)
+    options = Options(tol=model.tol, max_iter=model.max_iter, verbose=model.verbose)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        objective = model._objective(link, basis, data)
+        v = model._start(objective, basis, data)
+        with model._threads(objective):
+            solutions = solve_path(objective, v, values.tolist(), options)
+            found = _minima(model, objective, solutions, options)
+    said = [str(w.message) for w in caught]
+    for m, solution, others in zip(models, solutions, found, strict=True):
+        m._store(link, basis, data, objective, solution, others)
+        m._tell(said)
+    return AnchorPath(
+        values,
+        np.array([m.coef_ for m in models]).reshape(values.size, -1),
+        np.array([m.baseline_ for m in models]),
+        tuple(models[0].coef_names_),
+        tuple(models),
+    )
+
+
+def _minima(model: Any, objective: Any, solutions: list[Solution], options: Options) -> list[list[Solution]]:
+    """Return the minima that random restarts find at each xi."""
+    if not model.n_restarts:
+        return [[s] for s in solutions]
+    rng = np.random.default_rng(model.random_state)
+    quiet = replace(options, verbose=0)
+    return [restarts(objective, s, model.n_restarts, quiet, rng) if math.isfinite(s.xi) else [s] for s in solutions]
+
+
+def xi_from_gamma(gamma: float) -> float:
+    """Return xi = (gamma - 1) / 2, the strength in the units of this package.
+
+    >>> xi_from_gamma(13.0)
+    6.0
+    """
+    if not gamma >= 0.0:
+        raise InputError(f"gamma must be at least 0, not {gamma}")
+    return (gamma - 1.0) / 2.0
+
+
+def gamma_from_xi(xi: float) -> float:
+    """Return gamma = 2 xi + 1, the strength in the units of linear anchor regression.
+
+    >>> gamma_from_xi(6.0)
+    13.0
+    """
+    if not xi >= -0.5:
+        raise InputError(f"xi must be at least -1/2, not {xi}")
+    return 2.0 * xi + 1.0
+
+
+def gamma_from_quantile(alpha: float) -> float:
+    """Return the gamma whose anchor risk is the alpha quantile of the risk over Gaussian anchors.
+
+    The quantile of the chi-square distribution with one degree of freedom (Rothenhaeusler et al.,
+    2021, Lemma 1).
+
+    >>> round(gamma_from_quantile(0.99185), 2)
+    7.0
+    """
+    if not 0.0 <= alpha < 1.0:
+        raise InputError(f"alpha must be in [0, 1), not {alpha}")
+    return float(stats.chi2.ppf(alpha, 1))

@@ -1,0 +1,153 @@
+"""What a fitted model says of itself: a table that prints."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["LikelihoodRatio", "Summary", "likelihood_ratio_test", "summarise"]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Facts of a fit, its coefficients, and what to beware of."""
+
+    title: str
+    facts: dict[str, str]
+    columns: dict[str, list[Any]]
+    baseline: dict[str, float]
+    warnings: tuple[str, ...]
+
+    def frame(self) -> pd.DataFrame:
+        """Return the table of coefficients."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns).set_index("covariate")
+
+    def __str__(self) -> str:
+        width = max(map(len, self.facts))
+        lines = [self.title, *(f"  {name:<{width}}  {value}" for name, value in self.facts.items()), ""]
+        if self.columns["covariate"]:
+            lines += ["Coefficients", *_table(self.columns), ""]
+        lines.append("Baseline  " + ", ".join(f"{name} {value:.4g}" for name, value in self.baseline.items()))
+        lines += [f"Note: {text}" for text in self.warnings]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def _table(columns: dict[str, list[Any]]) -> list[str]:
+    cells = [[name, *(v if isinstance(v, str) else f"{v:.5g}" for v in values)] for name, values in columns.items()]
+    widths = [max(map(len, column)) for column in cells]
+    rows = zip(*cells, strict=True)
+    return [
+        "  " + "  ".join(c.ljust(w) if j == 0 else c.rjust(w) for j, (c, w) in enumerate(zip(row, widths, strict=True)))
+        for row in rows
+    ]
+
+
+def summarise(model: Any) -> Summary:
+    """Return the summary of a fitted model."""
+    columns: dict[str, list[Any]] = {"covariate": list(model.coef_names_), "coef": model.coef_.tolist()}
+    effect = model._effect or {"logit": "odds ratio", "cloglog": "", "loglog": "", "probit": ""}[model.link_.name]
+    if model.basis_.kind == "log-linear":
+        effect = "time ratio"
+        columns["time ratio"] = np.exp(model.coef_ / model.baseline_[1]).tolist()
+    elif effect:
+        columns[effect] = np.exp(model.coef_).tolist()
+    if model.basis_.kind == "linear":
+        columns["per unit of y"] = (model.coef_ / model.baseline_[1]).tolist()
+    return Summary(
+        f"{type(model).__name__}: {model.link_.name} link, {model.basis_.kind} basis",
+        _facts(model),
+        columns,
+        dict(zip(model.basis_.parameter_names, model.baseline_.tolist(), strict=True)),
+        tuple(model.warnings_),
+    )
+
+
+def _facts(model: Any) -> dict[str, str]:
+    kinds = ", ".join(f"{n} {name}" for name, n in model.row_kinds_.items() if n)
+    sign = "+" if model._sign > 0 else "-"
+    facts = {
+        "model": f"F(h(y) {sign} x'beta)",
+        "rows": f"{model.n_rows_} ({kinds})"
+        + ("" if model.n_total_ == model.n_rows_ else f", total weight {model.n_total_:g}"),
+    }
+    if hasattr(model, "support_"):
+        facts["baseline"] = f"order {model.basis_.order} on ({model.support_[0]:.6g}, {model.support_[1]:.6g})"
+        if model.basis_.log_first:
+            facts["baseline"] += ", in log y"
+    facts |= {
+        "xi": f"{model.xi:g}" + (f", {model.n_anchors_} anchor directions" if model.n_anchors_ else ", no anchors"),
+        "log-likelihood": f"{model.loglik_:.4f}",
+        "AIC, BIC": f"{model.aic_:.2f}, {model.bic_:.2f}",
+        "anchor loss": f"{model.loss_:.6f} (penalty {model.penalty_:.3g})",
+        "converged": f"{'yes' if model.converged_ else 'NO'}, {model.n_iter_} iterations, "
+        f"KKT residual {model.kkt_:.1e}, smallest curvature {model.min_eigenvalue_:.1e}",
+        "minimum": _minimum(model),
+    }
+    held = int(model.active_.sum())
+    if held:
+        facts["constraints"] = f"{held} increment{'s' if held > 1 else ''} of the baseline held at zero"
+    if model.basis_.kind == "linear":
+        facts["scale of y"] = (
+            f"intercept {-model.baseline_[0] / model.baseline_[1]:.5g}, sigma {1 / model.baseline_[1]:.5g}"
+        )
+    return facts
+
+
+def _minimum(model: Any) -> str:
+    text = {
+        "global": "global: the loss is convex",
+        "local": "local and strict: the loss is convex around it",
+        "none": "on the branch connected to xi = 0; the loss need not be convex",
+    }[model.convexity_]
+    if model.lower_minima_:
+        text += f"; {len(model.lower_minima_)} lower found, the lowest {min(model.lower_minima_):.6f}"
+    return text
+
+
+@dataclass(frozen=True)
+class LikelihoodRatio:
+    """A likelihood-ratio test of a smaller in a larger model."""
+
+    statistic: float
+    df: int
+    pvalue: float
+
+    def __str__(self) -> str:
+        return f"likelihood ratio {self.statistic:.4g} on {self.df} degrees of freedom, p = {self.pvalue:.3g}"
+
+
+def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:
+    """Return the likelihood-ratio test of two nested maximum-likelihood fits to the same rows.
+
+    Both must have xi = 0; that one is nested in the other is the caller's word.
+    """
+    from scipy import stats
+
+    from anchortm.exceptions import InputError
+
+    if smaller.xi != 0.0 or larger.xi != 0.0:
+        raise InputError("a likelihood-ratio test compares maximum-likelihood fits: both models need xi = 0")
+    if smaller.n_total_ != larger.n_total_:
+        raise InputError(f"the models were fitted to different rows: {smaller.n_total_:g} and {larger.n_total_:g}")
+    df = larger.n_parameters_ - smaller.n_parameters_
+    if df <= 0:
+        raise InputError("the larger model must have more parameters than the smaller one")
+    statistic = 2.0 * (larger.loglik_ - smaller.loglik_)
+    if statistic < -1e-6 * (1.0 + abs(larger.loglik_)):
+        raise InputError("the larger model fits worse: it does not contain the smaller one")
+    statistic = max(statistic, 0.0)
+    return LikelihoodRatio(statistic, df, float(stats.chi2.sf(statistic, df)) if math.isfinite(statistic) else 0.0)

@@ -19,7 +19,6 @@ group is a run of rows.
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ import scipy.linalg as la
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from anchortm.exceptions import AnchorWarning, InputError, InputTypeError
+from anchortm.exceptions import InputError, InputTypeError
 
 __all__ = ["AnchorColumns", "Part", "Projection", "anchor_columns", "projection"]
 
@@ -357,7 +356,7 @@ def projection(anchors: AnchorColumns, weights: Array | None = None, intercept: 
     """Return the projection on the span of the anchors, and of the constant if ``intercept``.
 
     Rows must be in the order of ``anchors.order()``. The constant is in the span of any
-    factor. Constant or collinear numeric columns are dropped with a warning that names them.
+    factor. Constant or collinear numeric columns are dropped and named in ``dropped``.
     """
     if anchors.main is None:
         result: Projection = _dense(anchors, weights, intercept)
@@ -365,11 +364,6 @@ def projection(anchors: AnchorColumns, weights: Array | None = None, intercept: 
         main = GroupProjection(anchors.factors[anchors.main], anchors.levels[anchors.main].size, weights)
         rest = [j for j in range(len(anchors.factors)) if j != anchors.main]
         result = _mixed(anchors, main, rest, weights) if rest or anchors.columns.shape[1] else main
-    if result.dropped:
-        names = ", ".join(result.dropped)
-        warnings.warn(f"anchor columns dropped as constant or collinear: {names}", AnchorWarning, stacklevel=3)
-    if result.rank <= 1 and (intercept or anchors.factors):
-        warnings.warn("the anchors have a single environment: they cannot regularise", AnchorWarning, stacklevel=3)
     return result
 
 

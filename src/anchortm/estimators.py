@@ -20,7 +20,14 @@ from anchortm.anchors import AnchorColumns, anchor_columns
 from anchortm.bases import Basis, BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
 from anchortm.design import Design, check_columns, split_anchors, to_design
 from anchortm.empirical import default_support
-from anchortm.exceptions import AnchorTMWarning, ConvergenceWarning, IdentificationError, InputError, InputTypeError
+from anchortm.exceptions import (
+    AnchorTMWarning,
+    AnchorWarning,
+    ConvergenceWarning,
+    IdentificationError,
+    InputError,
+    InputTypeError,
+)
 from anchortm.identification import check_covariates, check_kinds
 from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
 from anchortm.links import Link, get_link
@@ -45,6 +52,8 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+FLAT_CURVATURE = 1e-8  # in standardised parameters
 
 
 def _model(cls: type[Any]) -> type[Any]:
@@ -106,13 +115,11 @@ class _TransformationModel(BaseEstimator):  # type: ignore[misc]
         if data.anchors is None and xi != 0.0:
             raise InputError(f"xi = {xi:g} needs anchors: pass fit(..., anchors=...), or use xi=0")
         link, basis = self._make_link(), self._make_basis(data.response, data.weights)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            objective = self._objective(link, basis, data)
-            with self._threads(objective):
-                solution, others = self._solve(objective, basis, data, xi)
+        objective = self._objective(link, basis, data)
+        with self._threads(objective):
+            solution, others = self._solve(objective, basis, data, xi)
         self._store(link, basis, data, objective, solution, others)
-        self._tell([str(w.message) for w in caught if issubclass(w.category, AnchorTMWarning)])
+        self._tell()
         return self
 
     def _check_xi(self) -> float:
@@ -233,31 +240,35 @@ class _TransformationModel(BaseEstimator):  # type: ignore[misc]
         self._history = solution.history
         self._reason = solution.reason
 
-    def _tell(self, said: list[str]) -> None:
-        """Record what went before, add what the solution shows, and warn."""
-        first, last = self.basis_.flat_ends(self.baseline_)
-        said = list(dict.fromkeys(said))
+    def _tell(self) -> None:
+        """Warn of what the data and the solution show, and keep it in ``warnings_``."""
+        self.warnings_: list[str] = []
+
+        def say(text: str, category: type[Warning] | None = AnchorTMWarning) -> None:
+            self.warnings_.append(text)
+            if category is not None:
+                warnings.warn(text, category, stacklevel=4)
+
+        if self.dropped_anchors_:
+            say(f"anchor columns dropped as constant or collinear: {', '.join(self.dropped_anchors_)}", AnchorWarning)
+        if self.n_anchors_ == 1 and self.anchor_intercept:
+            say("the anchors have a single environment: they cannot regularise", AnchorWarning)
         if self.dropped_classes_:
-            said.append(f"classes without rows dropped: {', '.join(map(str, self.dropped_classes_))}")
-        if self.converged_ and self.min_eigenvalue_ < 1e-8:
-            said.append(
+            say(f"classes without rows dropped: {', '.join(map(str, self.dropped_classes_))}")
+        if not self.converged_:
+            say(
+                f"the fit did not converge ({self._reason}): scaled KKT residual {self.kkt_:.1e} "
+                f"after {self.n_iter_} iterations; raise max_iter, or look at history_",
+                ConvergenceWarning,
+            )
+        elif self.min_eigenvalue_ < FLAT_CURVATURE:
+            say(
                 f"flat direction: the smallest curvature is {self.min_eigenvalue_:.1e}, "
                 "so some parameters are hardly determined; lower the order or leave covariates out"
             )
-        for flat, side in ((first, "lower"), (last, "upper")):
+        for flat, side in zip(self.basis_.flat_ends(self.baseline_), ("lower", "upper"), strict=True):
             if flat:
-                said.append(f"the transformation is flat beyond the {side} end of the support: mass there has no place")
-        self.warnings_ = said
-        for text in said:
-            if not text.startswith("the transformation is flat"):
-                warnings.warn(text, AnchorTMWarning, stacklevel=3)
-        if not self.converged_:
-            text = (
-                f"the fit did not converge ({self._reason}): scaled KKT residual {self.kkt_:.1e} "
-                f"after {self.n_iter_} iterations; raise max_iter, or look at history_"
-            )
-            self.warnings_.append(text)
-            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+                say(f"h is flat beyond the {side} end of the support: the mass there cannot be placed", None)
 
     @property
     def history_(self) -> pd.DataFrame:

@@ -193,9 +193,11 @@ class Objective:
 
         def run(blocks: list[list[_Piece]]) -> tuple[float, list[Array]]:
             arrays, value = [np.zeros(shape) for shape in shapes], 0.0
-            for block in blocks:
-                for piece in block:
-                    value += work(piece, arrays)
+            # a trial step may go where a double ends; its log-likelihood then says so
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                for block in blocks:
+                    for piece in block:
+                        value += work(piece, arrays)
             return value, arrays
 
         jobs = min(self.n_jobs, len(self._blocks))
@@ -214,8 +216,7 @@ class Objective:
             values, slope = self._evaluate(data, v)
             loglik = values.l
             if slope is not None:
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    loglik = np.where(slope > 0.0, loglik + np.log(slope), -np.inf)
+                loglik = np.where(slope > 0.0, loglik + np.log(slope), -np.inf)
             if piece.part is not None:
                 piece.part.add(arrays[0], _weighted(data.weights, data.sign, values.r), None)
             return data.sign * float(loglik.sum() if data.weights is None else data.weights @ loglik)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -122,17 +121,14 @@ def anchor_path(
         raise InputError("a path in xi needs anchors")
     link, basis = model._make_link(), model._make_basis(data.response, data.weights)
     options = Options(tol=model.tol, max_iter=model.max_iter, verbose=model.verbose)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        objective = model._objective(link, basis, data)
-        v = model._start(objective, basis, data)
-        with model._threads(objective):
-            solutions = solve_path(objective, v, values.tolist(), options)
-            found = _minima(model, objective, solutions, options)
-    said = [str(w.message) for w in caught]
+    objective = model._objective(link, basis, data)
+    v = model._start(objective, basis, data)
+    with model._threads(objective):
+        solutions = solve_path(objective, v, values.tolist(), options)
+        found = _minima(model, objective, solutions, options)
     for m, solution, others in zip(models, solutions, found, strict=True):
         m._store(link, basis, data, objective, solution, others)
-        m._tell(said)
+        m._tell()
     return AnchorPath(
         values,
         np.array([m.coef_ for m in models]).reshape(values.size, -1),

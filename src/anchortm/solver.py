@@ -76,8 +76,10 @@ class Solution:
 
 def loss_of(objective: Objective, sums: Sums, xi: float) -> float:
     """Return the anchor loss; at xi = inf the negative mean log-likelihood."""
-    penalty = 0.0 if xi == 0.0 or math.isinf(xi) else xi * float(sums.t @ sums.t)
-    return (penalty - sums.loglik) / objective.n_total
+    if xi == 0.0 or math.isinf(xi):
+        return -sums.loglik / objective.n_total
+    with np.errstate(over="ignore"):
+        return (xi * float(sums.t @ sums.t) - sums.loglik) / objective.n_total
 
 
 @dataclass(eq=False)
@@ -169,10 +171,15 @@ def _step(objective: Objective, state: _State, H: Array, binding: Mask) -> Array
     step[free] = _solve(inner, -state.gradient[free])
     if (step >= lower).all() and (step <= upper).all():
         return step
-    if _cholesky(H) is None:  # positive definite on the free parameters only: leave the others where they are
+    try:
+        if _cholesky(H) is not None:
+            return _qp(H, state.gradient, lower, upper)
+        # positive definite on the free parameters only: leave the others where they are
         step[free] = _qp(inner, state.gradient[free], lower[free], upper[free])
-        return step
-    return _qp(H, state.gradient, lower, upper)
+    except ArithmeticError:
+        # the QP solver can give up on extreme curvatures; this is a descent direction all the same
+        step[free] = np.clip(-state.gradient[free] / np.diag(inner), lower[free], upper[free])
+    return step
 
 
 def _qp(H: Array, g: Array, lower: Array, upper: Array) -> Array:
@@ -258,7 +265,7 @@ def _escape(state: _State, binding: Mask) -> Array:
 def _line_search(objective: Objective, state: _State, step: Array, xi: float) -> tuple[Array, Sums, float] | None:
     lower, upper = objective.coordinates.lower, objective.coordinates.upper
     slope = float(state.gradient @ step)
-    noise = 1e-14 * (1.0 + abs(state.loss) + xi * float(state.sums.t @ state.sums.t) / objective.n_total)
+    noise = 1e-14 * (1.0 + abs(state.sums.loglik) / objective.n_total + abs(state.loss))
     length = 1.0
     while length > 1e-12:
         v = np.clip(state.v + length * step, lower, upper)
@@ -599,9 +606,10 @@ def restarts(
         v = solution.v + rng.normal(size=solution.v.size) * rng.choice([0.3, 1.0, 3.0])
         bounded = np.isfinite(objective.coordinates.lower)
         v[bounded] = objective.coordinates.lower[bounded] + np.abs(v[bounded]) + 0.01
-        if not math.isfinite(objective.sums(v).loglik):
-            continue
-        other = minimise(objective, v, solution.xi, options)
+        sums = objective.sums(v)
+        if not loss_of(objective, sums, solution.xi) < 1e8 * (1.0 + abs(solution.loss)):
+            continue  # hopeless, or not a number
+        other = minimise(objective, v, solution.xi, options, sums)
         if other.converged and all(abs(other.loss - s.loss) > 1e-7 * (1.0 + abs(s.loss)) for s in found):
             found.append(other)
     return sorted(found, key=lambda s: s.loss)

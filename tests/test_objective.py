@@ -1,0 +1,205 @@
+"""The block-wise objective against a dense implementation of the printed loss, and against itself."""
+
+import numpy as np
+import pytest
+from reference_fits import Fit, data, load
+from scipy.stats import gumbel_l, gumbel_r, logistic, norm
+
+from anchortm.anchors import anchor_columns
+from anchortm.objective import NormalObjective, Objective, build_objective
+
+NAMES = [
+    "boston_exact_Lm",
+    "boston_exact_BoxCox_weights",
+    "boston_exact_Colr",
+    "boston_rc_Coxph_offset",
+    "boston_lc_Lehmann",
+    "boston_ic_BoxCox",
+    "boston_lt_Colr",
+    "boston_mix_Coxph",
+    "boston_mix_BoxCox",
+    "boston_ord6_Polr_probit",
+    "boston_rc_Colr_vis",
+    "grouseticks_cotram_logit",
+]
+fits = pytest.mark.parametrize("fit", [load(name) for name in NAMES], ids=NAMES)
+XI = 3.7
+
+
+def anchors_of(fit: Fit):
+    if fit.name.startswith("boston"):
+        return data("BostonHousing2").town.to_numpy()
+    return data("grouseticks").LOCATION.to_numpy()
+
+
+def objective_of(fit: Fit, anchors=None, rows=None, **options) -> Objective:
+    rows = np.arange(len(fit.response)) if rows is None else rows
+    anchors = anchors_of(fit) if anchors is None else anchors
+    return build_objective(
+        fit.link,
+        fit.basis,
+        fit.response[rows],
+        fit.X[rows],
+        anchor_columns(anchors[rows]),
+        fit.weights[rows] if "weights" in fit.name else None,
+        fit.sign * fit.offset[rows] if "offset" in fit.name else None,
+        fit.sign,
+        **options,
+    )
+
+
+def textbook_loss(fit: Fit, theta: np.ndarray, beta: np.ndarray, xi: float) -> float:
+    """The printed loss, with dense projection and scipy's distributions; r by the printed formulas."""
+    F = {"probit": norm, "logit": logistic, "cloglog": gumbel_l, "loglog": gumbel_r}[fit.link.name]
+    shift = fit.sign * (fit.X @ beta) + fit.offset
+
+    def h(y):
+        finite = np.where(np.isfinite(y), y, 0.0 if fit.basis.kind == "ordinal" else fit.response.upper.min())
+        return np.where(np.isfinite(y), fit.basis.rows(finite) @ theta + shift, y)
+
+    def pdf(z):
+        return np.where(np.isfinite(z), F.pdf(np.where(np.isfinite(z), z, 0.0)), 0.0)
+
+    def cell(low, high):
+        mass = F.cdf(high) - F.cdf(low)
+        return np.log(mass), (pdf(low) - pdf(high)) / mass
+
+    u, v = h(fit.response.upper), h(fit.response.lower)
+    exact = fit.response.lower == fit.response.upper
+    with np.errstate(divide="ignore", invalid="ignore"):
+        loglik, r = cell(v, u)
+    if exact.any():
+        z, step = u[exact], 1e-6
+        slope = fit.basis.derivative_rows(fit.response.upper[exact]) @ theta
+        loglik[exact] = F.logpdf(z) + np.log(slope)
+        r[exact] = -(F.logpdf(z + step) - F.logpdf(z - step)) / (2 * step)
+    if fit.response.entry is not None:
+        gone, s = cell(h(fit.response.entry), np.full(len(u), np.inf))
+        loglik, r = loglik - gone, r - s
+    A = (anchors_of(fit)[:, None] == np.unique(anchors_of(fit))[None, :]).astype(float)
+    W = np.diag(fit.weights)
+    return float(
+        (-fit.weights @ loglik + xi * r @ W @ A @ np.linalg.solve(A.T @ W @ A, A.T @ W @ r)) / fit.weights.sum()
+    )
+
+
+def value(objective: Objective, v: np.ndarray, xi: float = XI) -> float:
+    sums = objective.sums(v)
+    return (-sums.loglik + xi * float(sums.t @ sums.t)) / objective.n_total
+
+
+@fits
+def test_loss_is_the_printed_one(fit: Fit) -> None:
+    objective = objective_of(fit)
+    v = objective.coordinates.join(fit.theta, 0.9 * fit.beta)
+    theta, beta = objective.coordinates.split(v)
+    assert value(objective, v) == pytest.approx(textbook_loss(fit, theta, beta, XI), rel=1e-8)
+
+
+@fits
+def test_coordinates_are_invertible(fit: Fit) -> None:
+    objective = objective_of(fit)
+    theta, beta = objective.coordinates.split(objective.coordinates.join(fit.theta, fit.beta))
+    np.testing.assert_allclose(theta, fit.theta, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(beta, fit.beta, rtol=1e-9, atol=1e-12)
+    v = objective.coordinates.join(fit.theta, fit.beta)
+    moved = np.concatenate(objective.coordinates.split(v + 1e-3)) - np.concatenate([theta, beta])
+    np.testing.assert_allclose(objective.coordinates.jacobian @ np.full(v.size, 1e-3), moved, atol=1e-9)
+
+
+@fits
+def test_derivatives_against_differences(fit: Fit) -> None:
+    objective = objective_of(fit)
+    v = objective.coordinates.join(fit.theta, 0.9 * fit.beta)
+    rng = np.random.default_rng(0)
+    bounded = np.isfinite(objective.coordinates.lower)
+    v[bounded] += 0.05 * rng.random(int(bounded.sum()))  # away from the bounds
+    n = objective.n_total
+    t = objective.sums(v).t
+    d = objective.derivatives(v, 2 * XI * t)
+    gradient = (d.gradient + 2 * XI * d.E.T @ t) / n
+    hessian = (d.hessian + 2 * XI * d.E.T @ d.E) / n
+
+    def gradient_at(w):
+        at, s = objective.derivatives(w), objective.sums(w)
+        return (at.gradient + 2 * XI * at.E.T @ s.t) / n
+
+    step = 1e-4
+    for j, unit in enumerate(np.eye(v.size)):
+        move = step * unit
+
+        def five_point(f, move=move):
+            return (8 * (f(v + move) - f(v - move)) - (f(v + 2 * move) - f(v - 2 * move))) / (12 * step)
+
+        assert gradient[j] == pytest.approx(five_point(lambda w: value(objective, w)), rel=1e-7, abs=1e-8)
+        np.testing.assert_allclose(hessian[:, j], five_point(gradient_at), rtol=1e-6, atol=1e-7 * np.abs(hessian).max())
+
+
+@fits
+@pytest.mark.parametrize("options", [{"block_rows": 7}, {"block_rows": 100}, {"block_rows": 64, "n_jobs": 3}])
+def test_blocks_and_threads_do_not_matter(fit: Fit, options: dict) -> None:
+    whole, parts = objective_of(fit), objective_of(fit, **options)
+    v = whole.coordinates.join(fit.theta, 0.9 * fit.beta)  # not at the optimum, where the gradient is rounding
+    assert value(parts, v) == pytest.approx(value(whole, v), rel=1e-12)
+    t = whole.sums(v).t
+    for a, b in zip(whole.derivatives(v, t), parts.derivatives(v, t), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10 * np.abs(a).max())
+
+
+@fits
+def test_row_order_does_not_matter(fit: Fit) -> None:
+    shuffle = np.random.default_rng(1).permutation(len(fit.response))
+    first, second = objective_of(fit), objective_of(fit, rows=shuffle)
+    v = first.coordinates.join(fit.theta, fit.beta)
+    w = second.coordinates.join(fit.theta, fit.beta)
+    assert value(second, w) == pytest.approx(value(first, v), rel=1e-12)
+    a, b = first.derivatives(v, first.sums(v).t), second.derivatives(w, second.sums(w).t)
+    np.testing.assert_allclose(b.hessian, a.hessian, rtol=1e-9, atol=1e-9 * np.abs(a.hessian).max())
+    np.testing.assert_allclose(b.E.T @ b.E, a.E.T @ a.E, rtol=1e-9, atol=1e-9)
+
+
+def test_weights_are_replication() -> None:
+    fit = load("boston_exact_BoxCox_weights")
+    weighted = objective_of(fit)
+    rows = np.repeat(np.arange(len(fit.response)), fit.weights.astype(int))
+    plain = load("boston_exact_BoxCox")
+    repeated = objective_of(plain, rows=rows)
+    assert weighted.n_total == repeated.n_total == fit.weights.sum()
+    v, w = (o.coordinates.join(fit.theta, fit.beta) for o in (weighted, repeated))
+    assert value(weighted, v) == pytest.approx(value(repeated, w), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["boston_exact_Lm", "boston_exact_BoxCox_weights", "boston_exact_BoxCox"])
+def test_sufficient_statistics_equal_the_passes(name: str) -> None:
+    fit = load(name)
+    quick = objective_of(fit)
+    assert isinstance(quick, NormalObjective)
+    slow = Objective(fit.link, quick.terms, quick.coordinates, quick.anchors, quick.n_rows, quick.weights)
+    v = quick.coordinates.join(fit.theta, 0.9 * fit.beta)
+    assert value(quick, v) == pytest.approx(value(slow, v), rel=1e-12)
+    for a, b in zip(quick.derivatives(v), slow.derivatives(v), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-8)
+
+
+@fits
+def test_every_second_row(fit: Fit) -> None:
+    objective = objective_of(fit)
+    half = objective.every(2)
+    assert half.n_rows == (objective.n_rows + 1) // 2
+    v = objective.coordinates.join(fit.theta, fit.beta)
+    # summing over both halves of the rows in the objective's own order
+    columns = anchor_columns(anchors_of(fit))
+    order = columns.order()
+    order = np.arange(objective.n_rows) if order is None else order
+    direct = objective_of(fit, rows=order[::2])
+    w = direct.coordinates.join(*objective.coordinates.split(v))
+    assert value(half, v) == pytest.approx(value(direct, w), rel=1e-10)
+
+
+@fits
+def test_residuals(fit: Fit) -> None:
+    objective = objective_of(fit)
+    order = anchor_columns(anchors_of(fit)).order()
+    r = objective.residuals(objective.coordinates.join(fit.theta, fit.beta))
+    wanted = np.array(fit.reference["polished"]["residuals"])
+    np.testing.assert_allclose(r, wanted if order is None else wanted[order], atol=1e-8)

@@ -261,6 +261,8 @@ class _TransformationModel(BaseEstimator):  # type: ignore[misc]
                 f"after {self.n_iter_} iterations; raise max_iter, or look at history_",
                 ConvergenceWarning,
             )
+        elif self._reason.startswith("the branch"):
+            say(self._reason)
         elif self.min_eigenvalue_ < FLAT_CURVATURE:
             say(
                 f"flat direction: the smallest curvature is {self.min_eigenvalue_:.1e}, "

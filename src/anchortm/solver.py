@@ -36,7 +36,7 @@ ARMIJO = 1e-4
 BIG = 1e30  # what the QP solver takes for infinity
 FLAT = 1e-8  # a curvature below this, relative to the largest, is a flat direction
 STRICT = 1e-5  # a curvature above this, in standardised parameters, rules separation out
-FIRST_STEP = 0.5  # of the path, in log(1 + xi)
+FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
 SUBSAMPLE_FROM = 100_000
 SUBSAMPLE_ROWS = 20_000
 
@@ -333,13 +333,25 @@ def _follow(objective: Objective, start: Solution, target: float, options: Optio
         move, miss = _distances(here, there, xi)
         smooth = all(row.get("model", "newton") == "newton" for row in there.history)
         near = miss <= 0.5 * move + 1e-6
-        if (smooth and near and there.converged) or step <= 1e-3:
+        if smooth and near and there.converged:
             history += there.history
             here = there
             step *= 2.0 if miss <= 0.1 * move else 1.25
-        else:
+        elif step > SHORTEST_STEP:
             step = 0.5 * min(step, left)
+        else:
+            return _beyond(objective, here, target, options, n_iter, history)
     return replace(here, n_iter=n_iter, history=history)
+
+
+def _beyond(
+    objective: Objective, here: Solution, target: float, options: Options, n_iter: int, history: list[dict[str, Any]]
+) -> Solution:
+    """Return what minimises the loss at ``target`` where the branch has ended before."""
+    end = f"the branch connected to xi = 0 ends near xi = {here.xi:.3g}"
+    found = minimise(objective, here.v, target, options, here.sums)
+    reason = f"{end}; this is another minimum" if found.converged else f"{end}, and no other minimum was found"
+    return replace(found, reason=reason, n_iter=n_iter + found.n_iter, history=history + found.history)
 
 
 def _correct(objective: Objective, here: Solution, xi: float, options: Options) -> Solution:

@@ -1,0 +1,366 @@
+"""What a fit must not depend on, what it certifies, and what it says when there is no answer."""
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from reference_fits import COVARIATES, boston_response, data
+
+import anchortm as atm
+from anchortm.anchors import anchor_columns
+from anchortm.exceptions import (
+    AnchorTMWarning,
+    ConvergenceWarning,
+    IdentificationError,
+    OverIdentifiedError,
+    SeparationError,
+)
+from anchortm.objective import build_objective
+from anchortm.solver import Options, minimise
+
+BOSTON = data("BostonHousing2")
+X, TOWN = BOSTON[COVARIATES].to_numpy(), BOSTON.town.to_numpy()
+RNG = np.random.default_rng(11)
+
+
+def instrument(n: int = 400, seed: int = 3):
+    """A hidden confounder H, and a binary anchor that moves the covariate."""
+    rng = np.random.default_rng(seed)
+    site = rng.integers(0, 2, n)
+    H = rng.normal(size=n)
+    x = 0.8 * site + H + rng.normal(size=n)
+    latent = 0.5 * x + 1.5 * H + rng.logistic(size=n)
+    return x[:, None], latent, site
+
+
+MODELS = {
+    "NormalLinear": (atm.NormalLinear, lambda: boston_response("exact")),
+    "ContinuousProbit": (atm.ContinuousProbit, lambda: boston_response("exact")),
+    "ContinuousProbit mixed": (atm.ContinuousProbit, lambda: boston_response("mix")),
+    "ContinuousLogit": (atm.ContinuousLogit, lambda: boston_response("rc")),
+    "ContinuousLogit truncated": (atm.ContinuousLogit, lambda: boston_response("lt")),
+    "ProportionalHazards": (atm.ProportionalHazards, lambda: boston_response("rc")),
+    "Lehmann": (atm.Lehmann, lambda: boston_response("ic")),
+    "ParametricSurvival": (atm.ParametricSurvival, lambda: boston_response("rc")),
+    "OrdinalRegression": (atm.OrdinalRegression, lambda: boston_response("ord6")),
+    "CountRegression": (atm.CountRegression, lambda: np.round(BOSTON.cmedv).to_numpy()),
+}
+models = pytest.mark.parametrize("name", MODELS)
+
+
+def fit(name: str, X=X, y=None, anchors=TOWN, xi: float | None = None, **options):
+    make, response = MODELS[name]
+    # a branch of truncated data may end early: see test_the_end_of_a_branch_is_told
+    xi = xi if xi is not None else 0.5 if "truncated" in name else 4.0
+    data_keys = {k: options.pop(k) for k in ("sample_weight", "offset") if k in options}
+    return make(xi=xi, **options).fit(X, response() if y is None else y, anchors=anchors, **data_keys)
+
+
+@models
+def test_units_of_covariates_do_not_matter(name: str) -> None:
+    scale = np.array([1e6, 1e-6, 1.0, 1e3, 1e-3, 1.0, 10.0])
+    shift = np.array([5.0, 0.0, 1e3, 0.0, -7.0, 0.0, 1.0])
+    plain, scaled = fit(name), fit(name, X=X * scale + shift)
+    assert scaled.loss_ == pytest.approx(plain.loss_, rel=1e-10)
+    np.testing.assert_allclose(scaled.coef_ * scale, plain.coef_, rtol=1e-5, atol=1e-7)
+    assert plain.converged_
+    assert scaled.converged_
+    assert scaled.kkt_ <= 1e-8
+
+
+@models
+def test_row_order_does_not_matter(name: str) -> None:
+    rows = np.random.default_rng(0).permutation(len(X))
+    _, response = MODELS[name]
+    plain, shuffled = fit(name), fit(name, X=X[rows], y=response()[rows], anchors=TOWN[rows])
+    assert shuffled.loss_ == pytest.approx(plain.loss_, rel=1e-11)
+    np.testing.assert_allclose(shuffled.coef_, plain.coef_, rtol=1e-6, atol=1e-8)
+
+
+@models
+def test_labels_of_anchors_do_not_matter(name: str) -> None:
+    codes = pd.factorize(TOWN)[0]
+    assert fit(name, anchors=(codes * 7919) % 1009).loss_ == pytest.approx(fit(name).loss_, rel=1e-11)
+
+
+@models
+def test_weights_are_replication_and_zero_drops(name: str) -> None:
+    weights = np.random.default_rng(1).integers(0, 3, len(X))
+    rows = np.repeat(np.arange(len(X)), weights)
+    make, response = MODELS[name]
+    options = {} if "support" not in make().get_params() else {"support": (8.0, 40.0)}
+    weighted = fit(name, sample_weight=weights, **options)
+    repeated = fit(name, X=X[rows], y=response()[rows], anchors=TOWN[rows], **options)
+    assert weighted.n_total_ == repeated.n_total_ == weights.sum()
+    assert weighted.loss_ == pytest.approx(repeated.loss_, rel=1e-10)
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-5, atol=1e-7)
+
+
+@models
+def test_an_offset_is_a_covariate_with_coefficient_one(name: str) -> None:
+    plain = fit(name)
+    offset = X @ plain.coef_
+    # without the covariates, but with their contribution as offset, the loss can only reach the same value
+    rest = fit(name, X=X[:, :1] * 0 + RNG.normal(size=(len(X), 1)), offset=offset)
+    assert rest.loss_ <= plain.loss_ + 1e-9
+    assert np.abs(rest.coef_[0]) < 0.3
+    unit = fit(name, offset=0.5 * X[:, 4])
+    np.testing.assert_allclose(unit.coef_[4] + 0.5, plain.coef_[4], rtol=1e-6, atol=1e-7)
+    assert unit.loss_ == pytest.approx(plain.loss_, rel=1e-10)
+
+
+@models
+def test_the_stated_loss_has_no_descent(name: str) -> None:
+    """loss_ = -loglik_/n + xi penalty_, recomputed from nll and residuals with a dense projection."""
+    model = fit(name)
+    _, response = MODELS[name]
+    y = response()
+    A = (TOWN[:, None] == np.unique(TOWN)[None, :]).astype(float)
+    P = A @ np.linalg.solve(A.T @ A, A.T)
+
+    def loss(theta, beta) -> float:
+        model.baseline_, model.coef_ = theta, beta
+        r = model.residuals(X, y)
+        return float((model.nll(X, y).sum() + model.xi * r @ P @ r) / len(X))
+
+    theta, beta = model.baseline_.copy(), model.coef_.copy()
+    best = loss(theta, beta)
+    assert best == pytest.approx(model.loss_, rel=1e-10)
+    assert model.loss_ == pytest.approx(-model.loglik_ / len(X) + model.xi * model.penalty_, rel=1e-12)
+    rng = np.random.default_rng(5)
+    scale = np.concatenate([np.full(theta.size, 0.02), 0.02 / X.std(axis=0)])
+    for size in (1.0, 1e-2):
+        for _ in range(30):
+            step = size * scale * rng.normal(size=scale.size)
+            moved = theta + step[: theta.size]
+            if not model.basis_.increments.satisfied(moved):
+                moved = np.maximum.accumulate(moved) if model.basis_.kind != "linear" else theta
+            assert loss(moved, beta + step[theta.size :]) >= best - 1e-12
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
+def test_units_of_y_do_not_matter(factor: float) -> None:
+    y = BOSTON.cmedv.to_numpy()
+    for make in (atm.NormalLinear, atm.ContinuousProbit, atm.ContinuousLogit):
+        plain = make(xi=2.0).fit(X, y, anchors=TOWN)
+        scaled = make(xi=2.0).fit(X, factor * y, anchors=TOWN)
+        assert scaled.loss_ == pytest.approx(plain.loss_ + math.log(factor), rel=1e-9)
+        np.testing.assert_allclose(scaled.coef_, plain.coef_, rtol=1e-6, atol=1e-8)
+
+
+def test_grid_of_xi_does_not_matter() -> None:
+    y = boston_response("rc")
+    fine = atm.anchor_path(atm.ContinuousLogit(), X, y, TOWN, [0, 0.5, 1, 2, 5, 10, 30, 100])
+    coarse = atm.anchor_path(atm.ContinuousLogit(), X, y, TOWN, [100])
+    np.testing.assert_allclose(fine.coefs[-1], coarse.coefs[0], rtol=1e-7, atol=1e-9)
+
+
+def test_warm_start_from_given_parameters() -> None:
+    first = fit("ContinuousLogit", xi=0.0)
+    again = fit("ContinuousLogit", xi=0.0, start=(first.baseline_, first.coef_))
+    assert again.n_iter_ <= 2
+    assert again.loss_ == pytest.approx(first.loss_, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "transform"),
+    [
+        (atm.OrdinalRegression, lambda z: np.digitize(z, [-3, -1, 0, 1, 3])),
+        (atm.ContinuousLogit, lambda z: z),
+        (atm.ContinuousProbit, lambda z: z),
+        (atm.NormalLinear, lambda z: z),
+        (atm.ProportionalHazards, lambda z: atm.Surv(np.exp(np.minimum(z, 2) / 3), z < 2)),
+        (atm.ContinuousProbit, lambda z: atm.Interval(np.floor(z * 2) / 2, np.floor(z * 2) / 2 + 0.5)),
+    ],
+)
+@pytest.mark.parametrize("numeric", [True, False])
+def test_the_limit_is_the_end_of_the_path(make, transform, numeric: bool) -> None:
+    x, latent, site = instrument()
+    anchors = site.astype(float) if numeric else site
+    path = atm.anchor_path(make(), x, transform(latent), anchors, [1e7, math.inf])
+    far, limit = path.models
+    assert limit.converged_
+    assert limit.penalty_ <= 1e-15
+    np.testing.assert_allclose(limit.coef_, far.coef_, rtol=2e-5)
+    assert limit.loss_ == pytest.approx(-limit.loglik_ / len(x), rel=1e-12)
+    assert limit.loss_ >= -far.loglik_ / len(x) - 1e-10
+    # residuals and anchors are uncorrelated in the limit
+    r = limit.residuals(x, transform(latent))
+    assert abs(r[site == 1].mean() - r[site == 0].mean()) < 1e-6
+    alone = make(xi=math.inf).fit(x, transform(latent), anchors=anchors)
+    np.testing.assert_allclose(alone.coef_, limit.coef_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["NormalLinear", "ContinuousLogit", "OrdinalRegression"])
+def test_an_over_identified_limit_is_an_error_of_its_own(name: str) -> None:
+    with pytest.raises(OverIdentifiedError, match="over-identify"):
+        fit(name, xi=math.inf)
+
+
+def test_the_limit_without_anchors_is_refused() -> None:
+    with pytest.raises(ValueError, match="xi = inf needs anchors"):
+        atm.NormalLinear(xi=math.inf).fit(X, BOSTON.cmedv)
+
+
+def test_history_and_certificates() -> None:
+    model = fit("ContinuousLogit")
+    history = model.history_
+    assert {"iteration", "xi", "loss", "kkt", "active"} <= set(history.columns)
+    assert history.loss.iloc[-1] == pytest.approx(model.loss_)
+    assert history.kkt.iloc[-1] == model.kkt_ <= 1e-8
+    assert model.min_eigenvalue_ > 0
+    assert model.n_iter_ >= 1
+
+
+def test_convexity_is_told() -> None:
+    assert fit("ContinuousLogit", xi=0.0).convexity_ == "global"
+    assert fit("ContinuousProbit", xi=1e3).convexity_ == "global"
+    assert fit("ContinuousLogit", xi=0.01).convexity_ == "local"
+    assert fit("ContinuousLogit", xi=100.0).convexity_ == "none"
+    assert fit("ContinuousLogit truncated", xi=0.0).convexity_ == "none"
+
+
+def test_the_convexity_certificate_is_true() -> None:
+    """Where it holds the full Hessian is positive semidefinite at random points nearby."""
+    y = boston_response("rc")
+    objective = build_objective(
+        atm.ContinuousLogit()._make_link(), fit("ContinuousLogit").basis_, y, X, anchor_columns(TOWN)
+    )
+    model = fit("ContinuousLogit", xi=0.2)
+    v = objective.coordinates.join(model.baseline_, model.coef_)
+    rng = np.random.default_rng(2)
+    checked = 0
+    for _ in range(60):
+        w = np.maximum(v + 0.3 * rng.normal(size=v.size), objective.coordinates.lower + 1e-3)
+        sums = objective.sums(w)
+        if objective.convexity(sums, 0.2) == "local":
+            d = objective.derivatives(w, 0.4 * sums.t)
+            hessian = d.hessian + 0.4 * d.E.T @ d.E
+            assert np.linalg.eigvalsh(hessian)[0] > -1e-8 * np.abs(hessian).max()
+            checked += 1
+    assert checked > 10
+
+
+def test_not_converged_warns_and_says_so() -> None:
+    with pytest.warns(ConvergenceWarning, match=r"did not converge \(iteration limit\).*raise max_iter"):
+        model = fit("ContinuousLogit", xi=0.0, max_iter=2)
+    assert not model.converged_
+    assert "NO" in str(model.summary())
+
+
+def test_flat_directions_warn() -> None:
+    """Integers in a narrow support: h between them is not determined."""
+    z = np.random.default_rng(0).normal(size=300) * 2
+    y = atm.Interval(np.floor(z), np.floor(z) + 1)
+    with pytest.warns(AnchorTMWarning, match="flat direction"):
+        model = atm.ContinuousProbit(support=(0.5, 3.0), order=12).fit(None, y)
+    assert model.converged_
+
+
+def test_separation_is_named() -> None:
+    x = np.linspace(-1, 1, 60)
+    other = np.random.default_rng(0).normal(size=60)
+    frame = pd.DataFrame({"dose": x, "noise": other})
+    with pytest.raises(SeparationError, match="separation: a combination of dose"):
+        atm.OrdinalRegression().fit(frame, (x > 0).astype(int))
+    with pytest.raises(SeparationError, match="separation"):
+        atm.OrdinalRegression(xi=5.0).fit(frame, np.digitize(x, [-0.3, 0.4]), anchors=np.arange(60) % 5)
+    overlapping = (np.sin(5 * x) + other > 0).astype(int)
+    assert atm.OrdinalRegression().fit(frame, overlapping).converged_
+
+
+def test_quasi_separation_is_named() -> None:
+    x = np.r_[np.zeros(20), np.ones(20)]
+    y = np.r_[np.arange(20) % 2, np.ones(20, dtype=int)]  # x = 1 is always class 1
+    with pytest.raises(SeparationError, match="combination of x0"):
+        atm.OrdinalRegression().fit(x[:, None], y)
+
+
+@pytest.mark.parametrize("make", [atm.ContinuousLogit, atm.ProportionalHazards, atm.NormalLinear])
+def test_all_rows_censored_on_one_side(make) -> None:
+    x = RNG.normal(size=(30, 1))
+    t = RNG.exponential(size=30) + 0.1
+    with pytest.raises(IdentificationError, match="all 30 rows are right-censored"):
+        make().fit(x, atm.Surv(t, np.zeros(30)))
+    with pytest.raises(IdentificationError, match="all 30 rows are left-censored"):
+        make().fit(x, atm.Interval(np.full(30, -np.inf), t))
+
+
+def test_some_rows_censored_are_enough() -> None:
+    x = RNG.normal(size=(30, 1))
+    t = RNG.exponential(size=30) + 0.1
+    assert atm.ParametricSurvival().fit(x, atm.Surv(t, np.arange(30) % 2)).converged_
+
+
+def test_one_distinct_exact_value_is_unbounded() -> None:
+    with pytest.raises(SeparationError, match="unbounded: the baseline transformation alone"):
+        atm.ContinuousLogit(support=(0.0, 6.0)).fit(None, np.full(20, 3.0))
+
+
+def test_the_end_of_a_branch_is_told() -> None:
+    """With delayed entry the loss is not convex even at xi = 0; here the branch folds back near xi = 2.42."""
+    y = boston_response("lt")
+    with pytest.warns(ConvergenceWarning, match=r"branch connected to xi = 0 ends near xi = 2\.4"):
+        model = atm.ProportionalHazards(xi=4.0).fit(X, y, anchors=TOWN)
+    assert not model.converged_
+    assert atm.ProportionalHazards(xi=2.3).fit(X, y, anchors=TOWN).min_eigenvalue_ < 0.02
+    with pytest.warns(AnchorTMWarning, match="ends near xi = .*this is another minimum"):
+        assert atm.Lehmann(xi=4.0).fit(X, y, anchors=TOWN).converged_
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (lambda x: {"a": x, "one": 3.0}, "constant covariates: one"),
+        (lambda x: {"a": x, "b": 2 * x + 1}, "collinear covariates: a, b"),
+        (lambda x: {"a": x, "b": x**2, "c": 3 * x - x**2}, "collinear covariates: a, b, c"),
+        (lambda x: {"a": x, "big": 1e9 + 0 * x}, "constant covariates: big"),
+    ],
+)
+def test_rank_deficient_designs_are_named(columns, message: str) -> None:
+    x = np.random.default_rng(4).normal(size=50)
+    with pytest.raises(IdentificationError, match=message):
+        atm.ContinuousLogit().fit(pd.DataFrame(columns(x), index=range(50)), x + np.arange(50) % 3)
+
+
+def test_a_perfect_linear_fit_is_refused() -> None:
+    x = np.random.default_rng(4).normal(size=50)
+    with pytest.raises(IdentificationError):
+        atm.NormalLinear().fit(x[:, None], 2 * x + 1)
+
+
+def test_newton_escapes_a_saddle() -> None:
+    """A start at a point of zero gradient that is no minimum does not count as converged."""
+    x, latent, site = instrument(200)
+    y = np.digitize(latent, [-1, 1])
+    model = atm.OrdinalRegression()
+    data_ = model._prepare(x, y, site, None, None)
+    objective = model._objective(model._make_link(), model._make_basis(data_.response, None), data_)
+    found = minimise(objective, objective.coordinates.join(np.array([-1.0, 1.0]), np.zeros(1)), 50.0, Options())
+    assert found.converged
+    assert found.min_eigenvalue > 0
+
+
+def test_large_data_start_from_a_sample() -> None:
+    rng = np.random.default_rng(8)
+    n = 120_000
+    site = rng.integers(0, 30, n)
+    x = rng.normal(size=(n, 2)) + 0.1 * site[:, None]
+    latent = x @ [0.7, -0.4] + 0.05 * site + rng.logistic(size=n)
+    for make, y in ((atm.ContinuousLogit, latent), (atm.OrdinalRegression, np.digitize(latent, [-2, 0, 2]))):
+        model = make(xi=10.0, n_jobs=2).fit(x, y, anchors=site)
+        assert model.converged_
+        assert model.kkt_ <= 1e-8
+        assert model.n_iter_ <= 5  # passes over all rows
+        small = make(xi=10.0, **({"support": model.support_} if hasattr(model, "support_") else {}))
+        tail = small.fit(x[: n // 2], y[: n // 2], anchors=site[: n // 2])
+        np.testing.assert_allclose(model.coef_, tail.coef_, atol=0.05)
+
+
+def test_fits_do_not_warn() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name in MODELS:
+            fit(name, xi=1.0)

@@ -448,8 +448,9 @@ def linear_solution(objective: NormalObjective, xi: float) -> Solution:
     d, n = objective.n_parameters, objective.n_total
     inside, cross = E[:, :d].T @ E[:, :d], E[:, :d].T @ E[:, d]
     gram, linear = M[:d, :d], M[:d, d]
+    directions = np.eye(d)
     if math.isinf(xi):
-        basis = _null_space(inside, gram)
+        basis = directions = _null_space(inside, gram)
         if basis.shape[1] == 0 or not np.abs(basis[1]).max() > 1e-9:
             raise _over_identified(objective, linear=True)
         particular = -np.linalg.pinv(inside, rcond=1e-12) @ cross
@@ -461,6 +462,7 @@ def linear_solution(objective: NormalObjective, xi: float) -> Solution:
         # the limit gamma -> 0: what the rows within anchors leave open is settled by the anchors' part
         within = gram - inside
         null = _null_space(within, gram)
+        directions = la.null_space(null.T) if null.shape[1] else directions
         if null.shape[1] and np.abs(null[1]).max() > 1e-9:
             raise OverIdentifiedError("at xi = -1/2 the covariates and anchors explain y without error")
         v = _slope_root(np.linalg.pinv(within, rcond=1e-12, hermitian=True), linear - cross, n)
@@ -474,16 +476,19 @@ def linear_solution(objective: NormalObjective, xi: float) -> Solution:
                 "the covariates explain y without error, or there are too few rows: sigma is zero"
             )
         v = _slope_root(np.linalg.inv(total), linear + 2.0 * xi * cross, n)
+    return _linear_certificate(objective, v, xi, directions)
+
+
+def _linear_certificate(objective: NormalObjective, v: Array, xi: float, directions: Array) -> Solution:
+    """Return the closed-form solution, checked along the directions that xi leaves open."""
     state = _expand(objective, v, objective.sums(v), 0.0 if math.isinf(xi) else xi)
-    binding = np.zeros(d, dtype=bool)
-    if math.isinf(xi):
-        state.gradient = _null_space(inside, gram).T @ state.gradient
-        state.parts = np.zeros_like(state.gradient)
-        kkt = float(np.abs(state.gradient).max(initial=0.0))
-    else:
-        kkt = _kkt(state, binding)
-    solution = _solution(objective, state, xi, binding, kkt, kkt < 1e-6, "closed form", [{"iteration": 0, "xi": xi}])
-    return replace(solution, history=[{"iteration": 0, "xi": xi, "loss": state.loss, "kkt": kkt, "active": 0}])
+    gradient = directions.T @ state.gradient
+    kkt = float((np.abs(gradient) / (1.0 + np.abs(directions.T) @ state.parts)).max(initial=0.0))
+    inner = directions.T @ state.hessian @ directions
+    free = np.zeros(v.size, dtype=bool)
+    history = [{"iteration": 0, "xi": xi, "loss": state.loss, "kkt": kkt, "active": 0, "model": "closed form"}]
+    solution = _solution(objective, state, xi, free, kkt, kkt < 1e-6, "closed form", history)
+    return replace(solution, min_eigenvalue=float(np.linalg.eigvalsh(inner)[0]))
 
 
 def _slope_root(inverse: NDArray[Any], linear: Array, n: float, particular: Array | None = None) -> Array:

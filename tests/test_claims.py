@@ -171,7 +171,7 @@ def test_a16_group_means_of_residuals_become_equal() -> None:
     assert np.ptp(group_means(0.0)) > 0.1
     assert np.abs(group_means(1e6)).max() < 1e-5
     np.testing.assert_allclose(10 * group_means(1e6), group_means(1e5), rtol=0.1)  # like 1 / xi
-    assert np.abs(group_means(math.inf)).max() < 1e-10
+    assert np.abs(group_means(math.inf)).max() < 1e-8  # the tolerance of the fit
 
 
 def test_a16_mean_residual_is_flat_under_interventions() -> None:

@@ -68,7 +68,7 @@ def _matrix(X: Any) -> Array:
             array = array.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise InputTypeError(f"X must be numeric: {error}; code strings as numbers first") from None
-    return np.asarray(array, dtype=np.float64)
+    return np.ascontiguousarray(array, dtype=np.float64)
 
 
 def _numeric(column: Any, name: str) -> Array:

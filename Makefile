@@ -2,12 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-slow lint format accuracy clean
+.PHONY: help demo test test-slow bench lint format accuracy clean
 
 help:
 	@echo "make demo       fit and draw the example, from nothing"
 	@echo "make test       run the tests"
 	@echo "make test-slow  run the long checks too"
+	@echo "make bench      speed and memory side by side with peers, writes benchmarks/results.md"
 	@echo "make lint       ruff and mypy"
 	@echo "make accuracy   measure the links against 80-digit arithmetic, write docs/accuracy.md"
 
@@ -35,6 +36,13 @@ test: .venv/test.stamp
 
 test-slow: .venv/test.stamp
 	$(BIN)/python -m pytest
+
+.venv/bench.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	@touch $@
+
+bench: .venv/bench.stamp
+	$(BIN)/python benchmarks/run.py
 
 lint: .venv/lint.stamp
 	$(BIN)/python -m ruff check .

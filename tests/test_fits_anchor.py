@@ -7,6 +7,7 @@ import pytest
 from reference_fits import COVARIATES, FOLDER, boston_response, data, response_and_design
 
 import anchortm as atm
+from anchortm.exceptions import AnchorTMWarning
 
 BOSTON = data("BostonHousing2")
 CASES = {
@@ -83,6 +84,7 @@ def test_the_authors_own_solutions_are_ours() -> None:
 
 
 @pytest.mark.parametrize("name", ["cgd_Coxph", "cgd_Colr"])
+@pytest.mark.filterwarnings("ignore:the branch connected")  # 2026-11-15: what this test is about
 def test_cgd_has_several_minima_and_we_stay_on_the_branch(name: str) -> None:
     records = [r for r in reference("cgd_local_minima") if r["model"] == name]
     y, X = response_and_design(name)
@@ -98,6 +100,21 @@ def test_cgd_has_several_minima_and_we_stay_on_the_branch(name: str) -> None:
     np.testing.assert_allclose(sparse.coefs[0], path.coefs[-1], atol=1e-6)
 
 
+def test_the_branch_of_cgd_folds() -> None:
+    """What a warm start on a coarse grid jumps over: the smallest curvature reaches zero near xi = 401."""
+    y, X = response_and_design("cgd_Colr")
+    center = data("cgd_first_event").center
+    make = atm.ContinuousLogit
+    curvature = [make(xi=xi, support=(82.0, 373.0)).fit(X, y, anchors=center).min_eigenvalue_ for xi in (390, 400, 401)]
+    assert curvature[0] > curvature[1] > curvature[2] > 0
+    assert curvature[2] < 0.01
+    with pytest.warns(AnchorTMWarning, match="ends near xi = 40[01]"):
+        beyond = make(xi=410.0, support=(82.0, 373.0)).fit(X, y, anchors=center)
+    assert beyond.min_eigenvalue_ > 0.05
+    assert beyond.converged_
+
+
+@pytest.mark.filterwarnings("ignore:the branch connected")  # 2026-11-15: xi = 1e4 lies beyond the fold
 def test_restarts_find_the_lower_minima_of_cgd() -> None:
     (record,) = [r for r in reference("cgd_local_minima") if r["model"] == "cgd_Colr" and r["xi"] == 1e4]
     y, X = response_and_design("cgd_Colr")
@@ -106,4 +123,5 @@ def test_restarts_find_the_lower_minima_of_cgd() -> None:
     assert model.loss_ == pytest.approx(record["warm_path_objective"], rel=1e-8)
     assert min(model.lower_minima_) == pytest.approx(record["best_objective"], rel=1e-6)
     assert model.convexity_ == "none"
+    assert len(model.folds_) >= 1
     assert "lower found" in str(model.summary())

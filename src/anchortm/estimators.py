@@ -234,7 +234,7 @@ class _TransformationModel(BaseEstimator):  # type: ignore[misc]
         self.penalty_ = solution.penalty_sum / n
         self.n_iter_, self.converged_ = max(1, solution.n_iter), solution.converged
         self.kkt_, self.min_eigenvalue_ = solution.kkt, solution.min_eigenvalue
-        self.active_ = solution.active
+        self.active_, self.folds_ = solution.active, solution.folds
         self.convexity_ = objective.convexity(solution.sums, solution.xi)
         self.lower_minima_ = [s.loss for s in others if s.loss < solution.loss - 1e-7 * (1.0 + abs(solution.loss))]
         self._history = solution.history
@@ -261,8 +261,11 @@ class _TransformationModel(BaseEstimator):  # type: ignore[misc]
                 f"after {self.n_iter_} iterations; raise max_iter, or look at history_",
                 ConvergenceWarning,
             )
-        elif self._reason.startswith("the branch"):
-            say(self._reason)
+        elif self.folds_:
+            say(
+                f"the branch connected to xi = 0 ends near xi = {', '.join(f'{xi:.3g}' for xi in self.folds_)}; "
+                "the estimate is on the one that it drops into: use a smaller xi, or look at others with n_restarts"
+            )
         elif self.min_eigenvalue_ < FLAT_CURVATURE:
             say(
                 f"flat direction: the smallest curvature is {self.min_eigenvalue_:.1e}, "

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from anchortm.exceptions import IdentificationError, SeparationError
-from anchortm.objective import Objective
+from anchortm.objective import BLOCK_ROWS, Objective
 from anchortm.response import Kind, Response
 
 __all__ = ["check_covariates", "check_kinds", "check_separation", "recession_direction"]
@@ -50,14 +50,20 @@ def check_covariates(X: Array, names: Sequence[str]) -> None:
     """Refuse constant, duplicated or collinear covariates, by name."""
     if X.shape[1] == 0:
         return
-    centre = X.mean(axis=0)
-    spread = np.abs(X - centre).max(axis=0)
+    # one pass in blocks, around a centre near the mean
+    n = X.shape[0]
+    centre = X[:: max(1, n // 1000)].mean(axis=0)
+    spread, total, gram = np.zeros(X.shape[1]), np.zeros(X.shape[1]), np.zeros((X.shape[1], X.shape[1]))
+    for start in range(0, n, BLOCK_ROWS):
+        block = X[start : start + BLOCK_ROWS] - centre
+        np.maximum(spread, np.abs(block).max(axis=0), out=spread)
+        total += block.sum(axis=0)
+        gram += block.T @ block
     constant = spread <= 1e-12 * np.maximum(np.abs(centre), np.finfo(float).tiny)
     if constant.any():
         listed = ", ".join(names[j] for j in np.flatnonzero(constant).tolist())
         raise IdentificationError(f"constant covariates: {listed}; leave them out (the baseline has its own intercept)")
-    unit = (X - centre) / spread
-    gram = unit.T @ unit
+    gram = (gram - np.outer(total, total) / n) / np.outer(spread, spread)
     scale = 1.0 / np.sqrt(np.diag(gram))
     values, vectors = np.linalg.eigh(gram * np.outer(scale, scale))
     if values[0] > RANK_TOLERANCE:

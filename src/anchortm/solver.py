@@ -2,13 +2,14 @@
 
 The minimum is sought in the standardised parameters v of the objective, under bounds on
 the increments of the baseline. A Newton step minimises the quadratic model under the
-bounds (a small QP), with the full Hessian where it is positive definite and Gauss-Newton
-otherwise, and a line search on the true loss. xi = inf is the problem "least negative
-log-likelihood with t = 0", solved by sequential quadratic programming.
+bounds (a small QP), with the full Hessian where it is positive definite and the absolute
+values of its eigenvalues otherwise, and a line search on the true loss. xi = inf is the
+problem "least negative log-likelihood with t = 0", solved by sequential quadratic programming.
 
 The loss is convex for xi = 0 (without truncation) and, for any xi, for exact rows under
 the normal link. Otherwise several minima are possible: the estimate is the one on the
-branch that is connected to xi = 0, which is followed with step control.
+branch that is connected to xi = 0, which is followed with step control. A branch can end
+in a fold, where its smallest curvature reaches zero; the solution says so.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import daqp
 import numpy as np
 import scipy.linalg as la
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from anchortm.exceptions import IdentificationError, OverIdentifiedError
 from anchortm.identification import check_separation
@@ -37,6 +39,7 @@ BIG = 1e30  # what the QP solver takes for infinity
 FLAT = 1e-8  # a curvature below this, relative to the largest, is a flat direction
 STRICT = 1e-5  # a curvature above this, in standardised parameters, rules separation out
 FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
+NO_MINIMUM = "the branch connected to xi = 0 ends near xi = {:.3g}, and no other minimum was found"
 SUBSAMPLE_FROM = 100_000
 SUBSAMPLE_ROWS = 20_000
 
@@ -66,6 +69,7 @@ class Solution:
     n_iter: int
     tangent: Array  # dv / dxi along the path
     hessian: Array  # of the loss, in v
+    folds: tuple[float, ...] = ()  # where the branch from xi = 0 ended and dropped into another minimum
     history: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -92,7 +96,6 @@ class _State:
     gradient: Array
     parts: Array  # size of the two parts of the gradient, for the scale of the KKT residual
     hessian: Array
-    gauss_newton: Array | None
     E: Array
 
 
@@ -109,7 +112,6 @@ def _expand(objective: Objective, v: Array, sums: Sums, xi: float) -> _State:
         d.gradient / n + penalty_gradient,
         np.abs(d.gradient / n) + np.abs(penalty_gradient),
         hessian,
-        None,
         d.E,
     )
 
@@ -129,12 +131,12 @@ def _kkt(state: _State, binding: Mask) -> float:
 
 def _cholesky(matrix: Array) -> Array | None:
     """Return the upper Cholesky factor, or None if the matrix is not safely positive definite."""
-    try:
-        factor = la.cholesky(matrix, check_finite=False)
-    except la.LinAlgError:
+    factor, info = dpotrf(matrix)
+    if info != 0:
         return None
-    diagonal = np.diag(factor)
-    return factor if diagonal.min(initial=1.0) > 1e-7 * diagonal.max(initial=0.0) else None
+    diagonal = factor.diagonal()
+    safe = diagonal.min(initial=1.0) > 1e-7 * diagonal.max(initial=0.0)
+    return np.asarray(factor) if safe else None
 
 
 def _solve(matrix: Array, right: Array) -> Array:
@@ -142,24 +144,26 @@ def _solve(matrix: Array, right: Array) -> Array:
     factor = _cholesky(matrix)
     if factor is None:
         return np.asarray(np.linalg.lstsq(matrix, right, rcond=1e-12)[0])
-    return np.asarray(la.cho_solve((factor, False), right, check_finite=False))
+    return np.asarray(dpotrs(factor, right)[0])
 
 
-def _model(objective: Objective, state: _State, xi: float, binding: Mask) -> tuple[Array, str]:
-    """Return a matrix that is positive definite on the free parameters, and which one it is."""
+def _model(state: _State, binding: Mask) -> tuple[Array, str]:
+    """Return a matrix that is positive definite on the free parameters, and which one it is.
+
+    The Hessian itself, or where it curves downwards the matrix with the absolute values of its
+    eigenvalues: a step then runs from a saddle instead of towards it.
+    """
     free = ~binding
     if not free.any() or _cholesky(state.hessian[np.ix_(free, free)]) is not None:
         return state.hessian, "newton"
-    H, name = state.hessian, "newton"
-    eigenvalues = np.linalg.eigvalsh(H[np.ix_(free, free)])
-    if eigenvalues[0] < -FLAT * eigenvalues[-1]:
-        # curved downwards (and not just flat): Gauss-Newton is convex but for truncation
-        d = objective.derivatives(state.v)
-        H, name = (d.hessian + 2.0 * xi * (d.E.T @ d.E)) / objective.n_total, "gauss-newton"
-        eigenvalues = np.linalg.eigvalsh(H[np.ix_(free, free)])
-    # lift the spectrum just enough
-    ridge = max(0.0, -2.0 * eigenvalues[0]) + FLAT * max(eigenvalues[-1], FLAT)
-    return H + ridge * np.eye(H.shape[0]), name
+    inner = state.hessian[np.ix_(free, free)]
+    values, vectors = np.linalg.eigh(inner)
+    name = "newton" if values[0] >= -FLAT * values[-1] else "saddle-free"
+    H = state.hessian.copy()
+    # turn downward curvature around, and lift what is flat
+    lifted = np.maximum(np.abs(values), FLAT * max(values[-1], FLAT))
+    H[np.ix_(free, free)] = (vectors * lifted) @ vectors.T
+    return H, name
 
 
 def _step(objective: Objective, state: _State, H: Array, binding: Mask) -> Array:
@@ -231,7 +235,7 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
             break
         if iteration == options.max_iter:
             break
-        H, model = _model(objective, state, xi, binding)
+        H, model = _model(state, binding)
         step = _step(objective, state, H, binding) if kkt > options.tol else _escape(state, binding)
         found = _line_search(objective, state, step, xi)
         history[-1] |= {"model": model, "step": 0.0 if found is None else found[2]}
@@ -311,7 +315,7 @@ def _solution(
         len(history) - 1,
         tangent,
         state.hessian,
-        history,
+        history=history,
     )
 
 
@@ -320,38 +324,31 @@ def _follow(objective: Objective, start: Solution, target: float, options: Optio
 
     Predictor: along dv/ds with s = log(1 + xi). Corrector: Newton. A step is taken if the
     corrector stays near the predictor and meets positive curvature on its way; else it is halved.
+    Where no step is short enough the branch folds back: the path drops into the minimum below
+    and goes on from there, which does not depend on where it was asked for.
     """
     if isinstance(objective, NormalObjective):  # convex: one minimum, whatever the way
         return _correct(objective, start, target, options)
     here, step = start, max(FIRST_STEP, math.log1p(start.xi))
     n_iter, history = 0, list(start.history)
-    while here.xi < target:
+    while here.xi < target and here.converged:
         left = math.log1p(target) - math.log1p(here.xi)
         xi = target if step >= left else math.expm1(math.log1p(here.xi) + step)
         there = _correct(objective, here, xi, options)
         n_iter += there.n_iter
         move, miss = _distances(here, there, xi)
         smooth = all(row.get("model", "newton") == "newton" for row in there.history)
-        near = miss <= 0.5 * move + 1e-6
-        if smooth and near and there.converged:
-            history += there.history
-            here = there
-            step *= 2.0 if miss <= 0.1 * move else 1.25
-        elif step > SHORTEST_STEP:
-            step = 0.5 * min(step, left)
-        else:
-            return _beyond(objective, here, target, options, n_iter, history)
+        folds = here.folds
+        if not (smooth and miss <= 0.5 * move + 1e-6 and there.converged):
+            if step > SHORTEST_STEP:
+                step = 0.5 * min(step, left)
+                continue
+            folds, miss = (*folds, here.xi), move
+            there = replace(there, reason=there.reason if there.converged else NO_MINIMUM.format(here.xi))
+        history += there.history
+        here = replace(there, folds=folds)
+        step *= 2.0 if miss <= 0.1 * move else 1.25
     return replace(here, n_iter=n_iter, history=history)
-
-
-def _beyond(
-    objective: Objective, here: Solution, target: float, options: Options, n_iter: int, history: list[dict[str, Any]]
-) -> Solution:
-    """Return what minimises the loss at ``target`` where the branch has ended before."""
-    end = f"the branch connected to xi = 0 ends near xi = {here.xi:.3g}"
-    found = minimise(objective, here.v, target, options, here.sums)
-    reason = f"{end}; this is another minimum" if found.converged else f"{end}, and no other minimum was found"
-    return replace(found, reason=reason, n_iter=n_iter + found.n_iter, history=history + found.history)
 
 
 def _correct(objective: Objective, here: Solution, xi: float, options: Options) -> Solution:
@@ -388,7 +385,10 @@ def solve_path(
         return [linear_solution(objective, xi) for xi in xis]
     finite = sorted({xi for xi in xis if not math.isinf(xi)})
     found: dict[float, Solution] = {}
-    here = minimise(objective, v, finite[0], options) if warm and finite else first_solution(objective, v, options)
+    first = finite[0] if finite and isinstance(objective, NormalObjective) else 0.0  # convex: any xi will do
+    here = (
+        minimise(objective, v, finite[0], options) if warm and finite else first_solution(objective, v, options, first)
+    )
     found[here.xi] = here
     for xi in finite:
         if xi > here.xi:
@@ -398,14 +398,14 @@ def solve_path(
     return [found[xi] for xi in xis]
 
 
-def first_solution(objective: Objective, v: Array, options: Options) -> Solution:
-    """Return the maximum-likelihood solution; large data start from the optimum of a sample of their rows."""
+def first_solution(objective: Objective, v: Array, options: Options, xi: float = 0.0) -> Solution:
+    """Return the solution that a path starts from; large data begin with the optimum of a sample of their rows."""
     if objective.n_rows >= SUBSAMPLE_FROM:
         sample = objective.every(objective.n_rows // SUBSAMPLE_ROWS)
-        v = minimise(sample, _flattened(sample, v), 0.0, options).v
-        solution = minimise(objective, v, 0.0, options)
+        v = minimise(sample, _flattened(sample, v), xi, options).v
     else:
-        solution = minimise(objective, _flattened(objective, v), 0.0, options)
+        v = _flattened(objective, v)
+    solution = minimise(objective, v, xi, options)
     if not (solution.converged and solution.min_eigenvalue > STRICT):
         check_separation(objective)
     return solution
@@ -597,6 +597,7 @@ def _sqp(objective: Objective, start: Solution, options: Options) -> Solution:
         start.n_iter + iteration,
         zero,
         d.hessian / n,
+        start.folds,
         history,
     )
 

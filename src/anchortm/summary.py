@@ -113,6 +113,8 @@ def _minimum(model: Any) -> str:
         "local": "local and strict: the loss is convex around it",
         "none": "on the branch connected to xi = 0; the loss need not be convex",
     }[model.convexity_]
+    if model.folds_:
+        text = "on a branch that the one from xi = 0 drops into"
     if model.lower_minima_:
         text += f"; {len(model.lower_minima_)} lower found, the lowest {min(model.lower_minima_):.6f}"
     return text

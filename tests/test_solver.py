@@ -17,8 +17,8 @@ from anchortm.exceptions import (
     OverIdentifiedError,
     SeparationError,
 )
+from anchortm.newton import Options, minimise
 from anchortm.objective import build_objective
-from anchortm.solver import Options, minimise
 
 BOSTON = data("BostonHousing2")
 X, TOWN = BOSTON[COVARIATES].to_numpy(), BOSTON.town.to_numpy()

@@ -13,7 +13,8 @@ from scipy import stats
 from sklearn.base import clone
 
 from anchortm.exceptions import InputError
-from anchortm.solver import Options, Solution, restarts, solve_path
+from anchortm.newton import Options, Solution, restarts
+from anchortm.solver import solve_path
 
 if TYPE_CHECKING:
     import pandas as pd

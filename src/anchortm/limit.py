@@ -1,0 +1,196 @@
+"""The ends of the path: the linear model in closed form, and xi = inf.
+
+xi = inf is the problem "least negative log-likelihood with t = 0", solved by sequential
+quadratic programming. Where the anchors ask for more than the parameters can give, the
+path has no finite limit and ``OverIdentifiedError`` says so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg as la
+from numpy.typing import NDArray
+
+from anchortm.exceptions import IdentificationError, OverIdentifiedError
+from anchortm.identification import check_separation
+from anchortm.newton import (
+    FLAT,
+    Options,
+    Solution,
+    binding_bounds,
+    cholesky,
+    expand,
+    qp_with_equalities,
+    solution_at,
+)
+from anchortm.objective import NormalObjective, Objective
+
+__all__ = ["linear_solution", "over_identified", "sqp"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+def linear_solution(objective: NormalObjective, xi: float) -> Solution:
+    """Return the normal linear model in closed form, for xi in [-1/2, inf].
+
+    With Q = C'WC + 2 xi E'E the loss is (v'Qv/2 + q'v) / n - log v_1 + constant (q from an
+    offset), so v = Q^-1 (n e_1 / v_1 - q) and v_1 solves v_1^2 + b v_1 = n a.
+    """
+    M, E = objective.moments
+    d, n = objective.n_parameters, objective.n_total
+    inside, cross = E[:, :d].T @ E[:, :d], E[:, :d].T @ E[:, d]
+    gram, linear = M[:d, :d], M[:d, d]
+    directions = np.eye(d)
+    if math.isinf(xi):
+        basis = directions = _null_space(inside, gram)
+        if basis.shape[1] == 0 or not np.abs(basis[1]).max() > 1e-9:
+            raise over_identified(objective, linear=True)
+        particular = -np.linalg.pinv(inside, rcond=1e-12) @ cross
+        if np.abs(inside @ particular + cross).max() > 1e-8 * (1.0 + np.abs(cross).max()):
+            raise over_identified(objective, linear=True)
+        reduced = basis @ np.linalg.solve(basis.T @ gram @ basis, basis.T)
+        v = _slope_root(reduced, linear + gram @ particular, n, particular)
+    elif xi == -0.5:
+        # the limit gamma -> 0: what the rows within anchors leave open is settled by the anchors' part
+        within = gram - inside
+        null = _null_space(within, gram)
+        directions = la.null_space(null.T) if null.shape[1] else directions
+        if null.shape[1] and np.abs(null[1]).max() > 1e-9:
+            raise OverIdentifiedError("at xi = -1/2 the covariates and anchors explain y without error")
+        v = _slope_root(np.linalg.pinv(within, rcond=1e-12, hermitian=True), linear - cross, n)
+        if null.shape[1]:
+            v = v - null @ np.linalg.solve(null.T @ inside @ null, null.T @ (inside @ v + cross))
+    else:
+        total = gram + 2.0 * xi * inside
+        if cholesky(total) is None:
+            check_separation(objective)
+            raise IdentificationError(
+                "the covariates explain y without error, or there are too few rows: sigma is zero"
+            )
+        v = _slope_root(np.linalg.inv(total), linear + 2.0 * xi * cross, n)
+    return _linear_certificate(objective, v, xi, directions)
+
+
+def _linear_certificate(objective: NormalObjective, v: Array, xi: float, directions: Array) -> Solution:
+    """Return the closed-form solution, checked along the directions that xi leaves open."""
+    state = expand(objective, v, objective.sums(v), 0.0 if math.isinf(xi) else xi)
+    gradient = directions.T @ state.gradient
+    kkt = float((np.abs(gradient) / (1.0 + np.abs(directions.T) @ state.parts)).max(initial=0.0))
+    inner = directions.T @ state.hessian @ directions
+    free = np.zeros(v.size, dtype=bool)
+    history = [{"iteration": 0, "xi": xi, "loss": state.loss, "kkt": kkt, "active": 0, "model": "closed form"}]
+    solution = solution_at(objective, state, xi, free, kkt, kkt < 1e-6, "closed form", history)
+    return replace(solution, min_eigenvalue=float(np.linalg.eigvalsh(inner)[0]))
+
+
+def _slope_root(inverse: NDArray[Any], linear: Array, n: float, particular: Array | None = None) -> Array:
+    """Return inverse @ (n e_1 / v_1 - linear) + particular with the v_1 > 0 that this implies."""
+    base = -inverse @ linear + (0.0 if particular is None else particular)
+    a, b = n * inverse[1, 1], base[1]
+    slope = 0.5 * (b + math.sqrt(b * b + 4.0 * a))
+    return np.asarray(base + inverse[:, 1] * (n / slope))
+
+
+def _null_space(matrix: Array, scale: Array) -> Array:
+    """Return the null space of a positive semidefinite matrix, judged relative to ``scale``."""
+    values, vectors = np.linalg.eigh(matrix)
+    return vectors[:, values <= 1e-10 * np.abs(np.diag(scale)).max()]
+
+
+def over_identified(objective: Objective, linear: bool = False) -> OverIdentifiedError:
+    """Return the error for a path without a finite limit."""
+    rank = 0 if objective.anchors is None else objective.anchors.rank
+    other = (
+        ", or linear anchor regression with gamma = inf, whose coefficients on the scale of y exist" if linear else ""
+    )
+    return OverIdentifiedError(
+        f"at xi = inf {rank} anchor directions over-identify {objective.n_parameters} parameters: no residual can be "
+        f"uncorrelated with all of them, and h flattens without a finite limit; use a large finite xi{other}"
+    )
+
+
+def fixed_parameters(objective: Objective, solution: Solution) -> Mask:
+    fixed: Mask = solution.active | (objective.coordinates.lower == objective.coordinates.upper)
+    return fixed
+
+
+def sqp(objective: Objective, start: Solution, options: Options) -> Solution:
+    """Return the minimum under t = 0 near a solution at a large xi, where lambda = 2 xi t / n is close."""
+    n = objective.n_total
+    lower, upper = objective.coordinates.lower, objective.coordinates.upper
+    v, sums, history = start.v, start.sums, list(start.history)
+    multiplier = 2.0 * start.xi * sums.t / n
+    reason, converged, residual = "iteration limit", False, math.inf
+    for iteration in range(min(options.max_iter, 50)):
+        d = objective.derivatives(v, n * multiplier)
+        U, size, Vt = np.linalg.svd(d.E, full_matrices=False)
+        keep = size > 1e-9 * size.max(initial=1e-300)
+        U, size, Vt = U[:, keep], size[keep], Vt[keep]
+        gradient = d.gradient / n
+        reduced = U.T @ multiplier  # the multiplier of size * Vt @ step = -U't
+        lagrangian = gradient + Vt.T @ (size * reduced)
+        binding = binding_bounds(objective, v, lagrangian)
+        stationarity = float(np.abs(lagrangian[~binding] / (1.0 + np.abs(gradient[~binding]))).max(initial=0.0))
+        feasibility = float(np.linalg.norm(sums.t)) / math.sqrt(n)
+        residual = max(stationarity, feasibility)
+        row = {"iteration": iteration, "xi": math.inf, "loss": -sums.loglik / n, "kkt": residual}
+        history.append(row | {"active": int(binding.sum()), "model": "sqp"})
+        if residual <= options.tol and iteration > 0:
+            reason, converged = "converged", True
+            break
+        # adding a multiple of E'E does not change the solution of the QP but makes it convex
+        H = d.hessian / n
+        lift = _lift(H, Vt)
+        if cholesky(H + lift * (Vt.T @ Vt)) is None:
+            H = objective.derivatives(v).hessian / n
+            H = H + FLAT * np.diag(H).max() * np.eye(H.shape[0])
+        target = -(U.T @ sums.t) / size
+        try:
+            step, dual = qp_with_equalities(H + lift * (Vt.T @ Vt), gradient, lower - v, upper - v, Vt, target)
+        except ArithmeticError as error:
+            reason = str(error)
+            break
+        v = np.clip(v + step, lower, upper)
+        sums = objective.sums(v)
+        if not math.isfinite(sums.loglik):
+            reason = "a step left the domain"
+            break
+        multiplier = U @ ((dual + lift * target) / size)
+    loss = -sums.loglik / n
+    lowest = _reduced_curvature(d.hessian / n, Vt, binding)
+    active = binding & (lower < upper)
+    zero = np.zeros_like(v)
+    return Solution(
+        v,
+        math.inf,
+        sums,
+        loss,
+        residual,
+        lowest,
+        active,
+        converged,
+        reason,
+        start.n_iter + iteration,
+        zero,
+        d.hessian / n,
+        start.folds,
+        history,
+    )
+
+
+def _lift(H: Array, Vt: Array) -> float:
+    return 2.0 * float(np.abs(H).sum(axis=0).max()) if Vt.shape[0] else 0.0
+
+
+def _reduced_curvature(H: Array, Vt: Array, binding: Mask) -> float:
+    """Return the least curvature in free directions that keep t = 0."""
+    free = ~binding
+    rows = Vt[:, free]
+    basis = la.null_space(rows) if rows.shape[0] else np.eye(int(free.sum()))
+    inner = basis.T @ H[np.ix_(free, free)] @ basis
+    return float(np.linalg.eigvalsh(inner)[0]) if inner.size else math.inf

@@ -1,0 +1,416 @@
+"""What every estimator does: check its inputs once, solve, keep and tell the result."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from anchortm.anchors import AnchorColumns, anchor_columns
+from anchortm.bases import Basis, OrdinalBasis
+from anchortm.design import Design, check_columns, split_anchors, to_design
+from anchortm.exceptions import (
+    AnchorTMWarning,
+    AnchorWarning,
+    ConvergenceWarning,
+    IdentificationError,
+    InputError,
+    InputTypeError,
+)
+from anchortm.identification import check_covariates, check_kinds
+from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
+from anchortm.links import Link
+from anchortm.newton import Options, Solution, restarts
+from anchortm.objective import BLOCK_ROWS, Objective, build_objective
+from anchortm.response import Response, as_response
+from anchortm.solver import solve
+from anchortm.summary import Summary, summarise
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["TransformationModel", "model"]
+
+Array = NDArray[np.float64]
+
+FLAT_CURVATURE = 1e-8  # in standardised parameters
+
+
+def model(cls: type[Any]) -> type[Any]:
+    """Make a constructor from the annotated arguments, xi first and all others by keyword."""
+    return dataclass(repr=False, eq=False, kw_only=True)(cls)
+
+
+@model
+class TransformationModel(BaseEstimator):  # type: ignore[misc]
+    """What all models share: fitting, residuals, likelihood. Subclasses choose link, basis and sign."""
+
+    _sign: ClassVar[float] = -1.0
+    _scale: ClassVar[Any] = "continuous"
+    _lowest_xi: ClassVar[float] = 0.0
+    _effect: ClassVar[str] = ""
+
+    xi: float = field(default=0.0, kw_only=False)
+    anchor_intercept: bool = True
+    anchor_names: Any = None
+    tol: float = 1e-8
+    max_iter: int = 200
+    n_jobs: int | None = None
+    verbose: int = 0
+    n_restarts: int = 0
+    random_state: Any = None
+    start: Any = None
+
+    def _make_link(self) -> Link:
+        raise NotImplementedError
+
+    def _make_basis(self, response: Response, weights: Array | None) -> Basis:
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any, *, anchors: Any = None, sample_weight: Any = None, offset: Any = None) -> Self:
+        """Fit the model by minimising the anchor loss.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, p), or None
+            Covariates. None gives an unconditional model.
+        y : array, Response or ordered categorical
+            The outcome; see ``Surv`` and ``Interval`` for censored ones.
+        anchors : array, series, frame or list of columns, optional
+            What marks where rows come from. Integers, booleans, strings and categories are
+            factors, floats are numeric columns. Needed for xi other than 0.
+        sample_weight : array of non-negative numbers, optional
+            Weights replicate rows.
+        offset : array, optional
+            Joins x'beta with coefficient 1.
+
+        Returns
+        -------
+        self
+        """
+        xi = self._check_xi()
+        if y is None:
+            raise InputError("requires y to be passed, but the target y is None")
+        data = self._prepare(X, y, anchors, sample_weight, offset)
+        if data.anchors is None and xi != 0.0:
+            raise InputError(f"xi = {xi:g} needs anchors: pass fit(..., anchors=...), or use xi=0")
+        link, basis = self._make_link(), self._make_basis(data.response, data.weights)
+        objective = self._objective(link, basis, data)
+        with self._threads(objective):
+            solution, others = self._solve(objective, basis, data, xi)
+        self._store(link, basis, data, objective, solution, others)
+        self._tell()
+        return self
+
+    def _check_xi(self) -> float:
+        if isinstance(self.xi, bool) or not isinstance(self.xi, (int, float, np.integer, np.floating)):
+            raise InputTypeError(f"xi must be a number, not {self.xi!r}")
+        if math.isnan(self.xi) or self.xi < self._lowest_xi:
+            raise InputError(
+                f"xi must be at least {self._lowest_xi:g}, not {self.xi}"
+                + ("" if self._lowest_xi else "; only NormalLinear takes values from -1/2")
+            )
+        return float(self.xi)
+
+    def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> _Data:
+        """Check the inputs once; drop rows of weight zero."""
+        if self.anchor_names is not None:
+            if anchors is not None:
+                raise InputError("give anchors to fit, or anchor_names to the constructor, not both")
+            X, anchors = split_anchors(X, list(np.atleast_1d(self.anchor_names)))
+        response = as_response(_one_column(y), self._scale)
+        design = to_design(X, len(response))
+        columns = None if anchors is None else anchor_columns(anchors)
+        n = len(response)
+        for name, size in (("X", design.matrix.shape[0]), ("anchors", n if columns is None else len(columns))):
+            if size != n:
+                raise InputError(f"{name} has {size} rows, but y has {n}")
+        weights, shift = _weights(sample_weight, n), _offset(offset, n)
+        if weights is not None and (weights == 0.0).any():
+            keep = weights > 0.0
+            response, design = response[keep], design._replace(matrix=design.matrix[keep])
+            weights, shift = weights[keep], None if shift is None else shift[keep]
+            if columns is not None:
+                columns = anchor_columns([c[keep] for c in _raw_columns(columns)])
+        if len(response) == 1:
+            raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
+        response, dropped = _drop_empty_classes(response)
+        check_kinds(response)
+        check_covariates(design.matrix, design.names)
+        return _Data(response, design, columns, weights, shift, dropped)
+
+    def _objective(self, link: Link, basis: Basis, data: _Data) -> Objective:
+        return build_objective(
+            link,
+            basis,
+            data.response,
+            data.design.matrix,
+            data.anchors,
+            data.weights,
+            data.offset,
+            self._sign,
+            self.anchor_intercept,
+            n_jobs=_n_jobs(self.n_jobs),
+            names=data.design.names,
+        )
+
+    @staticmethod
+    def _threads(objective: Objective) -> Any:
+        """Keep BLAS to one thread where our blocks are small matrices; not worth its cost for small data."""
+        return threadpool_limits(1, user_api="blas") if objective.n_rows > BLOCK_ROWS else nullcontext()
+
+    def _start(self, objective: Objective, basis: Basis, data: _Data) -> Array:
+        p = data.design.matrix.shape[1]
+        if self.start is None:
+            theta = start_values(objective.link, basis, data.response, data.weights)
+            return objective.coordinates.join(theta, np.zeros(p))
+        theta, beta = (np.asarray(part, dtype=np.float64) for part in self.start)
+        if theta.size != basis.n_parameters or beta.size != p:
+            raise InputError(
+                f"start must be (baseline, coef) of lengths {basis.n_parameters} and {p}, "
+                f"not {theta.size} and {beta.size}"
+            )
+        return objective.coordinates.join(theta, beta)
+
+    def _solve(self, objective: Objective, basis: Basis, data: _Data, xi: float) -> tuple[Solution, list[Solution]]:
+        options = Options(tol=self.tol, max_iter=self.max_iter, verbose=self.verbose)
+        solution = solve(objective, self._start(objective, basis, data), xi, options)
+        if self.n_restarts and math.isfinite(xi):
+            rng = np.random.default_rng(self.random_state)
+            return solution, restarts(objective, solution, self.n_restarts, options, rng)
+        return solution, [solution]
+
+    def _store(
+        self,
+        link: Link,
+        basis: Basis,
+        data: _Data,
+        objective: Objective,
+        solution: Solution,
+        others: list[Solution],
+    ) -> None:
+        theta, beta = objective.coordinates.split(solution.v)
+        self.link_, self.basis_ = link, basis
+        self.baseline_, self.coef_ = theta, beta
+        self.coef_names_ = list(data.design.names)
+        self.n_features_in_ = data.design.matrix.shape[1]
+        if self.anchor_names is not None:
+            self.n_features_in_ += len(np.atleast_1d(self.anchor_names))
+        if data.design.named:
+            self.feature_names_in_ = np.array(data.design.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if hasattr(basis, "support"):
+            self.support_ = basis.support
+        if isinstance(basis, OrdinalBasis):
+            self.classes_ = np.array(basis.levels)
+        n = objective.n_total
+        self.n_rows_, self.n_total_ = objective.n_rows, n
+        self.row_kinds_ = data.response.counts()
+        self.n_anchors_ = 0 if objective.anchors is None else objective.anchors.rank
+        self.dropped_anchors_ = () if objective.anchors is None else objective.anchors.dropped
+        self.dropped_classes_ = data.dropped
+        self.loglik_, self.loss_ = solution.sums.loglik, solution.loss
+        self.penalty_ = solution.penalty_sum / n
+        self.n_iter_, self.converged_ = max(1, solution.n_iter), solution.converged
+        self.kkt_, self.min_eigenvalue_ = solution.kkt, solution.min_eigenvalue
+        self.active_, self.folds_ = solution.active, solution.folds
+        self.convexity_ = objective.convexity(solution.sums, solution.xi)
+        self.lower_minima_ = [s.loss for s in others if s.loss < solution.loss - 1e-7 * (1.0 + abs(solution.loss))]
+        self._history = solution.history
+        self._reason = solution.reason
+
+    def _tell(self) -> None:
+        """Warn of what the data and the solution show, and keep it in ``warnings_``."""
+        self.warnings_: list[str] = []
+
+        def say(text: str, category: type[Warning] | None = AnchorTMWarning) -> None:
+            self.warnings_.append(text)
+            if category is not None:
+                warnings.warn(text, category, stacklevel=4)
+
+        if self.dropped_anchors_:
+            say(f"anchor columns dropped as constant or collinear: {', '.join(self.dropped_anchors_)}", AnchorWarning)
+        if self.n_anchors_ == 1 and self.anchor_intercept:
+            say("the anchors have a single environment: they cannot regularise", AnchorWarning)
+        if self.dropped_classes_:
+            say(f"classes without rows dropped: {', '.join(map(str, self.dropped_classes_))}")
+        if not self.converged_:
+            say(
+                f"the fit did not converge ({self._reason}): scaled KKT residual {self.kkt_:.1e} "
+                f"after {self.n_iter_} iterations; raise max_iter, or look at history_",
+                ConvergenceWarning,
+            )
+        elif self.folds_:
+            say(
+                f"the branch connected to xi = 0 ends near xi = {', '.join(f'{xi:.3g}' for xi in self.folds_)}; "
+                "the estimate is on the one that it drops into: use a smaller xi, or look at others with n_restarts"
+            )
+        elif self.min_eigenvalue_ < FLAT_CURVATURE:
+            say(
+                f"flat direction: the smallest curvature is {self.min_eigenvalue_:.1e}, "
+                "so some parameters are hardly determined; lower the order or leave covariates out"
+            )
+        for flat, side in zip(self.basis_.flat_ends(self.baseline_), ("lower", "upper"), strict=True):
+            if flat:
+                say(f"h is flat beyond the {side} end of the support: the mass there cannot be placed", None)
+
+    @property
+    def history_(self) -> pd.DataFrame:
+        """Return one row for each iteration: xi, loss, KKT residual, active bounds, model and step."""
+        import pandas as pd
+
+        check_is_fitted(self)
+        return pd.DataFrame(self._history)
+
+    @property
+    def n_parameters_(self) -> int:
+        """Return the number of parameters, baseline and coefficients."""
+        check_is_fitted(self)
+        return int(self.baseline_.size - self.basis_.increments.equalities.shape[0] + self.coef_.size)
+
+    @property
+    def aic_(self) -> float:
+        """Return Akaike's criterion, -2 loglik + 2 parameters."""
+        return -2.0 * self.loglik_ + 2.0 * self.n_parameters_
+
+    @property
+    def bic_(self) -> float:
+        """Return Schwarz's criterion, -2 loglik + log(n) parameters."""
+        return -2.0 * self.loglik_ + math.log(self.n_total_) * self.n_parameters_
+
+    def _shift(self, X: Any, n_rows: int | None, offset: Any) -> Array:
+        check_is_fitted(self, "coef_")
+        if self.anchor_names is not None and X is not None:
+            X, _ = split_anchors(X, list(np.atleast_1d(self.anchor_names)))
+        design = to_design(X, n_rows)
+        check_columns(design, self.coef_names_, hasattr(self, "feature_names_in_"), type(self).__name__)
+        shift = design.matrix @ self.coef_
+        extra = _offset(offset, shift.size)
+        return self._sign * (shift if extra is None else shift + extra)
+
+    def _rows(self, X: Any, y: Any, offset: Any) -> tuple[Array, Array]:
+        check_is_fitted(self, "coef_")
+        levels = self.basis_.levels if isinstance(self.basis_, OrdinalBasis) else None
+        response = as_response(y, self._scale, levels)
+        shift = self._shift(X, len(response), offset)
+        if shift.size != len(response):
+            raise InputError(f"X has {shift.size} rows, but y has {len(response)}")
+        return loglik_and_residuals(self.link_, build_terms(self.basis_, response), self.baseline_, shift)
+
+    def nll(self, X: Any, y: Any, *, offset: Any = None) -> Array:
+        """Return the negative log-likelihood of each row."""
+        return -self._rows(X, y, offset)[0]
+
+    def residuals(self, X: Any, y: Any, *, offset: Any = None) -> Array:
+        """Return the score residual of each row: the derivative of its log-likelihood in alpha at F(h - alpha)."""
+        return self._rows(X, y, offset)[1]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
+        """Return the mean log-likelihood of the rows."""
+        loglik = self._rows(X, y, offset)[0]
+        weights = _weights(sample_weight, loglik.size)
+        return float(np.average(loglik, weights=weights))
+
+    def predict(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Any:
+        """Return the conditional median (infinite where a flat end never reaches it).
+
+        An unconditional model takes ``X=None`` and ``n_rows``.
+        """
+        shift = self._shift(X, n_rows, offset)
+        return self.basis_.inverse(self.baseline_, self.link_.quantile(0.5) - shift)
+
+    def summary(self) -> Summary:
+        """Return a table of the fit that prints."""
+        check_is_fitted(self, "coef_")
+        return summarise(self)
+
+
+class _Data:
+    """Checked inputs of one fit."""
+
+    __slots__ = ("anchors", "design", "dropped", "offset", "response", "weights")
+
+    def __init__(
+        self,
+        response: Response,
+        design: Design,
+        anchors: AnchorColumns | None,
+        weights: Array | None,
+        offset: Array | None,
+        dropped: tuple[Any, ...],
+    ) -> None:
+        self.response, self.design, self.anchors = response, design, anchors
+        self.weights, self.offset, self.dropped = weights, offset, dropped
+
+
+def _raw_columns(columns: AnchorColumns) -> list[Array]:
+    return [*columns.factors, *columns.columns.T]
+
+
+def _one_column(y: Any) -> Any:
+    """Return a single column as a vector, with scikit-learn's warning."""
+    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
+        warnings.warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning, stacklevel=4)
+        return y.ravel()
+    return y
+
+
+def _n_jobs(n_jobs: int | None) -> int:
+    if n_jobs is None:
+        return 1
+    return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+
+
+def _numbers(values: Any, n: int, name: str) -> Array:
+    array = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+    try:
+        array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(f"{name} must be numbers, not {array.dtype}") from None
+    if array.ndim == 0:
+        array = np.full(n, float(array))
+    if array.shape != (n,):
+        raise InputError(f"{name} has shape {array.shape}, expected ({n},): sample_weight and offset must be 1D array")
+    if not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise InputError(f"{name} is {array[row]} at row {row}; it must be finite")
+    return np.asarray(array)
+
+
+def _weights(sample_weight: Any, n: int) -> Array | None:
+    if sample_weight is None:
+        return None
+    weights = _numbers(sample_weight, n, "sample_weight")
+    if (weights < 0.0).any():
+        row = int(np.flatnonzero(weights < 0.0)[0])
+        raise InputError(f"sample_weight is negative: {weights[row]} at row {row}; weights replicate rows")
+    if not weights.any():
+        raise InputError("all sample weights are zero: at least one row must count")
+    return None if (weights == 1.0).all() else weights
+
+
+def _offset(offset: Any, n: int) -> Array | None:
+    return None if offset is None else _numbers(offset, n, "offset")
+
+
+def _drop_empty_classes(response: Response) -> tuple[Response, tuple[Any, ...]]:
+    """Return an ordinal response without the classes that have no rows, and these classes."""
+    if response.levels is None:
+        return response, ()
+    seen = np.bincount(response.codes, minlength=len(response.levels)) > 0
+    if seen.all():
+        return response, ()
+    kept = [level for level, here in zip(response.levels, seen, strict=True) if here]
+    gone = tuple(level for level, here in zip(response.levels, seen, strict=True) if not here)
+    return as_response(response, "ordinal", kept), gone

@@ -1,0 +1,322 @@
+"""Constrained Newton for the anchor loss at one xi, with a certificate.
+
+The minimum is sought in the standardised parameters v of the objective, under bounds on
+the increments of the baseline. A step minimises the quadratic model under the bounds (a
+small QP), with the full Hessian where it is positive definite and the absolute values of
+its eigenvalues otherwise, and a line search on the true loss.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import daqp
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs
+
+from anchortm.objective import Objective, Sums
+
+__all__ = ["FLAT", "Options", "Solution", "State", "loss_of", "minimise", "restarts"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+ARMIJO = 1e-4
+BIG = 1e30  # what the QP solver takes for infinity
+FLAT = 1e-8  # a curvature below this, relative to the largest, is a flat direction
+
+
+@dataclass(frozen=True)
+class Options:
+    """Tolerance on the scaled KKT residual, and the iteration limit of one minimisation."""
+
+    tol: float = 1e-8
+    max_iter: int = 200
+    verbose: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A point that satisfies the optimality conditions, or the best reached, with its certificate."""
+
+    v: Array
+    xi: float
+    sums: Sums
+    loss: float
+    kkt: float
+    min_eigenvalue: float
+    active: Mask
+    converged: bool
+    reason: str
+    n_iter: int
+    tangent: Array  # dv / dxi along the path
+    hessian: Array  # of the loss, in v
+    folds: tuple[float, ...] = ()  # where the branch from xi = 0 ended and dropped into another minimum
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def penalty_sum(self) -> float:
+        """Return |t|^2 = r'WPr."""
+        return float(self.sums.t @ self.sums.t)
+
+
+def loss_of(objective: Objective, sums: Sums, xi: float) -> float:
+    """Return the anchor loss; at xi = inf the negative mean log-likelihood."""
+    if xi == 0.0 or math.isinf(xi):
+        return -sums.loglik / objective.n_total
+    with np.errstate(over="ignore"):
+        return (xi * float(sums.t @ sums.t) - sums.loglik) / objective.n_total
+
+
+@dataclass(eq=False)
+class State:
+    """What changes from step to step."""
+
+    v: Array
+    sums: Sums
+    loss: float
+    gradient: Array
+    parts: Array  # size of the two parts of the gradient, for the scale of the KKT residual
+    hessian: Array
+    E: Array
+
+
+def expand(objective: Objective, v: Array, sums: Sums, xi: float) -> State:
+    n = objective.n_total
+    pull = 2.0 * xi * sums.t
+    d = objective.derivatives(v, pull if xi != 0.0 else None)
+    penalty_gradient = d.E.T @ pull / n
+    hessian = (d.hessian + 2.0 * xi * (d.E.T @ d.E)) / n
+    return State(
+        v,
+        sums,
+        loss_of(objective, sums, xi),
+        d.gradient / n + penalty_gradient,
+        np.abs(d.gradient / n) + np.abs(penalty_gradient),
+        hessian,
+        d.E,
+    )
+
+
+def binding_bounds(objective: Objective, v: Array, gradient: Array) -> Mask:
+    """Return the bounds that hold the minimum back: reached, and the loss falls beyond."""
+    lower, upper = objective.coordinates.lower, objective.coordinates.upper
+    held: Mask = ((v <= lower) & (gradient > 0.0)) | ((v >= upper) & (gradient < 0.0)) | (lower == upper)
+    return held
+
+
+def kkt_residual(state: State, binding: Mask) -> float:
+    """Return the largest free component of the gradient, relative to what cancels in it."""
+    free = np.abs(state.gradient[~binding]) / (1.0 + state.parts[~binding])
+    return float(free.max(initial=0.0))
+
+
+def cholesky(matrix: Array) -> Array | None:
+    """Return the upper Cholesky factor, or None if the matrix is not safely positive definite."""
+    factor, info = dpotrf(matrix)
+    if info != 0:
+        return None
+    diagonal = factor.diagonal()
+    safe = diagonal.min(initial=1.0) > 1e-7 * diagonal.max(initial=0.0)
+    return np.asarray(factor) if safe else None
+
+
+def _solve(matrix: Array, right: Array) -> Array:
+    """Return matrix^-1 right for a positive definite matrix; the shortest solution where it is nearly singular."""
+    factor = cholesky(matrix)
+    if factor is None:
+        return np.asarray(np.linalg.lstsq(matrix, right, rcond=1e-12)[0])
+    return np.asarray(dpotrs(factor, right)[0])
+
+
+def _model(state: State, binding: Mask) -> tuple[Array, str]:
+    """Return a matrix that is positive definite on the free parameters, and which one it is.
+
+    The Hessian itself, or where it curves downwards the matrix with the absolute values of its
+    eigenvalues: a step then runs from a saddle instead of towards it.
+    """
+    free = ~binding
+    if not free.any() or cholesky(state.hessian[np.ix_(free, free)]) is not None:
+        return state.hessian, "newton"
+    inner = state.hessian[np.ix_(free, free)]
+    values, vectors = np.linalg.eigh(inner)
+    name = "newton" if values[0] >= -FLAT * values[-1] else "saddle-free"
+    H = state.hessian.copy()
+    # turn downward curvature around, and lift what is flat
+    lifted = np.maximum(np.abs(values), FLAT * max(values[-1], FLAT))
+    H[np.ix_(free, free)] = (vectors * lifted) @ vectors.T
+    return H, name
+
+
+def _step(objective: Objective, state: State, H: Array, binding: Mask) -> Array:
+    """Return the minimiser of the quadratic model under the bounds."""
+    lower, upper = objective.coordinates.lower - state.v, objective.coordinates.upper - state.v
+    free = ~binding
+    step = np.zeros_like(state.v)
+    inner = H[np.ix_(free, free)]
+    step[free] = _solve(inner, -state.gradient[free])
+    if (step >= lower).all() and (step <= upper).all():
+        return step
+    try:
+        if cholesky(H) is not None:
+            return _qp(H, state.gradient, lower, upper)
+        # positive definite on the free parameters only: leave the others where they are
+        step[free] = _qp(inner, state.gradient[free], lower[free], upper[free])
+    except ArithmeticError:
+        # the QP solver can give up on extreme curvatures; this is a descent direction all the same
+        step[free] = np.clip(-state.gradient[free] / np.diag(inner), lower[free], upper[free])
+    return step
+
+
+def _qp(H: Array, g: Array, lower: Array, upper: Array) -> Array:
+    """Return argmin x'Hx/2 + g'x under lower <= x <= upper, for positive definite H."""
+    return qp_with_equalities(H, g, lower, upper, np.zeros((0, g.size)), np.zeros(0))[0]
+
+
+def qp_with_equalities(H: Array, g: Array, lower: Array, upper: Array, A: Array, b: Array) -> tuple[Array, Array]:
+    """Return the minimiser under A x = b too, and the multipliers of A x = b."""
+    scale = 1.0 / np.sqrt(np.diag(H))
+    bounds = np.concatenate([np.clip(upper / scale, -BIG, BIG), b])
+    floors = np.concatenate([np.clip(lower / scale, -BIG, BIG), b])
+    sense = np.concatenate([np.zeros(g.size), np.full(b.size, 5)]).astype(np.int32)
+    x, _, flag, info = daqp.solve(
+        np.ascontiguousarray(H * np.outer(scale, scale)),
+        np.ascontiguousarray(g * scale),
+        np.ascontiguousarray(A * scale),
+        bounds,
+        floors,
+        sense,
+    )
+    if flag < 1:
+        raise ArithmeticError(f"the QP solver gave up (flag {flag})")
+    held, dual = np.sign(info["lam"][: g.size]), np.asarray(info["lam"][g.size :])
+    # on a bound that holds, be exactly on it
+    x = np.where(held < 0.0, lower, np.where(held > 0.0, upper, x * scale))
+    return np.clip(x, lower, upper), dual
+
+
+def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: Sums | None = None) -> Solution:
+    """Return the minimum of the anchor loss at a finite xi that Newton's method finds from v."""
+    lower, upper = objective.coordinates.lower, objective.coordinates.upper
+    v = np.clip(v, lower, upper)
+    sums = objective.sums(v) if sums is None else sums
+    if not math.isfinite(sums.loglik):
+        raise ArithmeticError("the log-likelihood is not finite at the start values")
+    history: list[dict[str, Any]] = []
+    reason, converged, kkt = "iteration limit", False, math.inf
+    state = expand(objective, v, sums, xi)
+    binding = binding_bounds(objective, state.v, state.gradient)
+    for iteration in range(options.max_iter + 1):
+        binding = binding_bounds(objective, state.v, state.gradient)
+        kkt = kkt_residual(state, binding)
+        history.append({"iteration": iteration, "xi": xi, "loss": state.loss, "kkt": kkt, "active": int(binding.sum())})
+        if options.verbose:
+            print(f"xi {xi:.6g}  iteration {iteration}  loss {state.loss:.10g}  KKT {kkt:.1e}")
+        if kkt <= options.tol and _is_minimum(state, binding):
+            reason, converged = "converged", True
+            break
+        if iteration == options.max_iter:
+            break
+        H, model = _model(state, binding)
+        step = _step(objective, state, H, binding) if kkt > options.tol else _escape(state, binding)
+        found = _line_search(objective, state, step, xi)
+        history[-1] |= {"model": model, "step": 0.0 if found is None else found[2]}
+        if found is None:
+            # nothing below in this direction but rounding
+            converged = kkt <= math.sqrt(options.tol) * 1e-2 and _is_minimum(state, binding)
+            reason = "converged" if converged else "no descent along the step"
+            break
+        state = expand(objective, found[0], found[1], xi)
+    return solution_at(objective, state, xi, binding, kkt, converged, reason, history)
+
+
+def _is_minimum(state: State, binding: Mask) -> bool:
+    """Return whether no free direction curves down."""
+    free = ~binding
+    if not free.any():
+        return True
+    eigenvalues = np.linalg.eigvalsh(state.hessian[np.ix_(free, free)])
+    return bool(eigenvalues[0] >= -1e-8 * max(1.0, eigenvalues[-1]))
+
+
+def _escape(state: State, binding: Mask) -> Array:
+    """Return a step away from a saddle, along the direction that curves down most."""
+    free = np.flatnonzero(~binding)
+    _, vectors = np.linalg.eigh(state.hessian[np.ix_(free, free)])
+    step = np.zeros_like(state.v)
+    step[free] = 0.1 * vectors[:, 0]
+    return -step if state.gradient @ step > 0 else step
+
+
+def _line_search(objective: Objective, state: State, step: Array, xi: float) -> tuple[Array, Sums, float] | None:
+    lower, upper = objective.coordinates.lower, objective.coordinates.upper
+    slope = float(state.gradient @ step)
+    noise = 1e-14 * (1.0 + abs(state.sums.loglik) / objective.n_total + abs(state.loss))
+    length = 1.0
+    while length > 1e-12:
+        v = np.clip(state.v + length * step, lower, upper)
+        if length == 1.0:  # v + (bound - v) may miss the bound by a rounding
+            v = np.where(step == lower - state.v, lower, np.where(step == upper - state.v, upper, v))
+        sums = objective.sums(v)
+        if math.isfinite(sums.loglik):
+            gain = state.loss - loss_of(objective, sums, xi)
+            if gain >= -ARMIJO * length * slope or (gain >= -noise and abs(slope) <= 1e4 * noise):
+                return (v, sums, length) if np.any(v != state.v) else None
+        length *= 0.5
+    return None
+
+
+def solution_at(
+    objective: Objective,
+    state: State,
+    xi: float,
+    binding: Mask,
+    kkt: float,
+    converged: bool,
+    reason: str,
+    history: list[dict[str, Any]],
+) -> Solution:
+    free = np.flatnonzero(~binding)
+    inner = state.hessian[np.ix_(free, free)]
+    eigenvalues = np.linalg.eigvalsh(inner) if free.size else np.array([math.inf])
+    lowest = float(eigenvalues[0])
+    tangent = np.zeros_like(state.v)
+    if free.size and objective.anchors is not None and lowest > -FLAT * eigenvalues[-1]:
+        pull = (2.0 / objective.n_total) * (state.E.T @ state.sums.t)
+        tangent[free] = -_solve(inner, pull[free])
+    return Solution(
+        state.v,
+        xi,
+        state.sums,
+        state.loss,
+        kkt,
+        lowest,
+        binding & (objective.coordinates.lower < objective.coordinates.upper),
+        converged,
+        reason,
+        len(history) - 1,
+        tangent,
+        state.hessian,
+        history=history,
+    )
+
+
+def restarts(
+    objective: Objective, solution: Solution, n_restarts: int, options: Options, rng: np.random.Generator
+) -> list[Solution]:
+    """Return the distinct minima found from random starts, lowest loss first."""
+    found = [solution]
+    for _ in range(n_restarts):
+        v = solution.v + rng.normal(size=solution.v.size) * rng.choice([0.3, 1.0, 3.0])
+        bounded = np.isfinite(objective.coordinates.lower)
+        v[bounded] = objective.coordinates.lower[bounded] + np.abs(v[bounded]) + 0.01
+        sums = objective.sums(v)
+        if not loss_of(objective, sums, solution.xi) < 1e8 * (1.0 + abs(solution.loss)):
+            continue  # hopeless, or not a number
+        other = minimise(objective, v, solution.xi, options, sums)
+        if other.converged and all(abs(other.loss - s.loss) > 1e-7 * (1.0 + abs(s.loss)) for s in found):
+            found.append(other)
+    return sorted(found, key=lambda s: s.loss)

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-slow bench lint format accuracy clean
+.PHONY: help demo test test-slow bench lint format accuracy r-report clean
 
 help:
 	@echo "make demo       fit and draw the example, from nothing"
@@ -10,6 +10,7 @@ help:
 	@echo "make test-slow  run the long checks too"
 	@echo "make bench      speed and memory side by side with peers, writes benchmarks/results.md"
 	@echo "make lint       ruff and mypy"
+	@echo "make r-report   compare with R's own optimum, write docs/where_r_stops_short.md"
 	@echo "make accuracy   measure the links against 80-digit arithmetic, write docs/accuracy.md"
 
 $(BIN)/python:
@@ -55,6 +56,9 @@ format: .venv/lint.stamp
 
 accuracy: .venv/test.stamp
 	$(BIN)/python scripts/accuracy_report.py
+
+r-report: .venv/test.stamp
+	$(BIN)/python scripts/r_report.py
 
 clean:
 	rm -rf .venv build dist output .mypy_cache .ruff_cache .pytest_cache

@@ -140,15 +140,14 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
     Large data follow the branch on a sample of their rows and finish from there.
     """
     enough = objective.anchors is None or 5 * objective.anchors.rank <= SUBSAMPLE_ROWS
-    if objective.n_rows >= SUBSAMPLE_FROM and math.isfinite(xi) and xi > 0.0 and enough:
-        sample = objective.every(objective.n_rows // SUBSAMPLE_ROWS)
-        if not isinstance(objective, NormalObjective):
-            near = solve_path(sample, v, [xi], options)[0]
-            found = minimise(objective, near.v, xi, options)
-            if not (found.converged and found.min_eigenvalue > STRICT):
-                check_separation(objective)
-            return found
-    return solve_path(objective, v, [xi], options)[0]
+    large = objective.n_rows >= SUBSAMPLE_FROM and enough and not isinstance(objective, NormalObjective)
+    if not (large and 0.0 < xi < math.inf):
+        return solve_path(objective, v, [xi], options)[0]
+    near = solve_path(objective.every(objective.n_rows // SUBSAMPLE_ROWS), v, [xi], options)[0]
+    found = minimise(objective, near.v, xi, options)
+    if not (found.converged and found.min_eigenvalue > STRICT):
+        check_separation(objective)
+    return replace(found, folds=near.folds)
 
 
 def solve_limit(objective: Objective, start: Solution, options: Options) -> Solution:

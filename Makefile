@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: help demo test test-slow bench lint format accuracy r-report clean
 
 help:
-	@echo "make demo       fit and draw the example, from nothing"
+	@echo "make demo       leave-one-town-out on BostonHousing2 with four models, from nothing"
 	@echo "make test       run the tests"
 	@echo "make test-slow  run the long checks too"
 	@echo "make bench      speed and memory side by side with peers, writes benchmarks/results.md"
@@ -30,7 +30,7 @@ $(BIN)/python:
 	@touch $@
 
 demo: .venv/demo.stamp
-	$(BIN)/python examples/old_faithful.py
+	$(BIN)/python examples/boston.py
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -m "not slow"

@@ -9,14 +9,15 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import matplotlib as mpl
+
+mpl.use("Agg")
+
 import matplotlib.pyplot as plt
 import numpy as np
-from scipy.optimize import minimize
 
-from anchortm.bases import BernsteinBasis
-from anchortm.likelihood import build_terms, evaluate, loglik_and_residuals, start_values
+import anchortm as atm
 from anchortm.links import MinExtremeValue
-from anchortm.response import as_response
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = MinExtremeValue()
@@ -27,31 +28,12 @@ def durations() -> np.ndarray:
         return np.array([float(row["duration"]) for row in csv.DictReader(file)])
 
 
-def fit(y: np.ndarray) -> tuple[BernsteinBasis, np.ndarray, float]:
-    """Return basis, theta and log-likelihood at the maximum over non-decreasing h."""
-    response = as_response(y)
-    basis = BernsteinBasis(order=6, support=(y.min(), y.max()))
-    terms, none = build_terms(basis, response), np.zeros(y.size)
-    increments = basis.increments
-
-    def loss(delta: np.ndarray) -> tuple[float, np.ndarray]:
-        theta = increments.matrix @ delta
-        value, gradient = 0.0, np.zeros(theta.size)
-        for term in terms:
-            at = evaluate(LINK, term, theta, none)
-            value -= at.loglik.sum()
-            gradient += term.upper.T @ at.values.r - term.slope.T @ (1.0 / at.slope)
-        return value, increments.matrix.T @ gradient
-
-    start = np.linalg.solve(increments.matrix, start_values(LINK, basis, response))
-    bounds = list(zip(increments.lower, increments.upper, strict=True))
-    with np.errstate(all="ignore"):  # a trial step may flatten h somewhere: the loss is infinite there
-        best = minimize(loss, start, jac=True, bounds=bounds, method="SLSQP", options={"ftol": 1e-14, "maxiter": 2000})
-    theta = increments.matrix @ best.x
-    return basis, theta, float(loglik_and_residuals(LINK, terms, theta, none)[0].sum())
+def fit(y: np.ndarray) -> atm.AnchorTM:
+    """Return the unconditional model with a Bernstein transformation of order 6."""
+    return atm.AnchorTM(link=LINK, order=6, support=(y.min(), y.max())).fit(None, y)
 
 
-def draw(y: np.ndarray, basis: BernsteinBasis, theta: np.ndarray, target: Path) -> None:
+def draw(y: np.ndarray, model: atm.AnchorTM, target: Path) -> None:
     """Draw h (upper right), the density of Y below it and the density of Z beside it."""
     figure, axes = plt.subplots(
         2,
@@ -63,6 +45,7 @@ def draw(y: np.ndarray, basis: BernsteinBasis, theta: np.ndarray, target: Path) 
         height_ratios=(2, 1),
         layout="constrained",
     )
+    basis, theta = model.basis_, model.baseline_
     grid = np.linspace(y.min() - 0.1, y.max() + 0.1, 600)
     h = basis.rows(grid) @ theta
     density = np.exp(LINK.log_density(h)) * (basis.derivative_rows(grid) @ theta)
@@ -96,11 +79,10 @@ def draw(y: np.ndarray, basis: BernsteinBasis, theta: np.ndarray, target: Path) 
 
 def main() -> None:
     y = durations()
-    basis, theta, loglik = fit(y)
+    model = fit(y)
     target = ROOT / "output" / "old_faithful.png"
-    draw(y, basis, theta, target)
-    print(f"{y.size} eruptions, minimum extreme value link, Bernstein basis of order {basis.order}")
-    print(f"log-likelihood {loglik:.3f}; theta = {np.array2string(theta, precision=3)}")
+    draw(y, model, target)
+    print(model.summary())
     print(f"the transport picture is in {target.relative_to(ROOT)}")
 
 

@@ -24,6 +24,7 @@ _HOME = {
     "anchor_path": "path",
     "gamma_from_quantile": "path",
     "gamma_from_xi": "path",
+    "leave_one_environment_out": "evaluation",
     "likelihood_ratio_test": "summary",
     "xi_from_gamma": "path",
 }

@@ -76,6 +76,18 @@ class AnchorColumns:
             self.column_names,
         )
 
+    def subset(self, rows: Any) -> AnchorColumns:
+        """Return the anchors of these rows, without the levels that no longer occur."""
+        part = self.take(rows)
+        found = [_compress(codes, levels, "") for codes, levels in zip(part.factors, part.levels, strict=True)]
+        return AnchorColumns(
+            tuple(codes for codes, _ in found),
+            tuple(levels for _, levels in found),
+            part.columns,
+            part.factor_names,
+            part.column_names,
+        )
+
     def __len__(self) -> int:
         return len(self.factors[0]) if self.factors else self.columns.shape[0]
 

@@ -7,7 +7,7 @@ import os
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,7 +122,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
             )
         return float(self.xi)
 
-    def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> _Data:
+    def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
         """Check the inputs once; drop rows of weight zero."""
         if self.anchor_names is not None:
             if anchors is not None:
@@ -140,16 +140,15 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
             keep = weights > 0.0
             response, design = response[keep], design._replace(matrix=design.matrix[keep])
             weights, shift = weights[keep], None if shift is None else shift[keep]
-            if columns is not None:
-                columns = anchor_columns([c[keep] for c in _raw_columns(columns)])
+            columns = None if columns is None else columns.subset(keep)
         if len(response) == 1:
             raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
         response, dropped = _drop_empty_classes(response)
         check_kinds(response)
         check_covariates(design.matrix, design.names)
-        return _Data(response, design, columns, weights, shift, dropped)
+        return Data(response, design, columns, weights, shift, dropped)
 
-    def _objective(self, link: Link, basis: Basis, data: _Data) -> Objective:
+    def _objective(self, link: Link, basis: Basis, data: Data) -> Objective:
         return build_objective(
             link,
             basis,
@@ -169,7 +168,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         """Keep BLAS to one thread where our blocks are small matrices; not worth its cost for small data."""
         return threadpool_limits(1, user_api="blas") if objective.n_rows > BLOCK_ROWS else nullcontext()
 
-    def _start(self, objective: Objective, basis: Basis, data: _Data) -> Array:
+    def _start(self, objective: Objective, basis: Basis, data: Data) -> Array:
         p = data.design.matrix.shape[1]
         if self.start is None:
             theta = start_values(objective.link, basis, data.response, data.weights)
@@ -182,7 +181,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
             )
         return objective.coordinates.join(theta, beta)
 
-    def _solve(self, objective: Objective, basis: Basis, data: _Data, xi: float) -> tuple[Solution, list[Solution]]:
+    def _solve(self, objective: Objective, basis: Basis, data: Data, xi: float) -> tuple[Solution, list[Solution]]:
         options = Options(tol=self.tol, max_iter=self.max_iter, verbose=self.verbose)
         solution = solve(objective, self._start(objective, basis, data), xi, options)
         if self.n_restarts and math.isfinite(xi):
@@ -194,7 +193,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         self,
         link: Link,
         basis: Basis,
-        data: _Data,
+        data: Data,
         objective: Objective,
         solution: Solution,
         others: list[Solution],
@@ -336,26 +335,27 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         return summarise(self)
 
 
-class _Data:
+class Data(NamedTuple):
     """Checked inputs of one fit."""
 
-    __slots__ = ("anchors", "design", "dropped", "offset", "response", "weights")
+    response: Response
+    design: Design
+    anchors: AnchorColumns | None
+    weights: Array | None
+    offset: Array | None
+    dropped: tuple[Any, ...]
 
-    def __init__(
-        self,
-        response: Response,
-        design: Design,
-        anchors: AnchorColumns | None,
-        weights: Array | None,
-        offset: Array | None,
-        dropped: tuple[Any, ...],
-    ) -> None:
-        self.response, self.design, self.anchors = response, design, anchors
-        self.weights, self.offset, self.dropped = weights, offset, dropped
-
-
-def _raw_columns(columns: AnchorColumns) -> list[Array]:
-    return [*columns.factors, *columns.columns.T]
+    def subset(self, rows: Any) -> Data:
+        """Return the inputs of these rows, without classes and anchor levels that no longer occur."""
+        response, dropped = _drop_empty_classes(self.response[rows])
+        return Data(
+            response,
+            self.design._replace(matrix=self.design.matrix[rows]),
+            None if self.anchors is None else self.anchors.subset(rows),
+            None if self.weights is None else self.weights[rows],
+            None if self.offset is None else self.offset[rows],
+            dropped,
+        )
 
 
 def _one_column(y: Any) -> Any:

@@ -1,0 +1,225 @@
+"""How a model does at a place it has not seen: leave one environment out."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from anchortm.anchors import anchor_columns
+from anchortm.bases import OrdinalBasis
+from anchortm.exceptions import IdentificationError, InputError
+from anchortm.identification import check_covariates, check_kinds
+from anchortm.likelihood import build_terms, loglik_and_residuals
+from anchortm.model import Data, TransformationModel
+from anchortm.newton import Options, Solution, minimise
+from anchortm.objective import NormalObjective, Objective
+from anchortm.response import as_response
+from anchortm.solver import solve_path
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["LeaveOneEnvironmentOut", "leave_one_environment_out"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneEnvironmentOut:
+    """The mean negative log-likelihood of each environment under fits to all others, for each xi."""
+
+    rows: list[dict[str, Any]]
+    model: str
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row for each environment and xi: n, nll, convergence and coefficients."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows)
+
+    def summary(self) -> pd.DataFrame:
+        """Return the worst, the median and the mean environment for each xi."""
+        grouped = self.frame().groupby("xi")
+        table = grouped["nll"].agg(worst="max", median="median", mean="mean")
+        hardest = self.frame().loc[grouped["nll"].idxmax().to_numpy(), "environment"].to_numpy()
+        return table.assign(hardest=hardest)
+
+    def __repr__(self) -> str:
+        frame = self.frame()
+        return (
+            f"LeaveOneEnvironmentOut({self.model}, {frame.environment.nunique()} environments, "
+            f"{frame.xi.nunique()} values of xi)\n{self.summary().round(4).to_string()}"
+        )
+
+    def plot(self, ax: Any = None, label: int = 3) -> Any:
+        """Draw the nll of each environment against xi, naming the ``label`` hardest; return the axes."""
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        table = self.frame().pivot(index="xi", columns="environment", values="nll")
+        hardest = table.iloc[0].nlargest(label).index
+        for name in table.columns.difference(hardest):
+            ax.plot(table.index, table[name], color="0.8", linewidth=0.7, zorder=1)
+        for name, style in zip(hardest, ("-", "--", "-.", ":") * len(hardest), strict=False):
+            ax.plot(table.index, table[name], style, color="black", zorder=3, label=str(name))
+        ax.plot(table.index, table.median(axis=1), color="tab:blue", linewidth=2.5, zorder=4, label="median")
+        ax.plot(table.index, table.max(axis=1), color="tab:red", linewidth=2.5, alpha=0.6, zorder=2, label="worst")
+        positive = table.index[table.index > 0]
+        if len(positive):
+            ax.set_xscale("symlog", linthresh=float(positive.min()))
+        ax.set_xlabel("strength of the anchor penalty, xi")
+        ax.set_ylabel("mean negative log-likelihood of the left-out environment")
+        ax.legend(frameon=False)
+        return ax
+
+
+def leave_one_environment_out(
+    model: TransformationModel,
+    X: Any,
+    y: Any,
+    environments: Any,
+    xis: Sequence[float],
+    *,
+    anchors: Any = None,
+    cut: int | None = None,
+    sample_weight: Any = None,
+    offset: Any = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+) -> LeaveOneEnvironmentOut:
+    """Return how each environment is predicted by the model fitted to all the others.
+
+    Parameters
+    ----------
+    model : estimator
+        Any model of this package; its own xi is not used.
+    X, y : covariates and outcome
+        As for ``fit``.
+    environments : array
+        Groups to leave out in turn. Numbers need ``cut``.
+    xis : sequence of float
+        Strengths of the penalty.
+    anchors : array, frame or list of columns, optional
+        Anchors of the fits; by default the environments.
+    cut : int, optional
+        Cut numeric environments at quantiles into so many groups.
+    n_jobs : int, optional
+        Processes over environments; -1 for all cores.
+    progress : bool, optional
+        Show a progress bar; by default only in a terminal.
+
+    Notes
+    -----
+    Supports and all else that depends on data come from the training rows. Each fit starts from
+    the fit to all rows at the same xi.
+    """
+    values = [float(xi) for xi in xis]
+    if not values:
+        raise InputError("xis must be a sequence of at least one number")
+    groups, labels = _groups(environments, cut)
+    data = model._prepare(X, y, labels[groups] if anchors is None else anchors, None, offset)
+    if groups.size != len(data.response):
+        raise InputError(f"environments has {groups.size} rows, but y has {len(data.response)}")
+    if sample_weight is not None:
+        raise InputError("leave_one_environment_out does not take weights yet: repeat rows instead")
+    starts = _full_path(model, data, values)
+    tasks = tqdm(range(labels.size), desc="environments", disable=None if progress is None else not progress)
+    results = Parallel(n_jobs=n_jobs)(
+        delayed(_one)(model, data, np.flatnonzero(groups != e), np.flatnonzero(groups == e), labels[e], values, starts)
+        for e in tasks
+    )
+    return LeaveOneEnvironmentOut([row for rows in results for row in rows], type(model).__name__)
+
+
+def _groups(environments: Any, cut: int | None) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    columns = anchor_columns(environments)
+    if columns.column_names:
+        if cut is None:
+            raise InputError("numeric environments need cut=k, the number of quantile groups")
+        if len(columns.column_names) > 1 or columns.factors:
+            raise InputError("environments must be one column")
+        values = columns.columns[:, 0]
+        edges = np.unique(np.quantile(values, np.linspace(0, 1, cut + 1)))
+        codes = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, edges.size - 2)
+        names = np.array([f"[{a:.4g}, {b:.4g}]" for a, b in itertools.pairwise(edges)], dtype=object)
+        return codes, names
+    if len(columns.factors) != 1:
+        raise InputError("environments must be one column")
+    if columns.levels[0].size < 2:
+        raise InputError("there is a single environment: nothing is left to fit when it is left out")
+    return columns.factors[0], columns.levels[0]
+
+
+def _full_path(model: TransformationModel, data: Data, xis: list[float]) -> dict[float, tuple[Array, Array]]:
+    """Return theta and beta of the fits to all rows, as starts."""
+    link, basis = model._make_link(), model._make_basis(data.response, data.weights)
+    objective = model._objective(link, basis, data)
+    options = Options(tol=model.tol, max_iter=model.max_iter)
+    solutions = solve_path(objective, model._start(objective, basis, data), xis, options)
+    return {s.xi: objective.coordinates.split(s.v) for s in solutions}
+
+
+def _one(
+    model: TransformationModel,
+    data: Data,
+    train: NDArray[np.intp],
+    test: NDArray[np.intp],
+    name: Any,
+    xis: list[float],
+    starts: dict[float, tuple[Array, Array]],
+) -> list[dict[str, Any]]:
+    """Return the rows of one left-out environment."""
+    inner = data.subset(train)
+    try:
+        check_kinds(inner.response)
+        check_covariates(inner.design.matrix, inner.design.names)
+    except IdentificationError as error:
+        raise IdentificationError(f"without environment {name!r}: {error}") from None
+    link, basis = model._make_link(), model._make_basis(inner.response, inner.weights)
+    objective = model._objective(link, basis, inner)
+    solutions = _solutions(model, objective, model._start(objective, basis, inner), xis, starts)
+    levels = basis.levels if isinstance(basis, OrdinalBasis) else None
+    held = data.response[test] if levels is None else as_response(data.response[test], "ordinal", levels)
+    terms, X_test = build_terms(basis, held), data.design.matrix[test]
+    offset = 0.0 if data.offset is None else data.offset[test]
+    rows = []
+    for xi, solution in zip(xis, solutions, strict=True):
+        theta, beta = objective.coordinates.split(solution.v)
+        loglik, _ = loglik_and_residuals(link, terms, theta, model._sign * (X_test @ beta + offset))
+        row = {"environment": name, "xi": xi, "n": test.size, "nll": float(-loglik.mean())}
+        row["converged"] = solution.converged
+        rows.append(row | {f"coef_{c}": b for c, b in zip(data.design.names, beta.tolist(), strict=True)})
+    return rows
+
+
+def _solutions(
+    model: TransformationModel,
+    objective: Objective,
+    cold: Array,
+    xis: list[float],
+    starts: dict[float, tuple[Array, Array]],
+) -> list[Solution]:
+    """Return the solutions at each xi, from the fits to all rows where that succeeds."""
+    options = Options(tol=model.tol, max_iter=model.max_iter)
+    if isinstance(objective, NormalObjective) and objective.linear:
+        return solve_path(objective, cold, xis, options)
+    same_size = all(theta.size == objective.coordinates.matrix.shape[0] for theta, _ in starts.values())
+    found = []
+    for xi in xis:
+        near = None
+        if same_size and math.isfinite(xi):
+            v = objective.coordinates.join(*starts[xi])
+            sums = objective.sums(np.clip(v, objective.coordinates.lower, objective.coordinates.upper))
+            if math.isfinite(sums.loglik):
+                near = minimise(objective, v, xi, options)
+        found.append(near if near is not None and near.converged else solve_path(objective, cold, [xi], options)[0])
+    return found

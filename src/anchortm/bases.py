@@ -99,12 +99,17 @@ class Basis(ABC):
     def inverse(self, theta: ArrayLike, z: ArrayLike) -> Array:
         """Return the smallest y with h_0(y) >= z; infinite where a flat end never gets there."""
 
+    def end_slopes(self, theta: ArrayLike) -> tuple[float, float]:
+        """Return h_0' beyond the lower and the upper end (in log y of a basis in log y); of steps (inf, inf)."""
+        return (math.inf, math.inf)
+
     def flat_ends(self, theta: ArrayLike) -> tuple[bool, bool]:
         """Return whether h_0 is constant below the lower and above the upper end.
 
         The mass beyond a flat end cannot be placed: quantiles there are infinite.
         """
-        return (False, False)
+        first, last = self.end_slopes(theta)
+        return (first == 0.0, last == 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the basis as numbers, strings and lists."""
@@ -199,9 +204,9 @@ class LinearBasis(Basis):
         intercept, slope = np.asarray(theta, dtype=np.float64)
         return _invert_line(intercept, slope, np.asarray(z, dtype=np.float64))
 
-    def flat_ends(self, theta: ArrayLike) -> tuple[bool, bool]:
-        flat = bool(np.asarray(theta)[1] == 0.0)
-        return (flat, flat)
+    def end_slopes(self, theta: ArrayLike) -> tuple[float, float]:
+        slope = float(np.asarray(theta)[1])
+        return (slope, slope)
 
     def _arguments(self) -> dict[str, Any]:
         return {}
@@ -256,9 +261,9 @@ class LogLinearBasis(Basis):
         with np.errstate(over="ignore"):
             return np.exp(_invert_line(intercept, slope, np.asarray(z, dtype=np.float64)))
 
-    def flat_ends(self, theta: ArrayLike) -> tuple[bool, bool]:
-        flat = bool(np.asarray(theta)[1] == 0.0)
-        return (flat, flat)
+    def end_slopes(self, theta: ArrayLike) -> tuple[float, float]:
+        slope = float(np.asarray(theta)[1])
+        return (slope, slope)
 
     def _arguments(self) -> dict[str, Any]:
         return {"slope": self.slope}
@@ -416,15 +421,10 @@ class BernsteinBasis(Basis):
         return x.reshape(z.shape)
 
     def end_slopes(self, theta: ArrayLike) -> tuple[float, float]:
-        """Return h_0' at the two ends of the support (in log y with ``log_first``)."""
         low, high = self._ends
         step = np.diff(np.asarray(theta, dtype=np.float64))
         scale = self.order / (high - low)
         return (float(scale * step[0]), float(scale * step[-1]))
-
-    def flat_ends(self, theta: ArrayLike) -> tuple[bool, bool]:
-        first, last = self.end_slopes(theta)
-        return (first == 0.0, last == 0.0)
 
     def _arguments(self) -> dict[str, Any]:
         return {
@@ -599,8 +599,8 @@ class CountBasis(Basis):
         before = self.rows(np.where(finite, k - 1.0, 0.0)) @ np.asarray(theta, dtype=np.float64)
         return np.where(finite & (before.reshape(z.shape) >= z), k - 1.0, k)
 
-    def flat_ends(self, theta: ArrayLike) -> tuple[bool, bool]:
-        return self.bernstein.flat_ends(theta)
+    def end_slopes(self, theta: ArrayLike) -> tuple[float, float]:
+        return self.bernstein.end_slopes(theta)
 
     def _arguments(self) -> dict[str, Any]:
         return {

@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from anchortm.anchors import AnchorColumns, anchor_columns
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.design import Design, check_columns, split_anchors, to_design
+from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import (
     AnchorTMWarning,
     AnchorWarning,
@@ -216,6 +217,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         n = objective.n_total
         self.n_rows_, self.n_total_ = objective.n_rows, n
         self.row_kinds_ = data.response.counts()
+        self.time_ = data.response.scale == "time"
         self.n_anchors_ = 0 if objective.anchors is None else objective.anchors.rank
         self.dropped_anchors_ = () if objective.anchors is None else objective.anchors.dropped
         self.dropped_classes_ = data.dropped
@@ -326,8 +328,18 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
 
         An unconditional model takes ``X=None`` and ``n_rows``.
         """
+        return self.predict_distribution(X, offset=offset, n_rows=n_rows).median()
+
+    def predict_distribution(
+        self, X: Any = None, *, offset: Any = None, n_rows: int | None = None
+    ) -> PredictedDistribution:
+        """Return the predicted distribution of each row.
+
+        An unconditional model takes ``X=None`` and ``n_rows`` (by default one row).
+        """
+        n_rows = 1 if X is None and n_rows is None else n_rows
         shift = self._shift(X, n_rows, offset)
-        return self.basis_.inverse(self.baseline_, self.link_.quantile(0.5) - shift)
+        return PredictedDistribution(self.link_, self.basis_, self.baseline_, shift, self.time_)
 
     def summary(self) -> Summary:
         """Return a table of the fit that prints."""

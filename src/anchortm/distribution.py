@@ -1,0 +1,388 @@
+"""The predicted distribution of each row: P(Y <= y | x) = F(h_0(y) + shift).
+
+Broadcasting as in scipy.stats, with rows first: a number gives one value a row, a vector of m
+numbers an (n, m) table, an (n, k) table is read row by row. Everything is computed from log F
+and log(1 - F), so both tails keep their digits. Tables are filled in chunks: beside the result
+memory stays bounded.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anchortm.bases import Basis, CountBasis, OrdinalBasis
+from anchortm.exceptions import InputError, InputTypeError
+from anchortm.links import Link
+
+__all__ = ["PredictedDistribution"]
+
+Array = NDArray[np.float64]
+
+CHUNK = 200_000  # values in one pass
+COUNT_TERMS = 2000  # of the mean of a count
+TAIL = 1e-18  # mass beyond which the mean does not look, but for slow tails
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedDistribution:
+    """Distributions of one outcome for n rows, as returned by ``predict_distribution``.
+
+    Values of ordinal outcomes are class labels. An outcome given as ``Surv`` lies above 0: the
+    cdf is 0 at and below 0, and what a baseline leaves there is an atom at 0.
+    """
+
+    link: Link
+    basis: Basis
+    theta: Array
+    shift: Array
+    positive: bool = False
+    after: Array | None = None
+
+    def __len__(self) -> int:
+        return self.shift.size
+
+    def __getitem__(self, rows: Any) -> PredictedDistribution:
+        rows = [rows] if isinstance(rows, (int, np.integer)) else rows
+        after = None if self.after is None else self.after[rows]
+        return replace(self, shift=self.shift[rows], after=after)
+
+    def __repr__(self) -> str:
+        kind = "classes" if self.basis.kind == "ordinal" else "counts" if self.basis.discrete else "numbers"
+        return f"PredictedDistribution({len(self)} rows of {kind}, {self.link.name} link)"
+
+    def given(self, after: ArrayLike) -> PredictedDistribution:
+        """Return the distributions given that the outcome lies beyond ``after`` (one value, or one a row)."""
+        if self.basis.discrete:
+            raise InputTypeError("given(after=...) is for continuous outcomes")
+        return replace(self, after=np.broadcast_to(np.asarray(after, dtype=np.float64), self.shift.shape).copy())
+
+    # --- values of y -> h -------------------------------------------------------------------
+
+    def _codes(self, y: Any) -> Array:
+        """Return values of y as numbers that the basis takes; labels become the positions of classes."""
+        if not isinstance(self.basis, OrdinalBasis):
+            return np.asarray(y, dtype=np.float64)
+        known = {level: code for code, level in enumerate(self.basis.levels)}
+        array = np.asarray(y, dtype=object)
+        unknown = [value for value in array.ravel() if value not in known]
+        if unknown:
+            raise InputError(f"unknown class {unknown[0]!r}; known are {list(known)}")
+        return np.array([known[value] for value in array.ravel()], dtype=np.float64).reshape(array.shape)
+
+    def _table(self, y: Array, work: Callable[[Array, Array], Array]) -> Array:
+        """Return work(h, y) with y broadcast over rows; h = -inf below the bound of the basis."""
+        n = len(self)
+        if y.ndim < 2:
+            h = self._baseline(y.ravel())[None, :] + self.shift[:, None]
+            values = work(h, np.broadcast_to(y.ravel(), h.shape))
+            return values[:, 0] if y.ndim == 0 else values
+        if y.ndim != 2 or y.shape[0] != n:
+            raise InputError(f"y must be a number, a vector or of shape ({n}, k), not {y.shape}")
+        out = np.empty(y.shape)
+        rows = max(1, CHUNK // max(1, y.shape[1]))
+        for start in range(0, n, rows):
+            part = slice(start, start + rows)
+            h = self._baseline(y[part].ravel()).reshape(y[part].shape) + self.shift[part, None]
+            out[part] = work(h, y[part])
+        return out
+
+    def _baseline(self, y: Array) -> Array:
+        """Return h_0(y), -inf where no mass can lie and +inf at the last class."""
+        low = max(self.basis.lower_bound, 0.0 if self.positive else -math.inf)
+        if self.basis.discrete:
+            y = np.floor(y)
+        h = np.full(y.shape, -np.inf)
+        h[np.isposinf(y)] = np.inf
+        inside = np.isfinite(y) & (y > low)
+        if isinstance(self.basis, OrdinalBasis):
+            last = y >= self.basis.n_parameters
+            h[last] = np.inf
+            inside &= ~last & (y >= 0)
+        h[inside] = self.basis.rows(y[inside]) @ self.theta
+        h[np.isnan(y)] = np.nan
+        return h
+
+    def _log_sf_after(self) -> Array:
+        """Return log(1 - F) at the time that the outcome is known to exceed."""
+        assert self.after is not None  # noqa: S101
+        return self.link.log_sf(self._baseline(self.after) + self.shift)
+
+    # --- functions of y -----------------------------------------------------------------------
+
+    def trafo(self, y: Any) -> Array:
+        """Return h(y | x), the transformation to the scale of the link."""
+        return self._table(self._codes(y), lambda h, _: h)
+
+    def logsf(self, y: Any) -> Array:
+        """Return log P(Y > y)."""
+        if self.after is None:
+            return self._table(self._codes(y), lambda h, _: self.link.log_sf(h))
+        y = self._codes(y)
+        known = self._log_sf_after()
+        known = known if y.ndim == 0 else known[:, None]
+        return np.minimum(self._table(y, lambda h, _: self.link.log_sf(h)) - known, 0.0)
+
+    def logcdf(self, y: Any) -> Array:
+        """Return log P(Y <= y)."""
+        if self.after is None:
+            return self._table(self._codes(y), lambda h, _: self.link.log_cdf(h))
+        with np.errstate(divide="ignore"):
+            return np.log(-np.expm1(self.logsf(y)))
+
+    def cdf(self, y: Any) -> Array:
+        """Return P(Y <= y)."""
+        return np.exp(self.logcdf(y))
+
+    def sf(self, y: Any) -> Array:
+        """Return P(Y > y)."""
+        return np.exp(self.logsf(y))
+
+    def logpdf(self, y: Any) -> Array:
+        """Return the log density f(h) h'(y); of a discrete outcome log P(Y = y)."""
+        if self.basis.discrete:
+            return self._log_mass(y)
+        values = self._table(self._codes(y), self._log_density)
+        if self.after is None:
+            return values
+        known = self._log_sf_after()
+        y = np.asarray(y, dtype=np.float64)
+        if y.ndim == 0:
+            return np.where(y > self.after, values - known, -np.inf)
+        return np.where(y > self.after[:, None], values - known[:, None], -np.inf)
+
+    def _log_density(self, h: Array, y: Array) -> Array:
+        inside = np.isfinite(h)
+        slope = np.zeros(h.shape)
+        slope[inside] = self.basis.derivative_rows(y[inside]) @ self.theta
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(slope > 0.0, self.link.log_density(np.where(inside, h, 0.0)) + np.log(slope), -np.inf)
+
+    def _log_mass(self, y: Any) -> Array:
+        codes = self._codes(y)
+        whole = np.isfinite(codes) & (codes == np.floor(codes)) & (codes >= 0)
+        upper = self._table(codes, lambda h, _: h)
+        lower = self._table(codes - 1.0, lambda h, _: h)
+        mass = self.link.interval(lower, upper).l
+        if codes.ndim < 2:
+            return np.where(whole if codes.ndim == 0 else whole[None, :], mass, -np.inf)
+        return np.where(whole, mass, -np.inf)
+
+    def pdf(self, y: Any) -> Array:
+        """Return the density; of a discrete outcome the probability of y."""
+        return np.exp(self.logpdf(y))
+
+    def pmf(self, y: Any) -> Array:
+        """Return P(Y = y) of a discrete outcome."""
+        if not self.basis.discrete:
+            raise InputTypeError("a continuous outcome has no pmf; use pdf")
+        return np.exp(self._log_mass(y))
+
+    def hazard(self, y: Any) -> Array:
+        """Return the density given survival up to y; of a discrete outcome P(Y = y | Y >= y)."""
+        log_density = self.logpdf(y)
+        if self.basis.discrete:
+            return np.exp(log_density - np.logaddexp(log_density, self.logsf(y)))
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.exp(log_density - self.logsf(y))
+
+    def cumhazard(self, y: Any) -> Array:
+        """Return -log P(Y > y)."""
+        return -self.logsf(y)
+
+    def odds(self, y: Any) -> Array:
+        """Return P(Y <= y) / P(Y > y)."""
+        with np.errstate(over="ignore"):
+            return np.exp(self.logcdf(y) - self.logsf(y))
+
+    # --- functions of probability --------------------------------------------------------------
+
+    def ppf(self, q: ArrayLike) -> Any:
+        """Return the smallest y with P(Y <= y) >= q; infinite where a flat end never gets there."""
+        q = np.asarray(q, dtype=np.float64)
+        if ((q < 0) | (q > 1)).any():
+            raise InputError("probabilities must lie in [0, 1]")
+        with np.errstate(divide="ignore"):
+            if self.after is None:
+                return self._invert(self.link.quantile(q), q.ndim)
+            return self._invert_log_sf(np.log1p(-q))
+
+    def isf(self, q: ArrayLike) -> Any:
+        """Return the y with P(Y > y) = q, exact for tiny q."""
+        q = np.asarray(q, dtype=np.float64)
+        if ((q < 0) | (q > 1)).any():
+            raise InputError("probabilities must lie in [0, 1]")
+        with np.errstate(divide="ignore"):
+            if self.after is None:
+                return self._invert(self.link.quantile_from_log_sf(np.log(q)), q.ndim)
+            return self._invert_log_sf(np.log(q))
+
+    def _invert_log_sf(self, log_q: Array) -> Array:
+        """Return quantiles given survival: P(Y > y) = q P(Y > after)."""
+        known = self._log_sf_after()
+        z = self.link.quantile_from_log_sf(log_q + (known if log_q.ndim == 0 else known[:, None]))
+        assert self.after is not None  # noqa: S101
+        y = self._from_h(z - (self.shift if z.ndim == 1 else self.shift[:, None]))
+        return np.maximum(y, self.after if y.ndim == 1 else self.after[:, None])
+
+    def _invert(self, z: Array, ndim: int) -> Any:
+        if ndim == 2 and z.shape[0] != len(self):
+            raise InputError(f"q must be a number, a vector or of shape ({len(self)}, k), not {z.shape}")
+        h = (
+            z - self.shift
+            if ndim == 0
+            else z.reshape(1, -1) - self.shift[:, None]
+            if ndim == 1
+            else z - self.shift[:, None]
+        )
+        y = self._from_h(h)
+        if isinstance(self.basis, OrdinalBasis):
+            return np.array(self.basis.levels)[y.astype(np.intp)]
+        return y
+
+    def _from_h(self, h: Array) -> Array:
+        out = np.empty(h.size)
+        flat = h.ravel()
+        for start in range(0, h.size, CHUNK):
+            part = slice(start, start + CHUNK)
+            out[part] = self.basis.inverse(self.theta, flat[part])
+        low = max(self.basis.lower_bound, 0.0) if self.positive else self.basis.lower_bound
+        if self.basis.kind == "count":
+            low = 0.0
+        return np.maximum(out, low).reshape(h.shape)
+
+    def median(self) -> Any:
+        """Return the medians."""
+        return self.ppf(0.5)
+
+    def interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Return the ends of the central intervals with probability ``level``."""
+        if not 0.0 <= level <= 1.0:
+            raise InputError(f"level must lie in [0, 1], not {level}")
+        tail = 0.5 * (1.0 - level)
+        return self.ppf(tail), self.isf(tail)
+
+    def rvs(self, size: int = 1, random_state: Any = None) -> Any:
+        """Return random draws, (n, size)."""
+        rng = np.random.default_rng(random_state)
+        return self.ppf(rng.random((len(self), int(size))))
+
+    # --- moments and classes ---------------------------------------------------------------------
+
+    def probabilities(self) -> Array:
+        """Return the probability of each class of an ordinal outcome, (n, K)."""
+        if not isinstance(self.basis, OrdinalBasis):
+            raise InputTypeError("probabilities() is for ordinal outcomes; use pmf for counts")
+        return self.pmf(np.array([*self.basis.levels], dtype=object))
+
+    def mode(self) -> Any:
+        """Return the most probable class or count."""
+        if isinstance(self.basis, OrdinalBasis):
+            return np.array(self.basis.levels)[np.argmax(self.probabilities(), axis=1)]
+        if self.basis.kind != "count":
+            raise InputTypeError("mode() is for discrete outcomes")
+        best, value = np.zeros(len(self)), self.pmf(0.0)
+        for k in range(1, int(np.max(self.isf(1e-3))) + 1):
+            mass = self.pmf(float(k))
+            best, value = np.where(mass > value, k, best), np.maximum(mass, value)
+        return best
+
+    def mean(self) -> Array:
+        """Return the expectations, to a relative error of about 1e-8.
+
+        The integral of y over w = h_0(y) with the density of the link, by Gauss-Legendre with 20
+        nodes on panels of width 1 that end where h_0 changes from polynomial to line. Infinite
+        where the tail is too heavy or an end is flat; not a number where both ends are.
+        """
+        if isinstance(self.basis, OrdinalBasis):
+            raise InputTypeError("classes have no mean")
+        if isinstance(self.basis, CountBasis) and not self.basis.flat_ends(self.theta)[1]:
+            return self._count_mean()
+        first, last = self.basis.flat_ends(self.theta)
+        first = first and not self._bounded_below
+        if first or last or self._heavy_tail():
+            return np.full(len(self), math.nan if first and last else -math.inf if first else math.inf)
+        return self._quadrature()
+
+    @property
+    def _bounded_below(self) -> bool:
+        return self.positive or self.after is not None or self.basis.lower_bound > -math.inf
+
+    def _tail_slope(self) -> float:
+        """Return the slope of h_0 in log y beyond the support of a basis in log y, else infinity."""
+        return self.basis.end_slopes(self.theta)[1] if self.basis.lower_bound == 0.0 else math.inf
+
+    def _heavy_tail(self) -> bool:
+        # y grows like exp(w / slope); the logistic and the maximum extreme value density fall like exp(-w)
+        return self.link.name in ("logit", "loglog") and self._tail_slope() <= 1.0
+
+    def _edges(self) -> Array:
+        """Return the ends of the panels in w = h_0(y) that carry the integral for all rows."""
+        low, high = float(self.link.quantile(TAIL)), float(self.link.quantile_from_log_sf(math.log(TAIL)))
+        slope = self._tail_slope()
+        if math.isfinite(slope):
+            slow = {
+                "logit": 45.0 / (1.0 - 1.0 / slope),
+                "loglog": 45.0 / (1.0 - 1.0 / slope),
+                "probit": 9.5 + 1.0 / slope,
+            }
+            high = max(high, slow.get(self.link.name, high))
+        low, high = low - float(self.shift.max()), high - float(self.shift.min())
+        marks = [low, high, self.theta[0], self.theta[-1]]
+        if self.positive and self.basis.lower_bound < 0.0:
+            marks.append(float(self.basis.rows([0.0])[0] @ self.theta))
+        marks = sorted({m for m in marks if low <= m <= high})
+        return np.concatenate(
+            [np.linspace(a, b, math.ceil(b - a) + 1)[:-1] for a, b in itertools.pairwise(marks)] + [[high]]
+        )
+
+    def _quadrature(self) -> Array:
+        edges = self._edges()
+        half = 0.5 * np.diff(edges)
+        w = (edges[:-1] + half)[:, None] + half[:, None] * NODES
+        weighted = half[:, None] * WEIGHTS * self._from_h(w)
+        total = np.empty(len(self))
+        rows = max(1, CHUNK // w.size)
+        for start in range(0, len(self), rows):
+            part = slice(start, start + rows)
+            density = np.exp(self.link.log_density(w[None] + self.shift[part, None, None]))
+            panels = np.einsum("ipk,pk->ip", density, weighted)
+            total[part] = panels.sum(axis=1) if self.after is None else self[part]._beyond(panels, edges)
+        return total
+
+    def _beyond(self, panels: Array, edges: Array) -> Array:
+        """Return the mean given survival: the panels above ``after``, and the part of the one it lies in."""
+        assert self.after is not None  # noqa: S101
+        start = np.clip(self._baseline(self.after), edges[0], edges[-1])
+        panel = np.minimum(np.searchsorted(edges, start, side="right"), edges.size - 1)
+        above = np.where(np.arange(panels.shape[1])[None, :] >= panel[:, None], panels, 0.0).sum(axis=1)
+        half = 0.5 * (edges[panel] - start)
+        w = (start + half)[:, None] + half[:, None] * NODES
+        density = np.exp(self.link.log_density(w + self.shift[:, None]))
+        rest = (half[:, None] * WEIGHTS * density * self._from_h(w)).sum(axis=1)
+        return np.asarray((above + rest) / np.exp(self._log_sf_after()))
+
+    def _count_mean(self) -> Array:
+        """Return the sum of P(Y > k): the first terms as they are, the rest by Euler and Maclaurin.
+
+        For a smooth survival function S the terms from K on are the integral of S beyond K
+        plus S(K)/2 - S'(K)/12, up to a third derivative; K is far out, where S is smooth.
+        """
+        assert isinstance(self.basis, CountBasis)  # noqa: S101
+        k = np.arange(COUNT_TERMS, dtype=np.float64)
+        inner = replace(self, basis=self.basis.bernstein)
+        end = COUNT_TERMS + float(self.basis.log_first)  # K on the scale of the Bernstein basis
+        rest = np.exp(inner.logsf(end)) * (inner.given(end).mean() - end)
+        total = np.empty(len(self))
+        rows = max(1, CHUNK // COUNT_TERMS)
+        for start in range(0, len(self), rows):
+            part = slice(start, start + rows)
+            total[part] = self[part].sf(k).sum(axis=1)
+        return np.asarray(total + rest + 0.5 * inner.sf(end) + inner.pdf(end) / 12.0)

@@ -1,0 +1,263 @@
+"""Predicted distributions: against R's predictions, against scipy, and against themselves."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from reference_fits import COVARIATES, UNSTRATIFIED, Fit, boston_response, data, load
+from scipy import integrate, stats
+
+import anchortm as atm
+from anchortm.distribution import PredictedDistribution
+from anchortm.exceptions import InputError, InputTypeError
+from anchortm.links import LINKS
+
+BOSTON = data("BostonHousing2")
+X, Y, TOWN = BOSTON[COVARIATES], BOSTON.cmedv, BOSTON.town
+
+
+def distribution_of(fit: Fit) -> PredictedDistribution:
+    rows = np.array(fit.reference["pred"]["rows_1based"]) - 1
+    return PredictedDistribution(fit.link, fit.basis, fit.theta, (fit.shift - fit.offset)[rows])
+
+
+@pytest.mark.parametrize("fit", [load(name) for name in UNSTRATIFIED], ids=UNSTRATIFIED)
+def test_values_agree_with_r(fit: Fit) -> None:
+    dist, wanted = distribution_of(fit), fit.reference["pred"]
+    grid = np.array(wanted["ygrid"], dtype=object if fit.basis.kind == "ordinal" else float)
+    discrete = fit.basis.discrete
+    last = slice(None, -1 if fit.basis.kind == "ordinal" else None)  # R gives no transformation of the last class
+    for key, method in (
+        ("trafo", dist.trafo),
+        ("distribution", dist.cdf),
+        ("density", dist.pmf if discrete else dist.pdf),
+        ("hazard", dist.hazard),
+    ):
+        if wanted[key] is None or (discrete and key == "hazard"):
+            continue
+        table, ours = np.array(wanted[key], dtype=float).T, method(grid)
+        if key == "hazard":  # R divides by 1 - F, which has lost its digits in the upper tail
+            lost = dist.sf(grid) < 1e-7
+            table, ours = np.where(lost, 0.0, table), np.where(lost, 0.0, ours)
+        np.testing.assert_allclose(ours[:, last], table[:, last], rtol=1e-6, atol=1e-9, err_msg=key)
+    if wanted["quantile_exact"] and not discrete:
+        exact = np.array(wanted["quantile_exact"], dtype=float).T
+        ours = dist.ppf(wanted["quantile_probs"])
+        if (exact == 1e-9).any():  # R's bounds for censored numbers are (0, inf)
+            ours = np.maximum(ours, 0.0)
+        np.testing.assert_allclose(ours, exact, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(dist.sf(grid), 1.0 - dist.cdf(grid), atol=1e-12)
+    np.testing.assert_allclose(np.exp(-dist.cumhazard(grid)), dist.sf(grid), rtol=1e-12)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        np.testing.assert_allclose(dist.odds(grid)[:, last], (dist.cdf(grid) / dist.sf(grid))[:, last], rtol=1e-10)
+
+
+MODELS = {
+    "linear": lambda: atm.NormalLinear(xi=2.0).fit(X, Y, anchors=TOWN),
+    "probit": lambda: atm.ContinuousProbit(xi=2.0).fit(X, Y, anchors=TOWN),
+    "logit log": lambda: atm.ContinuousLogit(log_first=True).fit(X, Y),
+    "cox": lambda: atm.ProportionalHazards().fit(X, atm.Surv(Y, Y != 50)),
+    "lehmann": lambda: atm.Lehmann().fit(X, Y),
+    "weibull": lambda: atm.ParametricSurvival().fit(X, atm.Surv(Y, Y != 50)),
+}
+models = pytest.mark.parametrize("name", MODELS)
+Q = np.array([1e-12, 1e-6, 0.01, 0.3, 0.5, 0.9, 0.999, 1 - 1e-9])
+
+
+@models
+def test_quantiles_invert_the_distribution(name: str) -> None:
+    dist = MODELS[name]().predict_distribution(X[:20])
+    y = dist.ppf(Q)
+    reached = dist.cdf(y)
+    inside = y > 0 if dist.positive else np.ones(y.shape, bool)
+    np.testing.assert_allclose(reached[inside], np.broadcast_to(Q, y.shape)[inside], rtol=1e-10)
+    far = dist.isf([1e-30, 1e-200])
+    np.testing.assert_allclose(dist.logsf(far), np.broadcast_to(np.log([1e-30, 1e-200]), far.shape), rtol=1e-9)
+
+
+@models
+def test_densities_are_derivatives_and_integrate_to_one(name: str) -> None:
+    dist = MODELS[name]().predict_distribution(X[:3])
+    y = np.array([8.0, 15.0, 22.0, 30.0, 44.0])
+    step = 1e-4
+    np.testing.assert_allclose(
+        dist.pdf(y), (dist.cdf(y + step) - dist.cdf(y - step)) / (2 * step), rtol=1e-5, atol=1e-9
+    )
+    low, high = dist.ppf(1e-10).min(), dist.isf(1e-12).max()
+    for i in range(3):
+        knots = [p for p in (*getattr(dist.basis, "support", ()), *dist[i].ppf([0.1, 0.5, 0.9])[0]) if low < p < high]
+        area, _ = integrate.quad(lambda t, i=i: float(dist[i].pdf(t)[0]), low, high, points=knots, limit=300)
+        atom = float(dist[i].cdf(low + 1e-12)[0])
+        assert area == pytest.approx(1.0 - atom, abs=1e-6)
+
+
+@models
+def test_mean_by_quadrature(name: str) -> None:
+    dist = MODELS[name]().predict_distribution(X[:3])
+    mean = dist.mean()
+    for i in range(3):
+        low = 0.0 if dist._bounded_below else float(dist[i].ppf(1e-15)[0])
+        high = float(dist[i].isf(1e-15)[0])
+        knots = [p for p in (*getattr(dist.basis, "support", ()), *dist[i].ppf([0.1, 0.5, 0.9])[0]) if low < p < high]
+        area, _ = integrate.quad(
+            lambda t, i=i: float(dist[i].sf(t)[0]), low, high, points=knots, limit=500, epsabs=1e-10, epsrel=1e-12
+        )
+        assert mean[i] == pytest.approx(low + area, rel=1e-7)
+
+
+def test_mean_and_quantiles_against_scipy() -> None:
+    linear = atm.NormalLinear().fit(X, Y)
+    dist = linear.predict_distribution(X[:5])
+    np.testing.assert_allclose(dist.mean(), linear.predict(X[:5]), rtol=1e-9)
+    np.testing.assert_allclose(dist.ppf(0.2), linear.predict(X[:5]) + linear.sigma_ * stats.norm.ppf(0.2), rtol=1e-9)
+    weibull = atm.ParametricSurvival().fit(X, Y)
+    dist = weibull.predict_distribution(X[:5])
+    shape = weibull.baseline_[1]
+    scale = np.exp(-(weibull.baseline_[0] + dist.shift) / shape)
+    np.testing.assert_allclose(dist.mean(), stats.weibull_min.mean(shape, scale=scale), rtol=1e-8)
+    lognormal = atm.ParametricSurvival(dist="lognormal").fit(X, Y)
+    dist = lognormal.predict_distribution(X[:5])
+    s = 1 / lognormal.baseline_[1]
+    scale = np.exp(-(lognormal.baseline_[0] + dist.shift) * s)
+    np.testing.assert_allclose(dist.mean(), stats.lognorm.mean(s, scale=scale), rtol=1e-8)
+    loglogistic = PredictedDistribution(
+        LINKS["logit"], atm.ParametricSurvival(dist="loglogistic").fit(X, Y).basis_, np.array([0.0, 1.3]), np.zeros(1)
+    )
+    np.testing.assert_allclose(loglogistic.mean(), stats.fisk.mean(1.3), rtol=1e-7)
+    heavy = PredictedDistribution(LINKS["logit"], loglogistic.basis, np.array([0.0, 0.9]), np.zeros(2))
+    assert np.isposinf(heavy.mean()).all()
+
+
+def test_shapes() -> None:
+    dist = MODELS["probit"]().predict_distribution(X[:4])
+    assert dist.cdf(20.0).shape == (4,)
+    assert dist.cdf([20.0, 25.0, 30.0, 35.0]).shape == (4, 4)
+    assert dist.cdf([20.0]).shape == (4, 1)
+    table = np.arange(8.0).reshape(4, 2) + 15
+    by_row = dist.cdf(table)
+    assert by_row.shape == (4, 2)
+    np.testing.assert_allclose(by_row[2], dist[2].cdf(table[2])[0])
+    assert dist.ppf(0.5).shape == (4,)
+    assert dist.ppf([0.1, 0.9]).shape == (4, 2)
+    assert dist.rvs(7, random_state=1).shape == (4, 7)
+    low, high = dist.interval(0.8)
+    np.testing.assert_allclose(dist.cdf(high[:, None])[:, 0] - dist.cdf(low[:, None])[:, 0], 0.8)
+    np.testing.assert_array_equal(dist.median(), dist.ppf(0.5))
+    assert len(dist) == 4
+    assert "4 rows of numbers" in repr(dist)
+    with pytest.raises(InputError, match=r"of shape \(4, k\)"):
+        dist.cdf(np.zeros((3, 2)))
+    with pytest.raises(InputError, match=r"in \[0, 1\]"):
+        dist.ppf(1.2)
+
+
+def test_draws_follow_the_distribution() -> None:
+    dist = MODELS["cox"]().predict_distribution(X[:2])
+    draws = dist.rvs(4000, random_state=0)
+    for i in range(2):
+        assert stats.kstest(draws[i], lambda t, i=i: dist[i].cdf(t)[0]).pvalue > 0.01
+    np.testing.assert_array_equal(draws, dist.rvs(4000, random_state=0))
+
+
+def test_times_live_above_zero() -> None:
+    rng = np.random.default_rng(0)
+    t = rng.exponential(size=400)
+    model = atm.ContinuousLogit().fit(None, atm.Surv(t, np.ones(400)))
+    dist = model.predict_distribution()
+    assert dist.cdf([-1.0, 0.0])[0].tolist() == [0.0, 0.0]
+    atom = dist.cdf(1e-12)[0]
+    assert 0 < atom < 0.2
+    assert dist.ppf(0.5 * atom)[0] == 0.0
+    assert dist.mean()[0] == pytest.approx(
+        integrate.quad(lambda s: float(dist.sf(s)[0]), 0, 60, limit=400)[0], rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("name", ["cox", "weibull", "linear"])
+def test_given_survival(name: str) -> None:
+    dist = MODELS[name]().predict_distribution(X[:5])
+    later = dist.given(after=20.0)
+    y = np.array([10.0, 20.0, 25.0, 40.0])
+    wanted = np.where(y > 20.0, (dist.cdf(y) - dist.cdf([20.0])) / dist.sf([20.0]), 0.0)
+    np.testing.assert_allclose(later.cdf(y), wanted, atol=1e-12)
+    np.testing.assert_allclose(later.cdf(later.ppf(Q)), np.broadcast_to(Q, (5, Q.size)), atol=1e-12)
+    assert (later.median() > 20.0).all()
+    np.testing.assert_allclose(later.pdf(y), np.where(y > 20, dist.pdf(y) / dist.sf([20.0]), 0.0), rtol=1e-9)
+    np.testing.assert_allclose(later.hazard(y)[:, 2:], dist.hazard(y)[:, 2:], rtol=1e-8)
+    top = float(later.isf(1e-14).max())
+    for i in range(5):
+        rest, _ = integrate.quad(lambda t, i=i: float(later[i].sf(t)[0]), 20.0, top, limit=500, points=[25.0, 34.7])
+        assert later.mean()[i] == pytest.approx(20.0 + rest, rel=1e-6)
+
+
+def test_flat_ends_have_infinite_quantiles() -> None:
+    basis = atm.ContinuousProbit(order=3, support=(0.0, 1.0)).fit(None, np.random.default_rng(0).random(200)).basis_
+    dist = PredictedDistribution(LINKS["probit"], basis, np.array([-1.0, 0.0, 1.0, 1.0]), np.zeros(1))
+    assert np.isinf(dist.ppf(0.99)[0])
+    assert dist.ppf(0.5)[0] == pytest.approx(float(basis.inverse(dist.theta, 0.0)))
+    assert np.isposinf(dist.mean()[0])
+
+
+def test_ordinal() -> None:
+    grades = pd.Series(pd.cut(Y, [0, 15, 21, 30, 51], labels=["poor", "fair", "good", "dear"]))
+    model = atm.OrdinalRegression().fit(X, grades)
+    dist = model.predict_distribution(X[:6])
+    np.testing.assert_allclose(dist.probabilities(), model.predict_proba(X[:6]), rtol=1e-12)
+    np.testing.assert_allclose(dist.probabilities().sum(axis=1), 1.0)
+    np.testing.assert_allclose(dist.cdf("dear"), 1.0)
+    np.testing.assert_allclose(dist.cdf("fair"), dist.probabilities()[:, :2].sum(axis=1))
+    np.testing.assert_allclose(dist.pmf("good"), dist.probabilities()[:, 2])
+    np.testing.assert_array_equal(dist.mode(), model.predict(X[:6]))
+    below = dist.cdf(np.array([*model.classes_], dtype=object))
+    for q in (0.1, 0.5, 0.9):
+        wanted = [model.classes_[np.searchsorted(row, q)] for row in below]
+        assert dist.ppf(q).tolist() == wanted
+    assert set(dist.rvs(5, random_state=0).ravel()) <= set(model.classes_)
+    with pytest.raises(InputError, match="unknown class 'cheap'"):
+        dist.cdf("cheap")
+    with pytest.raises(InputTypeError, match="no mean"):
+        dist.mean()
+    with pytest.raises(InputTypeError, match="continuous outcomes"):
+        dist.given(1.0)
+
+
+def test_counts() -> None:
+    ticks = data("grouseticks")
+    frame = ticks[["cHEIGHT"]].assign(y96=(ticks.YEAR == 96) * 1.0, y97=(ticks.YEAR == 97) * 1.0)
+    model = atm.CountRegression(xi=1.0).fit(frame, ticks.TICKS, anchors=ticks.LOCATION)
+    dist = model.predict_distribution(frame[:5])
+    k = np.arange(400.0)
+    np.testing.assert_allclose(np.cumsum(dist.pmf(k), axis=1), dist.cdf(k), atol=1e-12)
+    assert (dist.pmf([0.5, -1.0]) == 0).all()
+    np.testing.assert_allclose(dist.cdf([2.7]), dist.cdf([2.0]))
+    np.testing.assert_array_equal(dist.median(), model.predict(frame[:5]))
+    # a slow tail: the sum of the survival function to 2e6, and its power law beyond
+    slope = model.basis_.end_slopes(model.baseline_)[1]
+    assert slope > 1
+    last = 2e6
+    for i in range(2):
+        head = dist[i].sf(np.arange(last)).sum()
+        tail = float(dist[i].sf(last)[0]) * (last + 1) / (slope - 1)
+        assert dist.mean()[i] == pytest.approx(head + tail, rel=1e-5)
+    assert dist.mode().tolist() == np.argmax(dist.pmf(k), axis=1).tolist()
+    assert (dist.cdf(dist.ppf([0.2, 0.8])) >= np.array([0.2, 0.8]) - 1e-12).all()
+    with pytest.raises(InputTypeError, match="use pmf for counts"):
+        dist.probabilities()
+
+
+def test_a_continuous_outcome_has_no_pmf() -> None:
+    dist = MODELS["linear"]().predict_distribution(X[:2])
+    with pytest.raises(InputTypeError, match="no pmf"):
+        dist.pmf(3.0)
+    with pytest.raises(InputTypeError, match="discrete"):
+        dist.mode()
+
+
+def test_log_density_is_minus_the_nll() -> None:
+    for name in MODELS:
+        model = MODELS[name]()
+        logpdf = model.predict_distribution(X).logpdf(Y.to_numpy()[:, None])[:, 0]
+        np.testing.assert_allclose(-model.nll(X, Y), logpdf, rtol=1e-9)
+    y = boston_response("ord6")
+    ordinal = atm.OrdinalRegression().fit(X, y)
+    labels = np.array(y.levels, dtype=object)[y.codes]
+    np.testing.assert_allclose(ordinal.predict_distribution(X).logpdf(labels[:, None])[:, 0], -ordinal.nll(X, y))

@@ -132,10 +132,11 @@ def leave_one_environment_out(
     if sample_weight is not None:
         raise InputError("leave_one_environment_out does not take weights yet: repeat rows instead")
     starts = _full_path(model, data, values)
-    tasks = tqdm(range(labels.size), desc="environments", disable=None if progress is None else not progress)
+    hidden = None if progress is None else not progress  # None: shown in a terminal only
+    tasks = tqdm(list(enumerate(labels.tolist())), desc="environments", disable=hidden)
     results = Parallel(n_jobs=n_jobs)(
-        delayed(_one)(model, data, np.flatnonzero(groups != e), np.flatnonzero(groups == e), labels[e], values, starts)
-        for e in tasks
+        delayed(_one)(model, data, np.flatnonzero(groups != e), np.flatnonzero(groups == e), name, values, starts)
+        for e, name in tasks
     )
     return LeaveOneEnvironmentOut([row for rows in results for row in rows], type(model).__name__)
 
@@ -183,7 +184,7 @@ def _one(
         check_kinds(inner.response)
         check_covariates(inner.design.matrix, inner.design.names)
     except IdentificationError as error:
-        raise IdentificationError(f"without environment {name!r}: {error}") from None
+        raise IdentificationError(f"without environment {name}: {error}") from None
     link, basis = model._make_link(), model._make_basis(inner.response, inner.weights)
     objective = model._objective(link, basis, inner)
     solutions = _solutions(model, objective, model._start(objective, basis, inner), xis, starts)

@@ -1,0 +1,153 @@
+"""Leave one environment out: against an independent solver, against single fits, and the claims on BostonHousing2."""
+
+import json
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from reference_fits import COVARIATES, FOLDER, boston_response, data
+
+import anchortm as atm
+from anchortm.exceptions import IdentificationError, InputError
+
+mpl.use("Agg")
+
+BOSTON = data("BostonHousing2")
+X, Y, TOWN = BOSTON[COVARIATES], BOSTON.cmedv, BOSTON.town
+XIS = [0, 1, 10, 100, 1e3, 1e4]
+SUPPORT = (12.9, 34.65)  # of all prices, as in the published code
+
+
+@pytest.fixture(scope="module")
+def loeo() -> dict:
+    logit = atm.ContinuousLogit(support=SUPPORT)
+    cases = {
+        "Lm": (atm.NormalLinear(), Y),
+        "c-probit": (atm.ContinuousProbit(), Y),
+        "c-logit": (logit, Y),
+        "c-logit censored": (logit, boston_response("rc")),
+    }
+    return {name: atm.leave_one_environment_out(model, X, y, TOWN, XIS) for name, (model, y) in cases.items()}
+
+
+def test_four_towns_by_an_independent_solver(loeo) -> None:
+    for record in json.loads((FOLDER / "anchor" / "loeo_4towns.json").read_text()):
+        name = {"Lm": "Lm", "cprobit": "c-probit", "c-probit": "c-probit"}[record["model"]]
+        frame = loeo[name].frame()
+        (row,) = frame[(frame.environment == record["town"]) & (frame.xi == record["xi"])].to_dict("records")
+        assert row["n"] == record["n_test"]
+        assert row["nll"] == pytest.approx(record["mean_nll"], rel=1e-6)
+        np.testing.assert_allclose([row[f"coef_{c}"] for c in COVARIATES], record["beta"], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["Lm", "c-probit", "c-logit", "c-logit censored"])
+def test_rows_are_those_of_single_fits(loeo, name: str) -> None:
+    frame = loeo[name].frame()
+    assert len(frame) == 92 * 6
+    assert frame.converged.all()
+    make = {"Lm": atm.NormalLinear, "c-probit": atm.ContinuousProbit}.get(name, atm.ContinuousLogit)
+    options = {"support": SUPPORT} if name.startswith("c-logit") else {}
+    y = boston_response("rc" if name == "c-logit censored" else "exact")
+    for town in ("Boston Beacon Hill", "Cambridge"):
+        out = (town == TOWN).to_numpy()
+        for xi in (1.0, 1e3):
+            model = make(xi=xi, **options).fit(X[~out], y[~out], anchors=TOWN[~out])
+            (row,) = frame[(frame.environment == town) & (frame.xi == xi)].to_dict("records")
+            assert row["nll"] == pytest.approx(model.nll(X[out], y[out]).mean(), rel=1e-6)
+            np.testing.assert_allclose([row[f"coef_{c}"] for c in COVARIATES], model.coef_, atol=1e-6)
+
+
+def test_b_worst_and_median_towns_as_referenced(loeo) -> None:
+    """The digits of the reference: worst and median town for Lm and c-probit."""
+    wanted = {
+        "Lm": ([15.100, 8.466, 4.691, 4.986, 6.117, 7.268], [2.823, 3.095, 3.868, 4.951, 6.095, 7.246]),
+        "c-probit": ([9.753, 6.488, 4.813, 5.706, 6.852, 8.003], [2.718, 2.882, 3.607, 4.644, 5.789, 6.940]),
+    }
+    for name, (worst, median) in wanted.items():
+        table = loeo[name].summary()
+        np.testing.assert_allclose(table.worst, worst, atol=6e-4)
+        np.testing.assert_allclose(table["median"], median, atol=6e-4)
+
+
+def test_b1_the_three_hardest_towns(loeo) -> None:
+    hardest = {"Boston Beacon Hill", "Boston Back Bay", "Boston North End"}
+    for result in loeo.values():
+        frame = result.frame()
+        assert set(frame[frame.xi == 0].nlargest(3, "nll").environment) == hardest
+
+
+def test_b2_b3_they_improve_and_most_others_do_not(loeo) -> None:
+    shares = []
+    for result in loeo.values():
+        table = result.frame().pivot(index="environment", columns="xi", values="nll")
+        for town in ("Boston Beacon Hill", "Boston Back Bay", "Boston North End"):
+            assert table.loc[town].idxmin() >= 10
+        shares.append([(table[xi] > table[0]).mean() for xi in (1.0, 10.0)])
+    np.testing.assert_allclose(np.array(shares).T, [[0.85, 0.83, 0.72, 0.73], [0.89, 0.92, 0.86, 0.85]], atol=0.006)
+
+
+def test_b9_coefficients_shrink_on_the_scale_of_h_only(loeo) -> None:
+    deviations = X.std().to_numpy()
+    columns = [f"coef_{c}" for c in COVARIATES]
+    for name, first, last in (("Lm", 1.057, 0.015), ("c-probit", 1.263, 0.017)):
+        median = loeo[name].frame().groupby("xi")[columns].median().to_numpy() * deviations
+        assert np.linalg.norm(median[0]) == pytest.approx(first, abs=6e-4)
+        assert np.linalg.norm(median[-1]) == pytest.approx(last, abs=6e-4)
+    lstat = loeo["Lm"].frame().groupby("xi")["coef_lstat"].median() * X["lstat"].std()
+    np.testing.assert_allclose(lstat, [-0.809, -0.686, -0.346, -0.119, -0.038, -0.012], atol=6e-4)
+
+
+def test_processes_give_the_same(loeo) -> None:
+    keep = TOWN.isin(TOWN.unique()[:12]).to_numpy()
+    args = X[keep], Y[keep], TOWN[keep], [0, 10]
+    one = atm.leave_one_environment_out(atm.ContinuousLogit(order=3), *args).frame()
+    two = atm.leave_one_environment_out(atm.ContinuousLogit(order=3), *args, n_jobs=2).frame()
+    pd.testing.assert_frame_equal(one, two)
+
+
+def test_other_anchors_and_numeric_environments() -> None:
+    decade = atm.leave_one_environment_out(
+        atm.NormalLinear(), X, Y, BOSTON.age.to_numpy(dtype=float), [0, 5], anchors=TOWN, cut=4
+    )
+    frame = decade.frame()
+    assert frame.environment.nunique() == 4
+    assert frame[frame.xi == 0].n.sum() == 506
+    with pytest.raises(InputError, match="need cut=k"):
+        atm.leave_one_environment_out(atm.NormalLinear(), X, Y, BOSTON.age.to_numpy(dtype=float), [0])
+
+
+def test_ordinal_classes_missing_from_training_are_told() -> None:
+    y = np.r_[np.zeros(20), np.ones(20), np.full(5, 2)].astype(int)
+    x = np.random.default_rng(0).normal(size=(45, 1))
+    site = np.r_[np.arange(40) % 4, np.full(5, 4)]
+    with pytest.raises(InputError, match="class that is not known: 2"):
+        atm.leave_one_environment_out(atm.OrdinalRegression(), x, y, site, [0])
+
+
+def test_a_covariate_that_only_one_environment_varies() -> None:
+    site = np.repeat([0, 1, 2], 30)
+    x = pd.DataFrame({"a": np.random.default_rng(0).normal(size=90), "only": np.where(site == 1, np.arange(90.0), 0.0)})
+    with pytest.raises(IdentificationError, match="without environment 1: constant covariates: only"):
+        atm.leave_one_environment_out(atm.NormalLinear(), x, x.a + np.arange(90) % 7, site, [0])
+
+
+def test_it_prints_and_plots(loeo) -> None:
+    assert "92 environments, 6 values of xi" in repr(loeo["Lm"])
+    assert "Boston Beacon Hill" in repr(loeo["Lm"])
+    ax = loeo["Lm"].plot()
+    assert ax.get_ylabel().startswith("mean negative log-likelihood")
+    assert "Boston Beacon Hill" in [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+@pytest.mark.parametrize(
+    ("environments", "message"),
+    [
+        (np.zeros(506, dtype=int), "single environment"),
+        ([TOWN.to_numpy(), np.arange(506)], "one column"),
+        (TOWN.to_numpy()[:9], "has 9 rows"),
+    ],
+)
+def test_refusals(environments, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        atm.leave_one_environment_out(atm.NormalLinear(), X, Y, environments, [0, 1])

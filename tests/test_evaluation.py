@@ -151,3 +151,32 @@ def test_it_prints_and_plots(loeo) -> None:
 def test_refusals(environments, message: str) -> None:
     with pytest.raises(InputError, match=message):
         atm.leave_one_environment_out(atm.NormalLinear(), X, Y, environments, [0, 1])
+
+
+@pytest.mark.parametrize(("objective", "wanted"), [("worst", 10.0), ("mean", 0.0), (0.5, 0.0)])
+def test_search_chooses_by_its_objective(loeo, objective, wanted: float) -> None:
+    search = atm.XiSearchCV(atm.NormalLinear(), XIS, objective=objective).fit(X, Y, anchors=TOWN)
+    table = loeo["Lm"].frame().pivot(index="environment", columns="xi", values="nll")
+    by_hand = {"worst": table.max(), "mean": table.mean(), 0.5: table.median()}[objective]
+    assert search.best_xi_ == by_hand.idxmin() == wanted
+    np.testing.assert_allclose(search.results_.objective, by_hand)
+    direct = atm.NormalLinear(xi=wanted).fit(X, Y, anchors=TOWN)
+    np.testing.assert_allclose(search.best_estimator_.coef_, direct.coef_)
+    np.testing.assert_allclose(search.predict(X), direct.predict(X))
+    assert search.score(X, Y) == pytest.approx(direct.score(X, Y))
+    assert search.predict_distribution(X[:3]).cdf(20.0).shape == (3,)
+    assert f"xi = {wanted:g}" in repr(search)
+
+
+def test_one_standard_error_prefers_the_stronger_penalty(loeo) -> None:
+    search = atm.XiSearchCV(atm.NormalLinear(), XIS, objective="mean", one_standard_error=True)
+    search.fit(X, Y, anchors=TOWN)
+    table = loeo["Lm"].frame().pivot(index="environment", columns="xi", values="nll")
+    limit = table.mean().min() + table[table.mean().idxmin()].std(ddof=1) / np.sqrt(92)
+    assert search.best_xi_ == max(xi for xi in XIS if table[xi].mean() <= limit)
+    with pytest.raises(InputError, match="goes with objective='mean'"):
+        atm.XiSearchCV(atm.NormalLinear(), XIS, one_standard_error=True).fit(X, Y, anchors=TOWN)
+    with pytest.raises(InputError, match="not 'best'"):
+        atm.XiSearchCV(atm.NormalLinear(), XIS, objective="best").fit(X, Y, anchors=TOWN)
+    with pytest.raises(InputError, match="pass anchors="):
+        atm.XiSearchCV(atm.NormalLinear(), XIS).fit(X, Y)

@@ -21,6 +21,7 @@ _HOME = {
     "ProportionalHazards": "estimators",
     "Response": "response",
     "Surv": "response",
+    "XiSearchCV": "search",
     "anchor_path": "path",
     "gamma_from_quantile": "path",
     "gamma_from_xi": "path",

@@ -86,6 +86,10 @@ class Basis(ABC):
     def derivative_rows(self, y: ArrayLike) -> Array:
         """Return a'(y), one row for each value."""
 
+    def difference_rows(self, lower: ArrayLike, upper: ArrayLike) -> Array:
+        """Return a(upper) - a(lower), also where the two are closer than rounding would allow."""
+        return self.rows(upper) - self.rows(lower)
+
     @property
     @abstractmethod
     def increments(self) -> Increments:
@@ -193,6 +197,10 @@ class LinearBasis(Basis):
         y = _values(y)
         return np.column_stack([np.zeros_like(y), np.ones_like(y)])
 
+    def difference_rows(self, lower: ArrayLike, upper: ArrayLike) -> Array:
+        width = _values(upper) - _values(lower)
+        return np.column_stack([np.zeros_like(width), width])
+
     @cached_property
     def increments(self) -> Increments:
         return Increments(np.eye(2), np.array([-np.inf, 0.0]), np.full(2, np.inf), np.zeros((0, 2)))
@@ -242,6 +250,10 @@ class LogLinearBasis(Basis):
     def derivative_rows(self, y: ArrayLike) -> Array:
         y = _values(y)
         return np.column_stack([np.zeros_like(y), 1.0 / y])
+
+    def difference_rows(self, lower: ArrayLike, upper: ArrayLike) -> Array:
+        lower, upper = _values(lower), _values(upper)
+        return np.column_stack([np.zeros_like(lower), np.log1p((upper - lower) / lower)])
 
     @cached_property
     def increments(self) -> Increments:
@@ -380,6 +392,16 @@ class BernsteinBasis(Basis):
         np.subtract(inner[:-1], inner[1:], out=values[1:-1])
         values[-1] = inner[-1]
         return values.T
+
+    def difference_rows(self, lower: ArrayLike, upper: ArrayLike) -> Array:
+        lower, upper = _values(lower), _values(upper)
+        width, middle = upper - lower, 0.5 * (lower + upper)
+        scale = self.support[1] - self.support[0]
+        narrow = width < 1e-5 * (np.minimum(scale, middle) if self.log_first else scale)
+        rows = self.rows(upper) - self.rows(lower)
+        # the derivative in the middle is off by (width / scale)^2 only
+        rows[narrow] = width[narrow, None] * self.derivative_rows(middle[narrow])
+        return rows
 
     @cached_property
     def increments(self) -> Increments:
@@ -583,6 +605,9 @@ class CountBasis(Basis):
 
     def derivative_rows(self, y: ArrayLike) -> Array:
         return self.bernstein.derivative_rows(_values(y) + self._shift)
+
+    def difference_rows(self, lower: ArrayLike, upper: ArrayLike) -> Array:
+        return self.bernstein.difference_rows(_values(lower) + self._shift, _values(upper) + self._shift)
 
     @property
     def increments(self) -> Increments:

@@ -128,8 +128,8 @@ def _conditions(objective: Objective) -> tuple[Array, Array, NDArray[np.bool_]]:
         if term.kind == "exact" and term.slope is not None:
             gram += term.C.T @ term.C
             add(np.hstack([term.slope, np.zeros((term.slope.shape[0], d - k))]), exact=True)
-        elif term.kind == "interval" and term.upper is not None and term.lower is not None:
-            add(side * np.hstack([term.upper, term.C]))
+        elif term.kind == "interval" and term.difference is not None and term.lower is not None:
+            add(side * np.hstack([term.lower + term.difference, term.C]))
             add(-side * np.hstack([term.lower, term.C]))
         else:
             add((side if term.kind == "left" else -side) * term.C)

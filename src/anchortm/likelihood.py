@@ -58,7 +58,11 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """A layout with the basis rows at its ends, and the derivative rows of exact ones as ``slope``."""
+    """A layout with the basis rows at its ends.
+
+    Exact rows also have their derivative rows as ``slope``, interval rows a(upper) - a(lower) as
+    ``difference``.
+    """
 
     kind: Literal["exact", "left", "right", "interval"]
     sign: int
@@ -66,6 +70,7 @@ class Term:
     upper: Array | None = None
     lower: Array | None = None
     slope: Array | None = None
+    difference: Array | None = None
 
 
 class RowTerms(NamedTuple):
@@ -116,6 +121,7 @@ def build_terms(basis: Basis, response: Response) -> tuple[Term, ...]:
             None if part.upper is None else basis.rows(part.upper),
             None if part.lower is None else basis.rows(part.lower),
             basis.derivative_rows(part.upper) if part.kind == "exact" and part.upper is not None else None,
+            None if part.lower is None or part.upper is None else basis.difference_rows(part.lower, part.upper),
         )
         for part in layout(basis, response)
     )
@@ -157,8 +163,8 @@ def evaluate(link: Link, term: Term, theta: Array, shift: Array) -> RowTerms:
         assert term.lower is not None  # noqa: S101 - a right-censored term has a lower end
         return RowTerms(link.right(term.lower @ theta + own), None)
     u = term.upper @ theta + own
-    if term.lower is not None:
-        return RowTerms(link.interval(term.lower @ theta + own, u), None)
+    if term.lower is not None and term.difference is not None:
+        return RowTerms(link.interval(term.lower @ theta + own, u, term.difference @ theta), None)
     if term.slope is not None:
         return RowTerms(link.exact(u), term.slope @ theta)
     return RowTerms(link.left(u), None)

@@ -184,8 +184,8 @@ class Link(ABC):
         """Return the terms of rows known to lie above v: l = log(1 - F(v))."""
 
     @abstractmethod
-    def _interval(self, v: Array, u: Array) -> TwoEnds:
-        """Return the terms of (v, u] for finite one-dimensional ends with v <= u."""
+    def _interval(self, v: Array, u: Array, d: Array) -> TwoEnds:
+        """Return the terms of (v, u] for finite one-dimensional ends with d = u - v > 0."""
 
     def quantile(self, p: ArrayLike) -> Array:
         """Return the z with F(z) = p."""
@@ -201,26 +201,31 @@ class Link(ABC):
         """Return the terms of exactly observed rows: l = log f(z)."""
         return OneEnd(self.log_density(z), -self.psi(z), -self.dpsi(z), -self.d2psi(z))
 
-    def interval(self, v: ArrayLike, u: ArrayLike) -> TwoEnds:
+    def interval(self, v: ArrayLike, u: ArrayLike, width: ArrayLike | None = None) -> TwoEnds:
         """Return the terms of rows known to lie in (v, u]: l = log(F(u) - F(v)).
 
         An infinite end gives the terms of ``left`` or ``right``; two of them cost nothing.
+        ``width`` is u - v where the caller knows it better than the difference of rounded ends.
         """
         v, u = np.broadcast_arrays(_array(v), _array(u))
         shape = v.shape
         v, u = v.ravel(), u.ravel()
-        possible = v < u
+        with _quiet(), np.errstate(invalid="ignore"):
+            d = u - v if width is None else np.broadcast_to(_array(width), shape).ravel()
+        possible = d > 0.0
         finite = np.isfinite(v) & np.isfinite(u)
         with _quiet():
             if finite.all() and possible.all():
-                terms = self._interval(v, u)
+                terms = self._interval(v, u, d)
             else:
                 terms = TwoEnds(*np.zeros((9, v.size)))
                 only_left, only_right = np.isneginf(v) & ~finite, np.isposinf(u) & ~finite
+                nothing = only_left & only_right
                 _put_left(terms, only_left & ~only_right, self.left(u))
                 _put_right(terms, only_right & ~only_left, self.right(v))
-                _put(terms, finite & possible, self._interval(v[finite & possible], u[finite & possible]))
-                terms.l[~possible] = -np.inf
+                both = finite & possible
+                _put(terms, both, self._interval(v[both], u[both], d[both]))
+                terms.l[~(possible | nothing | only_left | only_right) | (v == u)] = -np.inf
         return TwoEnds(*(x.reshape(shape) for x in terms))
 
 
@@ -300,12 +305,11 @@ class Logistic(Link):
             f = F * S
             return OneEnd(-np.maximum(v, 0.0) - log1pe, F, f, -f * np.tanh(0.5 * v))
 
-    def _interval(self, v: Array, u: Array) -> TwoEnds:
+    def _interval(self, v: Array, u: Array, d: Array) -> TwoEnds:
         # Delta = F(u) (1 - F(v)) (1 - e^-d), a product: its log is a sum of three
         # non-positive terms. Hence p = f(u) / Delta = 1 - F(u) + 1 / (e^d - 1) and
         # q = F(v) + 1 / (e^d - 1), sums of non-negative terms; r_u = f(u), r_v = f(v).
         upper, lower = self.left(u), self.right(v)
-        d = u - v
         inside = 1.0 / np.expm1(d)
         F_u, S_u = 1.0 + upper.r, -upper.r
         F_v, S_v = lower.r, 1.0 - lower.r
@@ -418,27 +422,26 @@ class Normal(Link):
             tail = _mills(v.ravel())
         return OneEnd(self.log_sf(v), *(x.reshape(v.shape) for x in (tail.q, tail.dq, tail.d2q)))
 
-    def _interval(self, v: Array, u: Array) -> TwoEnds:
+    def _interval(self, v: Array, u: Array, d: Array) -> TwoEnds:
         # By symmetry let the midpoint be >= 0; then treat narrow intervals, intervals in
         # the upper tail and intervals around zero by the formulas that suit them.
         flip = u < -v
         v, u = np.where(flip, -u, v), np.where(flip, -v, u)
-        d = u - v
         near = (d < 1.0) & (0.5 * (u + v) * d < 1.0)
         tail = ~near & (v >= 0)
         terms = TwoEnds(*np.empty((9, v.size)))
         for mask, formula in ((near, self._near), (tail, self._tail), (~near & ~tail, self._around_zero)):
             if mask.any():
-                _put(terms, mask, formula(v[mask], u[mask]))
+                _put(terms, mask, formula(v[mask], u[mask], d[mask]))
         return TwoEnds(*(np.where(flip, turned, x) for x, turned in zip(terms, _reflect_two(terms), strict=True)))
 
     @staticmethod
-    def _near(v: Array, u: Array) -> TwoEnds:
+    def _near(v: Array, u: Array, d: Array) -> TwoEnds:
         # With m the midpoint, D = d/2 and t = Z - m, the density of t in (-D, D) is
         # proportional to exp(-m t - t^2/2) = sum_n He_n(m) (-t)^n / n!. Its moments
         # M_k = E[(t/D)^k] (unnormalised) are sums of b_n = He_n(m) D^n / n! over n + k + 1;
         # even terms b_n and odd terms c_n = b_n / D follow from He_(n+1) = m He_n - n He_(n-1).
-        D, m = 0.5 * (u - v), 0.5 * (u + v)
+        D, m = 0.5 * d, 0.5 * (u + v)
         DD = D * D
         even, odd = np.ones_like(D), m.copy()
         M0, M2 = even.copy(), even / 3.0
@@ -474,10 +477,10 @@ class Normal(Link):
         )
 
     @staticmethod
-    def _tail(v: Array, u: Array) -> TwoEnds:
+    def _tail(v: Array, u: Array, d: Array) -> TwoEnds:
         # Delta = phi(v) B with B = M(v) - e^-s M(u), M the Mills ratio, s = (u^2 - v^2)/2 >= 1/2.
         # r - v = E[Z - v] = (M(v) e(v) - e^-s M(u) (e(u) + d)) / B, e the Mills excess.
-        d, s = u - v, 0.5 * (u - v) * (u + v)
+        s = 0.5 * d * (u + v)
         lower, upper = _mills(v), _mills(u)
         fade = np.exp(-s)
         B = lower.ratio - fade * upper.ratio
@@ -488,13 +491,13 @@ class Normal(Link):
         return terms._replace(r_vv=np.where(s > 45.0, lower.d2q, terms.r_vv))
 
     @staticmethod
-    def _around_zero(v: Array, u: Array) -> TwoEnds:
+    def _around_zero(v: Array, u: Array, d: Array) -> TwoEnds:
         # v < 0 < u: Delta is a sum of two positive numbers, and 1 - Delta another one.
         inside = 0.5 * (special.erf(u / math.sqrt(2.0)) + special.erf(-v / math.sqrt(2.0)))
         outside = special.ndtr(v) + special.ndtr(-u)
         log_delta = np.where(inside < 0.5, np.log(inside), np.log1p(-outside))
         q = np.exp(-0.5 * v**2 - LOG_SQRT_2PI) / inside
-        r = -q * np.expm1(-0.5 * (u - v) * (u + v))
+        r = -q * np.expm1(-0.5 * d * (u + v))
         return Normal._from_distances(v, u, log_delta, q, r - v, u - r)
 
     @staticmethod
@@ -606,13 +609,12 @@ class MinExtremeValue(Link):
             w = np.exp(_array(v))
             return OneEnd(-w, w, w, w)
 
-    def interval(self, v: ArrayLike, u: ArrayLike) -> TwoEnds:
+    def interval(self, v: ArrayLike, u: ArrayLike, width: ArrayLike | None = None) -> TwoEnds:
         u = _array(u)
-        return Link.interval(self, v, np.where(u > 700.0, np.inf, u))  # 1 - F(u) is zero there
+        return Link.interval(self, v, np.where(u > 700.0, np.inf, u), width)  # 1 - F(u) is zero there
 
-    def _interval(self, v: Array, u: Array) -> TwoEnds:
+    def _interval(self, v: Array, u: Array, d: Array) -> TwoEnds:
         # Delta = exp(-e^v) (1 - e^-w) with w = e^u - e^v; everything follows from k(w).
-        d = u - v
         ev, eu = np.exp(v), np.exp(u)
         share = -np.expm1(-d)  # w / e^u
         w = eu * share
@@ -674,11 +676,11 @@ class MaxExtremeValue(Link):
     def right(self, v: ArrayLike) -> OneEnd:
         return _reflect_one(_MIRROR.left(-_array(v)))
 
-    def interval(self, v: ArrayLike, u: ArrayLike) -> TwoEnds:
-        return _reflect_two(_MIRROR.interval(-_array(u), -_array(v)))
+    def interval(self, v: ArrayLike, u: ArrayLike, width: ArrayLike | None = None) -> TwoEnds:
+        return _reflect_two(_MIRROR.interval(-_array(u), -_array(v), width))
 
-    def _interval(self, v: Array, u: Array) -> TwoEnds:
-        return _reflect_two(_MIRROR._interval(-u, -v))
+    def _interval(self, v: Array, u: Array, d: Array) -> TwoEnds:
+        return _reflect_two(_MIRROR._interval(-u, -v, d))
 
 
 _MIRROR = MinExtremeValue()

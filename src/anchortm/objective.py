@@ -100,14 +100,18 @@ class Coordinates:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Rows of one term with their columns. ``upper`` and ``lower`` are whole rows c (one end) or baseline parts."""
+    """Rows of one term with their columns.
+
+    ``C`` are whole rows c for one end; for two ends their covariates, with the baseline at the
+    lower end in ``lower`` and upper minus lower in ``difference``.
+    """
 
     kind: str
     sign: int
     rows: NDArray[np.intp]
-    C: Array  # one end: c; two ends: the covariates' part of c
-    upper: Array | None
+    C: Array
     lower: Array | None
+    difference: Array | None
     slope: Array | None
     weights: Array | None
     offset: Array | None
@@ -124,8 +128,8 @@ class _Rows:
             self.sign,
             self.rows[a:b],
             self.C[a:b],
-            part(self.upper),
             part(self.lower),
+            part(self.difference),
             part(self.slope),
             part(self.weights),
             part(self.offset),
@@ -246,11 +250,12 @@ class Objective:
     def _evaluate(self, data: _Rows, v: Array) -> tuple[OneEnd | TwoEnds, Array | None]:
         k = self.coordinates.n_baseline
         if data.kind == "interval":
-            assert data.upper is not None and data.lower is not None  # noqa: S101, PT018
-            shift = data.C @ v[k:]
+            assert data.difference is not None and data.lower is not None  # noqa: S101, PT018
+            lower, width = data.C @ v[k:], data.difference @ v[:k]
+            lower += data.lower @ v[:k]
             if data.offset is not None:
-                shift += data.offset
-            return self.link.interval(data.lower @ v[:k] + shift, data.upper @ v[:k] + shift), None
+                lower += data.offset
+            return self.link.interval(lower, lower + width, width), None
         h = data.C @ v
         if data.offset is not None:
             h += data.offset
@@ -286,35 +291,36 @@ class Objective:
         self, piece: _Piece, t: TwoEnds, bend: Array | None, gradient: Array, hessian: Array, G: Array
     ) -> None:
         data, X = piece.data, piece.data.C
-        U, V = data.upper, data.lower
-        assert U is not None and V is not None  # noqa: S101, PT018
-        k = U.shape[1]
+        V, D = data.lower, data.difference
+        assert V is not None and D is not None  # noqa: S101, PT018
+        k = V.shape[1]
 
         def w(values: Array) -> Array:
             return _weighted(data.weights, data.sign, values)
 
-        gradient[:k] += V.T @ w(t.q) - U.T @ w(t.p)
-        gradient[k:] += X.T @ w(t.r)
-        r_u, r_v = w(t.r_u), w(t.r_v)
+        # c_u = c_v + D: -p c_u + q c_v = r c_v - p D, without the difference of two large numbers
+        r = w(t.r)
+        gradient[:k] += V.T @ r - D.T @ w(t.p)
+        gradient[k:] += X.T @ r
+        r_u, dr = w(t.r_u), w(t.r_u + t.r_v)
         if piece.part is not None:
-            piece.part.add(G[:, :k], r_u, U)
-            piece.part.add(G[:, :k], r_v, V)
-            piece.part.add(G[:, k:], r_u + r_v, X)
-        # -D2 l = r_u c_u c_u' + r_v c_v c_v' + p q (c_u - c_v)(c_u - c_v)', and c_u - c_v has no covariates
-        uu, uv, vv = r_u, None, r_v
+            piece.part.add(G[:, :k], dr, V)
+            piece.part.add(G[:, :k], r_u, D)
+            piece.part.add(G[:, k:], dr, X)
+        # -D2 l = r_u c_u c_u' + r_v c_v c_v' + p q D D', and D has no covariates
+        both, cross, own = dr, r_u, r_u
         if bend is not None:
-            uu, uv, vv = uu + w(t.r_uu * bend), w(t.r_uv * bend), vv + w(t.r_vv * bend)
-        pq = w(t.p * t.q)
-        across = -pq if uv is None else uv - pq
-        over = U * (uu + pq)[:, None] + V * across[:, None]
-        under = V * (vv + pq)[:, None] + U * across[:, None]
-        hessian[:k, :k] += over.T @ U + under.T @ V
+            both = both + w((t.r_uu + 2.0 * t.r_uv + t.r_vv) * bend)
+            cross = cross + w((t.r_uu + t.r_uv) * bend)
+            own = own + w(t.r_uu * bend)
+        first = V * both[:, None] + D * cross[:, None]
+        second = V * cross[:, None] + D * (own + w(t.p * t.q))[:, None]
+        hessian[:k, :k] += first.T @ V + second.T @ D
         if X.shape[1]:
-            over += under  # p q cancels in the sum
-            block = over.T @ X
+            block = first.T @ X
             hessian[:k, k:] += block
             hessian[k:, :k] += block.T
-            hessian[k:, k:] += (X * (uu + vv + (0.0 if uv is None else 2.0 * uv))[:, None]).T @ X
+            hessian[k:, k:] += (X * both[:, None]).T @ X
 
     def convexity(self, sums: Sums, xi: float) -> Literal["global", "local", "none"]:
         """Return what is known of a minimum: the loss is convex everywhere, around it, or neither is known.
@@ -348,7 +354,7 @@ class Objective:
             def part(values: Array | None, own: NDArray[np.intp] = own) -> Array | None:
                 return None if values is None else values[own]
 
-            columns = (term.upper, term.lower, term.slope, term.weights, term.offset)
+            columns = (term.lower, term.difference, term.slope, term.weights, term.offset)
             sample.append(_Rows(term.kind, term.sign, term.rows[own] // step, term.C[own], *map(part, columns)))
         n_rows = math.ceil(self.n_rows / step)
         weights = None if self.weights is None else self.weights[::step]
@@ -550,14 +556,16 @@ def _standardised(
     two_ends, exact = part.kind == "interval", part.kind == "exact"
     covariates = X.shape[1]
     C = np.empty((m, covariates if two_ends else k + covariates))
-    upper, lower = (np.empty((m, k)) if two_ends else None for _ in range(2))
+    lower, difference = (np.empty((m, k)) if two_ends else None for _ in range(2))
     slope = np.empty((m, k)) if exact else None
     for start in range(0, m, BLOCK_ROWS):
         block = slice(start, min(start + BLOCK_ROWS, m))
-        for end, target in ((part.upper, upper), (part.lower, lower)):
-            if end is not None:
-                target = C[:, :k] if target is None else target
-                np.subtract(basis.rows(end[block]) @ matrix, shift[:k], out=target[block])
+        end = part.upper if part.lower is None else part.lower
+        assert end is not None  # noqa: S101
+        target = C[:, :k] if lower is None else lower
+        np.subtract(basis.rows(end[block]) @ matrix, shift[:k], out=target[block])
+        if difference is not None and part.lower is not None and part.upper is not None:
+            np.matmul(basis.difference_rows(part.lower[block], part.upper[block]), matrix, out=difference[block])
         if slope is not None and part.upper is not None:
             np.matmul(basis.derivative_rows(part.upper[block]), matrix, out=slope[block])
         if covariates:
@@ -569,8 +577,8 @@ def _standardised(
         part.sign,
         part.rows,
         C,
-        upper,
         lower,
+        difference,
         slope,
         None if weights is None else weights[part.rows],
         None if offset is None else sign * offset[part.rows],

@@ -213,8 +213,8 @@ class Projection(ABC):
         """Return k with A k = Q t."""
 
     @abstractmethod
-    def every(self, step: int, weights: Array | None) -> Projection:
-        """Return the projection for every ``step``-th row."""
+    def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
+        """Return the projection for these rows (ascending positions)."""
 
     def __call__(self, values: Array, weights: Array | None = None) -> Array:
         """Return P v, the values projected on the anchors."""
@@ -270,8 +270,8 @@ class GroupProjection(Projection):
     def coefficients(self, t: Array) -> Array:
         return self._root * t
 
-    def every(self, step: int, weights: Array | None) -> Projection:
-        return GroupProjection(self._codes[::step], self.n_sums, weights)
+    def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
+        return GroupProjection(self._codes[rows], self.n_sums, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,8 +308,8 @@ class DenseProjection(Projection):
     def coefficients(self, t: Array) -> Array:
         return t
 
-    def every(self, step: int, weights: Array | None) -> Projection:
-        return DenseProjection(self._Q[::step], [""] * self.rank, weights)
+    def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
+        return DenseProjection(self._Q[rows], [""] * self.rank, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,9 +359,9 @@ class MixedProjection(Projection):
         tail = self._rest.T @ t[self._main.n_sums :]
         return np.concatenate([self._main.coefficients(t[: self._main.n_sums]) - self._means.T @ tail, tail])
 
-    def every(self, step: int, weights: Array | None) -> Projection:
-        main = GroupProjection(self._main._codes[::step], self._main.n_sums, weights)
-        return MixedProjection(main, self._B[::step], self._names, weights)
+    def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
+        main = GroupProjection(self._main._codes[rows], self._main.n_sums, weights)
+        return MixedProjection(main, self._B[rows], self._names, weights)
 
 
 def projection(anchors: AnchorColumns, weights: Array | None = None, intercept: bool = True) -> Projection:

@@ -148,6 +148,8 @@ def _maximise(slack: Array, basis: Array, low: Array, high: Array) -> Array | No
     inside = slack @ basis
     norms = np.abs(inside).max(axis=1)
     inside = inside[norms > 1e-12] / norms[norms > 1e-12, None]
+    if inside.shape[0] == 0:
+        return None
     use = np.arange(0, inside.shape[0], max(1, inside.shape[0] // LP_ROWS))
     bounds = np.vstack([basis, -basis])
     limits = np.concatenate([high, -low])

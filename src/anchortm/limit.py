@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg as la
@@ -27,7 +27,7 @@ from anchortm.newton import (
     qp_with_equalities,
     solution_at,
 )
-from anchortm.objective import NormalObjective, Objective
+from anchortm.objective import NormalObjective, Objective, Sums
 
 __all__ = ["linear_solution", "over_identified", "sqp"]
 
@@ -66,21 +66,30 @@ def linear_solution(objective: NormalObjective, xi: float) -> Solution:
         if null.shape[1]:
             v = v - null @ np.linalg.solve(null.T @ inside @ null, null.T @ (inside @ v + cross))
     else:
-        total = gram + 2.0 * xi * inside
-        if cholesky(total) is None:
-            check_separation(objective)
-            raise IdentificationError(
-                "the covariates explain y without error, or there are too few rows: sigma is zero"
-            )
-        v = _slope_root(np.linalg.inv(total), linear + 2.0 * xi * cross, n)
+        v = _slope_root(_shrunken_inverse(objective, gram, inside, 2.0 * xi), linear + 2.0 * xi * cross, n)
     return _linear_certificate(objective, v, xi, directions)
+
+
+def _shrunken_inverse(objective: NormalObjective, gram: Array, inside: Array, weight: float) -> Array:
+    """Return (gram + weight * inside)^-1 for any weight, from the eigenvalues of inside relative to gram."""
+    factor = cholesky(gram)
+    if factor is None:
+        check_separation(objective)
+        raise IdentificationError("the covariates explain y without error, or there are too few rows: sigma is zero")
+    root = la.solve_triangular(np.triu(factor), np.eye(gram.shape[0]))  # gram^-1 = root root'
+    values, vectors = np.linalg.eigh(root.T @ inside @ root)
+    turned = root @ vectors
+    return np.asarray((turned / (1.0 + weight * np.clip(values, 0.0, 1.0))) @ turned.T)
 
 
 def _linear_certificate(objective: NormalObjective, v: Array, xi: float, directions: Array) -> Solution:
     """Return the closed-form solution, checked along the directions that xi leaves open."""
     state = expand(objective, v, objective.sums(v), 0.0 if math.isinf(xi) else xi)
     gradient = directions.T @ state.gradient
-    kkt = float((np.abs(gradient) / (1.0 + np.abs(directions.T) @ state.parts)).max(initial=0.0))
+    noise = np.abs(directions.T) @ state.noise
+    kkt = float(
+        (np.maximum(np.abs(gradient) - noise, 0.0) / (1.0 + np.abs(directions.T) @ state.parts)).max(initial=0.0)
+    )
     inner = directions.T @ state.hessian @ directions
     free = np.zeros(v.size, dtype=bool)
     history = [{"iteration": 0, "xi": xi, "loss": state.loss, "kkt": kkt, "active": 0, "model": "closed form"}]
@@ -105,90 +114,111 @@ def _null_space(matrix: Array, scale: Array) -> Array:
 def over_identified(objective: Objective, linear: bool = False) -> OverIdentifiedError:
     """Return the error for a path without a finite limit."""
     rank = 0 if objective.anchors is None else objective.anchors.rank
+    free = int((objective.coordinates.lower < objective.coordinates.upper).sum())
     other = (
         ", or linear anchor regression with gamma = inf, whose coefficients on the scale of y exist" if linear else ""
     )
     return OverIdentifiedError(
-        f"at xi = inf {rank} anchor directions over-identify {objective.n_parameters} parameters: no residual can be "
-        f"uncorrelated with all of them, and h flattens without a finite limit; use a large finite xi{other}"
+        f"xi = inf is over-identified: no values of the {free} parameters (within their bounds) make the residuals "
+        f"uncorrelated with all {rank} anchor directions, and h flattens without a finite limit; "
+        f"use a large finite xi{other}"
     )
-
-
-def fixed_parameters(objective: Objective, solution: Solution) -> Mask:
-    fixed: Mask = solution.active | (objective.coordinates.lower == objective.coordinates.upper)
-    return fixed
 
 
 def sqp(objective: Objective, start: Solution, options: Options) -> Solution:
     """Return the minimum under t = 0 near a solution at a large xi, where lambda = 2 xi t / n is close."""
     n = objective.n_total
     lower, upper = objective.coordinates.lower, objective.coordinates.upper
-    v, sums, history = start.v, start.sums, list(start.history)
-    multiplier = 2.0 * start.xi * sums.t / n
-    reason, converged, residual = "iteration limit", False, math.inf
-    for iteration in range(min(options.max_iter, 50)):
-        d = objective.derivatives(v, n * multiplier)
-        U, size, Vt = np.linalg.svd(d.E, full_matrices=False)
-        keep = size > 1e-9 * size.max(initial=1e-300)
-        U, size, Vt = U[:, keep], size[keep], Vt[keep]
-        gradient = d.gradient / n
-        reduced = U.T @ multiplier  # the multiplier of size * Vt @ step = -U't
-        lagrangian = gradient + Vt.T @ (size * reduced)
-        binding = binding_bounds(objective, v, lagrangian)
-        stationarity = float(np.abs(lagrangian[~binding] / (1.0 + np.abs(gradient[~binding]))).max(initial=0.0))
-        feasibility = float(np.linalg.norm(sums.t)) / math.sqrt(n)
-        residual = max(stationarity, feasibility)
-        row = {"iteration": iteration, "xi": math.inf, "loss": -sums.loglik / n, "kkt": residual}
-        history.append(row | {"active": int(binding.sum()), "model": "sqp"})
-        if residual <= options.tol and iteration > 0:
-            reason, converged = "converged", True
-            break
-        # adding a multiple of E'E does not change the solution of the QP but makes it convex
-        H = d.hessian / n
-        lift = _lift(H, Vt)
-        if cholesky(H + lift * (Vt.T @ Vt)) is None:
-            H = objective.derivatives(v).hessian / n
-            H = H + FLAT * np.diag(H).max() * np.eye(H.shape[0])
-        target = -(U.T @ sums.t) / size
+    v, sums = start.v, start.sums
+    multiplier, history = 2.0 * start.xi * sums.t / n, list(start.history)
+    point = _lagrangian(objective, v, sums, multiplier)
+    reason, converged, iteration = "iteration limit", False, 0
+    for iteration in range(1, min(options.max_iter, 50) + 1):
         try:
-            step, dual = qp_with_equalities(H + lift * (Vt.T @ Vt), gradient, lower - v, upper - v, Vt, target)
+            step, dual = _sqp_step(objective, point, lower - v, upper - v)
         except ArithmeticError as error:
             reason = str(error)
             break
-        v = np.clip(v + step, lower, upper)
-        sums = objective.sums(v)
-        if not math.isfinite(sums.loglik):
-            reason = "a step left the domain"
+        found = None
+        for length in (1.0, 0.5, 0.25, 0.1, 0.03):
+            trial = np.clip(v + length * step, lower, upper)
+            trial_sums = objective.sums(trial)
+            if math.isfinite(trial_sums.loglik):
+                moved = multiplier + length * (dual - multiplier)
+                new = _lagrangian(objective, trial, trial_sums, moved)
+                if new.residual <= max((1.0 - 0.1 * length) * point.residual, options.tol):
+                    found = new
+                    break
+        if found is None:
+            reason = "no step reduces the residual of the limit's equations"
             break
-        multiplier = U @ ((dual + lift * target) / size)
-    loss = -sums.loglik / n
-    lowest = _reduced_curvature(d.hessian / n, Vt, binding)
-    active = binding & (lower < upper)
-    zero = np.zeros_like(v)
+        v, sums, multiplier, point = found.v, found.sums, found.multiplier, found
+        row = {"iteration": iteration, "xi": math.inf, "loss": -sums.loglik / n, "kkt": point.residual}
+        history.append(row | {"active": int(point.binding.sum()), "model": "sqp"})
+        if point.residual <= options.tol:
+            reason, converged = "converged", True
+            break
     return Solution(
         v,
         math.inf,
         sums,
-        loss,
-        residual,
-        lowest,
-        active,
+        -sums.loglik / n,
+        point.residual,
+        _reduced_curvature(point.hessian, point.Vt, point.binding),
+        point.binding & (lower < upper),
         converged,
         reason,
         start.n_iter + iteration,
-        zero,
-        d.hessian / n,
+        np.zeros_like(v),
+        point.hessian,
         start.folds,
         history,
     )
 
 
-def _lift(H: Array, Vt: Array) -> float:
-    return 2.0 * float(np.abs(H).sum(axis=0).max()) if Vt.shape[0] else 0.0
+class _Point(NamedTuple):
+    """The Lagrangian of "least -loglik under t = 0" at one point; E = U diag(size) Vt."""
+
+    v: Array
+    sums: Sums
+    multiplier: Array
+    gradient: Array
+    hessian: Array
+    U: Array
+    size: Array
+    Vt: Array
+    binding: Mask
+    residual: float
+
+
+def _lagrangian(objective: Objective, v: Array, sums: Sums, multiplier: Array) -> _Point:
+    n = objective.n_total
+    d = objective.derivatives(v, n * multiplier)
+    U, size, Vt = np.linalg.svd(d.E, full_matrices=False)
+    keep = size > 1e-9 * size.max(initial=1e-300)
+    gradient, hessian = d.gradient / n, d.hessian / n
+    slope = gradient + d.E.T @ multiplier
+    binding = binding_bounds(objective, v, slope)
+    stationarity = np.abs(slope[~binding]) / (1.0 + np.abs(gradient[~binding]))
+    residual = max(float(stationarity.max(initial=0.0)), float(np.linalg.norm(sums.t)) / math.sqrt(n))
+    return _Point(v, sums, multiplier, gradient, hessian, U[:, keep], size[keep], Vt[keep], binding, residual)
+
+
+def _sqp_step(objective: Objective, point: _Point, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Return the step of the QP and the multiplier there."""
+    Vt, H = point.Vt, point.hessian
+    # adding a multiple of E'E does not change the solution of the QP but makes it convex
+    lift = 2.0 * float(np.abs(H).sum(axis=0).max()) if Vt.shape[0] else 0.0
+    if cholesky(H + lift * (Vt.T @ Vt)) is None:
+        H = objective.derivatives(point.v).hessian / objective.n_total
+        H = H + FLAT * np.diag(H).max() * np.eye(H.shape[0])
+    target = -(point.U.T @ point.sums.t) / point.size
+    step, dual = qp_with_equalities(H + lift * (Vt.T @ Vt), point.gradient, lower, upper, Vt, target)
+    return step, point.U @ ((dual + lift * target) / point.size)
 
 
 def _reduced_curvature(H: Array, Vt: Array, binding: Mask) -> float:
-    """Return the least curvature in free directions that keep t = 0."""
+    """Return the least curvature in free directions that keep t = 0 (infinite if there is none)."""
     free = ~binding
     rows = Vt[:, free]
     basis = la.null_space(rows) if rows.shape[0] else np.eye(int(free.sum()))

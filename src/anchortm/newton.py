@@ -80,6 +80,7 @@ class State:
     loss: float
     gradient: Array
     parts: Array  # size of the two parts of the gradient, for the scale of the KKT residual
+    noise: Array  # what rounding leaves in the gradient of the penalty
     hessian: Array
     E: Array
 
@@ -96,6 +97,8 @@ def expand(objective: Objective, v: Array, sums: Sums, xi: float) -> State:
         loss_of(objective, sums, xi),
         d.gradient / n + penalty_gradient,
         np.abs(d.gradient / n) + np.abs(penalty_gradient),
+        # each element of t is a sum of about sqrt(n) in absolute terms
+        4.0 * np.finfo(float).eps * abs(xi) / math.sqrt(n) * np.abs(d.E).sum(axis=0),
         hessian,
         d.E,
     )
@@ -110,8 +113,8 @@ def binding_bounds(objective: Objective, v: Array, gradient: Array) -> Mask:
 
 def kkt_residual(state: State, binding: Mask) -> float:
     """Return the largest free component of the gradient, relative to what cancels in it."""
-    free = np.abs(state.gradient[~binding]) / (1.0 + state.parts[~binding])
-    return float(free.max(initial=0.0))
+    beyond_rounding = np.maximum(np.abs(state.gradient) - state.noise, 0.0)[~binding]
+    return float((beyond_rounding / (1.0 + state.parts[~binding])).max(initial=0.0))
 
 
 def cholesky(matrix: Array) -> Array | None:

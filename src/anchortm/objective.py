@@ -345,30 +345,44 @@ class Objective:
         projected = self.anchors.part(slice(None)).spread(self.anchors.coefficients(sums.t))
         return "local" if 2.0 * xi * float(np.abs(projected).max()) <= 1.0 else "none"
 
-    def every(self, step: int) -> Objective:
-        """Return the objective of every ``step``-th row, in the same coordinates."""
-        sample = []
+    def sample(self, size: int) -> Objective:
+        """Return the objective of about ``size`` rows, in the same coordinates.
+
+        One row at random from each stretch of rows, so that no pattern in their order shows through.
+        """
+        step = max(1, self.n_rows // size)
+        starts = np.arange(0, self.n_rows, step)
+        picks = np.minimum(starts + np.random.default_rng(0).integers(0, step, starts.size), self.n_rows - 1)
+        chosen = np.zeros(self.n_rows, dtype=bool)
+        chosen[picks] = True
+        picks, place = np.flatnonzero(chosen), np.cumsum(chosen) - 1
+        terms = []
         for term in self.terms:
-            own = np.flatnonzero(term.rows % step == 0)
+            own = np.flatnonzero(chosen[term.rows])
 
             def part(values: Array | None, own: NDArray[np.intp] = own) -> Array | None:
                 return None if values is None else values[own]
 
             columns = (term.lower, term.difference, term.slope, term.weights, term.offset)
-            sample.append(_Rows(term.kind, term.sign, term.rows[own] // step, term.C[own], *map(part, columns)))
-        n_rows = math.ceil(self.n_rows / step)
-        weights = None if self.weights is None else self.weights[::step]
+            terms.append(_Rows(term.kind, term.sign, place[term.rows[own]], term.C[own], *map(part, columns)))
+        weights = None if self.weights is None else self.weights[picks]
         return type(self)(
             self.link,
-            sample,
+            terms,
             self.coordinates,
-            None if self.anchors is None else self.anchors.every(step, weights),
-            n_rows,
+            None if self.anchors is None else self.anchors.subset(picks, weights),
+            picks.size,
             weights,
             self.block_rows,
             self.n_jobs,
             self.names,
         )
+
+    @property
+    def mean_offset(self) -> float:
+        """Return the average of the offsets, with the sign that they enter h with."""
+        values = [term.offset.mean() for term in self.terms if term.offset is not None]
+        return float(np.mean(values)) if values else 0.0
 
     def residuals(self, v: Array) -> Array:
         """Return the score residuals in the order of the objective's rows."""

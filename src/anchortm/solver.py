@@ -15,10 +15,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.exceptions import OverIdentifiedError
+from anchortm.exceptions import IdentificationError, InputError, OverIdentifiedError
 from anchortm.identification import check_separation
-from anchortm.limit import fixed_parameters, linear_solution, over_identified, sqp
-from anchortm.newton import Options, Solution, loss_of, minimise
+from anchortm.limit import linear_solution, over_identified, sqp
+from anchortm.newton import Options, Solution, binding_bounds, expand, kkt_residual, loss_of, minimise, solution_at
 from anchortm.objective import NormalObjective, Objective
 
 __all__ = ["first_solution", "solve", "solve_path"]
@@ -61,7 +61,20 @@ def _follow(objective: Objective, start: Solution, target: float, options: Optio
         history += there.history
         here = replace(there, folds=folds)
         step *= 2.0 if miss <= 0.1 * move else 1.25
-    return replace(here, n_iter=n_iter, history=history)
+    here = replace(here, n_iter=start.n_iter + n_iter, history=history)
+    return here if here.xi == target else _stopped(objective, here, target)
+
+
+def _stopped(objective: Objective, here: Solution, target: float) -> Solution:
+    """Return where the path stopped, judged by the loss at the xi it was to reach."""
+    reason = here.reason if here.reason.startswith("the branch") else f"{here.reason} at xi = {here.xi:.3g}"
+    state = expand(objective, here.v, here.sums, target)
+    binding = binding_bounds(objective, here.v, state.gradient)
+    kkt = kkt_residual(state, binding)
+    found = solution_at(
+        objective, state, target, binding, kkt, False, f"{reason}, on the way to {target:.3g}", here.history
+    )
+    return replace(found, n_iter=here.n_iter, folds=here.folds)
 
 
 def _correct(objective: Objective, here: Solution, xi: float, options: Options) -> Solution:
@@ -96,6 +109,8 @@ def solve_path(
     """
     if isinstance(objective, NormalObjective) and objective.linear:
         return [linear_solution(objective, xi) for xi in xis]
+    if min(xis) < 0.0:
+        raise InputError("a negative xi needs exact rows: it partials the anchors out of a linear model")
     finite = sorted({xi for xi in xis if not math.isinf(xi)})
     found: dict[float, Solution] = {}
     first = finite[0] if finite and isinstance(objective, NormalObjective) else 0.0  # convex: any xi will do
@@ -113,25 +128,62 @@ def solve_path(
 
 def first_solution(objective: Objective, v: Array, options: Options, xi: float = 0.0) -> Solution:
     """Return the solution that a path starts from; large data begin with the optimum of a sample of their rows."""
-    if objective.n_rows >= SUBSAMPLE_FROM:
-        sample = objective.every(objective.n_rows // SUBSAMPLE_ROWS)
-        v = minimise(sample, _flattened(sample, v), xi, options).v
-    else:
-        v = _flattened(objective, v)
-    solution = minimise(objective, v, xi, options)
+    near = _from_sample(objective, v, xi, options)
+    return _checked(objective, minimise(objective, _startable(objective, v) if near is None else near, xi, options))
+
+
+def _checked(objective: Objective, solution: Solution) -> Solution:
+    """Return the solution, or raise if the data have none."""
     if not (solution.converged and solution.min_eigenvalue > STRICT):
         check_separation(objective)
     return solution
 
 
-def _flattened(objective: Objective, v: Array) -> Array:
-    """Return v, or a flatter baseline where that is likelier: rows far out can make a steep one hopeless."""
+def _from_sample(objective: Objective, v: Array, xi: float, options: Options) -> Array | None:
+    """Return the solution of a sample of the rows of large data, or None where it is no good start.
+
+    The sample is a hint: whatever it lacks (an event, a class, a branch) says nothing of all rows.
+    """
+    if objective.n_rows < SUBSAMPLE_FROM:
+        return None
+    sample = objective.sample(SUBSAMPLE_ROWS)
+    try:
+        near = minimise(sample, _startable(sample, v), 0.0, options)
+        if xi > 0.0 and near.converged:
+            near = _follow(sample, near, xi, options)
+    except (ArithmeticError, InputError):
+        return None
+    good = near.converged and near.min_eigenvalue > STRICT and not near.folds
+    return near.v if good and math.isfinite(objective.sums(near.v).loglik) else None
+
+
+def _startable(objective: Objective, v: Array) -> Array:
+    """Return v, or a flatter or shifted baseline where that is likelier.
+
+    Rows far out, or a large offset, can make the first guess hopeless.
+    """
     coordinates = objective.coordinates
     middle = np.zeros_like(v)
     middle[0] = v[0]
     middle = np.clip(middle, coordinates.lower, coordinates.upper)
     starts = [middle + share * (v - middle) for share in (1.0, 0.3, 0.1, 0.03, 0.01)]
-    return max(starts, key=lambda start: objective.sums(start).loglik)
+    best = max(starts, key=lambda start: objective.sums(start).loglik)
+    if math.isfinite(objective.sums(best).loglik):
+        return best
+    first = np.zeros_like(v)
+    first[0] = 1.0
+    shifts = np.concatenate([[-objective.mean_offset], np.outer([-1.0, 1.0], 10.0 ** np.arange(0, 4, 0.5)).ravel()])
+    starts = [
+        middle + share * (v - middle) + shift * first
+        for share in (1.0, 0.1, 1e-2, 1e-4, 1e-6, 1e-8)
+        for shift in shifts
+    ]
+    best = max(starts, key=lambda start: objective.sums(start).loglik)
+    if not math.isfinite(objective.sums(best).loglik):
+        raise IdentificationError(
+            "the log-likelihood is not finite at any start value that was tried: look for outliers in y, X or offset"
+        )
+    return best
 
 
 def solve(objective: Objective, v: Array, xi: float, options: Options) -> Solution:
@@ -140,28 +192,36 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
     Large data follow the branch on a sample of their rows and finish from there.
     """
     enough = objective.anchors is None or 5 * objective.anchors.rank <= SUBSAMPLE_ROWS
-    large = objective.n_rows >= SUBSAMPLE_FROM and enough and not isinstance(objective, NormalObjective)
-    if not (large and 0.0 < xi < math.inf):
-        return solve_path(objective, v, [xi], options)[0]
-    near = solve_path(objective.every(objective.n_rows // SUBSAMPLE_ROWS), v, [xi], options)[0]
-    found = minimise(objective, near.v, xi, options)
-    if not (found.converged and found.min_eigenvalue > STRICT):
-        check_separation(objective)
-    return replace(found, folds=near.folds)
+    if 0.0 < xi < math.inf and enough and not isinstance(objective, NormalObjective):
+        near = _from_sample(objective, v, xi, options)
+        if near is not None:
+            return _checked(objective, minimise(objective, near, xi, options))
+    return solve_path(objective, v, [xi], options)[0]
 
 
 def solve_limit(objective: Objective, start: Solution, options: Options) -> Solution:
-    """Return the limit of the path, by sequential quadratic programming from a large xi."""
+    """Return the limit of the path, by sequential quadratic programming from a large xi.
+
+    It exists where the penalty falls like 1 / xi^2; with over-identified anchors h flattens and
+    the penalty falls like 1 / xi only.
+    """
     if objective.anchors is None:
         raise OverIdentifiedError("xi = inf needs anchors")
     here = start if start.xi >= 1.0 else _follow(objective, start, 1.0, options)
-    free = ~fixed_parameters(objective, here)
     E = objective.derivatives(here.v).E
-    if np.linalg.matrix_rank(E[:, free], tol=1e-7 * max(np.abs(E).max(), 1e-300)) >= int(free.sum()):
+    rest = here.sums.t - E @ np.linalg.lstsq(E, here.sums.t, rcond=1e-10)[0]
+    if np.linalg.norm(rest) > 1e-6 * np.linalg.norm(here.sums.t):
         raise over_identified(objective)
-    for xi in (1e3, 1e5, 1e7):
-        here = _follow(objective, here, max(xi, here.xi), options)
+    found, before = None, here
+    for xi in (1e2, 1e4, 1e6):
+        if xi > here.xi:
+            before, here = here, _follow(objective, here, xi, options)
         found = sqp(objective, here, options)
         if found.converged:
             return found
+    decades = math.log10(here.xi / before.xi) if here.xi > before.xi else 1.0
+    fall = math.log10(max(before.penalty_sum, 1e-300) / max(here.penalty_sum, 1e-300)) / decades
+    if fall < 1.5:
+        raise over_identified(objective)
+    assert found is not None  # noqa: S101
     return found

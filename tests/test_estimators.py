@@ -238,10 +238,13 @@ def test_anchor_names_take_columns_of_x() -> None:
     model = atm.ContinuousLogit(xi=5.0, anchor_names=["town"]).fit(frame, Y)
     np.testing.assert_array_equal(model.coef_, wanted.coef_)
     np.testing.assert_array_equal(model.predict(frame), wanted.predict(X))
-    codes = pd.factorize(TOWN)[0]
-    array = np.column_stack([codes, X.to_numpy()])
+    assert model.feature_names_in_.tolist() == [*COVARIATES, "town"]
+    # a new place need not have the anchors
+    np.testing.assert_array_equal(model.predict(X), wanted.predict(X))
+    array = np.column_stack([TOWN.to_numpy(dtype=object), X.to_numpy(dtype=object)])
     by_position = atm.ContinuousLogit(xi=5.0, anchor_names=[0]).fit(array, Y)
     np.testing.assert_allclose(by_position.coef_, wanted.coef_, rtol=1e-9)
+    np.testing.assert_allclose(by_position.predict(array), wanted.predict(X), rtol=1e-9)
     scores = cross_val_score(atm.NormalLinear(xi=5.0, anchor_names=["town"]), frame, Y, cv=3)
     assert np.isfinite(scores).all()
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.response import is_missing
 
 __all__ = ["AnchorColumns", "Part", "Projection", "anchor_columns", "projection"]
 
@@ -76,6 +78,14 @@ class AnchorColumns:
             self.column_names,
         )
 
+    def float_codes(self) -> tuple[str, ...]:
+        """Return the numeric columns that look like codes: 5 to 30 different whole numbers."""
+        found = []
+        for name, column in zip(self.column_names, self.columns.T, strict=True):
+            if (column == np.round(column)).all() and 5 <= np.unique(column).size <= 30:
+                found.append(name)
+        return tuple(found)
+
     def subset(self, rows: Any) -> AnchorColumns:
         """Return the anchors of these rows, without the levels that no longer occur."""
         part = self.take(rows)
@@ -100,13 +110,16 @@ def anchor_columns(anchors: Any, names: Sequence[str] | None = None) -> AnchorCo
     if isinstance(anchors, AnchorColumns):
         return anchors
     named = _split_columns(anchors)
+    if not named:
+        raise InputError("anchors has no columns")
     factors, levels, numeric = [], [], []
     factor_names, column_names = [], []
     for position, (name, column) in enumerate(named):
         label = names[position] if names is not None else name
         found = _factor(column, label)
         if found is None:
-            numeric.append(_finite(np.asarray(column, dtype=np.float64), label))
+            numbers = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+            numeric.append(_finite(numbers.astype(np.float64), label))
             column_names.append(label)
         else:
             factors.append(found[0])
@@ -132,8 +145,11 @@ def _split_columns(anchors: Any) -> list[tuple[str, Any]]:
         return [(f"anchor{j}", anchors[:, j]) for j in range(anchors.shape[1])]
     if isinstance(anchors, (list, tuple)) and anchors and np.ndim(anchors[0]) == 1:
         return [(f"anchor{j}", column) for j, column in enumerate(anchors)]
-    if not hasattr(anchors, "__len__"):
-        raise InputTypeError(f"anchors must be an array, a series, a frame or a list of columns, not {anchors!r}")
+    if isinstance(anchors, (str, bytes)) or not hasattr(anchors, "__len__"):
+        raise InputTypeError(
+            f"anchors must be an array, a series, a frame or a list of arrays, not {anchors!r}; "
+            "to name columns of X use anchor_names in the constructor"
+        )
     name = getattr(anchors, "name", None)
     column = anchors if hasattr(anchors, "dtype") else np.asarray(anchors)
     if np.ndim(column) != 1:
@@ -156,17 +172,22 @@ def _factor(column: Any, name: str) -> tuple[Codes, NDArray[Any]] | None:
     if hasattr(column, "categories") and hasattr(column, "codes"):
         return _compress(np.asarray(column.codes, dtype=np.intp), np.asarray(column.categories, dtype=object), name)
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    if values.dtype.kind in "mM":
+        raise InputTypeError(f"anchor {name!r} is a time stamp; turn it into a number, or into a string for a factor")
+    if values.dtype.kind == "O":
+        missing = [is_missing(x) for x in values]
+        if any(missing):
+            raise InputError(f"anchor {name!r} is missing at row {missing.index(True)}; drop such rows")
+        if all(isinstance(x, (float, Decimal, np.floating)) for x in values):
+            return None
+        values = np.array([str(x) for x in values])
     if values.dtype.kind == "f":
         return None
     if values.dtype.kind in "iub" and values.size:
         low, high = int(values.min()), int(values.max())
         if high - low < max(4 * values.size, 1000):
-            return _compress(values.astype(np.intp) - low, np.arange(low, high + 1), name)
-    if values.dtype.kind == "O":
-        missing = [x is None or x != x for x in values]
-        if any(missing):
-            raise InputError(f"anchor {name!r} is missing at row {missing.index(True)}; drop such rows")
-        values = np.array([str(x) for x in values])
+            codes = (values.astype(np.int8) if values.dtype.kind == "b" else values - values.min()).astype(np.intp)
+            return _compress(codes - codes.min(), np.array(range(low, high + 1)), name)
     levels, codes = np.unique(values, return_inverse=True)
     return codes.astype(np.intp), levels
 
@@ -345,8 +366,13 @@ class MixedProjection(Projection):
         keep = values > RANK_TOLERANCE
         self._rest = ((vectors[:, keep] / np.sqrt(values[keep])).T / scale).astype(np.float64)
         self.n_sums, self.rank = n_groups + n_rest, n_groups + int(keep.sum())
-        inside = np.diag(schur) <= RANK_TOLERANCE * np.diag(gram)
-        self.dropped = tuple(name for name, gone in zip(names, inside, strict=True) if gone and name)
+        # name the numeric columns that the groups or other numeric columns contain
+        numeric = [j for j, name in enumerate(names) if name]
+        block = (schur / np.outer(scale, scale))[np.ix_(numeric, numeric)]
+        if numeric:
+            _, R, pivots = la.qr(block, pivoting=True)
+            gone = pivots[np.abs(np.diag(R)) <= RANK_TOLERANCE]
+            self.dropped = tuple(names[numeric[j]] for j in sorted(gone.tolist()))
 
     def part(self, rows: NDArray[np.intp] | slice) -> Part:
         return _MixedPart(self._main.part(rows), self._main.n_sums, self._B[rows])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.response import is_missing
 
-__all__ = ["Design", "check_columns", "split_anchors", "to_design"]
+__all__ = ["Design", "check_columns", "is_frame", "split_anchors", "to_design", "without_anchors"]
 
 Array = NDArray[np.float64]
 
@@ -64,25 +66,34 @@ def _matrix(X: Any) -> Array:
     if array.dtype.kind == "c":
         raise InputError("Complex data not supported: covariates must be real numbers")
     if array.dtype.kind not in "biuf":
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputTypeError(f"X must be numeric: {error}; code strings as numbers first") from None
+        array = _objects(array, "X")
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
+def _objects(values: NDArray[Any], what: str) -> Array:
+    """Return an array of numbers in objects as floats; refuse strings, time stamps and the like."""
+    if values.dtype.kind == "O":
+        flat = [math.nan if is_missing(x) else x for x in values.ravel()]
+        wrong = [x for x in flat if isinstance(x, (str, bytes)) or not hasattr(x, "__float__")]
+        if not wrong:
+            return np.array(flat, dtype=np.float64).reshape(values.shape)
+        example = wrong[0]
+    else:
+        example = values.flat[0]
+    raise InputTypeError(
+        f"{what} is not numeric: an argument must be no string but a number (here are values like {example!r}); "
+        "code it as numbers, for example with pd.get_dummies, or give it as an anchor"
+    )
+
+
 def _numeric(column: Any, name: str) -> Array:
+    if hasattr(column, "cat") and hasattr(column.cat, "codes"):
+        raise InputTypeError(f"covariate {name!r} is a category: code it as numbers, for example with pd.get_dummies")
     values = column.to_numpy()
     if values.ndim != 1:
         raise InputError(f"column names occur more than once: {name}; rename them")
     if values.dtype.kind not in "biuf":
-        try:
-            values = values.astype(np.float64)
-        except (TypeError, ValueError):
-            raise InputTypeError(
-                f"covariate {name!r} is not numeric (its values are like {values.flat[0]!r}); "
-                "code it as numbers, or use from_formula, which codes categories"
-            ) from None
+        values = _objects(values, f"covariate {name!r}")
     numbers: Array = values.astype(np.float64)
     _finite(numbers[:, None], (name,))
     return numbers
@@ -109,25 +120,33 @@ def check_columns(design: Design, names: Sequence[str], named: bool, model: str)
     if named and design.named and tuple(design.names) != tuple(names):
         raise InputError(
             "The feature names should match those that were passed during fit: "
-            f"expected {', '.join(names)}; got {', '.join(design.names)}"
+            f"expected {', '.join(names)}; got {', '.join(design.names)}; select them by name, in this order"
         )
 
 
 def split_anchors(X: Any, names: Sequence[Any]) -> tuple[Any, Any]:
     """Return X without the anchor columns, and these columns."""
+    if X is None:
+        raise InputError("anchor_names are columns of X, but X is None")
     if is_frame(X):
         unknown = [str(name) for name in names if name not in list(X.columns)]
         if unknown:
-            raise InputError(
-                f"anchor_names not in X: {', '.join(unknown)}; its columns are {', '.join(map(str, X.columns))}"
-            )
+            listed = ", ".join(map(str, X.columns))
+            raise InputError(f"anchor_names not in X: {', '.join(unknown)}; its columns are {listed}")
         rest = [name for name in X.columns if name not in list(names)]
         return X[rest], X[list(names)]
     matrix = np.asarray(X)
     if not all(isinstance(name, (int, np.integer)) and 0 <= name < matrix.shape[1] for name in names):
         raise InputError(f"anchor_names must be column positions from 0 to {matrix.shape[1] - 1} when X is an array")
-    chosen = matrix[:, list(names)]
-    whole = chosen.astype(np.float64)
-    # in an array of floats, columns of whole numbers are codes
-    anchors = chosen.astype(np.int64) if np.array_equal(whole, np.round(whole)) else chosen
-    return np.delete(matrix, list(names), axis=1), anchors
+    return np.delete(matrix, list(names), axis=1), matrix[:, list(names)]
+
+
+def without_anchors(X: Any, names: Sequence[Any], covariates: Sequence[str], n_columns: int) -> Any:
+    """Return the covariates of X for a prediction: a new place need not have the anchors."""
+    if is_frame(X):
+        kept = [name for name in X.columns if name not in list(names)]
+        return X[kept]
+    matrix = np.asarray(X)
+    if matrix.ndim == 2 and matrix.shape[1] == n_columns:
+        return np.delete(matrix, list(names), axis=1)
+    return matrix  # as many columns as covariates, or an error that says so

@@ -7,20 +7,22 @@ whose mass is placed at the midpoints of its intervals.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm.exceptions import InputError
 from anchortm.response import Kind, Response
 
-__all__ = ["StepFunction", "default_support", "empirical_distribution"]
+__all__ = ["StepFunction", "check_overlap", "default_support", "empirical_distribution"]
 
 Array = NDArray[np.float64]
 
 SUPPORT_QUANTILES = (0.1, 0.9)
 TURNBULL_TOLERANCE = 1e-6
 TURNBULL_MAX_ITER = 2000
+TURNBULL_ROWS = 50_000
 
 
 class StepFunction(NamedTuple):
@@ -40,7 +42,8 @@ def empirical_distribution(response: Response, weights: Array | None = None) -> 
     """Return the nonparametric estimate of the distribution of a response.
 
     Its last cdf value is below one where the largest rows are right-censored. Truncation is
-    used with exact and right-censored rows only.
+    used with exact and right-censored rows only. Turnbull's estimate takes at most about 50 000
+    rows, evenly spaced.
     """
     w = np.ones(len(response)) if weights is None else weights
     if response.scale in ("ordinal", "count"):
@@ -54,7 +57,8 @@ def empirical_distribution(response: Response, weights: Array | None = None) -> 
         if kinds.size == 1 and kinds[0] == Kind.EXACT and response.entry is None:
             return _cumulate(response.lower, w)
         return _kaplan_meier(response, w)
-    return _turnbull(response, w)
+    every = max(1, len(response) // TURNBULL_ROWS)
+    return _turnbull(response[::every], w[::every])
 
 
 def _cumulate(values: Array, weights: Array) -> StepFunction:
@@ -140,15 +144,35 @@ def default_support(response: Response, weights: Array | None = None) -> tuple[f
         low, high = (steps.quantile(q) for q in SUPPORT_QUANTILES)
     if low < high:
         return low, high
+    low, high = _range(response)
+    if not low < high:
+        raise InputError(f"y is constant: all rows are at {low:g}; a distribution needs at least two values")
+    return low, high
+
+
+def _range(response: Response) -> tuple[float, float]:
     ends = np.concatenate([response.lower, response.upper])
     ends = ends[np.isfinite(ends)]
     return float(ends.min()), float(ends.max())
+
+
+def check_overlap(support: Any, response: Response) -> None:
+    """Refuse a support that lies beside the data; what is no pair of numbers is left to the basis."""
+    try:
+        low, high = (float(end) for end in support)
+    except (TypeError, ValueError):
+        return
+    first, last = _range(response)
+    if low < high and (first > high or last < low):
+        raise InputError(f"support ({low:g}, {high:g}) does not overlap y, which lies between {first:g} and {last:g}")
 
 
 def _replicated_quantile(values: Array, weights: Array | None, q: float) -> float:
     """Return NumPy's default quantile of the sample in which row i stands weights[i] times."""
     if weights is None:
         return float(np.quantile(values, q))
+    if (weights != np.floor(weights)).any():  # no numbers of copies: only their proportions count
+        weights = weights * (values.size / weights.sum())
     order = np.argsort(values, kind="stable")
     ends = np.cumsum(weights[order])
     position = q * (ends[-1] - 1.0)

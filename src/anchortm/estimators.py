@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm.bases import Basis, BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
-from anchortm.empirical import default_support
+from anchortm.empirical import check_overlap, default_support
 from anchortm.exceptions import InputError
 from anchortm.links import Link, get_link
 from anchortm.model import TransformationModel, model
@@ -68,7 +68,10 @@ class _BernsteinModel(_Regressor, TransformationModel):
         return get_link(self._link)
 
     def _support(self, response: Response, weights: Array | None) -> tuple[float, float]:
-        return default_support(response, weights) if self.support is None else self.support
+        if self.support is None:
+            return default_support(response, weights)
+        check_overlap(self.support, response)
+        return self.support  # type: ignore[no-any-return]
 
     def _make_basis(self, response: Response, weights: Array | None) -> Basis:
         return BernsteinBasis(self.order, self._support(response, weights), self.log_first, self.extrapolate)
@@ -294,10 +297,15 @@ class AnchorTM(_BernsteinModel):
         kind = self.basis.kind if isinstance(self.basis, Basis) else self.basis
         return "ordinal" if kind == "ordinal" else "count" if kind == "count" else "continuous"
 
+    def _fixed_levels(self) -> tuple[Any, ...] | None:
+        return self.basis.levels if isinstance(self.basis, OrdinalBasis) else None
+
     def _make_link(self) -> Link:
         return get_link(self.link)
 
     def _make_basis(self, response: Response, weights: Array | None) -> Basis:
+        if isinstance(self.basis, OrdinalBasis):
+            return OrdinalBasis(response.levels or ())  # its own, but for classes without rows
         if isinstance(self.basis, Basis):
             return self.basis
         match self.basis:

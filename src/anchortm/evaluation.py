@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from anchortm.anchors import anchor_columns
 from anchortm.bases import OrdinalBasis
-from anchortm.exceptions import IdentificationError, InputError
+from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.identification import check_covariates, check_kinds
 from anchortm.likelihood import build_terms, loglik_and_residuals
 from anchortm.model import Data, TransformationModel
@@ -105,7 +105,7 @@ def leave_one_environment_out(
     X, y : covariates and outcome
         As for ``fit``.
     environments : array
-        Groups to leave out in turn. Numbers need ``cut``.
+        Groups to leave out in turn: integers, strings or categories. Floats need ``cut``.
     xis : sequence of float
         Strengths of the penalty.
     anchors : array, frame or list of columns, optional
@@ -122,13 +122,16 @@ def leave_one_environment_out(
     Supports and all else that depends on data come from the training rows. Each fit starts from
     the fit to all rows at the same xi.
     """
-    values = [float(xi) for xi in xis]
+    if not isinstance(model, TransformationModel):
+        raise InputTypeError(f"model must be an estimator of this package, such as NormalLinear(), not {model!r}")
+    values = [float(xi) for xi in np.atleast_1d(np.asarray(xis, dtype=np.float64))]
     if not values:
         raise InputError("xis must be a sequence of at least one number")
     groups, labels = _groups(environments, cut)
+    n = len(as_response(y, model._scale, model._fixed_levels()))
+    if groups.size != n:
+        raise InputError(f"environments has {groups.size} rows, but y has {n}")
     data = model._prepare(X, y, labels[groups] if anchors is None else anchors, None, offset)
-    if groups.size != len(data.response):
-        raise InputError(f"environments has {groups.size} rows, but y has {len(data.response)}")
     if sample_weight is not None:
         raise InputError("leave_one_environment_out does not take weights yet: repeat rows instead")
     starts = _full_path(model, data, values)
@@ -145,7 +148,10 @@ def _groups(environments: Any, cut: int | None) -> tuple[NDArray[np.intp], NDArr
     columns = anchor_columns(environments)
     if columns.column_names:
         if cut is None:
-            raise InputError("numeric environments need cut=k, the number of quantile groups")
+            raise InputError(
+                "numeric environments need cut=k, the number of quantile groups; "
+                "numbers that are names become groups with astype(int) or astype(str)"
+            )
         if len(columns.column_names) > 1 or columns.factors:
             raise InputError("environments must be one column")
         values = columns.columns[:, 0]
@@ -189,7 +195,10 @@ def _one(
     objective = model._objective(link, basis, inner)
     solutions = _solutions(model, objective, model._start(objective, basis, inner), xis, starts)
     levels = basis.levels if isinstance(basis, OrdinalBasis) else None
-    held = data.response[test] if levels is None else as_response(data.response[test], "ordinal", levels)
+    try:
+        held = data.response[test] if levels is None else as_response(data.response[test], "ordinal", levels)
+    except InputError as error:
+        raise InputError(f"environment {name} has a class that no other environment has: {error}") from None
     terms, X_test = build_terms(basis, held), data.design.matrix[test]
     offset = 0.0 if data.offset is None else data.offset[test]
     rows = []

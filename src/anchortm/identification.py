@@ -50,26 +50,31 @@ def check_covariates(X: Array, names: Sequence[str]) -> None:
     """Refuse constant, duplicated or collinear covariates, by name."""
     if X.shape[1] == 0:
         return
-    # one pass in blocks, around a centre near the mean
-    n = X.shape[0]
+    n, p = X.shape
+    if p + 1 >= n:
+        raise IdentificationError(
+            f"{p} covariates for {n} rows: more parameters than the rows can identify; leave covariates out"
+        )
+    # in blocks, around a centre near the mean and in units of the spread
+    blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
     centre = X[:: max(1, n // 1000)].mean(axis=0)
-    spread, total, gram = np.zeros(X.shape[1]), np.zeros(X.shape[1]), np.zeros((X.shape[1], X.shape[1]))
-    for start in range(0, n, BLOCK_ROWS):
-        block = X[start : start + BLOCK_ROWS] - centre
-        np.maximum(spread, np.abs(block).max(axis=0), out=spread)
-        total += block.sum(axis=0)
-        gram += block.T @ block
+    spread = np.max([np.abs(X[block] - centre).max(axis=0) for block in blocks], axis=0)
     constant = spread <= 1e-12 * np.maximum(np.abs(centre), np.finfo(float).tiny)
     if constant.any():
         listed = ", ".join(names[j] for j in np.flatnonzero(constant).tolist())
         raise IdentificationError(f"constant covariates: {listed}; leave them out (the baseline has its own intercept)")
-    gram = (gram - np.outer(total, total) / n) / np.outer(spread, spread)
+    total, gram = np.zeros(p), np.zeros((p, p))
+    for block in blocks:
+        unit = (X[block] - centre) / spread
+        total += unit.sum(axis=0)
+        gram += unit.T @ unit
+    gram = gram - np.outer(total, total) / n
     scale = 1.0 / np.sqrt(np.diag(gram))
     values, vectors = np.linalg.eigh(gram * np.outer(scale, scale))
     if values[0] > RANK_TOLERANCE:
         return
     involved = np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3).tolist()
-    listed = ", ".join(names[j] for j in involved)
+    listed = ", ".join(names[j] for j in involved[:8]) + (", ..." if len(involved) > 8 else "")
     raise IdentificationError(f"collinear covariates: {listed}; leave one of them out")
 
 
@@ -83,6 +88,7 @@ def check_separation(objective: Objective) -> None:
     size = np.abs(direction)
     names = [objective.names[j] for j in np.flatnonzero(size[k:] > 1e-6 * size.max())]
     what = f"a combination of {', '.join(names)}" if names else "the baseline transformation alone"
+    remedy = "leave a covariate out, merge classes" if names else "lower the order, merge classes"
     if exact:
         raise SeparationError(
             f"the likelihood is unbounded: {what} can make the density at the exact rows as large as one likes; "
@@ -90,7 +96,7 @@ def check_separation(objective: Objective) -> None:
         )
     raise SeparationError(
         f"complete or quasi-complete separation: {what} orders the rows without error, so that the likelihood grows "
-        "without a maximum; leave a covariate out, merge classes, or collect rows that overlap"
+        f"without a maximum; {remedy}, or collect rows that overlap"
     )
 
 

@@ -134,7 +134,7 @@ def _inside(basis: Basis, response: Response) -> tuple[Array, Array]:
         row = int(np.flatnonzero(outside)[0])
         raise InputError(
             f"y is {response.upper[row]:g} at row {row}, but a basis in log y needs values above "
-            f"{basis.lower_bound:g}; use log_first=False, or drop such rows"
+            f"{basis.lower_bound:g}; drop such rows, or take a basis in y (log_first=False of Bernstein models)"
         )
     return np.where(response.lower <= basis.lower_bound, -np.inf, response.lower), response.upper
 

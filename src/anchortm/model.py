@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from anchortm.anchors import AnchorColumns, anchor_columns
 from anchortm.bases import Basis, OrdinalBasis
-from anchortm.design import Design, check_columns, split_anchors, to_design
+from anchortm.design import Design, check_columns, is_frame, split_anchors, to_design, without_anchors
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import (
     AnchorTMWarning,
@@ -100,6 +100,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         self
         """
         xi = self._check_xi()
+        self._check_limits()
         if y is None:
             raise InputError("requires y to be passed, but the target y is None")
         data = self._prepare(X, y, anchors, sample_weight, offset)
@@ -123,13 +124,21 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
             )
         return float(self.xi)
 
+    def _check_limits(self) -> None:
+        whole = isinstance(self.max_iter, (int, np.integer)) and not isinstance(self.max_iter, bool)
+        if not whole or self.max_iter < 1:
+            raise InputError(f"max_iter must be a whole number of at least 1, not {self.max_iter!r}")
+        if not (isinstance(self.tol, (float, int, np.floating)) and 0.0 < self.tol < 1.0):
+            raise InputError(f"tol must be a number between 0 and 1, not {self.tol!r}")
+
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
         """Check the inputs once; drop rows of weight zero."""
+        columns_given = list(X.columns) if is_frame(X) else None
         if self.anchor_names is not None:
             if anchors is not None:
                 raise InputError("give anchors to fit, or anchor_names to the constructor, not both")
-            X, anchors = split_anchors(X, list(np.atleast_1d(self.anchor_names)))
-        response = as_response(_one_column(y), self._scale)
+            X, anchors = split_anchors(X, self._anchor_list())
+        response = as_response(_one_column(y), self._scale, self._fixed_levels())
         design = to_design(X, len(response))
         columns = None if anchors is None else anchor_columns(anchors)
         n = len(response)
@@ -147,7 +156,16 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         response, dropped = _drop_empty_classes(response)
         check_kinds(response)
         check_covariates(design.matrix, design.names)
-        return Data(response, design, columns, weights, shift, dropped)
+        given = tuple(columns_given) if design.named and columns_given is not None else None
+        return Data(response, design, columns, weights, shift, dropped, given)
+
+    def _anchor_list(self) -> list[Any]:
+        names = self.anchor_names
+        return [names] if isinstance(names, (str, int, np.integer)) else list(names)
+
+    def _fixed_levels(self) -> tuple[Any, ...] | None:
+        """Return the classes that the model was made with, if it was."""
+        return None
 
     def _objective(self, link: Link, basis: Basis, data: Data) -> Objective:
         return build_objective(
@@ -205,20 +223,22 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         self.coef_names_ = list(data.design.names)
         self.n_features_in_ = data.design.matrix.shape[1]
         if self.anchor_names is not None:
-            self.n_features_in_ += len(np.atleast_1d(self.anchor_names))
-        if data.design.named:
-            self.feature_names_in_ = np.array(data.design.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+            self.n_features_in_ += len(self._anchor_list())
+        for stale in ("feature_names_in_", "support_", "classes_"):
+            self.__dict__.pop(stale, None)
+        if data.columns_given is not None:
+            self.feature_names_in_ = np.array(data.columns_given, dtype=object)
         if hasattr(basis, "support"):
             self.support_ = basis.support
         if isinstance(basis, OrdinalBasis):
             self.classes_ = np.array(basis.levels)
         n = objective.n_total
+        self.xi_ = solution.xi
         self.n_rows_, self.n_total_ = objective.n_rows, n
         self.row_kinds_ = data.response.counts()
         self.time_ = data.response.scale == "time"
         self.n_anchors_ = 0 if objective.anchors is None else objective.anchors.rank
+        self.float_codes_ = () if data.anchors is None else data.anchors.float_codes()
         self.dropped_anchors_ = () if objective.anchors is None else objective.anchors.dropped
         self.dropped_classes_ = data.dropped
         self.loglik_, self.loss_ = solution.sums.loglik, solution.loss
@@ -242,6 +262,12 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
 
         if self.dropped_anchors_:
             say(f"anchor columns dropped as constant or collinear: {', '.join(self.dropped_anchors_)}", AnchorWarning)
+        if self.float_codes_:
+            say(
+                f"anchors with a few whole numbers as floats are taken as numeric: {', '.join(self.float_codes_)}; "
+                "if they are codes of places, use astype(int) or astype(str)",
+                AnchorWarning,
+            )
         if self.n_anchors_ == 1 and self.anchor_intercept:
             say("the anchors have a single environment: they cannot regularise", AnchorWarning)
         if self.dropped_classes_:
@@ -278,7 +304,9 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
     def n_parameters_(self) -> int:
         """Return the number of parameters, baseline and coefficients."""
         check_is_fitted(self)
-        return int(self.baseline_.size - self.basis_.increments.equalities.shape[0] + self.coef_.size)
+        increments = self.basis_.increments
+        tied = increments.equalities.shape[0] + int((increments.lower == increments.upper).sum())
+        return int(self.baseline_.size - tied + self.coef_.size)
 
     @property
     def aic_(self) -> float:
@@ -293,7 +321,9 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
     def _shift(self, X: Any, n_rows: int | None, offset: Any) -> Array:
         check_is_fitted(self, "coef_")
         if self.anchor_names is not None and X is not None:
-            X, _ = split_anchors(X, list(np.atleast_1d(self.anchor_names)))
+            X = without_anchors(X, self._anchor_list(), self.coef_names_, self.n_features_in_)
+        if X is None and n_rows is None and offset is not None:
+            n_rows = np.size(offset)
         design = to_design(X, n_rows)
         check_columns(design, self.coef_names_, hasattr(self, "feature_names_in_"), type(self).__name__)
         shift = design.matrix @ self.coef_
@@ -303,7 +333,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: Any, y: Any, offset: Any) -> tuple[Array, Array]:
         check_is_fitted(self, "coef_")
         levels = self.basis_.levels if isinstance(self.basis_, OrdinalBasis) else None
-        response = as_response(y, self._scale, levels)
+        response = as_response(_one_column(y), self._scale, levels)
         shift = self._shift(X, len(response), offset)
         if shift.size != len(response):
             raise InputError(f"X has {shift.size} rows, but y has {len(response)}")
@@ -337,7 +367,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
 
         An unconditional model takes ``X=None`` and ``n_rows`` (by default one row).
         """
-        n_rows = 1 if X is None and n_rows is None else n_rows
+        n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         shift = self._shift(X, n_rows, offset)
         return PredictedDistribution(self.link_, self.basis_, self.baseline_, shift, self.time_)
 
@@ -356,6 +386,7 @@ class Data(NamedTuple):
     weights: Array | None
     offset: Array | None
     dropped: tuple[Any, ...]
+    columns_given: tuple[str, ...] | None = None  # of X, anchors included
 
     def subset(self, rows: Any) -> Data:
         """Return the inputs of these rows, without classes and anchor levels that no longer occur."""

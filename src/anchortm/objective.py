@@ -536,21 +536,27 @@ def _coordinates(basis: Basis, parts: list[Layout], X: Array, sign: float) -> Co
     ends = np.concatenate(
         [end for part in parts if part.sign > 0 for end in (part.upper, part.lower) if end is not None]
     )
-    columns = basis.rows(ends[:: max(1, ends.size // SCALE_ROWS)]) @ matrix
-    mean, spread = columns.mean(axis=0), columns.std(axis=0)
-    spread = np.where(spread > 0, spread, 1.0)
+    mean, spread = _mean_and_deviation(basis.rows(ends[:: max(1, ends.size // SCALE_ROWS)]) @ matrix)
     mean[0], spread[0] = 0.0, 1.0
-    sample = X[:: max(1, X.shape[0] // SCALE_ROWS)]
-    x_scale = sample.std(axis=0)
-    x_scale = np.where(x_scale > 0, x_scale, X.std(axis=0) if (x_scale == 0).any() else 1.0)
+    x_mean, x_spread = _mean_and_deviation(X[:: max(1, X.shape[0] // SCALE_ROWS)])
     p = X.shape[1]
     return Coordinates(
         matrix,
-        np.concatenate([mean, sign * sample.mean(axis=0)]),
-        np.concatenate([spread, np.where(x_scale > 0, x_scale, 1.0)]),
+        np.concatenate([mean, sign * x_mean]),
+        np.concatenate([spread, x_spread]),
         np.concatenate([lower * spread, np.full(p, -np.inf)]),
         np.concatenate([upper * spread, np.full(p, np.inf)]),
     )
+
+
+def _mean_and_deviation(columns: Array) -> tuple[Array, Array]:
+    """Return means and standard deviations (1 for a constant), in any units that a double can hold."""
+    size = np.maximum(np.abs(columns).max(axis=0, initial=0.0), np.finfo(float).tiny)
+    unit = columns / size
+    mean = unit.mean(axis=0)
+    away = np.maximum(np.abs(unit - mean).max(axis=0, initial=0.0), np.finfo(float).tiny)
+    spread = away * ((unit - mean) / away).std(axis=0)
+    return size * mean, np.where(spread > 0.0, size * spread, 1.0)
 
 
 def _standardised(

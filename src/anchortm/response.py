@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError, InputTypeError
 
-__all__ = ["Interval", "Kind", "Response", "Surv", "as_response"]
+__all__ = ["Interval", "Kind", "Response", "Surv", "as_response", "is_missing"]
 
 Array = NDArray[np.float64]
 Scale = Literal["continuous", "time", "ordinal", "count"]
@@ -152,7 +152,8 @@ def _column(values: object, what: str) -> NDArray[Any]:
     else:
         array = np.asarray(values)
     if array.ndim != 1:
-        raise InputError(f"{what} must be one-dimensional, not of shape {array.shape}")
+        hint = "; for censored times pass Surv(time, event)" if array.ndim == 2 and array.shape[1] == 2 else ""
+        raise InputError(f"{what} must be one-dimensional, not of shape {array.shape}{hint}")
     if array.size == 0:
         raise InputError(f"{what} is empty: at least one row is needed")
     return array
@@ -183,7 +184,7 @@ def _numbers(values: object, what: str, infinite: bool = False) -> Array:
 
 def _objects_as_numbers(array: NDArray[Any], what: str) -> Array:
     if array.dtype.kind == "O":
-        missing = np.array([_is_missing(x) for x in array])
+        missing = np.array([is_missing(x) for x in array])
         _refuse(missing, array, what, "has a missing value", "drop or impute such rows")
         wrong = np.array([isinstance(x, (str, bytes)) or not hasattr(x, "__float__") for x in array])
         if not wrong.any():
@@ -194,7 +195,8 @@ def _objects_as_numbers(array: NDArray[Any], what: str) -> Array:
     raise InputTypeError(f"{what} must be numbers, not {array[row]!r} at row {row}")
 
 
-def _is_missing(x: object) -> bool:
+def is_missing(x: object) -> bool:
+    """Return whether x stands for a missing value."""
     return x is None or type(x).__name__ in ("NAType", "NaTType") or (isinstance(x, float) and x != x)
 
 
@@ -275,6 +277,10 @@ def Interval(lower: object, upper: object, *, entry: object = None, exit: object
     if stop is not None:
         _refuse((stop <= low) & ~(exact & (stop == low)), stop, "exit", "is not after the outcome", "drop the row")
         high = np.where(exact, high, np.minimum(high, stop))
+    if start is not None and np.isneginf(start).all():
+        start = None
+    if stop is not None and np.isposinf(stop).all():
+        stop = None
     return Response(low, high, entry=start, exit=stop)
 
 
@@ -368,8 +374,12 @@ def _ordinal(y: object, levels: Sequence[Hashable] | None) -> Response:
     else:
         labels, codes, ordered = found
         if not ordered:
-            raise InputTypeError("classes of an ordinal outcome need an order: make the categories ordered")
-        _refuse(codes < 0, codes, "y", "has a missing class", "drop or impute such rows")
+            raise InputTypeError(
+                "classes of an ordinal outcome need an order: make the categories ordered, "
+                "for example pd.Categorical(y, ['low', 'medium', 'high'], ordered=True)"
+            )
+        shown = np.where(codes < 0, "missing", "")
+        _refuse(codes < 0, shown, "y", "has a missing class", "drop or impute such rows")
         if levels is None:
             return _cells(codes, tuple(labels))
     known = {level: code for code, level in enumerate(levels)}
@@ -383,7 +393,7 @@ def _ordinal(y: object, levels: Sequence[Hashable] | None) -> Response:
 def _factorise(values: NDArray[Any]) -> tuple[list[Hashable], NDArray[np.intp]]:
     """Return the sorted distinct values and the position of each value among them."""
     objects = values.dtype.kind == "O"
-    missing = np.array([_is_missing(x) for x in values]) if objects else values != values
+    missing = np.array([is_missing(x) for x in values]) if objects else values != values
     _refuse(missing, values, "y", "has a missing class", "drop or impute such rows")
     if values.dtype.kind in "iub":
         low, high = int(values.min()), int(values.max())

@@ -59,7 +59,7 @@ def _table(columns: dict[str, list[Any]]) -> list[str]:
 def summarise(model: Any) -> Summary:
     """Return the summary of a fitted model."""
     columns: dict[str, list[Any]] = {"covariate": list(model.coef_names_), "coef": model.coef_.tolist()}
-    effect = model._effect or {"logit": "odds ratio", "cloglog": "", "loglog": "", "probit": ""}[model.link_.name]
+    effect = model._effect or ("odds ratio" if model.link_.name == "logit" else "")
     if model.basis_.kind == "log-linear":
         effect = "time ratio"
         columns["time ratio"] = np.exp(model.coef_ / model.baseline_[1]).tolist()
@@ -87,12 +87,13 @@ def _facts(model: Any) -> dict[str, str]:
     if hasattr(model, "support_"):
         facts["baseline"] = f"order {model.basis_.order} on ({model.support_[0]:.6g}, {model.support_[1]:.6g})"
         if model.basis_.log_first:
-            facts["baseline"] += ", in log y"
+            facts["baseline"] += ", in log(1 + y)" if model.basis_.discrete else ", in log y"
     facts |= {
-        "xi": f"{model.xi:g}" + (f", {model.n_anchors_} anchor directions" if model.n_anchors_ else ", no anchors"),
+        "xi": f"{model.xi_:g}" + (f", {model.n_anchors_} anchor directions" if model.n_anchors_ else ", no anchors"),
         "log-likelihood": f"{model.loglik_:.4f}",
         "AIC, BIC": f"{model.aic_:.2f}, {model.bic_:.2f}",
-        "anchor loss": f"{model.loss_:.6f} (penalty {model.penalty_:.3g})",
+        "anchor loss": f"{model.loss_:.6f} = {-model.loglik_ / model.n_total_:.6f} (mean negative log-likelihood)"
+        + (f" + {model.xi_:g} x {model.penalty_:.3g} (penalty)" if 0.0 != model.xi_ < math.inf else ""),
         "converged": f"{'yes' if model.converged_ else 'NO'}, {model.n_iter_} iterations, "
         f"KKT residual {model.kkt_:.1e}, smallest curvature {model.min_eigenvalue_:.1e}",
         "minimum": _minimum(model),
@@ -113,6 +114,8 @@ def _minimum(model: Any) -> str:
         "local": "local and strict: the loss is convex around it",
         "none": "on the branch connected to xi = 0; the loss need not be convex",
     }[model.convexity_]
+    if not model.converged_:
+        return "not reached"
     if model.folds_:
         text = "on a branch that the one from xi = 0 drops into"
     if model.lower_minima_:
@@ -129,7 +132,8 @@ class LikelihoodRatio:
     pvalue: float
 
     def __str__(self) -> str:
-        return f"likelihood ratio {self.statistic:.4g} on {self.df} degrees of freedom, p = {self.pvalue:.3g}"
+        unit = "degree" if self.df == 1 else "degrees"
+        return f"likelihood ratio {self.statistic:.4g} on {self.df} {unit} of freedom, p = {self.pvalue:.3g}"
 
 
 def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:
@@ -141,7 +145,7 @@ def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:
 
     from anchortm.exceptions import InputError
 
-    if smaller.xi != 0.0 or larger.xi != 0.0:
+    if smaller.xi_ != 0.0 or larger.xi_ != 0.0:
         raise InputError("a likelihood-ratio test compares maximum-likelihood fits: both models need xi = 0")
     if smaller.n_total_ != larger.n_total_:
         raise InputError(f"the models were fitted to different rows: {smaller.n_total_:g} and {larger.n_total_:g}")

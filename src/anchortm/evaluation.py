@@ -59,26 +59,29 @@ class LeaveOneEnvironmentOut:
             f"{frame.xi.nunique()} values of xi)\n{self.summary().round(4).to_string()}"
         )
 
-    def plot(self, ax: Any = None, label: int = 3) -> Any:
-        """Draw the nll of each environment against xi, naming the ``label`` hardest; return the axes."""
+    def plot(self, ax: Any = None, label: int = 3, legend: bool = True) -> Any:
+        """Draw the nll of each environment against xi, naming the ``label`` hardest at the first; return the axes."""
         import matplotlib.pyplot as plt
 
         if ax is None:
-            _, ax = plt.subplots(layout="constrained")
+            _, ax = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
         table = self.frame().pivot(index="xi", columns="environment", values="nll")
-        hardest = table.iloc[0].nlargest(label).index
-        for name in table.columns.difference(hardest):
-            ax.plot(table.index, table[name], color="0.8", linewidth=0.7, zorder=1)
-        for name, style in zip(hardest, ("-", "--", "-.", ":") * len(hardest), strict=False):
-            ax.plot(table.index, table[name], style, color="black", zorder=3, label=str(name))
+        table = table[np.isfinite(table.index)]
+        hardest = sorted(table.iloc[0].nlargest(label).index, key=str)
+        others = table.drop(columns=hardest)
+        ax.plot(table.index, table.max(axis=1), color="tab:red", linewidth=6, alpha=0.3, zorder=2, label="worst")
+        for k, name in enumerate(others.columns):
+            ax.plot(table.index, others[name], color="0.7", linewidth=0.7, zorder=1, label="others" if k == 0 else None)
+        for k, name in enumerate(hardest):
+            ax.plot(table.index, table[name], ("-", "--", "-.", ":")[k % 4], color="black", zorder=3, label=str(name))
         ax.plot(table.index, table.median(axis=1), color="tab:blue", linewidth=2.5, zorder=4, label="median")
-        ax.plot(table.index, table.max(axis=1), color="tab:red", linewidth=2.5, alpha=0.6, zorder=2, label="worst")
         positive = table.index[table.index > 0]
         if len(positive):
             ax.set_xscale("symlog", linthresh=float(positive.min()))
         ax.set_xlabel("strength of the anchor penalty, xi")
-        ax.set_ylabel("mean negative log-likelihood of the left-out environment")
-        ax.legend(frameon=False)
+        ax.set_ylabel("mean negative log-likelihood\nof the left-out environment")
+        if legend:
+            ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
         return ax
 
 

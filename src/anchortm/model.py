@@ -285,8 +285,8 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
             )
         elif self.min_eigenvalue_ < FLAT_CURVATURE:
             say(
-                f"flat direction: the smallest curvature is {self.min_eigenvalue_:.1e}, "
-                "so some parameters are hardly determined; lower the order or leave covariates out"
+                f"flat direction: the smallest curvature is {self.min_eigenvalue_:.1e}, so some parameters are hardly "
+                "determined (their predictions may still be); lower the order, or leave covariates out"
             )
         for flat, side in zip(self.basis_.flat_ends(self.baseline_), ("lower", "upper"), strict=True):
             if flat:

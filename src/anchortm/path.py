@@ -39,9 +39,9 @@ class AnchorPath:
         import pandas as pd
 
         rows = [
-            {
-                "xi": xi,
-                "loss": m.loss_,
+            {"xi": xi, "loss": m.loss_}
+            | {f"coef_{name}": value for name, value in zip(self.coef_names, coef, strict=True)}
+            | {
                 "loglik": m.loglik_,
                 "penalty": m.penalty_,
                 "converged": m.converged_,
@@ -51,7 +51,6 @@ class AnchorPath:
                 "convexity": m.convexity_,
                 "lower_minimum_known": bool(m.lower_minima_),
             }
-            | {f"coef_{name}": value for name, value in zip(self.coef_names, coef, strict=True)}
             for xi, m, coef in zip(self.xis, self.models, self.coefs, strict=True)
         ]
         return pd.DataFrame(rows)

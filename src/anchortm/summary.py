@@ -91,13 +91,14 @@ def _facts(model: Any) -> dict[str, str]:
     facts |= {
         "xi": f"{model.xi_:g}" + (f", {model.n_anchors_} anchor directions" if model.n_anchors_ else ", no anchors"),
         "log-likelihood": f"{model.loglik_:.4f}",
-        "AIC, BIC": f"{model.aic_:.2f}, {model.bic_:.2f}",
         "anchor loss": f"{model.loss_:.6f} = {-model.loglik_ / model.n_total_:.6f} (mean negative log-likelihood)"
         + (f" + {model.xi_:g} x {model.penalty_:.3g} (penalty)" if 0.0 != model.xi_ < math.inf else ""),
         "converged": f"{'yes' if model.converged_ else 'NO'}, {model.n_iter_} iterations, "
         f"KKT residual {model.kkt_:.1e}, smallest curvature {model.min_eigenvalue_:.1e}",
         "minimum": _minimum(model),
     }
+    if model.xi_ == 0.0 and model.converged_:  # criteria of maximum-likelihood fits
+        facts["AIC, BIC"] = f"{model.aic_:.2f}, {model.bic_:.2f}"
     held = int(model.active_.sum())
     if held:
         facts["constraints"] = f"{held} increment{'s' if held > 1 else ''} of the baseline held at zero"

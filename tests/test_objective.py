@@ -5,7 +5,8 @@ import pytest
 from reference_fits import Fit, data, load
 from scipy.stats import gumbel_l, gumbel_r, logistic, norm
 
-from anchortm.anchors import anchor_columns
+from anchortm.anchors import anchor_columns, projection
+from anchortm.ends import CellEnds, RowEnds
 from anchortm.objective import NormalObjective, Objective, build_objective
 
 NAMES = [
@@ -204,3 +205,29 @@ def test_residuals(fit: Fit) -> None:
     r = objective.residuals(objective.coordinates.join(fit.theta, fit.beta))
     wanted = np.array(fit.reference["polished"]["residuals"])
     np.testing.assert_allclose(r, wanted if order is None else wanted[order], atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["factor", "numbers", "two factors"])
+def test_cells_are_rows_that_share_their_columns(kind: str) -> None:
+    """Every sum over cells equals the sum over rows."""
+    rng = np.random.default_rng(3)
+    n, k, cells = 200, 4, 6
+    table = CellEnds(rng.normal(size=(cells, k)), rng.normal(size=(cells, k)), rng.integers(0, cells, n))
+    rows = RowEnds(*table.dense())
+    site = np.sort(rng.integers(0, 9, n))
+    anchors = {"factor": site, "numbers": rng.normal(size=(n, 2)), "two factors": [site, rng.integers(0, 3, n)]}[kind]
+    P = projection(anchor_columns(anchors))
+    X, v = rng.normal(size=(n, 3)), rng.normal(size=k)
+    a, b, c = rng.normal(size=(3, n))
+    for part in (slice(0, n), slice(30, 90)):
+        one, other = table.take(part), rows.take(part)
+        for mine, wanted in zip(one.values(v), other.values(v), strict=True):
+            np.testing.assert_allclose(mine, wanted)
+        w = a[part], b[part], c[part]
+        np.testing.assert_allclose(one.gradient(*w[:2]), other.gradient(*w[:2]))
+        np.testing.assert_allclose(one.gram(*w), other.gram(*w), atol=1e-12)
+        np.testing.assert_allclose(one.cross(*w[:2], X[part]), other.cross(*w[:2], X[part]), atol=1e-12)
+        G, H = np.zeros((P.n_sums, k)), np.zeros((P.n_sums, k))
+        one.add_to(P.part(part), G, *w[:2])
+        other.add_to(P.part(part), H, *w[:2])
+        np.testing.assert_allclose(G, H, atol=1e-12)

@@ -209,6 +209,10 @@ class Part(ABC):
     def add(self, sums: Array, weights: Array, C: Array | None) -> None:
         """Add A'diag(weights) C over these rows to ``sums`` (C = 1 if None)."""
 
+    def add_cells(self, sums: Array, weights: Array, cell: NDArray[np.intp], table: Array) -> None:
+        """Add A'diag(weights) table[cell] to ``sums``."""
+        self.add(sums, weights, table[cell])
+
     @abstractmethod
     def spread(self, coefficients: Array) -> Array:
         """Return A @ coefficients for these rows."""
@@ -253,7 +257,7 @@ class _GroupPart(Part):
         self._sizes = np.diff(bounds)
         self._occupied = np.flatnonzero(self._sizes)
         self._starts = bounds[:-1][self._occupied]
-        n = int(bounds[-1])
+        self._bounds, n = bounds, int(bounds[-1])
         # a sparse row for each level, its entries the weights: one pass over C
         self._sparse = sp.csr_matrix((np.ones(n), np.arange(n), bounds), shape=(self._sizes.size, n))
 
@@ -264,6 +268,11 @@ class _GroupPart(Part):
         else:
             self._sparse.data = weights
             sums[self._levels] += self._sparse @ C
+
+    def add_cells(self, sums: Array, weights: Array, cell: NDArray[np.intp], table: Array) -> None:
+        # entries of a level that share a cell are added by the product
+        by_level = sp.csr_matrix((weights, cell, self._bounds), shape=(self._sizes.size, table.shape[0]))
+        sums[self._levels] += by_level @ table
 
     def spread(self, coefficients: Array) -> Array:
         return np.repeat(coefficients[self._levels], self._sizes)

@@ -134,9 +134,10 @@ def _conditions(objective: Objective) -> tuple[Array, Array, NDArray[np.bool_]]:
         if term.kind == "exact" and term.slope is not None:
             gram += term.C.T @ term.C
             add(np.hstack([term.slope, np.zeros((term.slope.shape[0], d - k))]), exact=True)
-        elif term.kind == "interval" and term.difference is not None and term.lower is not None:
-            add(side * np.hstack([term.lower + term.difference, term.C]))
-            add(-side * np.hstack([term.lower, term.C]))
+        elif term.ends is not None:
+            lower, difference = term.ends.dense()
+            add(side * np.hstack([lower + difference, term.C]))
+            add(-side * np.hstack([lower, term.C]))
         else:
             add((side if term.kind == "left" else -side) * term.C)
     equal = np.zeros((0, d))

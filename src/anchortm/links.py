@@ -309,23 +309,25 @@ class Logistic(Link):
         # Delta = F(u) (1 - F(v)) (1 - e^-d), a product: its log is a sum of three
         # non-positive terms. Hence p = f(u) / Delta = 1 - F(u) + 1 / (e^d - 1) and
         # q = F(v) + 1 / (e^d - 1), sums of non-negative terms; r_u = f(u), r_v = f(v).
-        upper, lower = self.left(u), self.right(v)
-        inside = 1.0 / np.expm1(d)
-        F_u, S_u = 1.0 + upper.r, -upper.r
-        F_v, S_v = lower.r, 1.0 - lower.r
+        _, F_u, S_u, log1pe_u = self._parts(u)
+        _, F_v, S_v, log1pe_v = self._parts(v)
+        fade, rest = np.exp(-d), -np.expm1(-d)
+        inside = fade / rest
+        log_rest = np.where(d < math.log(2.0), np.log(rest), np.log1p(-fade))
         # r = F(v) - (1 - F(u)), which cancels near u = -v; as a product it does not.
         s = u + v
-        r = np.where(s >= 0, F_u * F_v * -np.expm1(-np.abs(s)), S_u * S_v * np.expm1(-np.abs(s)))
+        r = np.where(s >= 0, F_u * F_v, -S_u * S_v) * -np.expm1(-np.abs(s))
+        f_u, f_v = F_u * S_u, F_v * S_v
         return TwoEnds(
-            log1mexp(d) + upper.l + lower.l,
+            log_rest + np.minimum(u, 0.0) - log1pe_u - np.maximum(v, 0.0) - log1pe_v,
             S_u + inside,
             F_v + inside,
             r,
-            upper.dr,
-            lower.dr,
-            upper.d2r,
+            f_u,
+            f_v,
+            f_u * (S_u - F_u),
             np.zeros_like(r),
-            lower.d2r,
+            f_v * (S_v - F_v),
         )
 
 

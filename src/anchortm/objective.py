@@ -20,13 +20,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.anchors import AnchorColumns, Part, Projection, projection
 from anchortm.bases import Basis
+from anchortm.ends import CellEnds, Ends, RowEnds
 from anchortm.likelihood import Layout, layout
 from anchortm.links import Link, Normal, OneEnd, TwoEnds
 from anchortm.response import Response
@@ -36,6 +37,7 @@ __all__ = ["Coordinates", "Derivatives", "NormalObjective", "Objective", "Sums",
 Array = NDArray[np.float64]
 
 BLOCK_ROWS = 16_384
+MAX_CELLS = 1000  # classes or counts that are summed over as cells
 SCALE_ROWS = 100_000  # means and deviations of the columns are taken from about as many rows
 
 
@@ -102,16 +104,14 @@ class Coordinates:
 class _Rows:
     """Rows of one term with their columns.
 
-    ``C`` are whole rows c for one end; for two ends their covariates, with the baseline at the
-    lower end in ``lower`` and upper minus lower in ``difference``.
+    ``C`` are whole rows c for one end; for two ends their covariates, with the baseline in ``ends``.
     """
 
     kind: str
     sign: int
     rows: NDArray[np.intp]
     C: Array
-    lower: Array | None
-    difference: Array | None
+    ends: Ends | None
     slope: Array | None
     weights: Array | None
     offset: Array | None
@@ -119,21 +119,17 @@ class _Rows:
     def cut(self, start: int, stop: int) -> _Rows:
         """Return the rows at positions start to stop of the response."""
         a, b = np.searchsorted(self.rows, (start, stop))
+        return self.take(slice(a, b), self.rows[a:b])
+
+    def take(self, own: Any, rows: NDArray[np.intp]) -> _Rows:
+        """Return a part of these rows, standing at ``rows`` in the response."""
 
         def part(values: Array | None) -> Array | None:
-            return None if values is None else values[a:b]
+            return None if values is None else values[own]
 
-        return _Rows(
-            self.kind,
-            self.sign,
-            self.rows[a:b],
-            self.C[a:b],
-            part(self.lower),
-            part(self.difference),
-            part(self.slope),
-            part(self.weights),
-            part(self.offset),
-        )
+        ends = None if self.ends is None else self.ends.take(own)
+        columns = map(part, (self.slope, self.weights, self.offset))
+        return _Rows(self.kind, self.sign, rows, self.C[own], ends, *columns)
 
 
 class _Piece(NamedTuple):
@@ -250,9 +246,9 @@ class Objective:
     def _evaluate(self, data: _Rows, v: Array) -> tuple[OneEnd | TwoEnds, Array | None]:
         k = self.coordinates.n_baseline
         if data.kind == "interval":
-            assert data.difference is not None and data.lower is not None  # noqa: S101, PT018
-            lower, width = data.C @ v[k:], data.difference @ v[:k]
-            lower += data.lower @ v[:k]
+            assert data.ends is not None  # noqa: S101
+            lower, width = data.ends.values(v[:k])
+            lower += data.C @ v[k:]
             if data.offset is not None:
                 lower += data.offset
             return self.link.interval(lower, lower + width, width), None
@@ -290,22 +286,20 @@ class Objective:
     def _add_two_ends(
         self, piece: _Piece, t: TwoEnds, bend: Array | None, gradient: Array, hessian: Array, G: Array
     ) -> None:
-        data, X = piece.data, piece.data.C
-        V, D = data.lower, data.difference
-        assert V is not None and D is not None  # noqa: S101, PT018
-        k = V.shape[1]
+        data, X, ends = piece.data, piece.data.C, piece.data.ends
+        assert ends is not None  # noqa: S101
+        k = self.coordinates.n_baseline
 
         def w(values: Array) -> Array:
             return _weighted(data.weights, data.sign, values)
 
         # c_u = c_v + D: -p c_u + q c_v = r c_v - p D, without the difference of two large numbers
         r = w(t.r)
-        gradient[:k] += V.T @ r - D.T @ w(t.p)
+        gradient[:k] += ends.gradient(r, w(t.p))
         gradient[k:] += X.T @ r
         r_u, dr = w(t.r_u), w(t.r_u + t.r_v)
         if piece.part is not None:
-            piece.part.add(G[:, :k], dr, V)
-            piece.part.add(G[:, :k], r_u, D)
+            ends.add_to(piece.part, G[:, :k], dr, r_u)
             piece.part.add(G[:, k:], dr, X)
         # -D2 l = r_u c_u c_u' + r_v c_v c_v' + p q D D', and D has no covariates
         both, cross, own = dr, r_u, r_u
@@ -313,11 +307,9 @@ class Objective:
             both = both + w((t.r_uu + 2.0 * t.r_uv + t.r_vv) * bend)
             cross = cross + w((t.r_uu + t.r_uv) * bend)
             own = own + w(t.r_uu * bend)
-        first = V * both[:, None] + D * cross[:, None]
-        second = V * cross[:, None] + D * (own + w(t.p * t.q))[:, None]
-        hessian[:k, :k] += first.T @ V + second.T @ D
+        hessian[:k, :k] += ends.gram(both, cross, own + w(t.p * t.q))
         if X.shape[1]:
-            block = first.T @ X
+            block = ends.cross(both, cross, X)
             hessian[:k, k:] += block
             hessian[k:, :k] += block.T
             hessian[k:, k:] += (X * both[:, None]).T @ X
@@ -359,12 +351,7 @@ class Objective:
         terms = []
         for term in self.terms:
             own = np.flatnonzero(chosen[term.rows])
-
-            def part(values: Array | None, own: NDArray[np.intp] = own) -> Array | None:
-                return None if values is None else values[own]
-
-            columns = (term.lower, term.difference, term.slope, term.weights, term.offset)
-            terms.append(_Rows(term.kind, term.sign, place[term.rows[own]], term.C[own], *map(part, columns)))
+            terms.append(term.take(own, place[term.rows[own]]))
         weights = None if self.weights is None else self.weights[picks]
         return type(self)(
             self.link,
@@ -559,6 +546,23 @@ def _mean_and_deviation(columns: Array) -> tuple[Array, Array]:
     return size * mean, np.where(spread > 0.0, size * spread, 1.0)
 
 
+def _ends(basis: Basis, part: Layout, matrix: Array, shift: Array) -> Ends:
+    """Return the standardised baseline columns at both ends, one row for each cell where cells are few."""
+    lower, upper = part.lower, part.upper
+    assert lower is not None and upper is not None  # noqa: S101, PT018
+    if basis.discrete and (lower == upper - 1.0).all() and upper.max() - upper.min() < min(MAX_CELLS, upper.size):
+        first = upper.min()
+        cells = np.arange(first, upper.max() + 1.0)
+        table = basis.rows(cells - 1.0) @ matrix - shift
+        return CellEnds(table, basis.difference_rows(cells - 1.0, cells) @ matrix, (upper - first).astype(np.intp))
+    V, D = np.empty((lower.size, matrix.shape[1])), np.empty((lower.size, matrix.shape[1]))
+    for start in range(0, lower.size, BLOCK_ROWS):
+        block = slice(start, start + BLOCK_ROWS)
+        np.subtract(basis.rows(lower[block]) @ matrix, shift, out=V[block])
+        np.matmul(basis.difference_rows(lower[block], upper[block]), matrix, out=D[block])
+    return RowEnds(V, D)
+
+
 def _standardised(
     basis: Basis,
     part: Layout,
@@ -576,16 +580,14 @@ def _standardised(
     two_ends, exact = part.kind == "interval", part.kind == "exact"
     covariates = X.shape[1]
     C = np.empty((m, covariates if two_ends else k + covariates))
-    lower, difference = (np.empty((m, k)) if two_ends else None for _ in range(2))
+    ends = _ends(basis, part, matrix, shift[:k]) if two_ends else None
     slope = np.empty((m, k)) if exact else None
     for start in range(0, m, BLOCK_ROWS):
         block = slice(start, min(start + BLOCK_ROWS, m))
-        end = part.upper if part.lower is None else part.lower
-        assert end is not None  # noqa: S101
-        target = C[:, :k] if lower is None else lower
-        np.subtract(basis.rows(end[block]) @ matrix, shift[:k], out=target[block])
-        if difference is not None and part.lower is not None and part.upper is not None:
-            np.matmul(basis.difference_rows(part.lower[block], part.upper[block]), matrix, out=difference[block])
+        if ends is None:
+            end = part.upper if part.lower is None else part.lower
+            assert end is not None  # noqa: S101
+            np.subtract(basis.rows(end[block]) @ matrix, shift[:k], out=C[block, :k])
         if slope is not None and part.upper is not None:
             np.matmul(basis.derivative_rows(part.upper[block]), matrix, out=slope[block])
         if covariates:
@@ -597,8 +599,7 @@ def _standardised(
         part.sign,
         part.rows,
         C,
-        lower,
-        difference,
+        ends,
         slope,
         None if weights is None else weights[part.rows],
         None if offset is None else sign * offset[part.rows],

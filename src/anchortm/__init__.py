@@ -30,10 +30,14 @@ _HOME = {
     "xi_from_gamma": "path",
 }
 
-__all__ = ["__version__", *_HOME]
+_MODULES = ("scores",)
+
+__all__ = ["__version__", *_HOME, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"anchortm.{name}")
     if name in _HOME:
         return getattr(importlib.import_module(f"anchortm.{_HOME[name]}"), name)
     raise AttributeError(f"module 'anchortm' has no attribute {name!r}")

@@ -1,0 +1,114 @@
+"""Scores against closed forms, other software and direct computation."""
+
+import warnings
+
+import numpy as np
+import pytest
+from reference_fits import COVARIATES, boston_response, data
+from scipy import integrate, stats
+
+import anchortm as atm
+from anchortm.exceptions import InputError
+
+BOSTON = data("BostonHousing2")
+X, Y, TOWN = BOSTON[COVARIATES], BOSTON.cmedv.to_numpy(), BOSTON.town
+
+
+def test_crps_of_the_normal_model_has_a_closed_form() -> None:
+    model = atm.NormalLinear().fit(X, Y)
+    z = (Y - model.predict(X)) / model.sigma_
+    wanted = model.sigma_ * (z * (2 * stats.norm.cdf(z) - 1) + 2 * stats.norm.pdf(z) - 1 / np.sqrt(np.pi))
+    np.testing.assert_allclose(atm.scores.crps(model.predict_distribution(X), Y), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", [atm.ContinuousLogit, atm.Lehmann])
+def test_crps_is_the_integral_of_squared_differences(make) -> None:
+    dist = make().fit(X, Y).predict_distribution(X[:4])
+    computed = atm.scores.crps(dist, Y[:4])
+    for i in range(4):
+        low, high = float(dist[i].ppf(1e-9)[0]) - 5, float(dist[i].isf(1e-9)[0]) + 5
+        marks = sorted({*dist.basis.support, float(Y[i])})
+        area, _ = integrate.quad(
+            lambda t, i=i: (float(dist[i].cdf(t)[0]) - (Y[i] <= t)) ** 2, low, high, points=marks, limit=400
+        )
+        assert computed[i] == pytest.approx(area, rel=1e-5)
+
+
+def test_crps_of_classes_and_counts() -> None:
+    y = boston_response("ord6")
+    dist = atm.OrdinalRegression().fit(X, y).predict_distribution(X)
+    labels = np.array(y.levels, dtype=object)[y.codes]
+    below = np.cumsum(dist.probabilities(), axis=1)[:, :-1]
+    wanted = ((below - (y.codes[:, None] <= np.arange(5))) ** 2).sum(axis=1)
+    np.testing.assert_allclose(atm.scores.crps(dist, labels), wanted, atol=1e-12)
+    counts = np.round(Y)
+    dist = atm.CountRegression().fit(X, counts).predict_distribution(X[:5])
+    k = np.arange(3000.0)
+    wanted = ((dist.cdf(k) - (counts[:5, None] <= k)) ** 2).sum(axis=1)
+    np.testing.assert_allclose(atm.scores.crps(dist, counts[:5]), wanted, rtol=1e-6)
+    with pytest.raises(InputError, match="one value for each of the 5 rows"):
+        atm.scores.crps(dist, counts[:4])
+
+
+@pytest.mark.parametrize("kind", ["exact", "rc", "ic", "mix", "ord6", "lt"])
+def test_pit_is_uniform_under_the_model(kind: str) -> None:
+    make = atm.OrdinalRegression if kind == "ord6" else atm.ContinuousLogit
+    y = boston_response(kind)
+    values = atm.scores.pit(make().fit(X, y).predict_distribution(X), y, random_state=0)
+    assert ((values >= 0) & (values <= 1)).all()
+    assert stats.kstest(values, "uniform").pvalue > 1e-3
+
+
+def test_pit_is_not_uniform_under_a_wrong_model() -> None:
+    y = boston_response("exact")
+    values = atm.scores.pit(atm.NormalLinear().fit(X, Y).predict_distribution(X, offset=np.ones(506)), y)
+    assert stats.kstest(values, "uniform").pvalue < 1e-6
+
+
+def test_coverage() -> None:
+    model = atm.ContinuousLogit().fit(X, Y)
+    inside = atm.scores.coverage(model.predict_distribution(X), Y, 0.8)
+    assert inside.mean() == pytest.approx(0.8, abs=0.05)
+
+
+def test_concordance_agrees_with_lifelines() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from lifelines.utils import concordance_index
+    rng = np.random.default_rng(0)
+    risk = np.round(rng.normal(size=200), 1)
+    time = rng.exponential(size=200) * np.exp(-risk)
+    limit = rng.exponential(size=200)
+    y = atm.Surv(np.minimum(time, limit), time <= limit)
+    wanted = concordance_index(np.minimum(time, limit), -risk, time <= limit)
+    assert atm.scores.concordance(risk, y) == pytest.approx(wanted, rel=1e-12)
+    assert atm.scores.concordance(-time, atm.Surv(time, np.ones(200))) == 1.0
+    with pytest.raises(InputError, match="no pair"):
+        atm.scores.concordance(risk, atm.Surv(time, np.zeros(200)))
+
+
+def test_brier_without_censoring_is_the_mean_squared_error() -> None:
+    model = atm.ProportionalHazards().fit(X, Y)
+    y = atm.Surv(Y, np.ones(506))
+    dist = model.predict_distribution(X)
+    for t, score in zip([15.0, 25.0], atm.scores.brier(dist, y, [15.0, 25.0]), strict=True):
+        assert score == pytest.approx(np.mean(((t < Y) - dist.sf(t)) ** 2))
+
+
+def test_brier_weights_make_up_for_censoring() -> None:
+    rng = np.random.default_rng(1)
+    n = 20_000
+    x = rng.normal(size=(n, 1))
+    time = rng.exponential(size=n) * np.exp(-x[:, 0])
+    limit = 2 * rng.exponential(size=n)
+    y = atm.Surv(np.minimum(time, limit), time <= limit)
+    dist = atm.ParametricSurvival().fit(x, y).predict_distribution(x)
+    full = np.mean(((time > 0.7) - dist.sf(0.7)) ** 2)
+    assert atm.scores.brier(dist, y, 0.7)[0] == pytest.approx(full, rel=0.02)
+    naive = np.mean(((np.minimum(time, limit) > 0.7) - dist.sf(0.7)) ** 2)
+    assert abs(naive - full) > 3 * abs(atm.scores.brier(dist, y, 0.7)[0] - full)
+
+
+def test_nll_quantiles() -> None:
+    nll = atm.NormalLinear().fit(X, Y).nll(X, Y)
+    np.testing.assert_allclose(atm.scores.nll_quantiles(nll, [0, 0.5, 1]), [nll.min(), np.median(nll), nll.max()])

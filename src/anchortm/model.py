@@ -248,6 +248,10 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         self.active_, self.folds_ = solution.active, solution.folds
         self.convexity_ = objective.convexity(solution.sums, solution.xi)
         self.lower_minima_ = [s.loss for s in others if s.loss < solution.loss - 1e-7 * (1.0 + abs(solution.loss))]
+        # information about the parameters, for standard errors: n times the Hessian, and d(theta, beta)/dv
+        self._information = n * solution.hessian
+        self._fixed = objective.coordinates.lower == objective.coordinates.upper
+        self._jacobian = objective.coordinates.jacobian
         self._history = solution.history
         self._reason = solution.reason
 
@@ -317,6 +321,28 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
     def bic_(self) -> float:
         """Return Schwarz's criterion, -2 loglik + log(n) parameters."""
         return -2.0 * self.loglik_ + math.log(self.n_total_) * self.n_parameters_
+
+    def covariance(self, kind: str = "hessian") -> Array:
+        """Return the covariance matrix of (baseline, coef) of a maximum-likelihood fit.
+
+        ``kind="hessian"`` is the inverse of the observed information, as R's tram gives it: that
+        some increments of the baseline are held at their bound is not taken into account. Only for
+        xi = 0: under a penalty the Hessian of the loss is not the information.
+        """
+        check_is_fitted(self, "coef_")
+        if kind != "hessian":
+            raise InputError(f"kind must be 'hessian', not {kind!r}; others are not there yet")
+        if self.xi_ != 0.0:
+            raise InputError("the Hessian gives standard errors at xi = 0 only")
+        if not (self.converged_ and self.min_eigenvalue_ > FLAT_CURVATURE):
+            raise InputError("no standard errors: the fit has not converged to a strict optimum")
+        free = ~self._fixed
+        J = self._jacobian[:, free]
+        return np.asarray(J @ np.linalg.solve(self._information[np.ix_(free, free)], J.T))
+
+    def standard_errors(self) -> Array:
+        """Return the standard errors of ``coef_`` at xi = 0."""
+        return np.sqrt(np.diag(self.covariance())[self.baseline_.size :])
 
     def _shift(self, X: Any, n_rows: int | None, offset: Any) -> Array:
         check_is_fitted(self, "coef_")

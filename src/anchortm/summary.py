@@ -8,6 +8,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
+
+from anchortm.exceptions import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +62,10 @@ def _table(columns: dict[str, list[Any]]) -> list[str]:
 def summarise(model: Any) -> Summary:
     """Return the summary of a fitted model."""
     columns: dict[str, list[Any]] = {"covariate": list(model.coef_names_), "coef": model.coef_.tolist()}
+    if model.xi_ == 0.0 and model.converged_ and model.min_eigenvalue_ > 1e-8:
+        errors = model.standard_errors()
+        columns["std. error"] = errors.tolist()
+        columns["p-value"] = (2.0 * stats.norm.sf(np.abs(model.coef_ / errors))).tolist()
     effect = model._effect or ("odds ratio" if model.link_.name == "logit" else "")
     if model.basis_.kind == "log-linear":
         effect = "time ratio"
@@ -142,10 +149,6 @@ def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:
 
     Both must have xi = 0; that one is nested in the other is the caller's word.
     """
-    from scipy import stats
-
-    from anchortm.exceptions import InputError
-
     if smaller.xi_ != 0.0 or larger.xi_ != 0.0:
         raise InputError("a likelihood-ratio test compares maximum-likelihood fits: both models need xi = 0")
     if smaller.n_total_ != larger.n_total_:

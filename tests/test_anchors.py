@@ -91,6 +91,8 @@ def test_parts_add_up(name: str, weights) -> None:
     assert t @ t == pytest.approx((w * v) @ P(v, weights))
     np.testing.assert_allclose(E.T @ E, (w[:, None] * C).T @ np.column_stack([P(c, weights) for c in C.T]), atol=1e-9)
     np.testing.assert_allclose(P.part(slice(None)).spread(P.coefficients(t)), P(v, weights), atol=1e-10)
+    Q = np.column_stack([P.part(slice(None)).spread(P.coefficients(unit)) for unit in np.eye(t.size)])
+    np.testing.assert_allclose(P.gram(v), Q.T @ (v[:, None] * Q), atol=1e-9)
 
 
 @kinds

@@ -237,6 +237,15 @@ class Projection(ABC):
     def coefficients(self, t: Array) -> Array:
         """Return k with A k = Q t."""
 
+    def gram(self, weights: Array) -> Array:
+        """Return Q'diag(weights)Q, rank x rank."""
+        whole = self.part(slice(None))
+        units = np.eye(self.n_sums)
+        rows = np.column_stack([whole.spread(unit) for unit in units])  # the columns of A
+        sums = np.zeros((self.n_sums, self.n_sums))
+        whole.add(sums, weights, rows)
+        return self.root(self.root(sums).T)
+
     @abstractmethod
     def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
         """Return the projection for these rows (ascending positions)."""
@@ -299,6 +308,9 @@ class GroupProjection(Projection):
 
     def coefficients(self, t: Array) -> Array:
         return self._root * t
+
+    def gram(self, weights: Array) -> Array:
+        return np.diag(self._root**2 * np.bincount(self._codes, weights, self.n_sums))
 
     def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
         return GroupProjection(self._codes[rows], self.n_sums, weights)

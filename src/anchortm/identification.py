@@ -20,8 +20,9 @@ import scipy.linalg as la
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from anchortm.columns import BLOCK_ROWS
 from anchortm.exceptions import IdentificationError, SeparationError
-from anchortm.objective import BLOCK_ROWS, Objective
+from anchortm.objective import Objective
 from anchortm.response import Kind, Response
 
 __all__ = ["check_covariates", "check_kinds", "check_separation", "recession_direction"]

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from anchortm.anchors import AnchorColumns, anchor_columns
 from anchortm.bases import Basis, OrdinalBasis
+from anchortm.columns import BLOCK_ROWS
 from anchortm.design import Design, check_columns, is_frame, split_anchors, to_design, without_anchors
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import (
@@ -32,7 +33,7 @@ from anchortm.identification import check_covariates, check_kinds
 from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
 from anchortm.links import Link
 from anchortm.newton import Options, Solution, restarts
-from anchortm.objective import BLOCK_ROWS, Objective, build_objective
+from anchortm.objective import Objective, build_objective
 from anchortm.response import Response, as_response
 from anchortm.solver import solve
 from anchortm.summary import Summary, summarise

@@ -1,0 +1,21 @@
+"""The map of the code is true: every module is on it, and imports only from rooms above."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_rooms_import_only_from_above() -> None:
+    order = []
+    for line in (ROOT / "docs" / "house.md").read_text().splitlines():
+        if line.startswith("| `"):
+            order += re.findall(r"`(\w+)`", line.split("|")[1])
+    modules = {path.stem: path for path in (ROOT / "src" / "anchortm").glob("*.py") if path.stem != "__init__"}
+    assert sorted(order) == sorted(modules)
+    for name, path in modules.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("anchortm."):
+                other = node.module.split(".")[1]
+                assert order.index(other) < order.index(name), f"{name} imports {other} from below"

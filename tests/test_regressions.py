@@ -175,7 +175,7 @@ def test_a_support_beside_the_data() -> None:
 
 
 def test_negative_xi_needs_exact_rows() -> None:
-    with pytest.raises(InputError, match="negative xi needs exact rows"):
+    with pytest.raises(InputError, match="needs NormalLinear with exact rows"):
         atm.NormalLinear(xi=-0.5).fit(X, atm.Interval(Y, np.where(Y > 1, np.inf, Y)), anchors=G)
 
 
@@ -330,3 +330,163 @@ def test_exit_truncation() -> None:
     model = atm.NormalLinear().fit(x, atm.Interval(y, y, exit=np.ones(y.size)))
     assert model.slope_[0] == pytest.approx(1.0, abs=0.04)
     assert atm.NormalLinear().fit(x, y).slope_[0] < 0.8
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "cloglog", "loglog"])
+@pytest.mark.parametrize("log_first", [True, False])
+def test_means_and_modes_of_counts(link: str, log_first: bool) -> None:
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(2000, 1))
+    k = rng.poisson(np.exp(1 + 0.5 * x[:, 0]))
+    dist = atm.CountRegression(link=link, log_first=log_first, order=4).fit(x, k).predict_distribution(x[:3])
+    grid = np.arange(100_000.0)
+    sums = dist.sf(grid).sum(axis=1)
+    known = dist.sf(1e5 - 1) < 1e-12  # else the tail beyond the grid counts
+    np.testing.assert_allclose(dist.mean()[known], sums[known], rtol=1e-8)
+    assert (dist.mean() >= sums - 1e-9).all()
+    assert dist.mode().tolist() == np.argmax(dist.pmf(np.arange(200.0)), axis=1).tolist()
+
+
+def test_the_mode_of_large_counts_is_found_quickly() -> None:
+    counts = np.floor(1e6 * np.exp(Y))
+    dist = atm.CountRegression().fit(X, counts).predict_distribution(X[:3])
+    mode = dist.mode()
+    for step in (-1.0, 1.0):
+        assert (dist.pmf(mode[:, None])[:, 0] >= dist.pmf(np.maximum(mode + step, 0)[:, None])[:, 0] - 1e-18).all()
+
+
+def test_means_given_survival_far_out() -> None:
+    from anchortm.bases import LinearBasis, LogLinearBasis
+    from anchortm.distribution import PredictedDistribution
+    from anchortm.links import LINKS
+
+    def standard(link: str, n: int = 1, basis=None, theta=(0.0, 1.0)):
+        return PredictedDistribution(LINKS[link], basis or LinearBasis(), np.array(theta), np.zeros(n))
+
+    for t in (2.0, 9.0, 50.0):  # E[Z | Z > t] is the hazard of the normal distribution
+        assert standard("probit").given(t).mean()[0] == pytest.approx(float(LINKS["probit"].right(t).r), rel=1e-8)
+    assert standard("logit").given(50.0).mean()[0] == pytest.approx(51.0, rel=1e-8)
+    assert standard("cloglog").given(8.0).mean()[0] == pytest.approx(8.0 + math.exp(-8.0), rel=1e-6)
+    for slope in (1.02, 1.05, 3.0):
+        wanted = math.pi / slope / math.sin(math.pi / slope)
+        assert standard("logit", basis=LogLinearBasis(), theta=(0.0, slope)).mean()[0] == pytest.approx(wanted)
+    for slope in (0.02, 0.05, 2.0):
+        wanted = math.exp(math.lgamma(1 + 1 / slope))
+        assert standard("cloglog", basis=LogLinearBasis(), theta=(0.0, slope)).mean()[0] == pytest.approx(wanted)
+    assert standard("probit", n=0).mean().shape == (0,)
+    later = standard("probit").given(2.0).given(0.0)
+    assert later.after[0] == 2.0
+    assert np.isnan(standard("probit").ppf(np.nan)[0])
+    assert np.isnan(standard("probit").pdf(np.nan)[0])
+
+
+def test_rows_do_not_spoil_each_other() -> None:
+    model = atm.ParametricSurvival().fit(X[:, :1], np.exp(Y))
+    alone = model.predict_distribution([[0.0]]).mean()
+    assert model.predict_distribution([[0.0], [1500.0]]).mean()[0] == alone[0]
+
+
+def test_a_limit_with_active_bounds_is_the_same_from_fit_and_path() -> None:
+    rng = np.random.default_rng(9)
+    found = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        n = 120
+        z, H = rng.integers(0, 3, n), rng.normal(size=n)
+        x = 0.5 * z + H + rng.normal(size=n)
+        y = x + H + rng.logistic(size=n)
+        results = []
+        for call in (
+            lambda x=x, y=y, z=z: atm.ContinuousLogit(xi=math.inf).fit(x[:, None], y, anchors=z),
+            lambda x=x, y=y, z=z: atm.anchor_path(atm.ContinuousLogit(), x[:, None], y, z, [0, 1e8, math.inf]).models[
+                -1
+            ],
+        ):
+            try:
+                model = call()
+                results.append(round(model.loss_, 6))
+                assert model.converged_
+            except OverIdentifiedError:
+                results.append(None)
+        assert results[0] == results[1]
+        found += results[0] is not None
+    assert found > 20
+
+
+@pytest.mark.filterwarnings("ignore:the fit did not converge")  # 2026-11-15: two iterations are not enough, on purpose
+def test_a_path_that_stops_is_not_over_identified() -> None:
+    z = (G > 1).astype(int)
+    model = atm.ContinuousLogit(xi=math.inf, max_iter=2).fit(X[:, :1], Y, anchors=z)
+    assert not model.converged_
+
+
+def test_separation_without_an_environment_is_told() -> None:
+    rng = np.random.default_rng(10)
+    g = np.repeat([0, 1], [180, 20])
+    x = rng.normal(size=(200, 1))
+    y = np.where(g == 1, rng.integers(0, 2, 200), x[:, 0] > 0).astype(int)
+    with pytest.raises(IdentificationError, match="without environment 1: complete or quasi-complete separation"):
+        atm.leave_one_environment_out(atm.OrdinalRegression(), x, y, g, [0.0, 1.0])
+
+
+@pytest.mark.parametrize("xis", [[-2.0], [math.nan]])
+def test_left_out_environments_refuse_impossible_xi(xis) -> None:
+    with pytest.raises(InputError, match="xi must be at least"):
+        atm.leave_one_environment_out(atm.NormalLinear(), X, Y, G, xis)
+
+
+def test_environments_of_any_type_are_the_same_groups() -> None:
+    wanted = atm.leave_one_environment_out(atm.NormalLinear(), X, Y, G, [0, 5]).frame().nll
+    for environments in (pd.Categorical(G + 0.5), G.astype(str), (G * 50 - 100).astype(np.int8)):
+        result = atm.leave_one_environment_out(atm.NormalLinear(), X, Y, environments, [0, 5]).frame()
+        np.testing.assert_allclose(result.nll, wanted, rtol=1e-10)
+    assert set(atm.leave_one_environment_out(atm.NormalLinear(), X, Y, G > 1, [0]).frame().environment) == {False, True}
+    shifted = atm.leave_one_environment_out(atm.NormalLinear(), X, Y, A + 1e4, [0, 5], cut=4).frame()
+    np.testing.assert_allclose(
+        shifted.nll, atm.leave_one_environment_out(atm.NormalLinear(), X, Y, A, [0, 5], cut=4).frame().nll, rtol=1e-6
+    )
+    named = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "g": G})
+    by_name = atm.leave_one_environment_out(atm.NormalLinear(anchor_names=["g"]), named, Y, G, [0, 5]).frame()
+    np.testing.assert_allclose(by_name.nll, wanted, rtol=1e-10)
+
+
+def test_truncated_and_censored_counts() -> None:
+    rng = np.random.default_rng(11)
+    x = rng.normal(size=(600, 1))
+    k = rng.poisson(np.exp(0.3 + 0.7 * x[:, 0]))
+    x, k = x[k > 0], k[k > 0].astype(float)
+    fits = [
+        atm.CountRegression(order=3, support=(1, 5)).fit(x, atm.Interval(k, k, entry=np.full(k.size, e)))
+        for e in (0.0, 0.5, -0.5)
+    ]
+    assert fits[0].loglik_ == pytest.approx(fits[1].loglik_)  # more than 0.5 is more than 0
+    assert fits[2].loglik_ == pytest.approx(atm.CountRegression(order=3, support=(1, 5)).fit(x, k).loglik_)
+    with pytest.raises(InputTypeError, match="for censored or truncated counts use Interval"):
+        atm.CountRegression().fit(x, atm.Surv(k, np.ones(k.size), entry=np.zeros(k.size)))
+    with pytest.raises(InputError, match=r"beyond 2\^53"):
+        atm.CountRegression().fit(x, k * 1e16)
+    half = np.arange(k.size) % 2 == 0
+    censored = atm.Interval(np.where(half, -np.inf, k), np.where(half, 50.0, k))
+    assert atm.CountRegression(order=3).fit(x, censored).support_[1] <= np.quantile(k, 0.95)
+
+
+def test_classes_of_mixed_types_keep_theirs() -> None:
+    grades = pd.Categorical.from_codes(np.digitize(Y, [0.0, 1.0]), [0, 1, "2+"], ordered=True)
+    model = atm.OrdinalRegression().fit(X, grades)
+    assert set(model.predict(X)) <= {0, 1, "2+"}
+    assert model.predict_distribution(X[:2]).cdf(model.classes_[0]).shape == (2,)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_numeric_anchors_in_extreme_units(scale: float) -> None:
+    wanted = atm.NormalLinear(xi=3.0).fit(X, Y, anchors=A).coef_
+    np.testing.assert_allclose(atm.NormalLinear(xi=3.0).fit(X, Y, anchors=A * scale).coef_, wanted, rtol=1e-8)
+    assert atm.NormalLinear(xi=3.0).fit(X, Y, anchors=[G, A * scale]).n_anchors_ == 5
+
+
+def test_more_anchors_that_cannot_be() -> None:
+    with pytest.raises(InputTypeError, match="is complex"):
+        atm.NormalLinear(xi=1.0).fit(X, Y, anchors=A + 1j)
+    doubled = pd.DataFrame(np.column_stack([G, G]), columns=["g", "g"])
+    with pytest.raises(InputError, match="occur more than once"):
+        atm.NormalLinear(xi=1.0).fit(X, Y, anchors=doubled)

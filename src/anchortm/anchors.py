@@ -132,15 +132,24 @@ def anchor_columns(anchors: Any, names: Sequence[str] | None = None) -> AnchorCo
     return AnchorColumns(
         tuple(factors),
         tuple(levels),
-        np.column_stack(numeric) if numeric else np.zeros((n, 0)),
+        _in_units(np.column_stack(numeric)) if numeric else np.zeros((n, 0)),
         tuple(factor_names),
         tuple(column_names),
     )
 
 
+def _in_units(columns: Array) -> Array:
+    """Return columns of extreme size divided by it: the span is the same, squares stay in range."""
+    size = np.abs(columns).max(axis=0, initial=0.0)
+    return columns / np.where((size > 1e100) | ((size > 0.0) & (size < 1e-100)), size, 1.0)
+
+
 def _split_columns(anchors: Any) -> list[tuple[str, Any]]:
     if hasattr(anchors, "columns") and hasattr(anchors, "__getitem__"):  # a frame
-        return [(str(name), anchors[name]) for name in anchors.columns]
+        names = list(anchors.columns)
+        if len(set(names)) < len(names):
+            raise InputError(f"names of anchor columns occur more than once: {', '.join(map(str, names))}; rename them")
+        return [(str(name), anchors[name]) for name in names]
     if isinstance(anchors, np.ndarray) and anchors.ndim == 2:
         return [(f"anchor{j}", anchors[:, j]) for j in range(anchors.shape[1])]
     if isinstance(anchors, (list, tuple)) and anchors and np.ndim(anchors[0]) == 1:
@@ -172,6 +181,8 @@ def _factor(column: Any, name: str) -> tuple[Codes, NDArray[Any]] | None:
     if hasattr(column, "categories") and hasattr(column, "codes"):
         return _compress(np.asarray(column.codes, dtype=np.intp), np.asarray(column.categories, dtype=object), name)
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    if values.dtype.kind == "c":
+        raise InputTypeError(f"anchor {name!r} is complex; anchors are factors or real numbers")
     if values.dtype.kind in "mM":
         raise InputTypeError(f"anchor {name!r} is a time stamp; turn it into a number, or into a string for a factor")
     if values.dtype.kind == "O":
@@ -184,10 +195,12 @@ def _factor(column: Any, name: str) -> tuple[Codes, NDArray[Any]] | None:
     if values.dtype.kind == "f":
         return None
     if values.dtype.kind in "iub" and values.size:
+        if values.dtype.kind == "b":
+            return _compress(values.astype(np.intp), np.array([False, True]), name)
         low, high = int(values.min()), int(values.max())
         if high - low < max(4 * values.size, 1000):
-            codes = (values.astype(np.int8) if values.dtype.kind == "b" else values - values.min()).astype(np.intp)
-            return _compress(codes - codes.min(), np.array(range(low, high + 1)), name)
+            wide = values if values.dtype.kind == "u" else values.astype(np.int64)
+            return _compress((wide - wide.min()).astype(np.intp), np.array(range(low, high + 1)), name)
     levels, codes = np.unique(values, return_inverse=True)
     return codes.astype(np.intp), levels
 

@@ -521,6 +521,15 @@ class OrdinalBasis(Basis):
             raise InputError(f"classes must differ from each other: {list(levels)}")
         object.__setattr__(self, "levels", levels)
 
+    def labels(self) -> NDArray[Any]:
+        """Return the levels as an array, of objects where their types differ."""
+        alike = len({type(level) for level in self.levels}) == 1
+        array = np.array(self.levels) if alike else np.empty(len(self.levels), dtype=object)
+        if not alike or array.ndim != 1:
+            array = np.empty(len(self.levels), dtype=object)
+            array[:] = self.levels
+        return array
+
     @property
     def n_parameters(self) -> int:
         return len(self.levels) - 1

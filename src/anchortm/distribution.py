@@ -8,7 +8,6 @@ memory stays bounded.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,10 +15,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from anchortm.bases import Basis, CountBasis, OrdinalBasis
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.links import Link
+from anchortm.links import LINKS, Link
 
 __all__ = ["PredictedDistribution"]
 
@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 CHUNK = 200_000  # values in one pass
 COUNT_TERMS = 2000  # of the mean of a count
 TAIL = 1e-18  # mass beyond which the mean does not look, but for slow tails
+PANELS = 12  # between two points where h_0 changes
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
@@ -62,7 +63,8 @@ class PredictedDistribution:
         """Return the distributions given that the outcome lies beyond ``after`` (one value, or one a row)."""
         if self.basis.discrete:
             raise InputTypeError("given(after=...) is for continuous outcomes")
-        return replace(self, after=np.broadcast_to(np.asarray(after, dtype=np.float64), self.shift.shape).copy())
+        later = np.broadcast_to(np.asarray(after, dtype=np.float64), self.shift.shape)
+        return replace(self, after=later.copy() if self.after is None else np.maximum(later, self.after))
 
     # --- values of y -> h -------------------------------------------------------------------
 
@@ -77,22 +79,32 @@ class PredictedDistribution:
             raise InputError(f"unknown class {unknown[0]!r}; known are {list(known)}")
         return np.array([known[value] for value in array.ravel()], dtype=np.float64).reshape(array.shape)
 
-    def _table(self, y: Array, work: Callable[[Array, Array], Array]) -> Array:
-        """Return work(h, y) with y broadcast over rows; h = -inf below the bound of the basis."""
+    def _table(self, y: Array, work: Callable[[Array, Array], Array], slopes: bool = False) -> Array:
+        """Return work(h, h_0') with y broadcast over rows (h_0' = 0 unless ``slopes``), a chunk of rows at a time."""
         n = len(self)
-        if y.ndim < 2:
-            h = self._baseline(y.ravel())[None, :] + self.shift[:, None]
-            values = work(h, np.broadcast_to(y.ravel(), h.shape))
-            return values[:, 0] if y.ndim == 0 else values
-        if y.ndim != 2 or y.shape[0] != n:
+        if y.ndim > 2 or (y.ndim == 2 and y.shape[0] != n):
             raise InputError(f"y must be a number, a vector or of shape ({n}, k), not {y.shape}")
-        out = np.empty(y.shape)
-        rows = max(1, CHUNK // max(1, y.shape[1]))
+        width = y.shape[1] if y.ndim == 2 else y.size
+        out = np.empty((n, width))
+        shared = None if y.ndim == 2 else (self._baseline(y.ravel()), self._slopes(y.ravel(), slopes))
+        rows = max(1, CHUNK // max(1, width))
         for start in range(0, n, rows):
             part = slice(start, start + rows)
-            h = self._baseline(y[part].ravel()).reshape(y[part].shape) + self.shift[part, None]
-            out[part] = work(h, y[part])
-        return out
+            if shared is None:
+                flat, shape = y[part].ravel(), y[part].shape
+                base, slope = self._baseline(flat).reshape(shape), self._slopes(flat, slopes).reshape(shape)
+            else:
+                base, slope = shared[0][None, :], shared[1][None, :]
+            out[part] = work(base + self.shift[part, None], slope)
+        return out[:, 0] if y.ndim == 0 else out
+
+    def _slopes(self, y: Array, wanted: bool) -> Array:
+        """Return h_0'(y), 0 where there is no mass."""
+        slope = np.zeros(y.shape)
+        inside = np.isfinite(self._baseline(y)) if wanted else np.zeros(y.shape, dtype=bool)
+        if inside.any():
+            slope[inside] = self.basis.derivative_rows(y[inside]) @ self.theta
+        return slope
 
     def _baseline(self, y: Array) -> Array:
         """Return h_0(y), -inf where no mass can lie and +inf at the last class."""
@@ -149,7 +161,7 @@ class PredictedDistribution:
         """Return the log density f(h) h'(y); of a discrete outcome log P(Y = y)."""
         if self.basis.discrete:
             return self._log_mass(y)
-        values = self._table(self._codes(y), self._log_density)
+        values = self._table(self._codes(y), self._log_density, slopes=True)
         if self.after is None:
             return values
         known = self._log_sf_after()
@@ -158,12 +170,11 @@ class PredictedDistribution:
             return np.where(y > self.after, values - known, -np.inf)
         return np.where(y > self.after[:, None], values - known[:, None], -np.inf)
 
-    def _log_density(self, h: Array, y: Array) -> Array:
+    def _log_density(self, h: Array, slope: Array) -> Array:
         inside = np.isfinite(h)
-        slope = np.zeros(h.shape)
-        slope[inside] = self.basis.derivative_rows(y[inside]) @ self.theta
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(slope > 0.0, self.link.log_density(np.where(inside, h, 0.0)) + np.log(slope), -np.inf)
+            density = self.link.log_density(np.where(inside, h, 0.0)) + np.log(slope)
+        return np.where(np.isnan(h), np.nan, np.where(inside & (slope > 0.0), density, -np.inf))
 
     def _log_mass(self, y: Any) -> Array:
         codes = self._codes(y)
@@ -226,6 +237,8 @@ class PredictedDistribution:
 
     def _invert_log_sf(self, log_q: Array) -> Array:
         """Return quantiles given survival: P(Y > y) = q P(Y > after)."""
+        if log_q.ndim > 2 or (log_q.ndim == 2 and log_q.shape[0] != len(self)):
+            raise InputError(f"q must be a number, a vector or of shape ({len(self)}, k), not {log_q.shape}")
         known = self._log_sf_after()
         z = self.link.quantile_from_log_sf(log_q + (known if log_q.ndim == 0 else known[:, None]))
         assert self.after is not None  # noqa: S101
@@ -233,7 +246,7 @@ class PredictedDistribution:
         return np.maximum(y, self.after if y.ndim == 1 else self.after[:, None])
 
     def _invert(self, z: Array, ndim: int) -> Any:
-        if ndim == 2 and z.shape[0] != len(self):
+        if ndim > 2 or (ndim == 2 and z.shape[0] != len(self)):
             raise InputError(f"q must be a number, a vector or of shape ({len(self)}, k), not {z.shape}")
         h = (
             z - self.shift
@@ -244,7 +257,7 @@ class PredictedDistribution:
         )
         y = self._from_h(h)
         if isinstance(self.basis, OrdinalBasis):
-            return np.array(self.basis.levels)[y.astype(np.intp)]
+            return self.basis.labels()[y.astype(np.intp)]
         return y
 
     def _from_h(self, h: Array) -> Array:
@@ -256,7 +269,7 @@ class PredictedDistribution:
         low = max(self.basis.lower_bound, 0.0) if self.positive else self.basis.lower_bound
         if self.basis.kind == "count":
             low = 0.0
-        return np.maximum(out, low).reshape(h.shape)
+        return np.where(np.isnan(flat), np.nan, np.maximum(out, low)).reshape(h.shape)
 
     def median(self) -> Any:
         """Return the medians."""
@@ -285,21 +298,27 @@ class PredictedDistribution:
     def mode(self) -> Any:
         """Return the most probable class or count."""
         if isinstance(self.basis, OrdinalBasis):
-            return np.array(self.basis.levels)[np.argmax(self.probabilities(), axis=1)]
+            return self.basis.labels()[np.argmax(self.probabilities(), axis=1)]
         if self.basis.kind != "count":
             raise InputTypeError("mode() is for discrete outcomes")
-        best, value = np.zeros(len(self)), self.pmf(0.0)
-        for k in range(1, int(np.max(self.isf(1e-3))) + 1):
-            mass = self.pmf(float(k))
-            best, value = np.where(mass > value, k, best), np.maximum(mass, value)
-        return best
+        # counts at many quantiles, then ever finer counts around the best of them
+        grid = np.nan_to_num(self.ppf(np.linspace(0.0, 0.999, 200)), posinf=2.0**53)
+        grid = np.concatenate([np.zeros((len(self), 1)), grid], axis=1)
+        while True:
+            best = np.argmax(self.pmf(grid), axis=1)
+            rows = np.arange(len(self))
+            low = grid[rows, np.maximum(best - 1, 0)]
+            high = grid[rows, np.minimum(best + 1, grid.shape[1] - 1)]
+            if len(self) == 0 or (np.diff(grid, axis=1).max() <= 1.0):
+                return grid[rows, best]
+            grid = np.floor(low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, 101))
 
     def mean(self) -> Array:
         """Return the expectations, to a relative error of about 1e-8.
 
-        The integral of y over w = h_0(y) with the density of the link, by Gauss-Legendre with 20
-        nodes on panels of width 1 that end where h_0 changes from polynomial to line. Infinite
-        where the tail is too heavy or an end is flat; not a number where both ends are.
+        Closed forms for a basis linear in log y; else the integral of y over z = h(y | x) with the
+        density of the link, by Gauss-Legendre on panels that end where h_0 changes from polynomial
+        to line. Infinite where the tail is too heavy or an end is flat, not a number where both are.
         """
         if isinstance(self.basis, OrdinalBasis):
             raise InputTypeError("classes have no mean")
@@ -309,7 +328,8 @@ class PredictedDistribution:
         first = first and not self._bounded_below
         if first or last or self._heavy_tail():
             return np.full(len(self), math.nan if first and last else -math.inf if first else math.inf)
-        return self._quadrature()
+        closed = self.basis.kind == "log-linear" and self.after is None and self.link.name in LINKS
+        return self._log_linear_mean() if closed else self._quadrature()
 
     @property
     def _bounded_below(self) -> bool:
@@ -320,54 +340,61 @@ class PredictedDistribution:
         return self.basis.end_slopes(self.theta)[1] if self.basis.lower_bound == 0.0 else math.inf
 
     def _heavy_tail(self) -> bool:
-        # y grows like exp(w / slope); the logistic and the maximum extreme value density fall like exp(-w)
+        # y grows like exp(z / slope); the logistic and the maximum extreme value density fall like exp(-z)
         return self.link.name in ("logit", "loglog") and self._tail_slope() <= 1.0
 
-    def _edges(self) -> Array:
-        """Return the ends of the panels in w = h_0(y) that carry the integral for all rows."""
-        low, high = float(self.link.quantile(TAIL)), float(self.link.quantile_from_log_sf(math.log(TAIL)))
-        slope = self._tail_slope()
-        if math.isfinite(slope):
-            slow = {
-                "logit": 45.0 / (1.0 - 1.0 / slope),
-                "loglog": 45.0 / (1.0 - 1.0 / slope),
-                "probit": 9.5 + 1.0 / slope,
-            }
-            high = max(high, slow.get(self.link.name, high))
-        low, high = low - float(self.shift.max()), high - float(self.shift.min())
-        marks = [low, high, self.theta[0], self.theta[-1]]
-        if self.positive and self.basis.lower_bound < 0.0:
-            marks.append(float(self.basis.rows([0.0])[0] @ self.theta))
-        marks = sorted({m for m in marks if low <= m <= high})
-        return np.concatenate(
-            [np.linspace(a, b, math.ceil(b - a) + 1)[:-1] for a, b in itertools.pairwise(marks)] + [[high]]
-        )
+    def _log_linear_mean(self) -> Array:
+        """Return E[exp((Z - theta_1 - shift) / slope)], by the moment generating function of the link."""
+        k = 1.0 / float(self.theta[1])
+        log_moment = {
+            "probit": 0.5 * k * k,
+            "cloglog": float(special.gammaln(1.0 + k)),
+            "loglog": float(special.gammaln(1.0 - k)) if k < 1.0 else math.inf,
+            "logit": float(special.gammaln(1.0 + k) + special.gammaln(1.0 - k)) if k < 1.0 else math.inf,
+        }[self.link.name]
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(log_moment - k * (self.theta[0] + self.shift)))
 
     def _quadrature(self) -> Array:
-        edges = self._edges()
-        half = 0.5 * np.diff(edges)
-        w = (edges[:-1] + half)[:, None] + half[:, None] * NODES
-        weighted = half[:, None] * WEIGHTS * self._from_h(w)
+        """Return the means row by row in z, each over the range that carries its integral."""
+        known = np.zeros(len(self)) if self.after is None else self._log_sf_after()
+        low = np.full(len(self), float(self.link.quantile(TAIL)))
+        if self.after is not None:
+            low = np.maximum(low, self._baseline(self.after) + self.shift)
+        high = self._reach(low, known)
+        knots = [self.theta[0], self.theta[-1]]
+        if self.positive and self.basis.lower_bound < 0.0:
+            knots.append(float(self.basis.rows([0.0])[0] @ self.theta))
         total = np.empty(len(self))
-        rows = max(1, CHUNK // w.size)
+        rows = max(1, CHUNK // ((len(knots) + 1) * PANELS * NODES.size))
+        unit = np.linspace(0.0, 1.0, PANELS + 1)
         for start in range(0, len(self), rows):
             part = slice(start, start + rows)
-            density = np.exp(self.link.log_density(w[None] + self.shift[part, None, None]))
-            panels = np.einsum("ipk,pk->ip", density, weighted)
-            total[part] = panels.sum(axis=1) if self.after is None else self[part]._beyond(panels, edges)
+            inner = np.clip(np.array(knots) + self.shift[part, None], low[part, None], high[part, None])
+            marks = np.sort(np.column_stack([low[part], inner, high[part]]), axis=1)
+            edges = marks[:, :-1, None] + np.diff(marks, axis=1)[:, :, None] * unit
+            half = 0.5 * np.diff(edges, axis=2)[..., None]
+            z = edges[:, :, :-1, None] + half * (1.0 + NODES)
+            z = z.reshape(z.shape[0], -1)
+            mass = np.exp(self.link.log_density(z) - known[part, None])
+            y = self._from_h(z - self.shift[part, None])
+            weight = (half * WEIGHTS).reshape(z.shape[0], -1)
+            total[part] = np.where(mass > 0.0, weight * mass * np.where(mass > 0.0, y, 0.0), 0.0).sum(axis=1)
         return total
 
-    def _beyond(self, panels: Array, edges: Array) -> Array:
-        """Return the mean given survival: the panels above ``after``, and the part of the one it lies in."""
-        assert self.after is not None  # noqa: S101
-        start = np.clip(self._baseline(self.after), edges[0], edges[-1])
-        panel = np.minimum(np.searchsorted(edges, start, side="right"), edges.size - 1)
-        above = np.where(np.arange(panels.shape[1])[None, :] >= panel[:, None], panels, 0.0).sum(axis=1)
-        half = 0.5 * (edges[panel] - start)
-        w = (start + half)[:, None] + half[:, None] * NODES
-        density = np.exp(self.link.log_density(w + self.shift[:, None]))
-        rest = (half[:, None] * WEIGHTS * density * self._from_h(w)).sum(axis=1)
-        return np.asarray((above + rest) / np.exp(self._log_sf_after()))
+    def _reach(self, low: Array, known: Array) -> Array:
+        """Return the upper end of the integral, beyond which nothing is left even of a growing y."""
+        high = self.link.quantile_from_log_sf(known + math.log(TAIL))
+        slope = self._tail_slope()
+        if not math.isfinite(slope):
+            return np.asarray(high)
+        extra = {
+            "logit": low + 45.0 / (1.0 - 1.0 / slope) if slope > 1.0 else low,
+            "loglog": low + 45.0 / (1.0 - 1.0 / slope) if slope > 1.0 else low,
+            "probit": np.full_like(low, 1.0 / slope + 9.5),
+            "cloglog": np.full_like(low, math.log(2.0 / slope + 60.0)),
+        }.get(self.link.name, high)
+        return np.asarray(np.maximum(high, np.maximum(extra, 0.0)))
 
     def _count_mean(self) -> Array:
         """Return the sum of P(Y > k): the first terms as they are, the rest by Euler and Maclaurin.
@@ -377,12 +404,17 @@ class PredictedDistribution:
         """
         assert isinstance(self.basis, CountBasis)  # noqa: S101
         k = np.arange(COUNT_TERMS, dtype=np.float64)
-        inner = replace(self, basis=self.basis.bernstein)
-        end = COUNT_TERMS + float(self.basis.log_first)  # K on the scale of the Bernstein basis
-        rest = np.exp(inner.logsf(end)) * (inner.given(end).mean() - end)
         total = np.empty(len(self))
         rows = max(1, CHUNK // COUNT_TERMS)
         for start in range(0, len(self), rows):
             part = slice(start, start + rows)
             total[part] = self[part].sf(k).sum(axis=1)
-        return np.asarray(total + rest + 0.5 * inner.sf(end) + inner.pdf(end) / 12.0)
+        inner = replace(self, basis=self.basis.bernstein)
+        end = COUNT_TERMS + float(self.basis.log_first)  # K on the scale of the Bernstein basis
+        left = inner.sf(end)
+        matters = np.flatnonzero(left > TAIL)
+        if matters.size:
+            rest = inner[matters]
+            beyond = left[matters] * (rest.given(end).mean() - end)
+            total[matters] += beyond + 0.5 * left[matters] + rest.pdf(end) / 12.0
+        return total

@@ -48,10 +48,12 @@ def empirical_distribution(response: Response, weights: Array | None = None) -> 
     w = np.ones(len(response)) if weights is None else weights
     if response.scale in ("ordinal", "count"):
         # cells (k - 1, k]: the upper ends are the points
-        below_all = np.isneginf(response.lower)
-        ends = np.where(np.isfinite(response.upper), response.upper, response.lower + 1.0)
-        if np.all(below_all | (ends == response.lower + 1.0)):
+        last = np.isposinf(response.upper) & (response.scale == "ordinal")
+        ends = np.where(last, response.lower + 1.0, response.upper)
+        if np.all(ends == np.where(np.isneginf(response.lower), 0.0, response.lower + 1.0)):
             return _cumulate(ends, w)
+        points, cdf = _turnbull(response, w)
+        return StepFunction(np.ceil(points), cdf)
     kinds = np.unique(response.kind)
     if np.isin(kinds, (Kind.EXACT, Kind.RIGHT)).all():
         if kinds.size == 1 and kinds[0] == Kind.EXACT and response.entry is None:

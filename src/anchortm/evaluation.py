@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from sklearn.base import clone
 from tqdm import tqdm
 
-from anchortm.anchors import anchor_columns
+from anchortm.anchors import AnchorColumns, anchor_columns
 from anchortm.bases import OrdinalBasis
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.identification import check_covariates, check_kinds
@@ -22,7 +23,7 @@ from anchortm.model import Data, TransformationModel
 from anchortm.newton import Options, Solution, minimise
 from anchortm.objective import NormalObjective, Objective
 from anchortm.response import as_response
-from anchortm.solver import solve_path
+from anchortm.solver import STRICT, solve_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,11 +131,16 @@ def leave_one_environment_out(
     values = [float(xi) for xi in np.atleast_1d(np.asarray(xis, dtype=np.float64))]
     if not values:
         raise InputError("xis must be a sequence of at least one number")
+    for xi in values:
+        clone(model).set_params(xi=xi)._check_xi()
+    model._check_limits()
     groups, labels = _groups(environments, cut)
     n = len(as_response(y, model._scale, model._fixed_levels()))
     if groups.size != n:
         raise InputError(f"environments has {groups.size} rows, but y has {n}")
-    data = model._prepare(X, y, labels[groups] if anchors is None else anchors, None, offset)
+    if anchors is None and model.anchor_names is None:
+        anchors = AnchorColumns((groups,), (labels,), np.zeros((n, 0)), ("environment",), ())
+    data = model._prepare(X, y, anchors, None, offset)
     if sample_weight is not None:
         raise InputError("leave_one_environment_out does not take weights yet: repeat rows instead")
     starts = _full_path(model, data, values)
@@ -158,10 +164,13 @@ def _groups(environments: Any, cut: int | None) -> tuple[NDArray[np.intp], NDArr
         if len(columns.column_names) > 1 or columns.factors:
             raise InputError("environments must be one column")
         values = columns.columns[:, 0]
-        edges = np.unique(np.quantile(values, np.linspace(0, 1, cut + 1)))
+        edges = np.unique(np.quantile(values, np.linspace(0, 1, max(int(cut), 1) + 1)))
+        if edges.size < 3:
+            raise InputError(
+                f"cut={cut} gives a single environment; cut at 2 or more quantiles of a column that varies"
+            )
         codes = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, edges.size - 2)
-        names = np.array([f"[{a:.4g}, {b:.4g}]" for a, b in itertools.pairwise(edges)], dtype=object)
-        return codes, names
+        return codes, np.array([f"[{a:.12g}, {b:.12g}]" for a, b in itertools.pairwise(edges)], dtype=object)
     if len(columns.factors) != 1:
         raise InputError("environments must be one column")
     if columns.levels[0].size < 2:
@@ -196,7 +205,10 @@ def _one(
         raise IdentificationError(f"without environment {name}: {error}") from None
     link, basis = model._make_link(), model._make_basis(inner.response, inner.weights)
     objective = model._objective(link, basis, inner)
-    solutions = _solutions(model, objective, model._start(objective, basis, inner), xis, starts)
+    try:
+        solutions = _solutions(model, objective, model._start(objective, basis, inner), xis, starts)
+    except IdentificationError as error:
+        raise type(error)(f"without environment {name}: {error}") from None
     levels = basis.levels if isinstance(basis, OrdinalBasis) else None
     try:
         held = data.response[test] if levels is None else as_response(data.response[test], "ordinal", levels)
@@ -234,5 +246,6 @@ def _solutions(
             sums = objective.sums(np.clip(v, objective.coordinates.lower, objective.coordinates.upper))
             if math.isfinite(sums.loglik):
                 near = minimise(objective, v, xi, options)
-        found.append(near if near is not None and near.converged else solve_path(objective, cold, [xi], options)[0])
+        strict = near is not None and near.converged and near.min_eigenvalue > STRICT
+        found.append(near if near is not None and strict else solve_path(objective, cold, [xi], options)[0])
     return found

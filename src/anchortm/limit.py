@@ -209,11 +209,20 @@ def _sqp_step(objective: Objective, point: _Point, lower: Array, upper: Array) -
     Vt, H = point.Vt, point.hessian
     # adding a multiple of E'E does not change the solution of the QP but makes it convex
     lift = 2.0 * float(np.abs(H).sum(axis=0).max()) if Vt.shape[0] else 0.0
+    use = np.ones(H.shape[0], dtype=bool)
     if cholesky(H + lift * (Vt.T @ Vt)) is None:
-        H = objective.derivatives(point.v).hessian / objective.n_total
-        H = H + FLAT * np.diag(H).max() * np.eye(H.shape[0])
+        # convex on the free parameters at least? then leave the held ones where they are
+        use = ~point.binding
+        sizes = np.linalg.svd(Vt[:, use], compute_uv=False)
+        lift /= max(float(sizes[-1]) ** 2, 1e-8) if sizes.size else 1.0
+        if cholesky((H + lift * (Vt.T @ Vt))[np.ix_(use, use)]) is None:
+            use = np.ones(H.shape[0], dtype=bool)
+            H = objective.derivatives(point.v).hessian / objective.n_total
+            H = H + FLAT * np.diag(H).max() * np.eye(H.shape[0])
     target = -(point.U.T @ point.sums.t) / point.size
-    step, dual = qp_with_equalities(H + lift * (Vt.T @ Vt), point.gradient, lower, upper, Vt, target)
+    step = np.zeros(H.shape[0])
+    model = (H + lift * (Vt.T @ Vt))[np.ix_(use, use)]
+    step[use], dual = qp_with_equalities(model, point.gradient[use], lower[use], upper[use], Vt[:, use], target)
     return step, point.U @ ((dual + lift * target) / point.size)
 
 

@@ -232,7 +232,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         if hasattr(basis, "support"):
             self.support_ = basis.support
         if isinstance(basis, OrdinalBasis):
-            self.classes_ = np.array(basis.levels)
+            self.classes_ = basis.labels()
         n = objective.n_total
         self.xi_ = solution.xi
         self.n_rows_, self.n_total_ = objective.n_rows, n

@@ -329,18 +329,30 @@ def _counts(y: object) -> Response:
             if y.scale == "count":
                 return y
             raise InputTypeError(f"this model takes counts, not {y!r}")
+        if y.scale == "time":
+            raise InputTypeError("Surv is for times above 0; for censored or truncated counts use Interval")
         low, high = y.lower, y.upper
         for name, ends in (("lower", low), ("upper", high)):
             _check_counts(ends[np.isfinite(ends)], f"{name} end of a count")
-        exact = low == high
-        low = np.where(exact, low - 1.0, low)
-        return Response(np.where(low < 0, -np.inf, low), high, y.entry, y.exit, scale="count")
+        low = np.where(low == high, low - 1.0, low)
+        return Response(np.where(low < 0, -np.inf, low), high, _whole_ends(y.entry), _whole_ends(y.exit), scale="count")
     k = _numbers(y, "count")
     _check_counts(k, "count")
     return Response(np.where(k == 0, -np.inf, k - 1.0), k, scale="count")
 
 
+def _whole_ends(ends: Array | None) -> Array | None:
+    """Return truncation ends of counts: a count above 0.5 is a count above 0; below 0 nothing is cut off."""
+    if ends is None:
+        return None
+    whole = np.floor(ends)
+    return np.where(whole < 0.0, -np.inf, whole)
+
+
 def _check_counts(k: Array, what: str) -> None:
+    _refuse(
+        k > 2.0**53, k, what, "is beyond 2^53, where doubles skip whole numbers", "use a model for continuous outcomes"
+    )
     _refuse(k < 0, k, what, "is negative", "counts are 0, 1, 2, ...")
     _refuse(k != np.floor(k), k, what, "is not a whole number", "round it, or use a model for continuous outcomes")
 
@@ -395,7 +407,7 @@ def _factorise(values: NDArray[Any]) -> tuple[list[Hashable], NDArray[np.intp]]:
     objects = values.dtype.kind == "O"
     missing = np.array([is_missing(x) for x in values]) if objects else values != values
     _refuse(missing, values, "y", "has a missing class", "drop or impute such rows")
-    if values.dtype.kind in "iub":
+    if values.dtype.kind in "ib":
         low, high = int(values.min()), int(values.max())
         if high - low < 10_000:  # counting is faster than sorting
             codes = values.astype(np.intp) - low

@@ -129,10 +129,10 @@ class XiSearchCV(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict_distribution(X, **options)
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any, *, offset: Any = None) -> float:
         """Return the mean log-likelihood under the chosen model."""
         check_is_fitted(self, "best_estimator_")
-        return float(self.best_estimator_.score(X, y))
+        return float(self.best_estimator_.score(X, y, offset=offset))
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         if not hasattr(self, "best_xi_"):

@@ -110,7 +110,7 @@ def solve_path(
     if isinstance(objective, NormalObjective) and objective.linear:
         return [linear_solution(objective, xi) for xi in xis]
     if min(xis) < 0.0:
-        raise InputError("a negative xi needs exact rows: it partials the anchors out of a linear model")
+        raise InputError("a negative xi needs NormalLinear with exact rows: it partials the anchors out")
     finite = sorted({xi for xi in xis if not math.isinf(xi)})
     found: dict[float, Solution] = {}
     first = finite[0] if finite and isinstance(objective, NormalObjective) else 0.0  # convex: any xi will do
@@ -212,16 +212,16 @@ def solve_limit(objective: Objective, start: Solution, options: Options) -> Solu
     rest = here.sums.t - E @ np.linalg.lstsq(E, here.sums.t, rcond=1e-10)[0]
     if np.linalg.norm(rest) > 1e-6 * np.linalg.norm(here.sums.t):
         raise over_identified(objective)
-    found, before = None, here
-    for xi in (1e2, 1e4, 1e6):
-        if xi > here.xi:
-            before, here = here, _follow(objective, here, xi, options)
-        found = sqp(objective, here, options)
+    before, found = here, sqp(objective, here, options)
+    for xi in [xi for xi in (1e2, 1e4, 1e6) if xi > here.xi] or [100.0 * here.xi]:
         if found.converged:
             return found
-    decades = math.log10(here.xi / before.xi) if here.xi > before.xi else 1.0
-    fall = math.log10(max(before.penalty_sum, 1e-300) / max(here.penalty_sum, 1e-300)) / decades
-    if fall < 1.5:
-        raise over_identified(objective)
-    assert found is not None  # noqa: S101
+        before, here = here, _follow(objective, here, xi, options)
+        if not here.converged:
+            return replace(here, xi=math.inf, loss=-here.sums.loglik / objective.n_total)
+        found = sqp(objective, here, options)
+    if not found.converged:
+        fall = math.log10(before.penalty_sum / here.penalty_sum) / math.log10(here.xi / before.xi)
+        if fall < 1.5:
+            raise over_identified(objective)
     return found

@@ -11,6 +11,7 @@ import pytest
 import anchortm as atm
 from anchortm.bases import OrdinalBasis
 from anchortm.exceptions import (
+    AnchorTMWarning,
     AnchorWarning,
     ConvergenceWarning,
     IdentificationError,
@@ -490,3 +491,11 @@ def test_more_anchors_that_cannot_be() -> None:
     doubled = pd.DataFrame(np.column_stack([G, G]), columns=["g", "g"])
     with pytest.raises(InputError, match="occur more than once"):
         atm.NormalLinear(xi=1.0).fit(X, Y, anchors=doubled)
+
+
+def test_words_in_alphabetical_order_are_pointed_out() -> None:
+    words = np.array(["low", "medium", "high"])[np.digitize(Y, [0.0, 1.0])]
+    with pytest.warns(AnchorTMWarning, match="alphabetical order, high < low < medium; .*ordered categorical"):
+        atm.OrdinalRegression().fit(X, words)
+    ordered = pd.Categorical(words, ["low", "medium", "high"], ordered=True)
+    assert atm.OrdinalRegression().fit(X, ordered).warnings_ == []

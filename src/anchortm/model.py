@@ -34,7 +34,7 @@ from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
 from anchortm.links import Link
 from anchortm.newton import Options, Solution, restarts
 from anchortm.objective import Objective, build_objective
-from anchortm.response import Response, as_response
+from anchortm.response import Response, as_response, sorted_words
 from anchortm.solver import solve
 from anchortm.summary import Summary, summarise
 
@@ -157,8 +157,9 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         response, dropped = _drop_empty_classes(response)
         check_kinds(response)
         check_covariates(design.matrix, design.names)
+        alphabetical = self._fixed_levels() is None and sorted_words(y, response)
         given = tuple(columns_given) if design.named and columns_given is not None else None
-        return Data(response, design, columns, weights, shift, dropped, given)
+        return Data(response, design, columns, weights, shift, dropped, given, alphabetical)
 
     def _anchor_list(self) -> list[Any]:
         names = self.anchor_names
@@ -241,7 +242,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         self.n_anchors_ = 0 if objective.anchors is None else objective.anchors.rank
         self.float_codes_ = () if data.anchors is None else data.anchors.float_codes()
         self.dropped_anchors_ = () if objective.anchors is None else objective.anchors.dropped
-        self.dropped_classes_ = data.dropped
+        self.dropped_classes_, self._alphabetical = data.dropped, data.alphabetical
         self.loglik_, self.loss_ = solution.sums.loglik, solution.loss
         self.penalty_ = solution.penalty_sum / n
         self.n_iter_, self.converged_ = max(1, solution.n_iter), solution.converged
@@ -275,6 +276,11 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
             )
         if self.n_anchors_ == 1 and self.anchor_intercept:
             say("the anchors have a single environment: they cannot regularise", AnchorWarning)
+        if self._alphabetical:
+            say(
+                f"classes are taken in alphabetical order, {' < '.join(map(str, self.classes_))}; "
+                "for another order pass an ordered categorical"
+            )
         if self.dropped_classes_:
             say(f"classes without rows dropped: {', '.join(map(str, self.dropped_classes_))}")
         if not self.converged_:
@@ -414,6 +420,7 @@ class Data(NamedTuple):
     offset: Array | None
     dropped: tuple[Any, ...]
     columns_given: tuple[str, ...] | None = None  # of X, anchors included
+    alphabetical: bool = False  # classes are words that were sorted
 
     def subset(self, rows: Any) -> Data:
         """Return the inputs of these rows, without classes and anchor levels that no longer occur."""

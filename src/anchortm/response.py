@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError, InputTypeError
 
-__all__ = ["Interval", "Kind", "Response", "Surv", "as_response", "is_missing"]
+__all__ = ["Interval", "Kind", "Response", "Surv", "as_response", "is_missing", "sorted_words"]
 
 Array = NDArray[np.float64]
 Scale = Literal["continuous", "time", "ordinal", "count"]
@@ -400,6 +400,13 @@ def _ordinal(y: object, levels: Sequence[Hashable] | None) -> Response:
         values = np.array(labels, dtype=object)[codes]
         _refuse(translated < 0, values, "y", "has a class that is not known", f"known are {list(levels)}")
     return _cells(translated, tuple(levels))
+
+
+def sorted_words(y: object, response: Response) -> bool:
+    """Return whether the classes are three or more plain words, whose alphabetical order may mean nothing."""
+    if response.levels is None or len(response.levels) < 3 or isinstance(y, Response) or _categories(y) is not None:
+        return False
+    return all(isinstance(level, str) and not any(c.isdigit() for c in level) for level in response.levels)
 
 
 def _factorise(values: NDArray[Any]) -> tuple[list[Hashable], NDArray[np.intp]]:

@@ -100,13 +100,8 @@ def _distances(here: Solution, there: Solution, xi: float) -> tuple[float, float
     return length(there.v - here.v), length(there.v - _predict(here, xi))
 
 
-def solve_path(
-    objective: Objective, v: Array, xis: Sequence[float], options: Options, warm: bool = False
-) -> list[Solution]:
-    """Return the solutions at these xi (any order, inf allowed), each on the branch from xi = 0.
-
-    With ``warm``, v is taken to be near the solution at the smallest xi already.
-    """
+def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Options) -> list[Solution]:
+    """Return the solutions at these xi (any order, inf allowed), each on the branch from xi = 0."""
     if isinstance(objective, NormalObjective) and objective.linear:
         return [linear_solution(objective, xi) for xi in xis]
     if min(xis) < 0.0:
@@ -114,9 +109,7 @@ def solve_path(
     finite = sorted({xi for xi in xis if not math.isinf(xi)})
     found: dict[float, Solution] = {}
     first = finite[0] if finite and isinstance(objective, NormalObjective) else 0.0  # convex: any xi will do
-    here = (
-        minimise(objective, v, finite[0], options) if warm and finite else first_solution(objective, v, options, first)
-    )
+    here = first_solution(objective, v, options, first)
     found[here.xi] = here
     for xi in finite:
         if xi > here.xi:

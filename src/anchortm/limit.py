@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
-def linear_solution(objective: NormalObjective, xi: float) -> Solution:
+def linear_solution(objective: NormalObjective, xi: float, options: Options) -> Solution:
     """Return the normal linear model in closed form, for xi in [-1/2, inf].
 
     With Q = C'WC + 2 xi E'E the loss is (v'Qv/2 + q'v) / n - log v_1 + constant (q from an
@@ -67,7 +67,7 @@ def linear_solution(objective: NormalObjective, xi: float) -> Solution:
             v = v - null @ np.linalg.solve(null.T @ inside @ null, null.T @ (inside @ v + cross))
     else:
         v = _slope_root(_shrunken_inverse(objective, gram, inside, 2.0 * xi), linear + 2.0 * xi * cross, n)
-    return _linear_certificate(objective, v, xi, directions)
+    return _linear_certificate(objective, v, xi, directions, options.tol)
 
 
 def _shrunken_inverse(objective: NormalObjective, gram: Array, inside: Array, weight: float) -> Array:
@@ -82,7 +82,7 @@ def _shrunken_inverse(objective: NormalObjective, gram: Array, inside: Array, we
     return np.asarray((turned / (1.0 + weight * np.clip(values, 0.0, 1.0))) @ turned.T)
 
 
-def _linear_certificate(objective: NormalObjective, v: Array, xi: float, directions: Array) -> Solution:
+def _linear_certificate(objective: NormalObjective, v: Array, xi: float, directions: Array, tol: float) -> Solution:
     """Return the closed-form solution, checked along the directions that xi leaves open."""
     state = expand(objective, v, objective.sums(v), 0.0 if math.isinf(xi) else xi)
     gradient = directions.T @ state.gradient
@@ -93,7 +93,7 @@ def _linear_certificate(objective: NormalObjective, v: Array, xi: float, directi
     inner = directions.T @ state.hessian @ directions
     free = np.zeros(v.size, dtype=bool)
     history = [{"iteration": 0, "xi": xi, "loss": state.loss, "kkt": kkt, "active": 0, "model": "closed form"}]
-    solution = solution_at(objective, state, xi, free, kkt, kkt < 1e-6, "closed form", history)
+    solution = solution_at(objective, state, xi, free, kkt, kkt <= tol, "closed form", history)
     return replace(solution, min_eigenvalue=float(np.linalg.eigvalsh(inner)[0]))
 
 

@@ -211,7 +211,6 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
     history: list[dict[str, Any]] = []
     reason, converged, kkt = "iteration limit", False, math.inf
     state = expand(objective, v, sums, xi)
-    binding = binding_bounds(objective, state.v, state.gradient)
     for iteration in range(options.max_iter + 1):
         binding = binding_bounds(objective, state.v, state.gradient)
         kkt = kkt_residual(state, binding)
@@ -228,9 +227,7 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
         found = _line_search(objective, state, step, xi)
         history[-1] |= {"model": model, "step": 0.0 if found is None else found[2]}
         if found is None:
-            # nothing below in this direction but rounding
-            converged = kkt <= math.sqrt(options.tol) * 1e-2 and _is_minimum(state, binding)
-            reason = "converged" if converged else "no descent along the step"
+            reason = "no descent along the step"
             break
         state = expand(objective, found[0], found[1], xi)
     return solution_at(objective, state, xi, binding, kkt, converged, reason, history)

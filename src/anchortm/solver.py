@@ -103,7 +103,7 @@ def _distances(here: Solution, there: Solution, xi: float) -> tuple[float, float
 def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Options) -> list[Solution]:
     """Return the solutions at these xi (any order, inf allowed), each on the branch from xi = 0."""
     if isinstance(objective, NormalObjective) and objective.linear:
-        return [linear_solution(objective, xi) for xi in xis]
+        return [linear_solution(objective, xi, options) for xi in xis]
     if min(xis) < 0.0:
         raise InputError("a negative xi needs NormalLinear with exact rows: it partials the anchors out")
     finite = sorted({xi for xi in xis if not math.isinf(xi)})

@@ -137,6 +137,25 @@ def test_derivatives_against_differences(fit: Fit) -> None:
 
 
 @fits
+def test_gauss_newton_is_the_likelihood_and_the_square_of_e(fit: Fit) -> None:
+    """Without a multiplier the Hessian is that of -loglik alone, and E = dt/dv: Gauss-Newton adds 2 xi E'E."""
+    objective = objective_of(fit)
+    v = objective.coordinates.join(fit.theta, 0.9 * fit.beta)
+    bounded = np.isfinite(objective.coordinates.lower)
+    v[bounded] += 0.05
+    d, step = objective.derivatives(v), 1e-4
+    for j, unit in enumerate(np.eye(v.size)):
+        move = step * unit
+
+        def five_point(f, move=move):
+            return (8 * (f(v + move) - f(v - move)) - (f(v + 2 * move) - f(v - 2 * move))) / (12 * step)
+
+        hessian = five_point(lambda w: objective.derivatives(w).gradient)
+        np.testing.assert_allclose(d.hessian[:, j], hessian, rtol=1e-6, atol=1e-7 * np.abs(d.hessian).max())
+        np.testing.assert_allclose(d.E[:, j], five_point(lambda w: objective.sums(w).t), rtol=1e-6, atol=1e-6)
+
+
+@fits
 @pytest.mark.parametrize("options", [{"block_rows": 7}, {"block_rows": 100}, {"block_rows": 64, "n_jobs": 3}])
 def test_blocks_and_threads_do_not_matter(fit: Fit, options: dict) -> None:
     whole, parts = objective_of(fit), objective_of(fit, **options)

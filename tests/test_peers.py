@@ -32,7 +32,7 @@ def test_statsmodels_ordered_model(link: str) -> None:
     y = boston_response("ord6").codes
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # 2026-11-15: the peer's own warnings, not ours
         peer = OrderedModel(y, scaled, distr=distr).fit(method="bfgs", disp=False, maxiter=2000, gtol=1e-8)
     ours = atm.OrdinalRegression(link=link).fit(scaled, y)
     assert ours.loglik_ == pytest.approx(peer.llf, abs=1e-5)
@@ -50,7 +50,7 @@ def test_statsmodels_ordered_model(link: str) -> None:
 )
 def test_lifelines_accelerated_failure_times(dist: str, fitter: str) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # 2026-11-15: the peer's own warnings, not ours
         import lifelines
 
         frame = BOSTON[COVARIATES].assign(t=Y, e=(Y != 50).astype(int))

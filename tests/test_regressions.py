@@ -499,3 +499,12 @@ def test_words_in_alphabetical_order_are_pointed_out() -> None:
         atm.OrdinalRegression().fit(X, words)
     ordered = pd.Categorical(words, ["low", "medium", "high"], ordered=True)
     assert atm.OrdinalRegression().fit(X, ordered).warnings_ == []
+
+
+def test_masked_values_are_missing() -> None:
+    mask = np.zeros(X.shape, dtype=bool)
+    mask[3, 1] = True
+    with pytest.raises(InputError, match="missing values in x1, first at row 3"):
+        atm.NormalLinear().fit(np.ma.array(X, mask=mask), Y)
+    with pytest.raises(InputError, match="missing value: None at row 3"):
+        atm.NormalLinear().fit(X, np.ma.array(Y, mask=mask[:, 1]))

@@ -73,7 +73,7 @@ def test_coverage() -> None:
 
 def test_concordance_agrees_with_lifelines() -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # 2026-11-15: the peer's own warnings, not ours
         from lifelines.utils import concordance_index
     rng = np.random.default_rng(0)
     risk = np.round(rng.normal(size=200), 1)

@@ -57,7 +57,7 @@ def _unique(names: Sequence[Any]) -> None:
 def _matrix(X: Any) -> Array:
     if hasattr(X, "toarray"):
         raise InputTypeError("sparse X is not supported: pass a dense array, X.toarray()")
-    array = np.asarray(X)
+    array = np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
     if array.ndim != 2:
         raise InputError(
             f"Expected 2D array, got {array.ndim}D array instead: X must have rows and columns. "

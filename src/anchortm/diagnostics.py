@@ -64,21 +64,24 @@ def score_test(model: TransformationModel, X: Any, y: Any, anchors: Any, *, offs
     data = plain._prepare(X, y, anchors, None, offset)
     if data.anchors is None:
         raise InputError("a score test needs anchors")
-    plain.fit(X, y, anchors=anchors, offset=offset)
-    objective = plain._objective(plain.link_, plain.basis_, data)
+    basis = plain._make_basis(data.response, None)
+    objective = plain._objective(plain._make_link(), basis, data)
     assert objective.anchors is not None  # noqa: S101
     if objective.anchors.rank > MAX_DIRECTIONS:
         raise InputError(
             f"the anchors have {objective.anchors.rank} directions, more than {MAX_DIRECTIONS}: merge levels"
         )
-    v = objective.coordinates.join(plain.baseline_, plain.coef_)
-    sums, d = objective.sums(v), objective.derivatives(v)
-    free = ~(plain.active_ | (objective.coordinates.lower == objective.coordinates.upper))
+    solution, _ = plain._solve(objective, basis, data, 0.0)
+    if not solution.converged:
+        raise InputError(f"the maximum-likelihood fit did not converge ({solution.reason}): no score test")
+    v, t = solution.v, solution.sums.t
+    d = objective.derivatives(v)
+    free = ~(solution.active | (objective.coordinates.lower == objective.coordinates.upper))
     E, information = d.E[:, free], d.hessian[np.ix_(free, free)]
     bracket = _residual_slopes(objective, v) - E @ np.linalg.solve(information, E.T)
     values, vectors = np.linalg.eigh(0.5 * (bracket + bracket.T))
     keep = values > 1e-8 * values[-1]
-    statistic = float(np.sum((vectors[:, keep].T @ sums.t) ** 2 / values[keep]))
+    statistic = float(np.sum((vectors[:, keep].T @ t) ** 2 / values[keep]))
     df = int(keep.sum())
     return ScoreTest(statistic, df, float(stats.chi2.sf(statistic, df)), type(model).__name__)
 

@@ -66,8 +66,6 @@ class PredictedDistribution:
         later = np.broadcast_to(np.asarray(after, dtype=np.float64), self.shift.shape)
         return replace(self, after=later.copy() if self.after is None else np.maximum(later, self.after))
 
-    # --- values of y -> h -------------------------------------------------------------------
-
     def _codes(self, y: Any) -> Array:
         """Return values of y as numbers that the basis takes; labels become the positions of classes."""
         if not isinstance(self.basis, OrdinalBasis):
@@ -126,8 +124,6 @@ class PredictedDistribution:
         """Return log(1 - F) at the time that the outcome is known to exceed."""
         assert self.after is not None  # noqa: S101
         return self.link.log_sf(self._baseline(self.after) + self.shift)
-
-    # --- functions of y -----------------------------------------------------------------------
 
     def trafo(self, y: Any) -> Array:
         """Return h(y | x), the transformation to the scale of the link."""
@@ -213,8 +209,6 @@ class PredictedDistribution:
         with np.errstate(over="ignore"):
             return np.exp(self.logcdf(y) - self.logsf(y))
 
-    # --- functions of probability --------------------------------------------------------------
-
     def ppf(self, q: ArrayLike) -> Any:
         """Return the smallest y with P(Y <= y) >= q; infinite where a flat end never gets there."""
         q = np.asarray(q, dtype=np.float64)
@@ -286,8 +280,6 @@ class PredictedDistribution:
         """Return random draws, (n, size)."""
         rng = np.random.default_rng(random_state)
         return self.ppf(rng.random((len(self), int(size))))
-
-    # --- moments and classes ---------------------------------------------------------------------
 
     def probabilities(self) -> Array:
         """Return the probability of each class of an ordinal outcome, (n, K)."""

@@ -116,6 +116,7 @@ def anchor_path(
     models = [clone(model).set_params(xi=float(xi)) for xi in values]
     for m in models:
         m._check_xi()
+    model._check_limits()
     data = model._prepare(X, y, anchors, sample_weight, offset)
     if data.anchors is None and values.any():
         raise InputError("a path in xi needs anchors")

@@ -143,8 +143,10 @@ class Response:
 
 def _column(values: object, what: str) -> NDArray[Any]:
     """Return values as a one-dimensional NumPy array, whatever container they came in."""
-    if isinstance(values, np.ndarray):
-        array = values
+    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
+        array = np.array(values.tolist(), dtype=object)  # masked entries become None
+    elif isinstance(values, np.ndarray):
+        array = np.asarray(values)
     elif hasattr(values, "to_numpy"):
         array = values.to_numpy()
     elif isinstance(values, Iterable):

@@ -343,6 +343,9 @@ def test_path_frame_and_plot() -> None:
     assert axes.get_xlabel()
     assert axes.get_ylabel()
     assert len(axes.get_legend().get_texts()) == 7
+    low, high = axes.get_xlim()
+    assert -1 < low < 0
+    assert high > 10
 
 
 def test_zero_weights_drop_rows_and_their_levels() -> None:

@@ -65,13 +65,15 @@ class AnchorPath:
         styles = ("-", "--", "-.", ":")
         for j, name in enumerate(self.coef_names):
             ax.plot(self.xis[finite], self.coefs[finite, j], styles[j % 4], marker="o", markersize=3, label=name)
-        marked = [m.loss_ if m.lower_minima_ else math.nan for m in self.models]
-        for xi, loss in zip(self.xis[finite], np.array(marked)[finite], strict=True):
-            if not math.isnan(loss):
-                ax.axvline(xi, color="0.6", linestyle=":", linewidth=1)
-        positive = self.xis[finite & (self.xis > 0)]
-        if positive.size:
-            ax.set_xscale("symlog", linthresh=float(positive.min()))
+        marked = [xi for xi, m in zip(self.xis, self.models, strict=True) if m.lower_minima_ and math.isfinite(xi)]
+        for k, xi in enumerate(marked):
+            label = "lower minimum known" if k == 0 else None
+            ax.axvline(xi, color="0.4", linestyle=":", linewidth=1, label=label)
+        shown = self.xis[finite]
+        if (shown > 0).any():
+            smallest = float(shown[shown > 0].min())
+            ax.set_xscale("symlog", linthresh=smallest)
+            ax.set_xlim(float(shown.min()) - 0.2 * smallest, 1.5 * float(shown.max()))
         ax.axhline(0.0, color="0.8", linewidth=1, zorder=0)
         ax.set_xlabel("strength of the anchor penalty, xi")
         ax.set_ylabel("coefficient on the scale of h")

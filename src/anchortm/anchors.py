@@ -228,7 +228,7 @@ class Part(ABC):
 
     @abstractmethod
     def spread(self, coefficients: Array) -> Array:
-        """Return A @ coefficients for these rows."""
+        """Return A @ coefficients for these rows (a vector, or a column for each of several)."""
 
 
 class Projection(ABC):
@@ -297,7 +297,7 @@ class _GroupPart(Part):
         sums[self._levels] += by_level @ table
 
     def spread(self, coefficients: Array) -> Array:
-        return np.repeat(coefficients[self._levels], self._sizes)
+        return np.repeat(coefficients[self._levels], self._sizes, axis=0)
 
 
 class GroupProjection(Projection):
@@ -320,7 +320,7 @@ class GroupProjection(Projection):
         return (self._root * sums.T).T
 
     def coefficients(self, t: Array) -> Array:
-        return self._root * t
+        return (self._root * t.T).T
 
     def gram(self, weights: Array) -> Array:
         return np.diag(self._root**2 * np.bincount(self._codes, weights, self.n_sums))

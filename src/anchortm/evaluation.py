@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,10 +19,10 @@ from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.identification import check_covariates, check_kinds
 from anchortm.likelihood import build_terms, loglik_and_residuals
 from anchortm.model import Data, TransformationModel
-from anchortm.newton import Options, Solution, minimise
+from anchortm.newton import Options, Solution
 from anchortm.objective import NormalObjective, Objective
 from anchortm.response import as_response
-from anchortm.solver import STRICT, solve_path
+from anchortm.solver import solve_near, solve_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -237,15 +236,4 @@ def _solutions(
     options = Options(tol=model.tol, max_iter=model.max_iter)
     if isinstance(objective, NormalObjective) and objective.linear:
         return solve_path(objective, cold, xis, options)
-    same_size = all(theta.size == objective.coordinates.matrix.shape[0] for theta, _ in starts.values())
-    found = []
-    for xi in xis:
-        near = None
-        if same_size and math.isfinite(xi):
-            v = objective.coordinates.join(*starts[xi])
-            sums = objective.sums(np.clip(v, objective.coordinates.lower, objective.coordinates.upper))
-            if math.isfinite(sums.loglik):
-                near = minimise(objective, v, xi, options)
-        strict = near is not None and near.converged and near.min_eigenvalue > STRICT
-        found.append(near if near is not None and strict else solve_path(objective, cold, [xi], options)[0])
-    return found
+    return [solve_near(objective, *starts[xi], cold, xi, options) for xi in xis]

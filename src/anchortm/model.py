@@ -30,6 +30,7 @@ from anchortm.exceptions import (
     InputTypeError,
 )
 from anchortm.identification import check_covariates, check_kinds
+from anchortm.inference import FLAT_CURVATURE, Bootstrap, bootstrap, coefficient_intervals, covariance
 from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
 from anchortm.links import Link
 from anchortm.newton import Options, Solution, restarts
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 __all__ = ["TransformationModel", "model"]
 
 Array = NDArray[np.float64]
-
-FLAT_CURVATURE = 1e-8  # in standardised parameters
 
 
 def model(cls: type[Any]) -> type[Any]:
@@ -147,6 +146,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
             if size != n:
                 raise InputError(f"{name} has {size} rows, but y has {n}")
         weights, shift = _weights(sample_weight, n), _offset(offset, n)
+        keep = None
         if weights is not None and (weights == 0.0).any():
             keep = weights > 0.0
             response, design = response[keep], design._replace(matrix=design.matrix[keep])
@@ -159,7 +159,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         check_covariates(design.matrix, design.names)
         alphabetical = self._fixed_levels() is None and sorted_words(y, response)
         given = tuple(columns_given) if design.named and columns_given is not None else None
-        return Data(response, design, columns, weights, shift, dropped, given, alphabetical)
+        return Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep)
 
     def _anchor_list(self) -> list[Any]:
         names = self.anchor_names
@@ -254,6 +254,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         self._information = n * solution.hessian
         self._fixed = objective.coordinates.lower == objective.coordinates.upper
         self._jacobian = objective.coordinates.jacobian
+        self._data, self._sandwich = data, None
         self._history = solution.history
         self._reason = solution.reason
 
@@ -329,27 +330,60 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         """Return Schwarz's criterion, -2 loglik + log(n) parameters."""
         return -2.0 * self.loglik_ + math.log(self.n_total_) * self.n_parameters_
 
-    def covariance(self, kind: str = "hessian") -> Array:
-        """Return the covariance matrix of (baseline, coef) of a maximum-likelihood fit.
+    def covariance(self, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
+        """Return the covariance matrix of (baseline, coef).
 
-        ``kind="hessian"`` is the inverse of the observed information, as R's tram gives it: that
-        some increments of the baseline are held at their bound is not taken into account. Only for
-        xi = 0: under a penalty the Hessian of the loss is not the information.
+        Parameters
+        ----------
+        kind : {"hessian", "sandwich", "bootstrap"}, optional
+            The inverse of the observed information, for xi = 0 only and as R's tram gives it (that
+            increments of the baseline may be held at their bound is not taken into account); the
+            sandwich with the full influence of the penalty, for any xi, right even if the model is
+            not (increments at their bound count as known); or the bootstrap. By default the Hessian
+            at xi = 0 and the sandwich otherwise.
+        clusters : array, optional
+            Rows of a cluster may depend on each other; clusters do not. By default rows are independent
+            for the sandwich, and the bootstrap resamples the levels of the largest anchor factor.
+        **options
+            For the bootstrap: ``n_bootstrap``, ``random_state``, ``n_jobs``, ``progress``.
         """
         check_is_fitted(self, "coef_")
-        if kind != "hessian":
-            raise InputError(f"kind must be 'hessian', not {kind!r}; others are not there yet")
-        if self.xi_ != 0.0:
-            raise InputError("the Hessian gives standard errors at xi = 0 only")
-        if not (self.converged_ and self.min_eigenvalue_ > FLAT_CURVATURE):
-            raise InputError("no standard errors: the fit has not converged to a strict optimum")
-        free = ~self._fixed
-        J = self._jacobian[:, free]
-        return np.asarray(J @ np.linalg.solve(self._information[np.ix_(free, free)], J.T))
+        return covariance(self, kind, clusters, **options)
 
-    def standard_errors(self) -> Array:
-        """Return the standard errors of ``coef_`` at xi = 0."""
-        return np.sqrt(np.diag(self.covariance())[self.baseline_.size :])
+    def standard_errors(self, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
+        """Return the standard errors of ``coef_``; arguments as for ``covariance``."""
+        return np.sqrt(np.diag(self.covariance(kind, clusters, **options))[self.baseline_.size :])
+
+    def intervals(
+        self, level: float = 0.95, kind: str | None = None, clusters: Any = None, **options: Any
+    ) -> pd.DataFrame:
+        """Return ``coef_`` with standard errors and normal confidence intervals; arguments as for ``covariance``.
+
+        For xi > 0 they are intervals for what the same penalty would give with all rows of the
+        population, not for the coefficients of maximum likelihood.
+        """
+        check_is_fitted(self, "coef_")
+        return coefficient_intervals(self, level, kind, clusters, **options)
+
+    def bootstrap(
+        self,
+        n_bootstrap: int = 200,
+        clusters: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        progress: bool | None = None,
+    ) -> Bootstrap:
+        """Return fits to resampled data: the levels of the largest anchor factor, clusters, or else rows.
+
+        The basis stays that of the fit. Resampled data sets that do not determine the model are left
+        out with a warning; more than a tenth of them is an error.
+        """
+        check_is_fitted(self, "coef_")
+        return bootstrap(self, n_bootstrap, clusters, random_state, n_jobs, progress)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return state | {"_data": None} if "_data" in state else state  # rows stay at home
 
     def _shift(self, X: Any, n_rows: int | None, offset: Any) -> Array:
         check_is_fitted(self, "coef_")
@@ -421,6 +455,7 @@ class Data(NamedTuple):
     dropped: tuple[Any, ...]
     columns_given: tuple[str, ...] | None = None  # of X, anchors included
     alphabetical: bool = False  # classes are words that were sorted
+    kept: NDArray[np.bool_] | None = None  # rows of positive weight, if there were others
 
     def subset(self, rows: Any) -> Data:
         """Return the inputs of these rows, without classes and anchor levels that no longer occur."""

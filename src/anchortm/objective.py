@@ -14,7 +14,7 @@ weight_i (Q mu)_i D2 r_i. It is 2 xi t for a finite xi and n lambda for xi = inf
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -233,6 +233,44 @@ class Objective:
             hessian[:k, k:] += block
             hessian[k:, :k] += block.T
             hessian[k:, k:] += (X * both[:, None]).T @ X
+
+    def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Iterator[tuple[slice, Array]]:
+        """Yield for each block of rows: (gradient of -l_i + pull'q_i r_i) bread + K'q_i (r_i - q_i't), one row each.
+
+        q_i is the row of Q. Rows are those of the objective, without their weights.
+        """
+        k, d = self.coordinates.n_baseline, self.n_parameters
+        t = self.sums(v).t
+        for number, block in enumerate(self._blocks):
+            start = number * self.block_rows
+            rows = slice(start, min(start + self.block_rows, self.n_rows))
+            gradient, r = np.zeros((rows.stop - start, d)), np.zeros(rows.stop - start)
+            for piece in block:
+                data, here = piece.data, piece.data.rows - start
+                values, slope = self._evaluate(data, v)
+                if piece.part is None or self.anchors is None:
+                    bend = np.zeros(here.size)
+                else:
+                    bend = piece.part.spread(self.anchors.coefficients(pull))
+                r[here] += data.sign * values.r
+                if isinstance(values, TwoEnds):
+                    assert data.ends is not None  # noqa: S101
+                    V, D = data.ends.dense()
+                    both = values.r + (values.r_u + values.r_v) * bend
+                    own = np.hstack(
+                        [both[:, None] * V + (values.r_u * bend - values.p)[:, None] * D, both[:, None] * data.C]
+                    )
+                else:
+                    own = (values.r + values.dr * bend)[:, None] * data.C
+                    if slope is not None and data.slope is not None:
+                        own[:, :k] -= data.slope / slope[:, None]
+                gradient[here] += data.sign * own
+            shares = gradient @ bread
+            if self.anchors is not None:
+                part = self.anchors.part(rows)
+                r -= part.spread(self.anchors.coefficients(t))
+                shares += part.spread(self.anchors.coefficients(K)) * r[:, None]
+            yield rows, shares
 
     def convexity(self, sums: Sums, xi: float) -> Literal["global", "local", "none"]:
         """Return what is known of a minimum: the loss is convex everywhere, around it, or neither is known.

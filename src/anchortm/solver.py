@@ -21,7 +21,7 @@ from anchortm.limit import linear_solution, over_identified, sqp
 from anchortm.newton import Options, Solution, binding_bounds, expand, kkt_residual, loss_of, minimise, solution_at
 from anchortm.objective import NormalObjective, Objective
 
-__all__ = ["first_solution", "solve", "solve_path"]
+__all__ = ["first_solution", "follow", "solve", "solve_near", "solve_path"]
 
 Array = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ SUBSAMPLE_FROM = 100_000
 SUBSAMPLE_ROWS = 20_000
 
 
-def _follow(objective: Objective, start: Solution, target: float, options: Options) -> Solution:
+def follow(objective: Objective, start: Solution, target: float, options: Options) -> Solution:
     """Return the solution at ``target`` on the branch through ``start``.
 
     Predictor: along dv/ds with s = log(1 + xi). Corrector: Newton. A step is taken if the
@@ -113,7 +113,7 @@ def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Op
     found[here.xi] = here
     for xi in finite:
         if xi > here.xi:
-            here = found[xi] = _follow(objective, here, xi, options)
+            here = found[xi] = follow(objective, here, xi, options)
     if any(math.isinf(xi) for xi in xis):
         found[math.inf] = solve_limit(objective, here, options)
     return [found[xi] for xi in xis]
@@ -143,7 +143,7 @@ def _from_sample(objective: Objective, v: Array, xi: float, options: Options) ->
     try:
         near = minimise(sample, _startable(sample, v), 0.0, options)
         if xi > 0.0 and near.converged:
-            near = _follow(sample, near, xi, options)
+            near = follow(sample, near, xi, options)
     except (ArithmeticError, InputError):
         return None
     good = near.converged and near.min_eigenvalue > STRICT and not near.folds
@@ -192,6 +192,18 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
     return solve_path(objective, v, [xi], options)[0]
 
 
+def solve_near(objective: Objective, theta: Array, beta: Array, cold: Array, xi: float, options: Options) -> Solution:
+    """Return the solution at xi near (theta, beta), the fit to similar rows, or along the path where that fails."""
+    if math.isfinite(xi) and theta.size == objective.coordinates.matrix.shape[0]:
+        v = objective.coordinates.join(theta, beta)
+        sums = objective.sums(np.clip(v, objective.coordinates.lower, objective.coordinates.upper))
+        if math.isfinite(sums.loglik):
+            near = minimise(objective, v, xi, options)
+            if near.converged and near.min_eigenvalue > STRICT:
+                return near
+    return solve_path(objective, cold, [xi], options)[0]
+
+
 def solve_limit(objective: Objective, start: Solution, options: Options) -> Solution:
     """Return the limit of the path, by sequential quadratic programming from a large xi.
 
@@ -200,7 +212,7 @@ def solve_limit(objective: Objective, start: Solution, options: Options) -> Solu
     """
     if objective.anchors is None:
         raise OverIdentifiedError("xi = inf needs anchors")
-    here = start if start.xi >= 1.0 else _follow(objective, start, 1.0, options)
+    here = start if start.xi >= 1.0 else follow(objective, start, 1.0, options)
     E = objective.derivatives(here.v).E
     rest = here.sums.t - E @ np.linalg.lstsq(E, here.sums.t, rcond=1e-10)[0]
     if np.linalg.norm(rest) > 1e-6 * np.linalg.norm(here.sums.t):
@@ -209,7 +221,7 @@ def solve_limit(objective: Objective, start: Solution, options: Options) -> Solu
     for xi in [xi for xi in (1e2, 1e4, 1e6) if xi > here.xi] or [100.0 * here.xi]:
         if found.converged:
             return found
-        before, here = here, _follow(objective, here, xi, options)
+        before, here = here, follow(objective, here, xi, options)
         if not here.converged:
             return replace(here, xi=math.inf, loss=-here.sums.loglik / objective.n_total)
         found = sqp(objective, here, options)

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import stats
 
 from anchortm.exceptions import InputError
+from anchortm.inference import FLAT_CURVATURE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,10 +63,13 @@ def _table(columns: dict[str, list[Any]]) -> list[str]:
 def summarise(model: Any) -> Summary:
     """Return the summary of a fitted model."""
     columns: dict[str, list[Any]] = {"covariate": list(model.coef_names_), "coef": model.coef_.tolist()}
-    if model.xi_ == 0.0 and model.converged_ and model.min_eigenvalue_ > 1e-8:
-        errors = model.standard_errors()
+    errors = _errors(model)
+    if errors is not None:
         columns["std. error"] = errors.tolist()
-        columns["p-value"] = (2.0 * stats.norm.sf(np.abs(model.coef_ / errors))).tolist()
+        width = stats.norm.ppf(0.975) * errors
+        columns["lower 95 %"], columns["upper 95 %"] = (model.coef_ - width).tolist(), (model.coef_ + width).tolist()
+        if model.xi_ == 0.0:
+            columns["p-value"] = (2.0 * stats.norm.sf(np.abs(model.coef_ / errors))).tolist()
     effect = model._effect or ("odds ratio" if model.link_.name == "logit" else "")
     if model.basis_.kind == "log-linear":
         effect = "time ratio"
@@ -76,11 +80,23 @@ def summarise(model: Any) -> Summary:
         columns["per unit of y"] = (model.coef_ / model.baseline_[1]).tolist()
     return Summary(
         f"{type(model).__name__}: {model.link_.name} link, {model.basis_.kind} basis",
-        _facts(model),
+        _facts(model) | ({} if errors is None else _errors_fact(model)),
         columns,
         dict(zip(model.basis_.parameter_names, model.baseline_.tolist(), strict=True)),
         tuple(model.warnings_),
     )
+
+
+def _errors(model: Any) -> Any:
+    """Return standard errors where there are any: a strict optimum, and for xi other than 0 the rows at hand."""
+    at_hand = model.xi_ == 0.0 or model._data is not None or model._sandwich is not None
+    strict = model.converged_ and model.min_eigenvalue_ > FLAT_CURVATURE
+    return model.standard_errors() if at_hand and strict and model.coef_.size else None
+
+
+def _errors_fact(model: Any) -> dict[str, str]:
+    how = "inverse Hessian" if model.xi_ == 0.0 else "sandwich, for the coefficients that this xi aims at"
+    return {"std. errors": f"{how}; rows independent"}
 
 
 def _facts(model: Any) -> dict[str, str]:

@@ -1,0 +1,279 @@
+"""How sure the parameters are: covariance matrices from the Hessian, the sandwich and the bootstrap.
+
+The sandwich uses the influence of each row on the estimate, the penalty's included. With q_i the
+row of an orthonormal basis of the anchors, t = sum_i q_i r_i and E = dt/dv, row i adds
+
+    psi_i = -dl_i + 2 xi [ (q_i't) dr_i + E'q_i (r_i - q_i't) ]
+
+to n times the gradient of the loss: its own residual, and what it does to A'r, A'J and A'A. Then
+v_i = -(n Hessian)^-1 psi_i. At xi = inf the estimate solves "least -loglik under t = 0", and the
+influence solves the linear system of its Lagrangian. Increments of the baseline that are held at
+their bound count as known there; the bootstrap refits, and lets them move.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.linalg as la
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from scipy import stats
+from tqdm import tqdm
+
+from anchortm.anchors import anchor_columns
+from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
+from anchortm.newton import Options
+from anchortm.objective import Objective
+from anchortm.solver import solve_near
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Bootstrap", "bootstrap", "coefficient_intervals", "covariance", "influence"]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+FLAT_CURVATURE = 1e-8  # in standardised parameters
+KINDS = ("hessian", "sandwich", "bootstrap")
+MOST_FAILURES = 0.1  # share of replicates that may fail before the bootstrap is refused
+
+
+def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> Array:
+    """Return the covariance matrix of (baseline, coef) of a fitted model; see ``TransformationModel.covariance``."""
+    if kind is None:
+        kind = "hessian" if model.xi_ == 0.0 and clusters is None else "sandwich"
+    if kind not in KINDS:
+        raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
+    if kind == "bootstrap":
+        return bootstrap(model, clusters=clusters, **options).covariance()
+    if options:
+        raise InputError(f"{', '.join(options)} go with kind='bootstrap'")
+    if not (model.converged_ and model.min_eigenvalue_ > FLAT_CURVATURE):
+        raise InputError("no standard errors: the fit has not converged to a strict optimum")
+    if kind == "hessian":
+        return _inverse_hessian(model, clusters)
+    if clusters is None and model._sandwich is not None:
+        return np.array(model._sandwich)
+    data = _data(model)
+    groups = None if clusters is None else _codes(clusters, data)
+    shares = np.vstack(list(_sums(model, data, groups)))
+    count = shares.shape[0] if groups is not None else model.n_total_
+    result = np.asarray(shares.T @ shares) * (count / (count - 1.0))
+    if clusters is None:
+        model._sandwich = result
+    return np.array(result)
+
+
+def _inverse_hessian(model: Any, clusters: Any) -> Array:
+    if model.xi_ != 0.0:
+        raise InputError(
+            "the Hessian gives standard errors at xi = 0 only: under a penalty it is not the information; "
+            "use kind='sandwich' or 'bootstrap'"
+        )
+    if clusters is not None:
+        raise InputError("the Hessian takes rows as independent; with clusters use kind='sandwich' or 'bootstrap'")
+    free = ~model._fixed
+    J = model._jacobian[:, free]
+    return np.asarray(J @ np.linalg.solve(model._information[np.ix_(free, free)], J.T))
+
+
+def _data(model: Any) -> Any:
+    if model._data is None:
+        raise InputError(
+            "this needs the rows of the fit, which a pickled or saved model does not carry: fit again, "
+            "or ask for standard errors before saving"
+        )
+    return model._data
+
+
+def _codes(clusters: Any, data: Any) -> Codes:
+    """Return the cluster of each row of the fit, numbered from 0."""
+    columns = anchor_columns(clusters)
+    if len(columns.factors) != 1 or columns.column_names:
+        raise InputError("clusters must be one column of names or whole numbers")
+    if data.kept is not None and len(columns) == data.kept.size:
+        columns = columns.subset(data.kept)
+    if len(columns) != len(data.response):
+        raise InputError(f"clusters has {len(columns)} rows, but the fit had {len(data.response)}")
+    if columns.levels[0].size < 2:
+        raise InputError("there is a single cluster: nothing is known of how clusters differ")
+    return columns.factors[0]
+
+
+def influence(model: Any) -> Array:
+    """Return the influence of each row of the fit on (baseline, coef): their derivative in the row's weight."""
+    data = _data(model)
+    shares = np.vstack([block for _, block in _influence(model, data)])
+    order = None if data.anchors is None else data.anchors.order()
+    if order is None:
+        return shares
+    result = np.empty_like(shares)
+    result[order] = shares
+    return result
+
+
+def _sums(model: Any, data: Any, groups: Codes | None) -> Iterator[Array]:
+    """Yield matrices whose Gram matrices add up to the covariance: of rows times root weight, or of cluster sums."""
+    order = None if data.anchors is None else data.anchors.order()
+    weights = data.weights if data.weights is None or order is None else data.weights[order]
+    totals = None if groups is None else np.zeros((int(groups.max()) + 1, model.baseline_.size + model.coef_.size))
+    for rows, shares in _influence(model, data):
+        w = 1.0 if weights is None else weights[rows][:, None]
+        if groups is None or totals is None:
+            yield la.qr(np.sqrt(w) * shares, mode="r")[0][: shares.shape[1]]  # the Gram matrix in its root
+        else:
+            np.add.at(totals, (groups if order is None else groups[order])[rows], w * shares)
+    if totals is not None:
+        yield totals
+
+
+def _influence(model: Any, data: Any) -> Iterator[tuple[slice, Array]]:
+    """Yield the influence on (baseline, coef) for blocks of rows, in the order of the objective."""
+    objective: Objective = model._objective(model.link_, model.basis_, data)
+    coordinates = objective.coordinates
+    v = coordinates.join(model.baseline_, model.coef_)
+    free = ~(model.active_ | (coordinates.lower == coordinates.upper))
+    pull, bread, K = _lagrangian(objective, v, model.xi_, free)
+    J = coordinates.jacobian.T
+    with model._threads(objective):
+        for rows, shares in objective.influence(v, pull, bread @ J, K @ J):
+            yield rows, -shares
+
+
+def _lagrangian(objective: Objective, v: Array, xi: float, free: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
+    """Return the multiplier of t, the inverse Hessian (0 where not free) and the weight of q_i (r_i - q_i't)."""
+    d = v.size
+    t = objective.sums(v).t
+    bread = np.zeros((d, d))
+    inside = np.ix_(free, free)
+    if math.isfinite(xi):
+        pull = 2.0 * xi * t
+        at = objective.derivatives(v, pull if xi != 0.0 else None)
+        bread[inside] = np.linalg.inv((at.hessian + 2.0 * xi * (at.E.T @ at.E))[inside])
+        return pull, bread, 2.0 * xi * at.E @ bread
+    at = objective.derivatives(v)
+    E = at.E[:, free]
+    pull = np.asarray(np.linalg.lstsq(E.T, -at.gradient[free], rcond=1e-10)[0], dtype=np.float64)
+    H = objective.derivatives(v, pull).hessian[inside]
+    Z = la.null_space(E, rcond=1e-10)
+    inner = Z @ np.linalg.solve(Z.T @ H @ Z, Z.T) if Z.size else np.zeros_like(H)
+    bread[inside] = inner
+    K = np.zeros((t.size, d))
+    K[:, free] = ((np.eye(H.shape[0]) - inner @ H) @ np.linalg.pinv(E, rcond=1e-10)).T
+    return pull, bread, K
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """Fits to resampled rows: one row of ``draws`` for each, baseline first, then coefficients."""
+
+    draws: Array
+    estimate: Array
+    names: tuple[str, ...]
+    resampled: str
+    failed: int
+
+    def covariance(self) -> Array:
+        """Return the covariance matrix of the draws."""
+        return np.atleast_2d(np.cov(self.draws, rowvar=False))
+
+    def frame(self, level: float = 0.95) -> pd.DataFrame:
+        """Return estimate, standard error and percentile interval of each parameter."""
+        import pandas as pd
+
+        tails = 0.5 + np.array([-0.5, 0.5]) * _checked_level(level)
+        lower, upper = np.quantile(self.draws, tails, axis=0)
+        columns = {"estimate": self.estimate, "std. error": self.draws.std(axis=0, ddof=1)}
+        return pd.DataFrame(columns | {"lower": lower, "upper": upper}, index=pd.Index(self.names, name="parameter"))
+
+    def __repr__(self) -> str:
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"Bootstrap({len(self.draws)} fits, {self.resampled} resampled{failed})\n{self.frame().to_string()}"
+
+
+def bootstrap(
+    model: Any,
+    n_bootstrap: int = 200,
+    clusters: Any = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+) -> Bootstrap:
+    """Return fits of the model to resampled clusters; see ``TransformationModel.bootstrap``."""
+    data = _data(model)
+    if not isinstance(n_bootstrap, (int, np.integer)) or n_bootstrap < 2:
+        raise InputError(f"n_bootstrap must be a whole number of at least 2, not {n_bootstrap!r}")
+    anchors = data.anchors
+    if clusters is not None:
+        groups, what = _codes(clusters, data), "clusters"
+    elif anchors is not None and anchors.main is not None and anchors.levels[anchors.main].size > 1:
+        groups, what = anchors.factors[anchors.main], f"environments ({anchors.factor_names[anchors.main]})"
+    else:
+        groups, what = None, "rows"
+    rng = np.random.default_rng(random_state)
+    samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
+    shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
+    found = Parallel(n_jobs=n_jobs)(delayed(_refit)(model, data, weights) for weights in shown)
+    draws = np.array([draw for draw in found if draw is not None])
+    failed = n_bootstrap - len(draws)
+    if failed > MOST_FAILURES * n_bootstrap:
+        raise IdentificationError(
+            f"{failed} of {n_bootstrap} resampled data sets do not determine the model (a class or a covariate's "
+            "values lost, or no strict optimum): resample smaller clusters, merge classes, or lower the order"
+        )
+    if failed:
+        warnings.warn(f"{failed} of {n_bootstrap} resampled fits failed and are left out", AnchorTMWarning, 3)
+    names = (*model.basis_.parameter_names, *model.coef_names_)
+    return Bootstrap(draws, np.concatenate([model.baseline_, model.coef_]), names, what, failed)
+
+
+def _resampled_weights(rng: np.random.Generator, groups: Codes | None, data: Any) -> Array:
+    """Return how often each row is drawn: whole groups with replacement, or as many rows as there are."""
+    n = len(data.response)
+    own = np.ones(n) if data.weights is None else data.weights
+    if groups is None:
+        return rng.multinomial(round(float(own.sum())), own / own.sum()).astype(np.float64)
+    size = int(groups.max()) + 1
+    return np.asarray(own * rng.multinomial(size, np.full(size, 1.0 / size))[groups])
+
+
+def _refit(model: Any, data: Any, weights: Array) -> Array | None:
+    """Return (baseline, coef) of the fit with these weights on the basis of the full fit, or None if there is none."""
+    keep = weights > 0.0
+    part = data.subset(keep)._replace(weights=weights[keep])
+    if part.dropped:
+        return None
+    objective = model._objective(model.link_, model.basis_, part)
+    options = Options(tol=model.tol, max_iter=model.max_iter)
+    cold = objective.coordinates.join(model.baseline_, model.coef_)
+    try:
+        solution = solve_near(objective, model.baseline_, model.coef_, cold, model.xi_, options)
+    except (IdentificationError, ArithmeticError, np.linalg.LinAlgError):
+        return None
+    if not (solution.converged and solution.min_eigenvalue > FLAT_CURVATURE):
+        return None
+    return np.concatenate(objective.coordinates.split(solution.v))
+
+
+def coefficient_intervals(model: Any, level: float, kind: str | None, clusters: Any, **options: Any) -> pd.DataFrame:
+    """Return coefficients with standard errors and normal intervals; see ``TransformationModel.intervals``."""
+    import pandas as pd
+
+    k = model.baseline_.size
+    errors = np.sqrt(np.diag(covariance(model, kind, clusters, **options))[k:])
+    width = stats.norm.ppf(0.5 + 0.5 * _checked_level(level)) * errors
+    table = {"coef": model.coef_, "std. error": errors, "lower": model.coef_ - width, "upper": model.coef_ + width}
+    return pd.DataFrame(table, index=pd.Index(model.coef_names_, name="covariate"))
+
+
+def _checked_level(level: float) -> float:
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level must lie between 0 and 1, not {level}")
+    return float(level)

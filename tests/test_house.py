@@ -16,6 +16,7 @@ def test_rooms_import_only_from_above() -> None:
     assert sorted(order) == sorted(modules)
     for name, path in modules.items():
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("anchortm."):
-                other = node.module.split(".")[1]
+            if not isinstance(node, ast.ImportFrom) or (node.module or "").split(".")[0] != "anchortm":
+                continue
+            for other in [node.module.split(".")[1]] if "." in node.module else [alias.name for alias in node.names]:
                 assert order.index(other) < order.index(name), f"{name} imports {other} from below"

@@ -30,7 +30,7 @@ _HOME = {
     "xi_from_gamma": "path",
 }
 
-_MODULES = ("diagnostics", "scores")
+_MODULES = ("diagnostics", "plotting", "scores")
 
 __all__ = ["__version__", *_HOME, *_MODULES]
 

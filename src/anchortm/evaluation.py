@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from tqdm import tqdm
 
+from anchortm import plotting
 from anchortm.anchors import AnchorColumns, anchor_columns
 from anchortm.bases import OrdinalBasis
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
@@ -61,28 +62,7 @@ class LeaveOneEnvironmentOut:
 
     def plot(self, ax: Any = None, label: int = 3, legend: bool = True) -> Any:
         """Draw the nll of each environment against xi, naming the ``label`` hardest at the first; return the axes."""
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
-        table = self.frame().pivot(index="xi", columns="environment", values="nll")
-        table = table[np.isfinite(table.index)]
-        hardest = sorted(table.iloc[0].nlargest(label).index, key=str)
-        others = table.drop(columns=hardest)
-        ax.plot(table.index, table.max(axis=1), color="tab:red", linewidth=6, alpha=0.3, zorder=2, label="worst")
-        for k, name in enumerate(others.columns):
-            ax.plot(table.index, others[name], color="0.7", linewidth=0.7, zorder=1, label="others" if k == 0 else None)
-        for k, name in enumerate(hardest):
-            ax.plot(table.index, table[name], ("-", "--", "-.", ":")[k % 4], color="black", zorder=3, label=str(name))
-        ax.plot(table.index, table.median(axis=1), color="tab:blue", linewidth=2.5, zorder=4, label="median")
-        positive = table.index[table.index > 0]
-        if len(positive):
-            ax.set_xscale("symlog", linthresh=float(positive.min()))
-        ax.set_xlabel("strength of the anchor penalty, xi")
-        ax.set_ylabel("mean negative log-likelihood\nof the left-out environment")
-        if legend:
-            ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
-        return ax
+        return plotting.left_out(self, ax, label, legend)
 
 
 def leave_one_environment_out(

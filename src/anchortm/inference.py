@@ -35,7 +35,7 @@ from anchortm.solver import solve_near
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Bootstrap", "bootstrap", "coefficient_intervals", "covariance", "influence"]
+__all__ = ["Bootstrap", "bootstrap", "checked_level", "coefficient_intervals", "covariance", "influence"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -188,7 +188,7 @@ class Bootstrap:
         """Return estimate, standard error and percentile interval of each parameter."""
         import pandas as pd
 
-        tails = 0.5 + np.array([-0.5, 0.5]) * _checked_level(level)
+        tails = 0.5 + np.array([-0.5, 0.5]) * checked_level(level)
         lower, upper = np.quantile(self.draws, tails, axis=0)
         columns = {"estimate": self.estimate, "std. error": self.draws.std(axis=0, ddof=1)}
         return pd.DataFrame(columns | {"lower": lower, "upper": upper}, index=pd.Index(self.names, name="parameter"))
@@ -268,12 +268,13 @@ def coefficient_intervals(model: Any, level: float, kind: str | None, clusters: 
 
     k = model.baseline_.size
     errors = np.sqrt(np.diag(covariance(model, kind, clusters, **options))[k:])
-    width = stats.norm.ppf(0.5 + 0.5 * _checked_level(level)) * errors
+    width = stats.norm.ppf(0.5 + 0.5 * checked_level(level)) * errors
     table = {"coef": model.coef_, "std. error": errors, "lower": model.coef_ - width, "upper": model.coef_ + width}
     return pd.DataFrame(table, index=pd.Index(model.coef_names_, name="covariate"))
 
 
-def _checked_level(level: float) -> float:
+def checked_level(level: float) -> float:
+    """Return the level of an interval, or raise."""
     if not 0.0 < level < 1.0:
         raise InputError(f"level must lie between 0 and 1, not {level}")
     return float(level)

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from anchortm.anchors import AnchorColumns, anchor_columns
+from anchortm.bands import ConfidenceBand, Of, confidence_band
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.columns import BLOCK_ROWS
 from anchortm.design import Design, check_columns, is_frame, split_anchors, to_design, without_anchors
@@ -385,15 +386,19 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         state: dict[str, Any] = super().__getstate__()
         return state | {"_data": None} if "_data" in state else state  # rows stay at home
 
-    def _shift(self, X: Any, n_rows: int | None, offset: Any) -> Array:
-        check_is_fitted(self, "coef_")
+    def _design(self, X: Any, n_rows: int | None) -> Design:
+        """Return the covariates of new rows, checked against those of the fit."""
         if self.anchor_names is not None and X is not None:
             X = without_anchors(X, self._anchor_list(), self.coef_names_, self.n_features_in_)
-        if X is None and n_rows is None and offset is not None:
-            n_rows = np.size(offset)
         design = to_design(X, n_rows)
         check_columns(design, self.coef_names_, hasattr(self, "feature_names_in_"), type(self).__name__)
-        shift = design.matrix @ self.coef_
+        return design
+
+    def _shift(self, X: Any, n_rows: int | None, offset: Any) -> Array:
+        check_is_fitted(self, "coef_")
+        if X is None and n_rows is None and offset is not None:
+            n_rows = np.size(offset)
+        shift = self._design(X, n_rows).matrix @ self.coef_
         extra = _offset(offset, shift.size)
         return self._sign * (shift if extra is None else shift + extra)
 
@@ -437,6 +442,43 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         shift = self._shift(X, n_rows, offset)
         return PredictedDistribution(self.link_, self.basis_, self.baseline_, shift, self.time_)
+
+    def confidence_band(
+        self,
+        X: Any,
+        at: Any,
+        of: Of = "cdf",
+        *,
+        level: float = 0.95,
+        simultaneous: bool = False,
+        uncertainty: Any = None,
+        offset: Any = None,
+    ) -> ConfidenceBand:
+        """Return confidence bands of predicted probabilities or quantiles for each row of X.
+
+        Parameters
+        ----------
+        X : array or frame, or None for an unconditional model
+        at : number or vector
+            Outcomes at which the cdf or sf is wanted, or probabilities of the quantiles.
+        of : {"cdf", "sf", "ppf"}
+            P(Y <= y), P(Y > y) or quantiles.
+        level : float
+            Confidence.
+        simultaneous : bool
+            Whether a row's band is to hold at all its points at once, or at each.
+        uncertainty : {"hessian", "sandwich", "bootstrap"}, matrix or Bootstrap, optional
+            A covariance of (baseline, coef) for the delta method, by name or as given by ``covariance``, or a
+            bootstrap, whose percentiles are taken. By default as for ``covariance``.
+        """
+        check_is_fitted(self, "coef_")
+        n_rows = 1 if X is None and offset is None else None
+        matrix = self._design(X, n_rows if offset is None else np.size(offset)).matrix
+        distribution = self.predict_distribution(X, offset=offset, n_rows=n_rows)
+        if uncertainty is None or isinstance(uncertainty, str):
+            uncertainty = self.bootstrap() if uncertainty == "bootstrap" else self.covariance(uncertainty)
+        fixed = distribution.shift - self._sign * (matrix @ self.coef_)
+        return confidence_band(distribution, matrix, self._sign, fixed, at, of, level, simultaneous, uncertainty)
 
     def summary(self) -> Summary:
         """Return a table of the fit that prints."""

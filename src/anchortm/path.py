@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.base import clone
 
+from anchortm import plotting
 from anchortm.exceptions import InputError
 from anchortm.newton import Options, Solution, restarts
 from anchortm.solver import solve_path
@@ -57,29 +58,7 @@ class AnchorPath:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the coefficients against xi and return the axes."""
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
-        finite = np.isfinite(self.xis)
-        styles = ("-", "--", "-.", ":")
-        for j, name in enumerate(self.coef_names):
-            ax.plot(self.xis[finite], self.coefs[finite, j], styles[j % 4], marker="o", markersize=3, label=name)
-        marked = [xi for xi, m in zip(self.xis, self.models, strict=True) if m.lower_minima_ and math.isfinite(xi)]
-        for k, xi in enumerate(marked):
-            label = "lower minimum known" if k == 0 else None
-            ax.axvline(xi, color="0.4", linestyle=":", linewidth=1, label=label)
-        shown = self.xis[finite]
-        if (shown > 0).any():
-            smallest = float(shown[shown > 0].min())
-            ax.set_xscale("symlog", linthresh=smallest)
-            ax.set_xlim(float(shown.min()) - 0.2 * smallest, 1.5 * float(shown.max()))
-        ax.axhline(0.0, color="0.8", linewidth=1, zorder=0)
-        ax.set_xlabel("strength of the anchor penalty, xi")
-        ax.set_ylabel("coefficient on the scale of h")
-        if self.coef_names:
-            ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-        return ax
+        return plotting.coefficient_path(self, ax)
 
     def __repr__(self) -> str:
         done = sum(m.converged_ for m in self.models)

@@ -1,0 +1,380 @@
+"""Pictures: results in, matplotlib axes out.
+
+Every function takes ``ax`` (a new one by default) and returns it; nothing global is changed, nothing
+is saved or shown. Lines differ in style as well as in colour, so that they can be told apart in grey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anchortm.anchors import anchor_columns
+from anchortm.exceptions import InputError
+
+__all__ = [
+    "band",
+    "calibration",
+    "coefficient_path",
+    "distributions",
+    "intervals",
+    "invariance",
+    "left_out",
+    "nll_quantiles",
+    "pit",
+    "residuals",
+    "transport",
+]
+
+Array = NDArray[np.float64]
+
+COLOURS = ("#08306b", "#d95f02", "#1b9e77", "#7570b3", "#666666", "#e7298a")  # dark to light in grey
+STYLES = ("-", "--", "-.", ":")
+XI = "strength of the anchor penalty, xi"
+MANY = 30  # levels beyond which they are not named on an axis
+
+
+def _axes(ax: Any, **options: Any) -> Any:
+    """Return ``ax``, or new axes of their own figure."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(layout="constrained", **options)[1]
+
+
+def _looks() -> Any:
+    """Return colours and line styles, no two alike for a long time."""
+    return zip(cycle(COLOURS), cycle(STYLES), strict=False)
+
+
+def _outside_legend(ax: Any) -> None:
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+
+
+def _xi_axis(ax: Any, xis: Array) -> None:
+    """Make the axis of xi logarithmic from its smallest positive value, with room for 0."""
+    shown = np.asarray(xis)[np.isfinite(xis)]
+    if (shown > 0).any():
+        smallest = float(shown[shown > 0].min())
+        ax.set_xscale("symlog", linthresh=smallest)
+        ax.set_xlim(float(shown.min()) - 0.2 * smallest, 1.5 * float(shown.max()))
+    ax.set_xlabel(XI)
+
+
+def _row_labels(labels: Sequence[Any] | None, n: int) -> list[str]:
+    if labels is None:
+        return [f"row {i}" for i in range(n)]
+    if len(labels) != n:
+        raise InputError(f"labels has {len(labels)} names for {n} rows")
+    return [str(label) for label in labels]
+
+
+def transport(model: Any, y: ArrayLike | None = None, axes: Any = None, *, unit: str = "y") -> Any:
+    """Draw how h carries the density of Y to that of Z: h above right, the densities below and beside it.
+
+    Parameters
+    ----------
+    model : fitted unconditional model, or PredictedDistribution of one row
+    y : array, optional
+        Observed outcomes, drawn as a histogram.
+    axes : 2 x 2 array of axes, optional
+    unit : str
+        Label of the outcome's axis.
+
+    Returns
+    -------
+    The 2 x 2 array of axes; the lower left one is empty.
+    """
+    import matplotlib.pyplot as plt
+
+    distribution = model.predict_distribution() if hasattr(model, "predict_distribution") else model
+    if len(distribution) != 1 or distribution.basis.discrete:
+        raise InputError("the transport picture is of one continuous distribution: pass one row")
+    if axes is None:
+        options: dict[str, Any] = {"width_ratios": (1, 2), "height_ratios": (2, 1), "layout": "constrained"}
+        _, axes = plt.subplots(2, 2, figsize=(7, 6), sharex="col", sharey="row", **options)
+    ends = distribution.interval(0.998)
+    low, high = float(ends[0][0]), float(ends[1][0])
+    if y is not None:
+        y = np.asarray(y, dtype=np.float64)
+        low, high = min(low, float(y.min())), max(high, float(y.max()))
+    grid = np.linspace(low, high, 800)
+    h, density = distribution.trafo(grid)[0], distribution.pdf(grid)[0]
+    inside = np.isfinite(h)
+    grid, h, density = grid[inside], h[inside], density[inside]
+    z = np.linspace(h.min(), h.max(), 800)
+    reference = np.exp(distribution.link.log_density(z))
+    (side, above), (empty, below) = axes
+    above.plot(grid, h, color="black")
+    above.set_ylabel("h(y)")
+    side.plot(reference, z, color="black")
+    side.invert_xaxis()
+    side.set(xlabel="density of Z", ylabel="z")
+    side.tick_params(labelbottom=True)
+    for panel in (above, below):
+        panel.tick_params(labelleft=True, labelbottom=True)
+    if y is not None:
+        below.hist(y, bins=40, density=True, color="0.85")
+    below.plot(grid, density, color="black")
+    below.set(xlabel=unit, ylabel="density of Y")
+    empty.axis("off")
+    cuts = np.interp(distribution.link.quantile([0.0, 0.25, 0.5, 0.75, 1.0]), h, grid)
+    for first, last, shade in zip(cuts[:-1], cuts[1:], ("#08519c", "#3182bd", "#6baed6", "#bdd7e7"), strict=True):
+        part = (grid >= first) & (grid <= last)
+        below.fill_between(grid[part], density[part], color=shade, alpha=0.6, lw=0)
+        above.fill_between(grid[part], h.min(), h[part], color=shade, alpha=0.15, lw=0)
+        strip = (z >= np.interp(first, grid, h)) & (z <= np.interp(last, grid, h))
+        side.fill_betweenx(z[strip], reference[strip], color=shade, alpha=0.6, lw=0)
+    return axes
+
+
+def distributions(
+    distribution: Any,
+    grid: ArrayLike | None = None,
+    ax: Any = None,
+    *,
+    of: str = "pdf",
+    labels: Sequence[Any] | None = None,
+    unit: str = "y",
+) -> Any:
+    """Draw the density, cdf, survivor function or hazard of each row of a predicted distribution.
+
+    Classes and counts are drawn as points joined by thin lines. Without ``grid`` the middle 99 % are shown.
+    """
+    names = {
+        "pdf": "probability" if distribution.basis.discrete else "density",
+        "cdf": "P(Y <= y)",
+        "sf": "P(Y > y)",
+        "hazard": "hazard",
+        "cumhazard": "cumulative hazard",
+    }
+    if of not in names:
+        raise InputError(f"of must be one of {', '.join(names)}, not {of!r}")
+    ordinal = distribution.basis.kind == "ordinal"
+    if grid is None:
+        if ordinal:
+            grid = np.array([*distribution.basis.levels], dtype=object)
+        else:
+            low, high = (np.asarray(end) for end in distribution.interval(0.99))
+            ends = float(low.min()), float(high[np.isfinite(high)].max(initial=0.0))
+            grid = np.arange(ends[0], ends[1] + 1) if distribution.basis.discrete else np.linspace(*ends, 400)
+    grid = np.asarray(grid)
+    values = getattr(distribution, of)(grid)
+    ax = _axes(ax)
+    where = np.arange(grid.size) if ordinal else grid
+    marker = "o" if distribution.basis.discrete and grid.size <= 60 else None
+    rows = _row_labels(labels, len(distribution))
+    for row, label, (colour, style) in zip(values, rows, _looks(), strict=False):
+        width = 0.8 if marker else 1.8
+        ax.plot(where, row, style, color=colour, marker=marker, markersize=5, linewidth=width, label=label)
+    if ordinal:
+        ax.set_xticks(where, [str(level) for level in grid])
+    ax.set(xlabel=unit, ylabel=names[of])
+    ax.set_ylim(bottom=0.0)
+    if len(distribution) > 1 or labels is not None:
+        _outside_legend(ax)
+    return ax
+
+
+def band(result: Any, ax: Any = None, labels: Sequence[Any] | None = None, *, unit: str = "y") -> Any:
+    """Draw a confidence band: the estimate of each row as a line in its band."""
+    ax = _axes(ax)
+    quantiles = result.of == "ppf"
+    ordinal = not quantiles and result.at.dtype == object
+    where = np.arange(result.at.size) if ordinal else result.at
+    rows = _row_labels(labels, result.estimate.shape[0])
+    for i, (label, (colour, style)) in enumerate(zip(rows, _looks(), strict=False)):
+        ax.plot(where, result.estimate[i], style, color=colour, label=label, marker="o" if ordinal else None)
+        ax.fill_between(where, result.lower[i], result.upper[i], color=colour, alpha=0.2, lw=0)
+    if ordinal:
+        ax.set_xticks(where, [str(level) for level in result.at])
+    words = {"cdf": "P(Y <= y)", "sf": "P(Y > y)", "ppf": f"quantile of {unit}"}
+    ax.set(xlabel="probability" if quantiles else unit, ylabel=words[result.of])
+    kind = "simultaneous" if result.simultaneous else "pointwise"
+    ax.set_title(f"{kind} {result.level:.0%} bands", fontsize="medium")
+    if len(rows) > 1 or labels is not None:
+        _outside_legend(ax)
+    return ax
+
+
+def coefficient_path(path: Any, ax: Any = None) -> Any:
+    """Draw the coefficients of an ``AnchorPath`` against xi; dotted verticals mark known lower minima."""
+    ax = _axes(ax)
+    finite = np.isfinite(path.xis)
+    for coef, name, (colour, style) in zip(path.coefs[finite].T, path.coef_names, _looks(), strict=False):
+        ax.plot(path.xis[finite], coef, style, color=colour, marker="o", markersize=3, label=name)
+    marked = [xi for xi, m in zip(path.xis, path.models, strict=True) if m.lower_minima_ and np.isfinite(xi)]
+    for k, xi in enumerate(marked):
+        ax.axvline(xi, color="0.4", linestyle=":", linewidth=1, label="lower minimum known" if k == 0 else None)
+    _xi_axis(ax, path.xis)
+    ax.axhline(0.0, color="0.8", linewidth=1, zorder=0)
+    ax.set_ylabel("coefficient on the scale of h")
+    if path.coef_names:
+        _outside_legend(ax)
+    return ax
+
+
+def left_out(result: Any, ax: Any = None, label: int = 3, legend: bool = True) -> Any:
+    """Draw the nll of each left-out environment against xi, naming the ``label`` hardest at the first xi."""
+    ax = _axes(ax, figsize=(7.5, 4.5))
+    table = result.frame().pivot(index="xi", columns="environment", values="nll")
+    table = table[np.isfinite(table.index)]
+    hardest = sorted(table.iloc[0].nlargest(label).index, key=str)
+    others = table.drop(columns=hardest)
+    ax.plot(table.index, table.max(axis=1), color="tab:red", linewidth=6, alpha=0.3, zorder=2, label="worst")
+    for k, name in enumerate(others.columns):
+        ax.plot(table.index, others[name], color="0.7", linewidth=0.7, zorder=1, label="others" if k == 0 else None)
+    for k, name in enumerate(hardest):
+        ax.plot(table.index, table[name], STYLES[k % 4], color="black", zorder=3, label=str(name))
+    ax.plot(table.index, table.median(axis=1), color="tab:blue", linewidth=2.5, zorder=4, label="median")
+    _xi_axis(ax, table.index.to_numpy(dtype=np.float64))
+    ax.set_ylabel("mean negative log-likelihood\nof the left-out environment")
+    if legend:
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    return ax
+
+
+def nll_quantiles(curves: Mapping[str, ArrayLike], ax: Any = None, *, alpha: ArrayLike | None = None) -> Any:
+    """Draw the quantile function of the rows' negative log-likelihood for each model.
+
+    A model that holds up under shifts has a low curve on the right, where the rows it predicts worst are.
+    """
+    ax = _axes(ax)
+    levels = np.linspace(0.0, 1.0, 501) if alpha is None else np.asarray(alpha, dtype=np.float64)
+    for (name, values), (colour, style) in zip(curves.items(), _looks(), strict=False):
+        quantiles = np.quantile(np.asarray(values, dtype=np.float64), levels)
+        ax.plot(levels, quantiles, style, color=colour, linewidth=1.8, label=name)
+    ax.set(xlabel="share of rows", ylabel="negative log-likelihood of a row, at most")
+    ax.legend(loc="upper left", frameon=False)
+    return ax
+
+
+def residuals(values: ArrayLike, anchors: Any, ax: Any = None, *, label: int = 3) -> Any:
+    """Draw score residuals against one anchor.
+
+    Of a factor: the mean of each level with two standard errors, ordered, and the ``label`` furthest
+    named. Of a number: each row, and the line of least squares.
+    """
+    r = np.asarray(values, dtype=np.float64)
+    columns = anchor_columns(anchors)
+    if len(columns.factors) + len(columns.column_names) != 1 or len(columns) != r.size:
+        raise InputError(f"draw residuals against one anchor at a time, with {r.size} rows")
+    ax = _axes(ax)
+    ax.axhline(0.0, color="0.6", linewidth=1)
+    ax.set_ylabel("score residual")
+    if columns.column_names:
+        a = columns.columns[:, 0]
+        ax.plot(a, r, ".", color="0.5", markersize=3, rasterized=r.size > 5000)
+        ends = np.array([a.min(), a.max()])
+        ax.plot(ends, np.polyval(np.polyfit(a, r, 1), ends), color="black", label="least squares")
+        ax.set_xlabel(columns.column_names[0])
+        ax.legend(frameon=False)
+        return ax
+    codes, levels = columns.factors[0], columns.levels[0]
+    count = np.bincount(codes)
+    mean = np.bincount(codes, r) / count
+    square = np.bincount(codes, (r - mean[codes]) ** 2)
+    error = np.sqrt(square / np.maximum(count - 1, 1) / count)
+    order = np.argsort(mean)
+    ax.errorbar(
+        np.arange(mean.size), mean[order], 2.0 * error[order], fmt="o", color="black", ecolor="0.6", markersize=3
+    )
+    ax.set_ylabel("mean score residual, +- 2 standard errors")
+    _name_levels(ax, levels[order], mean[order], label, columns.factor_names[0])
+    return ax
+
+
+def _name_levels(ax: Any, levels: NDArray[Any], height: Array, label: int, title: str) -> None:
+    """Name the levels below the axis where they are few, else the ``label`` furthest from 0 beside their points."""
+    if levels.size <= MANY:
+        ax.set_xticks(np.arange(levels.size), [str(level) for level in levels], rotation=90 if levels.size > 6 else 0)
+    else:
+        ax.set_xticks([])
+        for k in np.argsort(-np.abs(height))[:label]:
+            left = k < levels.size / 2
+            ax.annotate(
+                str(levels[k]),
+                (k, height[k]),
+                xytext=(8 if left else -8, 0),
+                textcoords="offset points",
+                ha="left" if left else "right",
+                va="center",
+                fontsize="small",
+            )
+        title = f"{title} ({levels.size} levels, by height)"
+    ax.set_xlabel(title)
+
+
+def invariance(table: Any, ax: Any = None, *, label: int = 3) -> Any:
+    """Draw the mean residual of each level before and after, from the frame of ``residual_invariance``."""
+    ax = _axes(ax)
+    table = table[np.isfinite(table["mean_before"])].sort_values("mean_before")
+    if table.empty:
+        raise InputError("there is no factor among the anchors: plotting.residuals draws numeric ones")
+    where = np.arange(len(table))
+    before, after = table["mean_before"].to_numpy(), table["mean_after"].to_numpy()
+    ax.axhline(0.0, color="0.6", linewidth=1, zorder=0)
+    ax.vlines(where, before, after, color="0.8", zorder=1)
+    ax.plot(where, before, "o", mfc="white", mec="black", markersize=5, label="before")
+    ax.plot(where, after, "o", color="black", markersize=4, label="after")
+    _name_levels(ax, table["level"].to_numpy(), before, label, "environment")
+    ax.set_ylabel("mean score residual")
+    ax.legend(frameon=False)
+    return ax
+
+
+def pit(values: ArrayLike, ax: Any = None, *, bins: int = 10) -> Any:
+    """Draw the histogram of probability integral transforms, with what chance allows if they are uniform (95 %)."""
+    from scipy import stats
+
+    u = np.asarray(values, dtype=np.float64)
+    ax = _axes(ax)
+    low, high = (stats.binom.ppf(q, u.size, 1.0 / bins) * bins / u.size for q in (0.025, 0.975))
+    ax.hist(u, bins=bins, range=(0.0, 1.0), density=True, color="0.75", edgecolor="white")
+    ax.axhspan(low, high, color="tab:blue", alpha=0.2, lw=0, label="95 % of bars, if calibrated")
+    ax.axhline(1.0, color="tab:blue", linewidth=1)
+    ax.set(xlabel="probability integral transform", ylabel="density", xlim=(0.0, 1.0))
+    ax.set_ylim(0.0, 1.25 * max(ax.get_ylim()[1], high))  # room for the legend
+    ax.legend(loc="upper center", frameon=False)
+    return ax
+
+
+def calibration(rows: Any, ax: Any = None, *, label: int = 3) -> Any:
+    """Draw the distribution of the transforms (columns environment, pit) by environment, the furthest ones named."""
+    ax = _axes(ax, figsize=(6.5, 4.2))
+    u = np.linspace(0.0, 1.0, 201)
+    curves = {
+        name: np.searchsorted(np.sort(part["pit"]), u, "right") / len(part)
+        for name, part in rows.groupby("environment")
+    }
+    sizes = rows.groupby("environment").size()
+    away = {name: np.sqrt(sizes[name]) * np.abs(curve - u).max() for name, curve in curves.items()}
+    hardest = sorted(away, key=lambda name: -away[name])[:label]
+    for name in (name for name in curves if name not in hardest):
+        ax.plot(u, curves[name], color="0.75", linewidth=0.8)
+    for name, (colour, style) in zip(hardest, _looks(), strict=False):
+        ax.plot(u, curves[name], style, color=colour, label=str(name))
+    ax.plot(u, u, color="black", linewidth=1, label="calibrated")
+    ax.set(xlabel="predicted probability", ylabel="share of outcomes below", xlim=(0, 1), ylim=(0, 1))
+    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    return ax
+
+
+def intervals(table: Any, ax: Any = None, *, value: str, unit: str, title: str = "") -> Any:
+    """Draw one point for each row of a table with columns ``value``, lower and upper, its index as names."""
+    ax = _axes(ax, figsize=(6.0, 1.2 + 0.35 * len(table)))
+    where = np.arange(len(table))[::-1]
+    estimate = table[value].to_numpy()
+    ends = np.abs(np.vstack([table["lower"], table["upper"]]) - estimate)
+    ax.axvline(0.0, color="0.6", linewidth=1)
+    ax.errorbar(estimate, where, xerr=ends, fmt="o", color="black", ecolor="0.5", markersize=4, capsize=2)
+    ax.set_yticks(where, [str(name) for name in table.index])
+    ax.set_xlabel(unit)
+    if title:
+        ax.set_title(title, fontsize="medium")
+    return ax

@@ -112,3 +112,55 @@ def test_brier_weights_make_up_for_censoring() -> None:
 def test_nll_quantiles() -> None:
     nll = atm.NormalLinear().fit(X, Y).nll(X, Y)
     np.testing.assert_allclose(atm.scores.nll_quantiles(nll, [0, 0.5, 1]), [nll.min(), np.median(nll), nll.max()])
+
+
+def test_table_by_environment() -> None:
+    """Each column from its own function on the rows of each environment."""
+    rng = np.random.default_rng(8)
+    site = np.array(["a", "b", "c"])[rng.integers(0, 3, 300)]
+    x = rng.normal(size=(300, 1))
+    time = np.exp(0.5 * x[:, 0] + 0.5 * rng.normal(size=300))
+    y = atm.Surv(np.minimum(time, 2.0), time < 2.0)
+    fit = atm.ContinuousProbit(log_first=True).fit(x, y)
+    result = atm.scores.score_table(fit, x, y, site, times=[0.7, 1.2])
+    table = result.frame().set_index("environment")
+    assert list(table.index) == ["(all)", "a", "b", "c"]
+    dist = fit.predict_distribution(x)
+    for name in table.index:
+        rows = np.flatnonzero(site == name) if name != "(all)" else np.arange(300)
+        assert table.loc[name, "n"] == rows.size
+        assert table.loc[name, "nll"] == pytest.approx(fit.nll(x, y)[rows].mean())
+        assert table.loc[name, "concordance"] == pytest.approx(atm.scores.concordance(-fit.predict(x)[rows], y[rows]))
+        wanted = atm.scores.brier(dist[rows], y[rows], [0.7, 1.2], train=y)
+        np.testing.assert_allclose(table.loc[name, ["brier_0.7", "brier_1.2"]].astype(float), wanted)
+        assert table.loc[name, "coverage"] == pytest.approx(0.9, abs=0.08)
+    assert table.crps.isna().all()  # censored rows have none
+    quantiles = result.quantiles([0.5, 1.0])
+    assert len(quantiles) == 8
+    worst = quantiles[(quantiles.environment == "b") & (quantiles.alpha == 1.0)].nll.item()
+    assert worst == fit.nll(x, y)[site == "b"].max()
+    assert "coverage of 90% intervals" in repr(result)
+
+
+@pytest.mark.parametrize("kind", ["exact", "ordinal", "count", "interval"])
+def test_table_of_other_outcomes(kind: str) -> None:
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=(400, 1))
+    latent = x[:, 0] + rng.logistic(size=400)
+    model, y = {
+        "exact": (atm.ContinuousLogit(), latent),
+        "ordinal": (atm.OrdinalRegression(), np.digitize(latent, [-1, 1]) + 5),
+        "count": (atm.CountRegression(order=3), np.floor(np.exp(latent / 2)).astype(int)),
+        "interval": (atm.ContinuousLogit(), atm.Interval(np.floor(latent), np.floor(latent) + 1.0)),
+    }[kind]
+    fit = model.fit(x, y)
+    table = atm.scores.score_table(fit, x, y).frame()
+    assert table.shape[0] == 1
+    assert table.pit.item() == pytest.approx(0.5, abs=0.05)
+    assert table.coverage.item() == pytest.approx(0.9, abs=0.05)
+    if kind == "interval":
+        assert np.isnan(table.crps.item())
+    else:
+        assert table.crps.item() == pytest.approx(atm.scores.crps(fit.predict_distribution(x), y).mean())
+    with pytest.raises(InputError, match="has 3 rows"):
+        atm.scores.score_table(fit, x, y, [1, 2, 3])

@@ -27,6 +27,8 @@ _HOME = {
     "gamma_from_xi": "path",
     "leave_one_environment_out": "evaluation",
     "likelihood_ratio_test": "summary",
+    "marginal_effects": "effects",
+    "xi_by_score_test": "search",
     "xi_from_gamma": "path",
 }
 

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.response import is_missing
 
-__all__ = ["AnchorColumns", "Part", "Projection", "anchor_columns", "projection"]
+__all__ = ["AnchorColumns", "Part", "Projection", "anchor_columns", "groups_of", "projection"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -142,6 +142,14 @@ def _in_units(columns: Array) -> Array:
     """Return columns of extreme size divided by it: the span is the same, squares stay in range."""
     size = np.abs(columns).max(axis=0, initial=0.0)
     return columns / np.where((size > 1e100) | ((size > 0.0) & (size < 1e-100)), size, 1.0)
+
+
+def groups_of(values: Any, name: str = "environments") -> tuple[Codes, NDArray[Any]]:
+    """Return codes and levels of one column of groups."""
+    columns = anchor_columns(values)
+    if len(columns.factors) != 1 or columns.column_names:
+        raise InputError(f"{name} must be one column of names or whole numbers")
+    return columns.factors[0], columns.levels[0]
 
 
 def _split_columns(anchors: Any) -> list[tuple[str, Any]]:

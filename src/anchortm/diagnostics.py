@@ -1,4 +1,4 @@
-"""Is anchoring needed? What the residuals of a model still say about the anchors."""
+"""Is anchoring needed, can it work, and did it? What residuals, covariates and predictions say about the anchors."""
 
 from __future__ import annotations
 
@@ -10,19 +10,41 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.base import clone
 
-from anchortm.anchors import anchor_columns
+from anchortm import plotting
+from anchortm.anchors import anchor_columns, projection
+from anchortm.design import to_design
 from anchortm.exceptions import InputError
 from anchortm.links import OneEnd
 from anchortm.model import TransformationModel
+from anchortm.objective import Objective
+from anchortm.path import AnchorPath
+from anchortm.scores import score_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["GroupResiduals", "ScoreTest", "group_residuals", "score_test"]
+__all__ = [
+    "Calibration",
+    "FirstStage",
+    "OverIdentification",
+    "ResidualInvariance",
+    "ScoreTest",
+    "calibration",
+    "first_stage",
+    "over_identification",
+    "residual_invariance",
+    "score_statistic",
+    "score_test",
+]
 
 Array = NDArray[np.float64]
 
 MAX_DIRECTIONS = 3000
+WEAK = 10.0  # an F statistic below this is commonly called weak
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"
 
 
 @dataclass(frozen=True)
@@ -39,6 +61,10 @@ class ScoreTest:
         import pandas as pd
 
         return pd.DataFrame([{"statistic": self.statistic, "df": self.df, "pvalue": self.pvalue}])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the statistic in its distribution under invariance and return the axes."""
+        return plotting.chi_square(self.statistic, self.df, ax)
 
     def __str__(self) -> str:
         word = "explain more" if self.pvalue < 0.05 else "are not seen to explain more"
@@ -58,7 +84,8 @@ def score_test(model: TransformationModel, X: Any, y: Any, anchors: Any, *, offs
     information, the statistic is t'[Q'diag(r')Q - E (nH)^-1 E']^+ t, with as many degrees of
     freedom as the bracket has rank: directions that the model contains already do not count. It
     tests first-order invariance of the residuals, so a small p-value says that anchoring has
-    something to do. Increments of the baseline at their bound count as known.
+    something to do. Increments of the baseline at their bound count as known. The chi-square
+    distribution needs several rows for each direction: with many tiny environments the test rejects too often.
     """
     plain = clone(model).set_params(xi=0.0)
     data = plain._prepare(X, y, anchors, None, offset)
@@ -74,58 +101,286 @@ def score_test(model: TransformationModel, X: Any, y: Any, anchors: Any, *, offs
     solution, _ = plain._solve(objective, basis, data, 0.0)
     if not solution.converged:
         raise InputError(f"the maximum-likelihood fit did not converge ({solution.reason}): no score test")
-    v, t = solution.v, solution.sums.t
-    d = objective.derivatives(v)
-    free = ~(solution.active | (objective.coordinates.lower == objective.coordinates.upper))
-    E, information = d.E[:, free], d.hessian[np.ix_(free, free)]
-    bracket = _residual_slopes(objective, v) - E @ np.linalg.solve(information, E.T)
-    values, vectors = np.linalg.eigh(0.5 * (bracket + bracket.T))
-    keep = values > 1e-8 * values[-1]
-    statistic = float(np.sum((vectors[:, keep].T @ t) ** 2 / values[keep]))
-    df = int(keep.sum())
+    statistic, df = score_statistic(objective, solution.v, solution.active)
     return ScoreTest(statistic, df, float(stats.chi2.sf(statistic, df)), type(model).__name__)
 
 
-def _residual_slopes(objective: Any, v: Array) -> Array:
-    """Return Q'diag(r')Q, with r' = r_u + r_v the derivative of a residual in the shift."""
+def score_statistic(
+    objective: Objective, v: Array, active: NDArray[np.bool_], *, studentised: bool = False
+) -> tuple[float, int]:
+    """Return the score statistic at v and its degrees of freedom.
+
+    ``studentised`` divides by sum r^2 / sum r', which is 1 on average for a true model at its maximum
+    likelihood; under a penalty h flattens, residuals shrink, and the plain statistic would shrink with them.
+    """
+    assert objective.anchors is not None  # noqa: S101
+    t = objective.sums(v).t
+    d = objective.derivatives(v)
+    free = ~(active | (objective.coordinates.lower == objective.coordinates.upper))
+    E, information = d.E[:, free], d.hessian[np.ix_(free, free)]
+    slopes = _residual_slopes(objective, v)
+    bracket = objective.anchors.gram(slopes) - E @ np.linalg.solve(information, E.T)
+    values, vectors = np.linalg.eigh(0.5 * (bracket + bracket.T))
+    keep = values > 1e-8 * values[-1]
+    statistic = float(np.sum((vectors[:, keep].T @ t) ** 2 / values[keep]))
+    if studentised:
+        statistic *= float(slopes.sum() / np.sum(objective.residuals(v) ** 2))
+    return statistic, int(keep.sum())
+
+
+def _residual_slopes(objective: Objective, v: Array) -> Array:
+    """Return r' = r_u + r_v, the derivative of each residual in the shift."""
     slopes = np.zeros(objective.n_rows)
     for term in objective.terms:
         values, _ = objective._evaluate(term, v)
         dr = values.dr if isinstance(values, OneEnd) else values.r_u + values.r_v
         slopes[term.rows] += term.sign * dr
-    return np.asarray(objective.anchors.gram(slopes))
+    return slopes
 
 
 @dataclass(frozen=True, eq=False)
-class GroupResiduals:
-    """Mean score residual of each environment under two fits."""
+class ResidualInvariance:
+    """What the anchors say about the score residuals of two fits."""
 
     table: Any
+    explained: tuple[float, float]
 
     def frame(self) -> pd.DataFrame:
-        """Return one row for each environment: n, and the mean residual before and after."""
+        """Return one row for each level of a factor and each numeric anchor.
+
+        Columns: anchor, level, n; mean residual of the level and correlation of the residuals with the
+        anchor (the indicator of the level), both before and after.
+        """
         return self.table
 
+    def plot(self, ax: Any = None, label: int = 3) -> Any:
+        """Draw the mean residual of each level before and after and return the axes."""
+        return plotting.invariance(self.table, ax, label=label)
+
     def __repr__(self) -> str:
-        return str(self.table.round(4).to_string())
+        largest = self.table[["corr_before", "corr_after"]].abs().max()
+        lines = [
+            "Residuals and anchors, before and after",
+            f"  share of variance explained     {self.explained[0]:.4g} -> {self.explained[1]:.4g}",
+            f"  largest absolute correlation    {largest.iloc[0]:.4g} -> {largest.iloc[1]:.4g}",
+        ]
+        means = self.table[["mean_before", "mean_after"]].abs().max()
+        if np.isfinite(means).all():
+            lines.append(f"  largest absolute mean           {means.iloc[0]:.4g} -> {means.iloc[1]:.4g}")
+        shown = self.table.reindex(self.table["corr_before"].abs().sort_values(ascending=False).index)
+        lines.append(shown.head(10).to_string(index=False, float_format=_number))
+        if len(shown) > 10:
+            lines.append(f"  (the 10 most correlated before, of {len(shown)})")
+        return "\n".join(lines)
 
 
-def group_residuals(
-    before: Any, after: Any, X: Any, y: Any, environments: Any, *, offset: Any = None
-) -> GroupResiduals:
-    """Return the mean residual of each environment under a fit without and one with a penalty.
+def residual_invariance(
+    before: Any, after: Any, X: Any, y: Any, anchors: Any, *, offset: Any = None
+) -> ResidualInvariance:
+    """Return means and correlations of the score residuals with the anchors under two fits.
 
-    Equal means are what a large xi aims at: the model then errs in no direction in any place.
+    ``before`` is usually the fit at xi = 0, ``after`` the one with a penalty. Equal means in all
+    places are what a large xi aims at: the model then errs in no direction in any of them.
     """
     import pandas as pd
 
-    columns = anchor_columns(environments)
-    if len(columns.factors) != 1 or columns.column_names:
-        raise InputError("environments must be one column of groups")
-    codes, levels = columns.factors[0], columns.levels[0]
-    counts = np.bincount(codes)
-    means = {
-        name: np.bincount(codes, fit.residuals(X, y, offset=offset)) / counts
-        for name, fit in (("before", before), ("after", after))
-    }
-    return GroupResiduals(pd.DataFrame({"environment": levels, "n": counts, **means}))
+    columns = anchor_columns(anchors)
+    r = {name: fit.residuals(X, y, offset=offset) for name, fit in (("before", before), ("after", after))}
+    n = len(columns)
+    if r["before"].size != n:
+        raise InputError(f"anchors has {n} rows, but y has {r['before'].size}")
+    centred = {name: values - values.mean() for name, values in r.items()}
+    size = {name: np.sqrt((values**2).sum()) for name, values in centred.items()}
+    rows: list[dict[str, Any]] = []
+    for factor, levels, anchor in zip(columns.factors, columns.levels, columns.factor_names, strict=True):
+        count = np.bincount(factor)
+        spread = np.sqrt(count * (1.0 - count / n))
+        table = {"anchor": anchor, "level": levels, "n": count}
+        for name in r:
+            table[f"mean_{name}"] = np.bincount(factor, r[name]) / count
+        for name in r:
+            with np.errstate(divide="ignore", invalid="ignore"):  # a single level has no correlation
+                table[f"corr_{name}"] = np.bincount(factor, centred[name]) / (spread * size[name])
+        rows += pd.DataFrame(table).to_dict("records")
+    for column, anchor in zip(columns.columns.T, columns.column_names, strict=True):
+        row = {"anchor": anchor, "level": "", "n": n, "mean_before": np.nan, "mean_after": np.nan}
+        rows.append(row | {f"corr_{name}": np.corrcoef(column, r[name])[0, 1] for name in r})
+    order = columns.order()
+    order = np.arange(n) if order is None else order
+    P = projection(columns.take(order))
+    shares = [float((P(values[order]) ** 2).sum() / (values**2).sum()) for values in centred.values()]
+    return ResidualInvariance(pd.DataFrame(rows), (shares[0], shares[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class FirstStage:
+    """How strongly the anchors move each covariate."""
+
+    table: Any
+    rank: int
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row for each covariate: R^2 and F of its regression on the anchors, and Shea's partial R^2."""
+        return self.table
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw R^2 and partial R^2 of each covariate and return the axes."""
+        return plotting.shares(self.table, ax)
+
+    def __repr__(self) -> str:
+        weak = self.table.index[self.table["F"] < WEAK].tolist()
+        lines = [f"Anchors ({self.rank} directions) and covariates", self.table.to_string(float_format=_number)]
+        if weak:
+            lines.append(
+                f"F below {WEAK:g}, weak by the usual rule: {', '.join(map(str, weak))}. A penalty says little about "
+                "coefficients of covariates that the anchors do not move."
+            )
+        return "\n".join(lines)
+
+
+def first_stage(X: Any, anchors: Any) -> FirstStage:
+    """Return how strongly the anchors move each covariate: the first stage of an instrumental-variables fit.
+
+    The partial R^2 (Shea, 1997) is what the anchors say about a covariate that they do not say about
+    the others; it is what matters with several covariates, and 0 where there are fewer directions
+    than covariates.
+    """
+    import pandas as pd
+
+    columns = anchor_columns(anchors)
+    design = to_design(X, len(columns))
+    n = design.matrix.shape[0]
+    if n != len(columns):
+        raise InputError(f"X has {n} rows, but anchors has {len(columns)}")
+    order = columns.order()
+    order = np.arange(n) if order is None else order
+    P = projection(columns.take(order))
+    x = design.matrix[order] - design.matrix.mean(axis=0)
+    spread = np.sqrt((x**2).sum(axis=0))
+    if not spread.all():
+        raise InputError(f"constant covariates: {', '.join(np.array(design.names)[spread == 0])}")
+    x = x / spread
+    fitted = np.column_stack([P(column) for column in x.T])
+    r2 = np.clip((fitted**2).sum(axis=0), 0.0, 1.0)
+    df, rest = P.rank - 1, n - P.rank
+    with np.errstate(divide="ignore", invalid="ignore"):
+        F = (r2 / df) / ((1.0 - r2) / rest)
+    gram = fitted.T @ fitted
+    partial = np.zeros(x.shape[1])
+    if x.shape[1] and np.linalg.eigvalsh(gram)[0] > 1e-10:
+        partial = np.diag(np.linalg.inv(x.T @ x)) / np.diag(np.linalg.inv(gram))
+    table = {"R2": r2, "F": F, "df": df, "pvalue": stats.f.sf(F, df, rest), "partial_R2": partial}
+    return FirstStage(pd.DataFrame(table, index=pd.Index(design.names, name="covariate")), P.rank)
+
+
+@dataclass(frozen=True, eq=False)
+class OverIdentification:
+    """Why coefficients shrink: along xi the transformation flattens and predictions widen."""
+
+    table: Any
+    directions: int
+    parameters: int
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row for each xi: size of the coefficients on both scales, spread of predictions, penalty."""
+        return self.table
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the size of the coefficients on both scales against xi and return the axes."""
+        return plotting.flattening(self.table, ax)
+
+    def __repr__(self) -> str:
+        first, last = self.table.iloc[0], self.table.iloc[-1]
+        if self.directions > self.parameters:
+            head = (
+                f"{self.directions} anchor directions and {self.parameters} parameters: over-identified. Residuals "
+                "cannot be made uncorrelated with all anchors, and the loss gives way by flattening h: predictions "
+                "widen and coefficients on the scale of h shrink."
+            )
+        else:
+            head = f"{self.directions} anchor directions and {self.parameters} parameters: not over-identified."
+        note = (
+            f"From xi = {first.xi:g} to {last.xi:g} the coefficients (per standard deviation) go from "
+            f"{first.coef_norm:.3g} to {last.coef_norm:.3g} on the scale of h; predicted distributions are "
+            f"{last.spread / first.spread:.3g} times as wide"
+        )
+        if np.isfinite(first.effect_norm):
+            note += (
+                f", and on the scale of y the coefficients go from {first.effect_norm:.3g} to {last.effect_norm:.3g}"
+            )
+        return f"{head}\n{note}.\n{self.table.to_string(index=False, float_format=_number)}"
+
+
+def over_identification(path: AnchorPath, X: Any) -> OverIdentification:
+    """Return how coefficients and the spread of predictions move along a path in xi.
+
+    ``coef_norm`` is the norm of the coefficients per standard deviation of their covariates on the scale
+    of h; ``spread`` the interquartile range of the predicted distribution at the means of the covariates
+    (for classes, relative to the distance of the outer thresholds); ``effect_norm`` the norm on the
+    scale of y, which is exact for ``NormalLinear`` and holds near the centre for other models.
+    """
+    import pandas as pd
+
+    first = path.models[0]
+    matrix = first._design(X, None).matrix
+    deviation, mean = matrix.std(axis=0, ddof=1), matrix.mean(axis=0, keepdims=True)
+    unit = float(np.diff(first.link_.quantile(np.array([0.25, 0.75])))[0])
+    rows = []
+    for xi, m, coef in zip(path.xis, path.models, path.coefs, strict=True):
+        norm = float(np.linalg.norm(coef * deviation))
+        if m.basis_.kind == "ordinal":
+            spread, effect = unit / float(m.baseline_[-1] - m.baseline_[0]) if m.baseline_.size > 1 else np.nan, np.nan
+        else:
+            low, high = m._distribution(m._sign * (mean @ coef)).interval(0.5)
+            spread = float(high[0] - low[0])
+            effect = norm * spread / unit
+        rows.append({"xi": xi, "coef_norm": norm, "spread": spread, "effect_norm": effect, "penalty": m.penalty_})
+    return OverIdentification(pd.DataFrame(rows), first.n_anchors_, first.n_parameters_)
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Whether outcomes fall where they were predicted, by environment."""
+
+    table: Any
+    rows: Any
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row for each environment: n, mean transform, coverage and Kolmogorov's test of uniformity."""
+        return self.table
+
+    def plot(self, ax: Any = None, label: int = 3) -> Any:
+        """Draw the distribution of the transforms by environment and return the axes."""
+        return plotting.calibration(self.rows, ax, label=label)
+
+    def __repr__(self) -> str:
+        shown = self.table.iloc[1:].sort_values("pvalue").head(10)
+        table = self.table.iloc[[0, *shown.index]]
+        lines = ["Calibration by environment", table.to_string(index=False, float_format=_number)]
+        if len(self.table) > 11:
+            lines.append(f"  (the 10 furthest from uniform, of {len(self.table) - 1})")
+        return "\n".join(lines)
+
+
+def calibration(
+    model: Any, X: Any, y: Any, environments: Any, *, offset: Any = None, random_state: Any = 0
+) -> Calibration:
+    """Return how well the predicted distributions are calibrated in each environment.
+
+    From the probability integral transforms (drawn at random in censored and discrete rows): their mean
+    (below 1/2: outcomes lower than predicted), the coverage of central 50 % and 90 % intervals, and
+    the distance of Kolmogorov and Smirnov from uniformity with its p-value.
+    """
+    import pandas as pd
+
+    rows = score_table(model, X, y, environments, offset=offset, random_state=random_state).rows
+
+    def describe(name: Any, u: Array) -> dict[str, Any]:
+        test = stats.kstest(u, "uniform")
+        inside = {f"coverage_{p}": float((np.abs(u - 0.5) <= p / 200).mean()) for p in (50, 90)}
+        row = {"environment": name, "n": u.size, "pit": u.mean()} | inside
+        return row | {"distance": test.statistic, "pvalue": test.pvalue}
+
+    table = [describe("(all)", rows["pit"].to_numpy())]
+    table += [describe(name, u.to_numpy()) for name, u in rows.groupby("environment")["pit"]]
+    return Calibration(pd.DataFrame(table), rows)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from tqdm import tqdm
 
-from anchortm.anchors import anchor_columns
+from anchortm.anchors import groups_of
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
 from anchortm.newton import Options
 from anchortm.objective import Objective
@@ -95,16 +95,15 @@ def _data(model: Any) -> Any:
 
 def _codes(clusters: Any, data: Any) -> Codes:
     """Return the cluster of each row of the fit, numbered from 0."""
-    columns = anchor_columns(clusters)
-    if len(columns.factors) != 1 or columns.column_names:
-        raise InputError("clusters must be one column of names or whole numbers")
-    if data.kept is not None and len(columns) == data.kept.size:
-        columns = columns.subset(data.kept)
-    if len(columns) != len(data.response):
-        raise InputError(f"clusters has {len(columns)} rows, but the fit had {len(data.response)}")
-    if columns.levels[0].size < 2:
+    codes, _ = groups_of(clusters, "clusters")
+    if data.kept is not None and codes.size == data.kept.size:
+        codes = codes[data.kept]
+    if codes.size != len(data.response):
+        raise InputError(f"clusters has {codes.size} rows, but the fit had {len(data.response)}")
+    found, codes = np.unique(codes, return_inverse=True)
+    if found.size < 2:
         raise InputError("there is a single cluster: nothing is known of how clusters differ")
-    return columns.factors[0]
+    return codes
 
 
 def influence(model: Any) -> Array:

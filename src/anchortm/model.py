@@ -440,7 +440,10 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         An unconditional model takes ``X=None`` and ``n_rows`` (by default one row).
         """
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
-        shift = self._shift(X, n_rows, offset)
+        return self._distribution(self._shift(X, n_rows, offset))
+
+    def _distribution(self, shift: Array) -> PredictedDistribution:
+        """Return the distributions with these shifts of h."""
         return PredictedDistribution(self.link_, self.basis_, self.baseline_, shift, self.time_)
 
     def confidence_band(

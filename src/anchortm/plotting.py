@@ -19,14 +19,18 @@ from anchortm.exceptions import InputError
 __all__ = [
     "band",
     "calibration",
+    "chi_square",
     "coefficient_path",
     "distributions",
+    "flattening",
     "intervals",
     "invariance",
     "left_out",
     "nll_quantiles",
     "pit",
     "residuals",
+    "rule",
+    "shares",
     "transport",
 ]
 
@@ -377,4 +381,69 @@ def intervals(table: Any, ax: Any = None, *, value: str, unit: str, title: str =
     ax.set_xlabel(unit)
     if title:
         ax.set_title(title, fontsize="medium")
+    return ax
+
+
+def chi_square(statistic: float, df: int, ax: Any = None, *, level: float = 0.05) -> Any:
+    """Draw a test statistic in its chi-square distribution, with the region of rejection shaded."""
+    from scipy import stats
+
+    ax = _axes(ax)
+    critical = float(stats.chi2.isf(level, df))
+    end = max(1.15 * statistic, float(stats.chi2.isf(1e-4, df)))
+    grid = np.linspace(1e-3, end, 600)
+    density = stats.chi2.pdf(grid, df)
+    ax.plot(grid, density, color="black", label=f"chi-square, {df} degrees of freedom")
+    beyond = grid >= critical
+    ax.fill_between(grid[beyond], density[beyond], color="0.7", label=f"rejected at {level:.0%}")
+    ax.axvline(statistic, color="tab:red", linestyle="--", label=f"observed, {statistic:.4g}")
+    ax.set(xlabel="score statistic", ylabel="density under invariance", ylim=(0.0, 1.1 * min(density.max(), 1.0)))
+    ax.legend(frameon=False)
+    return ax
+
+
+def shares(table: Any, ax: Any = None) -> Any:
+    """Draw R^2 and partial R^2 of each covariate on the anchors, from the frame of ``first_stage``."""
+    ax = _axes(ax, figsize=(6.0, 1.2 + 0.35 * len(table)))
+    where = np.arange(len(table))[::-1]
+    ax.barh(where, table["R2"], color="0.8", height=0.7, label="R2")
+    ax.barh(where, table["partial_R2"], color="black", height=0.3, label="partial R2")
+    ax.set_yticks(where, [str(name) for name in table.index])
+    ax.set(xlabel="share of the covariate's variance that the anchors explain", xlim=(0.0, 1.0))
+    _outside_legend(ax)
+    return ax
+
+
+def flattening(table: Any, ax: Any = None) -> Any:
+    """Draw the size of the coefficients on both scales and the spread, relative to the first xi."""
+    ax = _axes(ax)
+    names = {
+        "coef_norm": "coefficients, scale of h",
+        "spread": "spread of predictions",
+        "effect_norm": "coefficients, scale of y",
+    }
+    table = table[np.isfinite(table["xi"])]
+    for (column, name), (colour, style) in zip(names.items(), _looks(), strict=False):
+        if np.isfinite(table[column]).all():
+            relative = table[column] / table[column].iloc[0]
+            ax.plot(table["xi"], relative, style, color=colour, marker="o", markersize=3, label=name)
+    _xi_axis(ax, table["xi"].to_numpy())
+    ax.set_yscale("log")
+    ax.set_ylabel(f"relative to xi = {table['xi'].iloc[0]:g}")
+    ax.legend(frameon=False)
+    return ax
+
+
+def rule(table: Any, level: float, chosen: float | None, ax: Any = None) -> Any:
+    """Draw the p-values of the score test along xi, the level, and the xi chosen."""
+    ax = _axes(ax)
+    shown = np.maximum(table["pvalue"], 1e-12)
+    ax.plot(table["xi"], shown, "-", color="black", marker="o", markersize=3)
+    ax.axhline(level, color="tab:red", linestyle="--", label=f"level {level:g}")
+    if chosen is not None:
+        ax.axvline(chosen, color="tab:blue", linestyle=":", label=f"chosen, xi = {chosen:.3g}")
+    _xi_axis(ax, table["xi"].to_numpy())
+    ax.set_yscale("log")
+    ax.set_ylabel("p-value of the score test")
+    ax.legend(frameon=False)
     return ax

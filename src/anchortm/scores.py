@@ -1,23 +1,31 @@
 """How good predicted distributions are: proper scores, calibration and, for times, discrimination.
 
 Every function takes the predicted distributions and what was observed, and gives one value a row,
-or one number where that is all there is.
+or one number where that is all there is. ``score_table`` puts them together, by environment.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anchortm import plotting
+from anchortm.anchors import groups_of
 from anchortm.bases import OrdinalBasis
 from anchortm.distribution import NODES, WEIGHTS, PredictedDistribution
 from anchortm.empirical import empirical_distribution
 from anchortm.exceptions import InputError
-from anchortm.response import Kind, Response, Surv
+from anchortm.response import Kind, Response, Surv, as_response
 
-__all__ = ["brier", "concordance", "coverage", "crps", "nll_quantiles", "pit"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ScoreTable", "brier", "concordance", "coverage", "crps", "nll_quantiles", "pit", "score_table"]
 
 Array = NDArray[np.float64]
 
@@ -35,7 +43,10 @@ def crps(distribution: PredictedDistribution, y: ArrayLike) -> Array:
     The integral of (F(t) - 1{y <= t})^2 over t, as twice the integral of the quantile loss over
     probabilities, by Gauss-Legendre on panels that split at F(y). Classes score on their positions.
     """
-    codes = distribution._codes(y)
+    return _crps(distribution, distribution._codes(y))
+
+
+def _crps(distribution: PredictedDistribution, codes: Array) -> Array:
     if codes.shape != (len(distribution),):
         raise InputError(f"y must have one value for each of the {len(distribution)} rows, not shape {codes.shape}")
     if distribution.basis.discrete:
@@ -182,3 +193,106 @@ def brier(distribution: PredictedDistribution, y: Response, times: ArrayLike, tr
             parts += np.where(later, (1.0 - survival[:, k]) ** 2 / at_time, 0.0)
         scores[k] = parts.mean()
     return scores
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    """Scores of predicted distributions, of all rows and by environment."""
+
+    table: Any
+    rows: Any
+    level: float
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row for all rows together and one for each environment."""
+        return self.table
+
+    def quantiles(self, alpha: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95, 1.0)) -> pd.DataFrame:
+        """Return quantiles of the rows' nll: one row for each environment (and all) and each alpha."""
+        import pandas as pd
+
+        levels = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
+        found = [(ALL, self.rows["nll"]), *self.rows.groupby("environment")["nll"]]
+        return pd.DataFrame(
+            [
+                {"environment": name, "alpha": a, "nll": value}
+                for name, nll in found
+                for a, value in zip(levels.tolist(), nll_quantiles(nll, levels).tolist(), strict=True)
+            ]
+        )
+
+    def plot(self, ax: Any = None, label: int = 3) -> Any:
+        """Draw the distribution of the probability integral transforms by environment and return the axes."""
+        return plotting.calibration(self.rows, ax, label=label)
+
+    def __repr__(self) -> str:
+        head = f"Scores, coverage of {self.level:.0%} intervals"
+        return f"{head}\n{self.table.to_string(index=False, float_format=lambda v: f'{v:.4g}')}"
+
+
+ALL = "(all)"
+
+
+def score_table(
+    model: Any,
+    X: Any,
+    y: Any,
+    environments: Any = None,
+    *,
+    offset: Any = None,
+    level: float = 0.9,
+    times: Sequence[float] | None = None,
+    random_state: Any = 0,
+) -> ScoreTable:
+    """Return the scores of a fitted model on these rows, together and by environment.
+
+    Columns: n; ``nll``, the mean negative log-likelihood; ``crps`` (where all rows are exact);
+    ``coverage`` of the central intervals with probability ``level`` and ``pit``, the mean probability
+    integral transform (1/2 if calibrated), both from transforms that are drawn at random in censored
+    and discrete rows, so that calibrated predictions reach their level. For times also ``concordance``
+    and ``brier_<t>`` at ``times``, by default the median of the events, with the censoring of all rows.
+    """
+    import pandas as pd
+
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level must lie between 0 and 1, not {level}")
+    levels = model.basis_.levels if isinstance(model.basis_, OrdinalBasis) else None
+    response = as_response(y, model._scale, levels)
+    n = len(response)
+    codes, names = (np.zeros(n, dtype=np.intp), np.array([ALL])) if environments is None else groups_of(environments)
+    if codes.size != n:
+        raise InputError(f"environments has {codes.size} rows, but y has {n}")
+    distribution = model.predict_distribution(X, offset=offset, n_rows=n if X is None else None)
+    exact = (response.kind == Kind.EXACT) | model.basis_.discrete
+    values = np.full(n, math.nan)
+    if exact.any():
+        codes_of_y = response.codes if response.scale == "ordinal" else response.upper
+        values[exact] = _crps(distribution[np.flatnonzero(exact)], codes_of_y[exact].astype(np.float64))
+    u = pit(distribution, response, random_state)
+    rows = pd.DataFrame({"environment": names[codes], "nll": model.nll(X, y, offset=offset), "crps": values, "pit": u})
+    rows["coverage"] = np.abs(u - 0.5) <= 0.5 * level
+    survival = response.scale == "time" and set(response.kind.tolist()) <= {Kind.EXACT, Kind.RIGHT}
+    if survival and times is None and (response.kind == Kind.EXACT).any():
+        times = [float(np.median(response.upper[response.kind == Kind.EXACT]))]
+
+    def scores(name: Any, part: NDArray[np.intp]) -> dict[str, Any]:
+        own = rows.iloc[part]
+        result = {"environment": name, "n": part.size, "nll": own["nll"].mean(), "crps": own["crps"].mean(skipna=False)}
+        result |= {"coverage": own["coverage"].mean(), "pit": own["pit"].mean()}
+        if survival:
+            result["concordance"] = _concordance_or_nan(distribution.shift[part], response[part])
+            found = brier(distribution[part], response[part], times or [], train=response)
+            result |= {f"brier_{t:g}": value for t, value in zip(times or [], found.tolist(), strict=True)}
+        return result
+
+    table = [scores(ALL, np.arange(n))]
+    if environments is not None:
+        table += [scores(name, np.flatnonzero(codes == e)) for e, name in enumerate(names.tolist())]
+    return ScoreTable(pd.DataFrame(table), rows, level)
+
+
+def _concordance_or_nan(risk: Array, y: Response) -> float:
+    try:
+        return concordance(risk, y)
+    except InputError:  # no pair can be compared
+        return math.nan

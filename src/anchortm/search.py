@@ -1,21 +1,31 @@
-"""Choosing xi by how left-out environments are predicted."""
+"""Choosing xi: by how left-out environments are predicted, or by a test of invariance."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from scipy import stats
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from anchortm import plotting
+from anchortm.diagnostics import score_statistic
 from anchortm.evaluation import LeaveOneEnvironmentOut, leave_one_environment_out
 from anchortm.exceptions import InputError
+from anchortm.model import TransformationModel
+from anchortm.newton import Options, Solution
+from anchortm.objective import Objective
+from anchortm.solver import first_solution, follow
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["XiSearchCV"]
+__all__ = ["InvarianceRule", "XiSearchCV", "xi_by_score_test"]
+
+FIRST, FACTOR, CLOSE = 0.01, 2.0, 1.005  # of the xi that are tried, and how close the answer is
 
 
 class XiSearchCV(BaseEstimator):  # type: ignore[misc]
@@ -33,6 +43,8 @@ class XiSearchCV(BaseEstimator):  # type: ignore[misc]
     one_standard_error : bool
         With "mean": take the largest xi whose average is within one standard error (over
         environments) of the best.
+    cut : int, optional
+        Cut numeric environments at quantiles into so many groups.
     n_jobs, progress : optional
         As for ``leave_one_environment_out``.
 
@@ -53,6 +65,7 @@ class XiSearchCV(BaseEstimator):  # type: ignore[misc]
         objective: str | float = "worst",
         *,
         one_standard_error: bool = False,
+        cut: int | None = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
     ) -> None:
@@ -60,6 +73,7 @@ class XiSearchCV(BaseEstimator):  # type: ignore[misc]
         self.xis = xis
         self.objective = objective
         self.one_standard_error = one_standard_error
+        self.cut = cut
         self.n_jobs = n_jobs
         self.progress = progress
 
@@ -80,6 +94,7 @@ class XiSearchCV(BaseEstimator):  # type: ignore[misc]
             environments,
             self.xis,
             anchors=anchors,
+            cut=self.cut,
             offset=offset,
             n_jobs=self.n_jobs,
             progress=self.progress,
@@ -139,3 +154,111 @@ class XiSearchCV(BaseEstimator):  # type: ignore[misc]
             return str(super().__repr__(N_CHAR_MAX=N_CHAR_MAX))
         chosen = "inf" if math.isinf(self.best_xi_) else f"{self.best_xi_:g}"
         return f"XiSearchCV({type(self.model).__name__}, {self.objective}): xi = {chosen}\n{self.results_.to_string()}"
+
+
+@dataclass(frozen=True, eq=False)
+class InvarianceRule:
+    """The smallest xi at which the score test no longer rejects invariance, and the tests on the way to it."""
+
+    xi: float | None
+    level: float
+    table: Any
+    model: str
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row for each xi tried: statistic, degrees of freedom and p-value."""
+        return self.table
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the p-values against xi and return the axes."""
+        return plotting.rule(self.table, self.level, self.xi, ax)
+
+    def __repr__(self) -> str:
+        first, last = self.table.iloc[0], self.table.iloc[-1]
+        if self.xi is None:
+            return (
+                f"InvarianceRule({self.model}): invariance is rejected at the {self.level:g} level for every xi up to "
+                f"{last.xi:.3g} (p = {last.pvalue:.2g}). The anchors act on the outcome in ways that no coefficients "
+                "of these covariates undo, so choose xi by left-out environments instead (XiSearchCV)."
+            )
+        at = self.table[self.table.xi == self.xi].iloc[0]
+        return (
+            f"InvarianceRule({self.model}): xi = {self.xi:.4g}, where p = {at.pvalue:.3g} "
+            f"(at xi = 0: {first.statistic:.4g} on {first.df:.0f} degrees of freedom, p = {first.pvalue:.3g})"
+        )
+
+
+def xi_by_score_test(
+    model: TransformationModel,
+    X: Any,
+    y: Any,
+    anchors: Any,
+    *,
+    level: float = 0.05,
+    largest: float = 1e6,
+    offset: Any = None,
+) -> InvarianceRule:
+    """Return the smallest xi at which the score test of invariance no longer rejects.
+
+    The likeliest of the models whose residuals could be uncorrelated with the anchors, in the spirit of the
+    PULSE estimator (Jakobsen and Peters, 2022). At xi = 0 the test is that of ``diagnostics.score_test``,
+    divided by sum r^2 / sum r': a penalty flattens h, and residuals that shrink altogether are not
+    invariant for that. With more anchor directions than parameters there may be no such xi.
+
+    Parameters
+    ----------
+    model : estimator
+        Any model of this package; its own xi is not used.
+    level : float
+        Level of the test.
+    largest : float
+        Where to stop looking.
+    """
+    import pandas as pd
+
+    if not isinstance(model, TransformationModel):
+        raise InputError(f"model must be an estimator of this package, not {model!r}")
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level must lie between 0 and 1, not {level}")
+    model._check_limits()
+    data = model._prepare(X, y, anchors, None, offset)
+    if data.anchors is None:
+        raise InputError("a test of invariance needs anchors")
+    basis = model._make_basis(data.response, None)
+    objective = model._objective(model._make_link(), basis, data)
+    options = Options(tol=model.tol, max_iter=model.max_iter)
+    rows: list[dict[str, float]] = []
+
+    def accepted(solution: Solution) -> bool:
+        if not solution.converged:
+            raise InputError(f"the fit at xi = {solution.xi:.3g} did not converge ({solution.reason}): no test there")
+        rows.append({"xi": solution.xi} | _test(objective, solution))
+        return rows[-1]["pvalue"] >= level
+
+    with model._threads(objective):
+        here = first_solution(objective, model._start(objective, basis, data), options)
+        xi: float | None = 0.0 if accepted(here) else None
+        upper = FIRST
+        while xi is None and upper <= largest:
+            there = follow(objective, here, upper, options)
+            if accepted(there):
+                xi = _first_accepted(objective, here, upper, options, accepted)
+            here, upper = there, FACTOR * upper
+    return InvarianceRule(xi, level, pd.DataFrame(rows).sort_values("xi", ignore_index=True), type(model).__name__)
+
+
+def _test(objective: Objective, solution: Solution) -> dict[str, float]:
+    statistic, df = score_statistic(objective, solution.v, solution.active, studentised=True)
+    return {"statistic": statistic, "df": df, "pvalue": float(stats.chi2.sf(statistic, df))}
+
+
+def _first_accepted(objective: Objective, here: Solution, upper: float, options: Options, accepted: Any) -> float:
+    """Return the smallest accepted xi between a rejected solution and an accepted xi, to half a per cent."""
+    while upper > CLOSE * max(here.xi, 0.1 * FIRST):
+        middle = math.sqrt(max(here.xi, 0.1 * FIRST) * upper)
+        there = follow(objective, here, middle, options)
+        if accepted(there):
+            upper = middle
+        else:
+            here = there
+    return upper

@@ -1,0 +1,164 @@
+"""Effects on the scale of the outcome: what a unit of a covariate does to the median or to P(Y > c)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from sklearn.utils.validation import check_is_fitted
+
+from anchortm import plotting
+from anchortm.distribution import PredictedDistribution
+from anchortm.exceptions import InputError
+from anchortm.inference import Bootstrap, checked_level
+from anchortm.model import TransformationModel
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["MarginalEffects", "marginal_effects"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalEffects:
+    """Average effects of the covariates on the scale of the outcome, with confidence intervals."""
+
+    table: Any
+    of: str
+    level: float
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row for each covariate: effect, standard error, interval, and per what."""
+        return self.table
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the effects with their intervals and return the axes."""
+        title = f"average marginal effects, {self.level:.0%} intervals"
+        return plotting.intervals(self.table, ax, value="effect", unit=f"change of {self.of}", title=title)
+
+    def __repr__(self) -> str:
+        table = self.table.to_string(float_format=lambda v: f"{v:.4g}")
+        return f"Average change of {self.of}, {self.level:.0%} intervals\n{table}"
+
+
+def marginal_effects(
+    model: TransformationModel,
+    X: Any,
+    of: Literal["median", "probability"] = "median",
+    *,
+    above: Any = None,
+    level: float = 0.95,
+    uncertainty: Any = None,
+    offset: Any = None,
+) -> MarginalEffects:
+    """Return the average effect of each covariate over the rows of X.
+
+    Of a number: the derivative, so the change per unit for small changes. Of a column with values 0
+    and 1 only: the difference between 1 and 0.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    X : array or frame
+        Rows to average over, usually those of the fit or of the new place.
+    of : {"median", "probability"}
+        The conditional median, or P(Y > above).
+    above : number or class
+        For "probability".
+    level : float
+        Confidence.
+    uncertainty : optional
+        As for ``confidence_band``: a kind of covariance, a matrix, or a Bootstrap.
+    """
+    import pandas as pd
+
+    check_is_fitted(model, "coef_")
+    checked_level(level)
+    matrix = model._design(X, None).matrix
+    fixed = model._shift(X, None, offset) - model._sign * (matrix @ model.coef_)
+    estimate = np.concatenate([model.baseline_, model.coef_])
+    effect = _averages(model, matrix, fixed, of, above)
+    value = effect(estimate)
+    if uncertainty is None or isinstance(uncertainty, str):
+        uncertainty = model.bootstrap() if uncertainty == "bootstrap" else model.covariance(uncertainty)
+    if isinstance(uncertainty, Bootstrap):
+        draws = np.array([effect(w) for w in uncertainty.draws])
+        error = draws.std(axis=0, ddof=1)
+        lower, upper = np.quantile(draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+    else:
+        J = _jacobian(effect, estimate, np.sqrt(np.maximum(np.diag(uncertainty), 0.0)))
+        error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", J, uncertainty, J), 0.0))
+        width = stats.norm.ppf(0.5 + 0.5 * level) * error
+        lower, upper = value - width, value + width
+    per = np.where(_binary(matrix), "0 to 1", "unit")
+    table = {"effect": value, "std. error": error, "lower": lower, "upper": upper, "per": per}
+    name = "the median" if of == "median" else f"P(Y > {above})"
+    return MarginalEffects(pd.DataFrame(table, index=pd.Index(model.coef_names_, name="covariate")), name, level)
+
+
+def _binary(matrix: Array) -> NDArray[np.bool_]:
+    return np.asarray(((matrix == 0.0) | (matrix == 1.0)).all(axis=0))
+
+
+def _averages(model: Any, matrix: Array, fixed: Array, of: str, above: Any) -> Callable[[Array], Array]:
+    """Return the function from parameters to the average effect of each covariate."""
+    k, sign = model.baseline_.size, model._sign
+    discrete = model.basis_.discrete
+    if of == "median":
+        if discrete:
+            raise InputError("the median of classes and counts jumps: use of='probability', above=...")
+        if above is not None:
+            raise InputError("above= goes with of='probability'")
+    elif of == "probability":
+        if above is None:
+            raise InputError("of='probability' needs above=c, for P(Y > c)")
+    else:
+        raise InputError(f"of must be 'median' or 'probability', not {of!r}")
+    binary = _binary(matrix)
+
+    def distribution(w: Array, shift: Array) -> PredictedDistribution:
+        return PredictedDistribution(model.link_, model.basis_, w[:k], shift, model.time_)
+
+    def outcome(w: Array, shift: Array) -> Array:
+        d = distribution(w, shift)
+        values = np.asarray(d.median() if of == "median" else d.sf(above), dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise InputError("some medians are infinite (h is flat beyond the support): use of='probability'")
+        return values
+
+    def slope(w: Array, shift: Array) -> Array:
+        """Return the derivative of the outcome in the shift of h."""
+        d = distribution(w, shift)
+        if of == "median":
+            y = outcome(w, shift)
+            with np.errstate(divide="ignore"):
+                return np.where(d._baseline(y) > -np.inf, -1.0 / d._slopes(y, True), 0.0)
+        h = d._baseline(np.atleast_1d(d._codes(above))) + shift
+        return -np.exp(d.link.log_density(np.where(np.isfinite(h), h, 0.0))) * np.isfinite(h)
+
+    def effect(w: Array) -> Array:
+        beta = w[k:]
+        shift = fixed + sign * (matrix @ beta)
+        result = sign * beta * slope(w, shift).mean()
+        for j in np.flatnonzero(binary):
+            without = shift - sign * beta[j] * matrix[:, j]
+            result[j] = (outcome(w, without + sign * beta[j]) - outcome(w, without)).mean()
+        return np.asarray(result)
+
+    return effect
+
+
+def _jacobian(function: Callable[[Array], Array], at: Array, scale: Array) -> Array:
+    """Return derivatives by central differences, with steps of a thousandth of a standard error."""
+    columns = []
+    for j, unit in enumerate(scale):
+        step = np.zeros_like(at)
+        step[j] = 1e-3 * unit if unit > 0.0 else 1e-6 * (1.0 + abs(at[j]))
+        columns.append((function(at + step) - function(at - step)) / (2.0 * step[j]))
+    return np.column_stack(columns)

@@ -116,7 +116,7 @@ def growth(repeats: int) -> list[Row]:
 
 def leave_one_out() -> list[Row]:
     """Leave-one-environment-out on BostonHousing2: 92 towns, 6 xi, 4 models, one process."""
-    data = pd.read_csv(ROOT / "tests" / "reference" / "data" / "BostonHousing2.csv")
+    data = atm.datasets.load_boston_housing2()
     X, y, town = data[COVARIATES], data.cmedv, data.town
     logit = atm.ContinuousLogit(support=(12.9, 34.65))
     models = [
@@ -141,7 +141,7 @@ def boston(repeats: int) -> list[Row]:
     """One anchored fit of BostonHousing2 against cvxpy with Clarabel on the published formulation."""
     import cvxpy as cp
 
-    data = pd.read_csv(ROOT / "tests" / "reference" / "data" / "BostonHousing2.csv")
+    data = atm.datasets.load_boston_housing2()
     X, y, town = data[COVARIATES].to_numpy(), data.cmedv.to_numpy(), data.town
     model = atm.ContinuousProbit(xi=10.0)
     ours = best(lambda: model.fit(X, y, anchors=town), 5 * repeats)

@@ -24,7 +24,7 @@ XIS = [0, 1, 10, 100, 1000, 10000]
 
 
 def main() -> None:
-    data = pd.read_csv(ROOT / "tests" / "reference" / "data" / "BostonHousing2.csv")
+    data = atm.datasets.load_boston_housing2()
     X, price, town = data[COVARIATES], data.cmedv, data.town
     support = (12.9, 34.65)  # 10 % and 90 % quantiles of the price
     models = {

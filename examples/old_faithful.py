@@ -6,7 +6,6 @@ the durations to the minimum extreme value distribution, P(Y <= y) = F(h(y)).
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import matplotlib as mpl
@@ -19,11 +18,6 @@ import numpy as np
 import anchortm as atm
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-def durations() -> np.ndarray:
-    with open(ROOT / "tests" / "reference" / "data" / "geyser.csv", newline="") as file:
-        return np.array([float(row["duration"]) for row in csv.DictReader(file)])
 
 
 def fit(y: np.ndarray) -> atm.AnchorTM:
@@ -42,7 +36,7 @@ def draw(y: np.ndarray, model: atm.AnchorTM, target: Path) -> None:
 
 
 def main() -> None:
-    y = durations()
+    y = atm.datasets.load_geyser().duration.to_numpy()
     model = fit(y)
     target = ROOT / "output" / "old_faithful.png"
     draw(y, model, target)

@@ -13,6 +13,7 @@ import pandas as pd
 
 from anchortm import Interval, Response, Surv
 from anchortm.bases import Basis, BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
+from anchortm.datasets import LOADERS
 from anchortm.links import LINKS, Link
 from anchortm.response import as_response
 
@@ -28,9 +29,13 @@ NAMES = sorted(path.stem for path in (FOLDER / "r").glob("*.json"))
 UNSTRATIFIED = [name for name in NAMES if "strata" not in name]
 
 
+SHIPPED = {"BostonHousing2": "boston_housing2", "cgd_first_event": "cgd"}
+
+
 @cache
 def data(name: str) -> pd.DataFrame:
-    return pd.read_csv(FOLDER / "data" / f"{name}.csv")
+    own = FOLDER / "data" / f"{name}.csv"
+    return pd.read_csv(own) if own.exists() else LOADERS[SHIPPED.get(name, name)]()
 
 
 @cache

@@ -32,7 +32,7 @@ _HOME = {
     "xi_from_gamma": "path",
 }
 
-_MODULES = ("diagnostics", "plotting", "scores")
+_MODULES = ("datasets", "diagnostics", "plotting", "scores")
 
 __all__ = ["__version__", *_HOME, *_MODULES]
 

@@ -98,6 +98,90 @@ def test_b9_coefficients_shrink_on_the_scale_of_h_only(loeo) -> None:
     np.testing.assert_allclose(lstat, [-0.809, -0.686, -0.346, -0.119, -0.038, -0.012], atol=6e-4)
 
 
+THREE = ["Boston Back Bay", "Boston Beacon Hill", "Boston North End"]
+
+
+def test_b5_the_mean_gets_gradually_worse(loeo) -> None:
+    for result in loeo.values():
+        means = result.summary()["mean"]
+        assert (np.diff(means[means.index >= 10]) > 0).all()
+
+
+def test_b6_similar_gains_of_other_models(loeo) -> None:
+    for name in ("c-probit", "c-logit"):
+        worst = loeo[name].summary().worst
+        assert worst[10.0] == pytest.approx(5.0, abs=0.5)
+        assert worst[10.0] < 0.75 * worst[0.0]
+
+
+def test_b7_censoring_helps_a_little(loeo) -> None:
+    """The printed comparison sets log-probabilities against log-densities; like for like the gain is small."""
+    tables = {n: loeo[n].frame().pivot(index="environment", columns="xi", values="nll") for n in loeo}
+    assert (tables["c-logit censored"].loc[THREE, 0.0] < tables["c-logit"].loc[THREE, 0.0]).all()
+    exact_rows, beyond = {}, {}
+    for kind in ("exact", "rc"):
+        y = boston_response(kind)
+        for town in THREE:
+            out = (town == TOWN).to_numpy()
+            fit = atm.ContinuousLogit(support=SUPPORT).fit(X[~out], y[~out])
+            rows = out & (Y < 50).to_numpy()
+            if rows.any():  # not in Beacon Hill, where all three tracts are censored
+                exact_rows[kind, town] = fit.nll(X[rows], Y[rows]).mean()
+            beyond[kind, town] = fit.predict_distribution(X[out & ~rows]).sf(50.0)
+    for town, without, with_ in (("Boston Back Bay", 7.08, 6.94), ("Boston North End", 7.51, 7.40)):
+        assert exact_rows["exact", town] == pytest.approx(without, abs=0.006)
+        assert exact_rows["rc", town] == pytest.approx(with_, abs=0.006)
+    for town in THREE:
+        assert (beyond["rc", town] > beyond["exact", town]).all()
+
+
+def test_b8_less_to_gain_with_censoring(loeo) -> None:
+    drop = {name: r.summary().worst.iloc[0] - r.summary().worst.min() for name, r in loeo.items()}
+    assert drop["c-logit censored"] == min(drop.values())
+    assert drop["c-logit censored"] < 0.6 * min(drop["Lm"], drop["c-probit"])
+
+
+def beacon_hill(name: str, xi: float):
+    """Return the predicted distributions of its three tracts from a fit to all rows, support = range."""
+    support = (Y.min(), Y.max())
+    model = {
+        "Lm": atm.NormalLinear(),
+        "c-probit": atm.ContinuousProbit(support=support),
+        "c-logit": atm.ContinuousLogit(support=support),
+        "c-logit censored": atm.ContinuousLogit(support=support),
+    }[name]
+    y = boston_response("rc" if name == "c-logit censored" else "exact")
+    fit = model.set_params(xi=xi).fit(X, y, anchors=TOWN)
+    return fit.predict_distribution(X[TOWN == "Boston Beacon Hill"])
+
+
+def test_b10_regularised_densities_have_more_mass_beyond_50() -> None:
+    wanted = {
+        "Lm": ([0.0004, 0, 0], [0.237, 0.107, 0.088]),
+        "c-probit": ([0.019, 0.0001, 0.0001], [0.372, 0.188, 0.170]),
+    }
+    for name in ("Lm", "c-probit", "c-logit", "c-logit censored"):
+        plain, anchored = beacon_hill(name, 0.0), beacon_hill(name, 10.0)
+        assert (anchored.sf(50.0) > 5 * plain.sf(50.0)).all()
+        assert (np.subtract(*anchored.interval(0.5)[::-1]) > np.subtract(*plain.interval(0.5)[::-1])).all()  # flatter
+        if name in wanted:
+            np.testing.assert_allclose(plain.sf(50.0), wanted[name][0], atol=6e-5 if name == "Lm" else 6e-4)
+            np.testing.assert_allclose(anchored.sf(50.0), wanted[name][1], atol=6e-4)
+
+
+def test_b11_censored_model_has_less_density_at_50() -> None:
+    ratio = beacon_hill("c-logit censored", 10.0).pdf(50.0) / beacon_hill("c-logit", 10.0).pdf(50.0)
+    np.testing.assert_allclose(ratio, 1 / 3, atol=0.07)
+
+
+def test_b12_the_hardest_town_at_xi_10(loeo) -> None:
+    hardest = {name: result.summary().hardest[10.0] for name, result in loeo.items()}
+    assert hardest["Lm"] == hardest["c-probit"] == "Boston Beacon Hill"
+    for name in ("c-logit", "c-logit censored"):
+        table = loeo[name].frame().pivot(index="environment", columns="xi", values="nll")[10.0]
+        assert table["Boston North End"] > table["Boston Beacon Hill"]
+
+
 def test_processes_give_the_same(loeo) -> None:
     keep = TOWN.isin(TOWN.unique()[:12]).to_numpy()
     args = X[keep], Y[keep], TOWN[keep], [0, 10]

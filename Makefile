@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-slow bench lint format accuracy r-report clean
+.PHONY: help demo test test-slow bench lint format accuracy r-report docs-outputs clean
 
 help:
 	@echo "make demo       leave-one-town-out on BostonHousing2 with four models, from nothing"
@@ -12,6 +12,7 @@ help:
 	@echo "make lint       ruff and mypy"
 	@echo "make r-report   compare with R's own optimum, write docs/where_r_stops_short.md"
 	@echo "make accuracy   measure the links against 80-digit arithmetic, write docs/accuracy.md"
+	@echo "make docs-outputs  run the code of docs/*.md and write what it prints"
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
@@ -59,6 +60,9 @@ accuracy: .venv/test.stamp
 
 r-report: .venv/test.stamp
 	$(BIN)/python scripts/r_report.py
+
+docs-outputs: .venv/test.stamp
+	$(BIN)/python scripts/fill_docs.py
 
 clean:
 	rm -rf .venv build dist output .mypy_cache .ruff_cache .pytest_cache

@@ -59,9 +59,9 @@ class ConfidenceBand:
             }
         )
 
-    def plot(self, ax: Any = None, labels: Any = None) -> Any:
+    def plot(self, ax: Any = None, labels: Any = None, *, unit: str = "y") -> Any:
         """Draw the estimate of each row with its band and return the axes."""
-        return plotting.band(self, ax, labels)
+        return plotting.band(self, ax, labels, unit=unit)
 
     def __repr__(self) -> str:
         kind = "simultaneous" if self.simultaneous else "pointwise"

@@ -299,17 +299,23 @@ def _name_levels(ax: Any, levels: NDArray[Any], height: Array, label: int, title
         ax.set_xticks(np.arange(levels.size), [str(level) for level in levels], rotation=90 if levels.size > 6 else 0)
     else:
         ax.set_xticks([])
-        for k in np.argsort(-np.abs(height))[:label]:
-            left = k < levels.size / 2
-            ax.annotate(
-                str(levels[k]),
-                (k, height[k]),
-                xytext=(8 if left else -8, 0),
-                textcoords="offset points",
-                ha="left" if left else "right",
-                va="center",
-                fontsize="small",
-            )
+        span = float(np.ptp(height)) or 1.0
+        for side in (True, False):  # names stand towards the middle; near ones below each other
+            furthest = np.argsort(-np.abs(height))[:label]
+            own = sorted((k for k in furthest if (k < levels.size / 2) == side), key=lambda k: -height[k])
+            last, drop = np.inf, 0
+            for k in own:
+                drop = drop + 1 if last - height[k] < 0.04 * span else 0
+                last = height[k]
+                ax.annotate(
+                    str(levels[k]),
+                    (k, height[k]),
+                    xytext=(8 if side else -8, -12 * drop),
+                    textcoords="offset points",
+                    ha="left" if side else "right",
+                    va="center",
+                    fontsize="small",
+                )
         title = f"{title} ({levels.size} levels, by height)"
     ax.set_xlabel(title)
 

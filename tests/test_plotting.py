@@ -1,0 +1,107 @@
+"""Pictures: every function draws on the axes it is given, labels both, and changes nothing global."""
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+import anchortm as atm
+from anchortm.exceptions import InputError
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+
+BOSTON, WINE = atm.datasets.load_boston_housing2(), atm.datasets.load_wine()
+X, Y, TOWN = BOSTON[["crim", "rm", "lstat"]], BOSTON.cmedv, BOSTON.town
+WINES = pd.DataFrame({"warm": (WINE.temp == "warm") * 1.0, "contact": (WINE.contact == "yes") * 1.0})
+
+
+@pytest.fixture(scope="module")
+def fits() -> dict:
+    return {
+        "plain": atm.ContinuousLogit().fit(X, Y),
+        "anchored": atm.ContinuousLogit(xi=5.0).fit(X, Y, anchors=TOWN),
+        "ordinal": atm.OrdinalRegression(xi=3.0).fit(WINES, WINE.rating, anchors=WINE.judge),
+        "count": atm.CountRegression(order=3).fit(X, Y.astype(int)),
+        "path": atm.anchor_path(atm.NormalLinear(), X, Y, TOWN, [0, 1, 10]),
+        "loeo": atm.leave_one_environment_out(atm.NormalLinear(), X, Y, TOWN, [0, 1, 10]),
+    }
+
+
+def frame(fits, name):
+    d = atm.diagnostics
+    if name == "invariance":
+        return d.residual_invariance(fits["plain"], fits["anchored"], X, Y, TOWN).frame()
+    return d.over_identification(fits["path"], X).frame()
+
+
+PICTURES = {
+    "pdf": lambda f, ax: atm.plotting.distributions(f["plain"].predict_distribution(X[:3]), ax=ax),
+    "hazard": lambda f, ax: atm.plotting.distributions(
+        f["plain"].predict_distribution(X[:1]), [9.0, 20.0], ax, of="hazard"
+    ),
+    "classes": lambda f, ax: atm.plotting.distributions(f["ordinal"].predict_distribution(WINES[:2]), ax=ax),
+    "counts": lambda f, ax: atm.plotting.distributions(f["count"].predict_distribution(X[:2]), ax=ax, of="cdf"),
+    "band": lambda f, ax: f["anchored"].confidence_band(X[:2], [10.0, 20.0, 30.0]).plot(ax, ["a", "b"], unit="price"),
+    "quantile band": lambda f, ax: f["anchored"].confidence_band(X[:1], [0.2, 0.5], "ppf").plot(ax),
+    "ordinal band": lambda f, ax: f["ordinal"].confidence_band(WINES[:2], [1, 2, 3]).plot(ax),
+    "path": lambda f, ax: f["path"].plot(ax),
+    "left out": lambda f, ax: f["loeo"].plot(ax),
+    "nll": lambda f, ax: atm.plotting.nll_quantiles({k: f[k].nll(X, Y) for k in ("plain", "anchored")}, ax),
+    "many levels": lambda f, ax: atm.plotting.residuals(f["plain"].residuals(X, Y), TOWN, ax),
+    "few levels": lambda f, ax: atm.plotting.residuals(f["ordinal"].residuals(WINES, WINE.rating), WINE.judge, ax),
+    "number": lambda f, ax: atm.plotting.residuals(f["plain"].residuals(X, Y), BOSTON.age.astype(float), ax),
+    "invariance": lambda f, ax: atm.plotting.invariance(frame(f, "invariance"), ax),
+    "flattening": lambda f, ax: atm.plotting.flattening(frame(f, "flattening"), ax),
+    "pit": lambda f, ax: atm.plotting.pit(np.random.default_rng(0).random(500), ax),
+    "calibration": lambda f, ax: atm.scores.score_table(f["plain"], X, Y, TOWN).plot(ax),
+    "score test": lambda f, ax: atm.diagnostics.score_test(atm.NormalLinear(), X, Y, TOWN).plot(ax),
+    "first stage": lambda f, ax: atm.diagnostics.first_stage(X, TOWN).plot(ax),
+    "rule": lambda f, ax: atm.xi_by_score_test(atm.NormalLinear(), X, Y, TOWN, largest=1.0).plot(ax),
+    "effects": lambda f, ax: atm.marginal_effects(f["anchored"], X).plot(ax),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_draws_on_given_axes_with_labels(fits, name: str) -> None:
+    before = dict(mpl.rcParams)
+    figure, axes = plt.subplots(1, 2)
+    current = plt.gca()
+    ax = PICTURES[name](fits, axes[0])
+    assert ax is axes[0]
+    assert plt.gca() is current
+    assert not axes[1].has_data()
+    assert ax.has_data()
+    assert ax.get_xlabel()
+    assert ax.get_ylabel() or name in ("first stage", "effects")  # names of covariates stand there
+    assert dict(mpl.rcParams) == before
+    figure.canvas.draw()
+    plt.close(figure)
+    own = PICTURES[name](fits, None)
+    assert own.figure is not figure
+    plt.close(own.figure)
+
+
+def test_transport_shows_both_densities() -> None:
+    y = atm.datasets.load_geyser().duration
+    model = atm.AnchorTM(link="cloglog", support=(y.min(), y.max())).fit(None, y)
+    axes = atm.plotting.transport(model, y, unit="minutes")
+    density = axes[1, 1].lines[0].get_ydata()
+    peaks = np.flatnonzero((density[1:-1] > density[:-2]) & (density[1:-1] > density[2:])) + 1
+    np.testing.assert_allclose(axes[1, 1].lines[0].get_xdata()[peaks], [2.06, 4.47], atol=0.01)  # claim A20
+    assert axes[1, 1].get_xlabel() == "minutes"
+    plt.close(axes[0, 0].figure)
+
+
+def test_refusals(fits) -> None:
+    dist = fits["plain"].predict_distribution(X[:2])
+    for call, message in (
+        (lambda: atm.plotting.distributions(dist, of="mean"), "of must be one of"),
+        (lambda: atm.plotting.distributions(dist, labels=["one"]), "1 names for 2 rows"),
+        (lambda: atm.plotting.transport(dist), "one row"),
+        (lambda: atm.plotting.residuals(np.zeros(3), TOWN), "one anchor at a time, with 3 rows"),
+    ):
+        with pytest.raises(InputError, match=message):
+            call()
+    plt.close("all")

@@ -13,6 +13,7 @@ _HOME = {
     "ContinuousLogit": "estimators",
     "ContinuousProbit": "estimators",
     "CountRegression": "estimators",
+    "Formula": "formula",
     "Interval": "response",
     "Lehmann": "estimators",
     "NormalLinear": "estimators",

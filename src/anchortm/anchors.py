@@ -31,6 +31,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.frames import native
 from anchortm.response import is_missing
 
 __all__ = ["AnchorColumns", "Part", "Projection", "anchor_columns", "groups_of", "projection"]
@@ -109,7 +110,7 @@ def anchor_columns(anchors: Any, names: Sequence[str] | None = None) -> AnchorCo
     """
     if isinstance(anchors, AnchorColumns):
         return anchors
-    named = _split_columns(anchors)
+    named = _split_columns([native(a) for a in anchors] if isinstance(anchors, (list, tuple)) else native(anchors))
     if not named:
         raise InputError("anchors has no columns")
     factors, levels, numeric = [], [], []

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.frames import is_frame, native
 from anchortm.response import is_missing
 
-__all__ = ["Design", "check_columns", "is_frame", "split_anchors", "to_design", "without_anchors"]
+__all__ = ["Design", "check_columns", "split_anchors", "to_design", "without_anchors"]
 
 Array = NDArray[np.float64]
 
@@ -25,13 +26,9 @@ class Design(NamedTuple):
     named: bool
 
 
-def is_frame(X: Any) -> bool:
-    """Return whether X is a pandas, polars or similar frame."""
-    return hasattr(X, "columns") and hasattr(X, "shape") and not isinstance(X, np.ndarray)
-
-
 def to_design(X: Any, n_rows: int | None = None) -> Design:
     """Return the covariates as numbers; ``None`` is a design without columns."""
+    X = native(X)
     if X is None:
         if n_rows is None:
             raise InputError("X is None: the number of rows is not known")
@@ -128,6 +125,7 @@ def split_anchors(X: Any, names: Sequence[Any]) -> tuple[Any, Any]:
     """Return X without the anchor columns, and these columns."""
     if X is None:
         raise InputError("anchor_names are columns of X, but X is None")
+    X = native(X)
     if is_frame(X):
         unknown = [str(name) for name in names if name not in list(X.columns)]
         if unknown:
@@ -143,6 +141,7 @@ def split_anchors(X: Any, names: Sequence[Any]) -> tuple[Any, Any]:
 
 def without_anchors(X: Any, names: Sequence[Any], covariates: Sequence[str], n_columns: int) -> Any:
     """Return the covariates of X for a prediction: a new place need not have the anchors."""
+    X = native(X)
     if is_frame(X):
         kept = [name for name in X.columns if name not in list(names)]
         return X[kept]

@@ -76,7 +76,9 @@ def check_covariates(X: Array, names: Sequence[str]) -> None:
         return
     involved = np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3).tolist()
     listed = ", ".join(names[j] for j in involved[:8]) + (", ..." if len(involved) > 8 else "")
-    raise IdentificationError(f"collinear covariates: {listed}; leave one of them out")
+    splines = any(names[j].startswith(("cr(", "cs(", "cc(")) for j in involved)
+    hint = ", or give the spline constraints='center'" if splines else ""
+    raise IdentificationError(f"collinear covariates: {listed}; leave one of them out{hint}")
 
 
 def check_separation(objective: Objective) -> None:

@@ -20,7 +20,7 @@ from anchortm.anchors import AnchorColumns, anchor_columns
 from anchortm.bands import ConfidenceBand, Of, confidence_band
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.columns import BLOCK_ROWS
-from anchortm.design import Design, check_columns, is_frame, split_anchors, to_design, without_anchors
+from anchortm.design import Design, check_columns, split_anchors, to_design, without_anchors
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import (
     AnchorTMWarning,
@@ -30,6 +30,8 @@ from anchortm.exceptions import (
     InputError,
     InputTypeError,
 )
+from anchortm.formula import Formula
+from anchortm.frames import is_frame, native
 from anchortm.identification import check_covariates, check_kinds
 from anchortm.inference import FLAT_CURVATURE, Bootstrap, bootstrap, coefficient_intervals, covariance
 from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
@@ -115,6 +117,47 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         self._tell()
         return self
 
+    @classmethod
+    def from_formula(
+        cls, formula: str, data: Any, *, sample_weight: Any = None, offset: Any = None, **parameters: Any
+    ) -> Self:
+        """Return the model fitted to a table by a formula.
+
+        Parameters
+        ----------
+        formula : str
+            ``outcome ~ covariates | anchors``, such as ``Surv(time, event) ~ age + C(stage) + bs(bmi, 4) | site``;
+            see ``Formula``.
+        data : frame
+            A pandas, polars or pyarrow table.
+        sample_weight, offset : array or column name, optional
+            As for ``fit``.
+        **parameters
+            Arguments of the constructor, such as ``xi``.
+
+        Returns
+        -------
+        The fitted model. It takes tables with the formula's columns for predictions, and finds the outcome
+        in them where none is given.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> formula = "Surv(tstop, status) ~ treat + scale(age) | center"
+        >>> model = atm.ProportionalHazards.from_formula(formula, data, xi=1.0)
+        >>> model.coef_names_
+        ['treat[T.rIFN-g]', 'scale(age)']
+        >>> model.predict_distribution(data[:3]).sf([100.0, 300.0]).shape
+        (3, 2)
+        """
+        made = Formula(formula, data)
+        model = cls(**parameters)
+        weights, shift = (made.column(values) for values in (sample_weight, offset))
+        model.fit(made.X, made.y, anchors=made.anchors, sample_weight=weights, offset=shift)
+        model.formula_ = made.without_data()
+        return model
+
     def _check_xi(self) -> float:
         if isinstance(self.xi, bool) or not isinstance(self.xi, (int, float, np.integer, np.floating)):
             raise InputTypeError(f"xi must be a number, not {self.xi!r}")
@@ -134,6 +177,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
 
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
         """Check the inputs once; drop rows of weight zero."""
+        X, y = native(X), native(y)
         columns_given = list(X.columns) if is_frame(X) else None
         if self.anchor_names is not None:
             if anchors is not None:
@@ -227,7 +271,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = data.design.matrix.shape[1]
         if self.anchor_names is not None:
             self.n_features_in_ += len(self._anchor_list())
-        for stale in ("feature_names_in_", "support_", "classes_"):
+        for stale in ("feature_names_in_", "support_", "classes_", "formula_"):
             self.__dict__.pop(stale, None)
         if data.columns_given is not None:
             self.feature_names_in_ = np.array(data.columns_given, dtype=object)
@@ -388,6 +432,8 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
 
     def _design(self, X: Any, n_rows: int | None) -> Design:
         """Return the covariates of new rows, checked against those of the fit."""
+        if hasattr(self, "formula_") and X is not None:
+            X = self.formula_.design(X)
         if self.anchor_names is not None and X is not None:
             X = without_anchors(X, self._anchor_list(), self.coef_names_, self.n_features_in_)
         design = to_design(X, n_rows)
@@ -405,21 +451,23 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: Any, y: Any, offset: Any) -> tuple[Array, Array]:
         check_is_fitted(self, "coef_")
         levels = self.basis_.levels if isinstance(self.basis_, OrdinalBasis) else None
+        if y is None and hasattr(self, "formula_"):
+            y = self.formula_.outcome(X)
         response = as_response(_one_column(y), self._scale, levels)
         shift = self._shift(X, len(response), offset)
         if shift.size != len(response):
             raise InputError(f"X has {shift.size} rows, but y has {len(response)}")
         return loglik_and_residuals(self.link_, build_terms(self.basis_, response), self.baseline_, shift)
 
-    def nll(self, X: Any, y: Any, *, offset: Any = None) -> Array:
-        """Return the negative log-likelihood of each row."""
+    def nll(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
+        """Return the negative log-likelihood of each row; after ``from_formula`` X may hold the outcome too."""
         return -self._rows(X, y, offset)[0]
 
-    def residuals(self, X: Any, y: Any, *, offset: Any = None) -> Array:
+    def residuals(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
         """Return the score residual of each row: the derivative of its log-likelihood in alpha at F(h - alpha)."""
         return self._rows(X, y, offset)[1]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None) -> float:
         """Return the mean log-likelihood of the rows."""
         loglik = self._rows(X, y, offset)[0]
         weights = _weights(sample_weight, loglik.size)
@@ -530,6 +578,7 @@ def _n_jobs(n_jobs: int | None) -> int:
 
 
 def _numbers(values: Any, n: int, name: str) -> Array:
+    values = native(values)
     array = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
     try:
         array = array.astype(np.float64)

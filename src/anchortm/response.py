@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.frames import native
 
 __all__ = ["Interval", "Kind", "Response", "Surv", "as_response", "is_missing", "sorted_words"]
 
@@ -148,7 +149,7 @@ def _column(values: object, what: str) -> NDArray[Any]:
     elif isinstance(values, np.ndarray):
         array = np.asarray(values)
     elif hasattr(values, "to_numpy"):
-        array = values.to_numpy()
+        array = native(values).to_numpy()
     elif isinstance(values, Iterable):
         array = np.asarray(list(values) if not hasattr(values, "__array__") else values)
     else:
@@ -299,6 +300,7 @@ def as_response(y: object, scale: Scale = "continuous", levels: Sequence[Hashabl
     levels : sequence, optional
         For "ordinal": the classes seen in training; any other is refused.
     """
+    y = native(y)
     if scale == "ordinal":
         return _ordinal(y, levels)
     if not isinstance(y, Response):

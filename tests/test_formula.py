@@ -1,0 +1,241 @@
+"""Formulas: what they fit, what they remember, and what they refuse."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import anchortm as atm
+from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
+from anchortm.grammar import parse_formula
+
+CGD, BOSTON, WINE, TICKS = (
+    getattr(atm.datasets, f"load_{n}")() for n in ("cgd", "boston_housing2", "wine", "grouseticks")
+)
+
+
+def test_the_same_as_arrays() -> None:
+    formula = "Surv(tstop, status) ~ treat + age + C(steroids) | center"
+    model = atm.ProportionalHazards.from_formula(formula, CGD, xi=1.0, order=3)
+    X = np.column_stack([CGD.treat == "rIFN-g", CGD.age, CGD.steroids == 1]).astype(float)
+    y = atm.Surv(CGD.tstop, CGD.status)
+    direct = atm.ProportionalHazards(xi=1.0, order=3).fit(X, y, anchors=CGD.center)
+    np.testing.assert_allclose(model.coef_, direct.coef_, rtol=1e-10)
+    assert model.coef_names_ == ["treat[T.rIFN-g]", "age", "C(steroids)[T.1]"]
+    np.testing.assert_allclose(model.nll(CGD), direct.nll(X, y))
+    np.testing.assert_allclose(model.residuals(CGD), direct.residuals(X, y))
+    assert model.score(CGD) == pytest.approx(direct.score(X, y))
+    np.testing.assert_allclose(model.predict(CGD[:5]), direct.predict(X[:5]))
+    np.testing.assert_allclose(
+        model.confidence_band(CGD[:2], [100.0], "sf").lower, direct.confidence_band(X[:2], [100.0], "sf").lower
+    )
+    assert atm.marginal_effects(model, CGD, "probability", above=300.0).frame().shape == (3, 5)
+    assert atm.scores.score_table(model, CGD, y, CGD.center).frame().shape[0] == 14
+
+
+@pytest.mark.parametrize(
+    ("left", "wanted"),
+    [
+        ("tstop", lambda: CGD.tstop.to_numpy(dtype=float)),
+        ("Surv(tstop, status)", lambda: atm.Surv(CGD.tstop, CGD.status)),
+        ("Surv(tstop, status == 1)", lambda: atm.Surv(CGD.tstop, CGD.status)),
+        ("Surv(tstop / 365.25, status)", lambda: atm.Surv(CGD.tstop / 365.25, CGD.status)),
+        ("Surv(tstop, status, entry=age / 100)", lambda: atm.Surv(CGD.tstop, CGD.status, CGD.age / 100)),
+        ("Surv(tstop, 1)", lambda: atm.Surv(CGD.tstop, np.ones(128))),
+        ("Interval(tstop, inf)", lambda: atm.Interval(CGD.tstop, np.full(128, np.inf))),
+        ("Interval(-inf, tstop)", lambda: atm.Interval(np.full(128, -np.inf), CGD.tstop)),
+        ("log(tstop)", lambda: np.log(CGD.tstop.to_numpy())),
+    ],
+)
+def test_left_sides(left: str, wanted) -> None:
+    found, wanted = atm.Formula(f"{left} ~ age", CGD).y, wanted()
+    if isinstance(wanted, atm.Response):
+        for name in ("lower", "upper", "entry"):
+            one, other = getattr(found, name), getattr(wanted, name)
+            assert (one is None) == (other is None)
+            if one is not None:
+                np.testing.assert_array_equal(one, other)
+    else:
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_ordered_classes_and_counts() -> None:
+    data = WINE.assign(word=pd.Categorical(WINE.rating.map(dict(enumerate("abcde", 1))), list("edcba"), ordered=True))
+    model = atm.OrdinalRegression.from_formula("word ~ temp + contact | judge", data, xi=1.0)
+    assert list(model.classes_) == list("edcba")
+    assert model.predict_proba(data[:2]).shape == (2, 5)
+    count = atm.CountRegression.from_formula("TICKS ~ cHEIGHT + C(YEAR) | LOCATION", TICKS, xi=1.0, order=3)
+    assert count.n_anchors_ == 63
+    assert count.coef_names_ == ["cHEIGHT", "C(YEAR)[T.96]", "C(YEAR)[T.97]"]
+
+
+def test_anchors_of_all_kinds() -> None:
+    kinds = {
+        "town": ("town", 92),
+        "town + tract": ("town", None),
+        "C(chas) + lon": (None, 3),
+        "`the town`": ("the town", 92),
+        "0": (None, 0),
+    }
+    data = BOSTON.assign(chas=np.arange(506.0) % 2, lon=np.linspace(-71, -70, 506), **{"the town": BOSTON.town})
+    for right, (_, rank) in kinds.items():
+        formula = atm.Formula(f"cmedv ~ rm | {right}", data)
+        assert (formula.anchors is None) == (right == "0")
+        if rank:
+            fit = atm.NormalLinear(xi=1.0).fit(formula.X, formula.y, anchors=formula.anchors)
+            assert fit.n_anchors_ == rank
+    assert atm.NormalLinear.from_formula("cmedv ~ rm", BOSTON).n_anchors_ == 0
+    with pytest.raises(InputError, match="needs anchors"):
+        atm.NormalLinear.from_formula("cmedv ~ rm | 0", BOSTON, xi=1.0)
+
+
+RICH = (
+    "cmedv ~ scale(rm) + bs(lstat, 4, extrapolation='clip') + poly(age, 2) + cr(nox, df=3, constraints='center')"
+    " + C(zone, contr.sum) * indus | town"
+)
+
+
+def rich_data() -> pd.DataFrame:
+    return BOSTON.assign(zone=np.array(["x", "y", "z"])[np.arange(506) % 3])
+
+
+def test_transforms_are_remembered() -> None:
+    data = rich_data()
+    formula = atm.Formula(RICH, data)
+    part = formula.design(data[10:20])
+    pd.testing.assert_frame_equal(part, formula.X[10:20].reset_index(drop=True))
+    only = formula.design(data[data.zone == "z"])  # a level alone keeps its coding
+    np.testing.assert_array_equal(only, formula.X[(data.zone == "z").to_numpy()])
+
+
+def test_state_goes_through_json() -> None:
+    data = rich_data()
+    formula = atm.Formula(RICH, data)
+    again = atm.Formula.from_state(json.loads(json.dumps(formula.state(), allow_nan=False)))
+    np.testing.assert_array_equal(again.design(data).to_numpy(), formula.X.to_numpy())
+    assert list(again.design(data)) == list(formula.X)
+    assert repr(again) == f"Formula({RICH!r})"
+    none = atm.Formula("cmedv ~ 1 | town", data)
+    assert atm.Formula.from_state(none.state()).design(data[:3]).shape == (3, 0)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_tables_of_all_kinds(kind: str) -> None:
+    data = rich_data()
+    tables = {"pandas": data, "polars": pl.DataFrame(data.to_dict("list")), "pyarrow": pa.table(data.to_dict("list"))}
+    fit = atm.ContinuousLogit.from_formula(RICH, tables[kind], xi=1.0)
+    other = atm.ContinuousLogit.from_formula(RICH, data, xi=1.0)
+    np.testing.assert_array_equal(fit.coef_, other.coef_)
+    np.testing.assert_array_equal(fit.predict(tables[kind][:4]), other.predict(data[:4]))
+    assert fit.coef_names_ == other.coef_names_
+
+
+def test_dot_backticks_and_intercepts() -> None:
+    data = CGD.rename(columns={"age": "age at entry"})[["tstop", "treat", "age at entry", "center", "sex"]]
+    formula = atm.Formula("tstop ~ . | center", data)
+    assert list(formula.X) == ["treat[T.rIFN-g]", "age at entry", "sex[T.male]"]
+    squared = atm.Formula("tstop ~ I(`age at entry` ** 2) + C(`sex`) - 1", data)
+    np.testing.assert_array_equal(squared.X.iloc[:, 0], CGD.age**2.0)
+    assert squared.X.shape[1] == 2  # the intercept is h's, whatever is written
+    assert atm.Formula("tstop ~ 0 + sex", data).X.shape[1] == 1
+
+
+def test_weights_and_offsets_by_name() -> None:
+    data = BOSTON.assign(w=np.arange(506) % 3 + 1, o=BOSTON.rm / 10)
+    one = atm.NormalLinear.from_formula("cmedv ~ lstat | town", data, xi=1.0, sample_weight="w", offset="o")
+    other = atm.NormalLinear(xi=1.0).fit(
+        data[["lstat"]], data.cmedv, anchors=data.town, sample_weight=data.w, offset=data.o
+    )
+    np.testing.assert_allclose(one.coef_, other.coef_)
+    with pytest.raises(InputError, match="no column 'ww'"):
+        atm.NormalLinear.from_formula("cmedv ~ lstat", data, sample_weight="ww")
+
+
+def test_new_data_are_checked() -> None:
+    model = atm.ContinuousLogit.from_formula("cmedv ~ bs(lstat, 4) + zone | town", rich_data(), order=3)
+    new = rich_data()[:4].reset_index(drop=True)
+    for bad, message in (
+        (new.assign(zone="w"), "'zone' has levels that the fit has not seen: w; known: x, y, z"),
+        (new.drop(columns="lstat"), "no column 'lstat'"),
+        (new.assign(lstat=[5.0, np.nan, 5.0, 5.0]), "'lstat' is missing in 1 row, first at row 1"),
+        (new.assign(lstat=1000.0), "extrapolation="),
+        (new.assign(zone=["x", None, None, "y"]), "'zone' is missing in 2 rows, first at row 1"),
+        (new.to_numpy(), "table with named columns"),
+    ):
+        with pytest.raises((InputError, InputTypeError), match=message):
+            model.predict(bad)
+    assert model.predict(new.drop(columns=["cmedv", "town"])).shape == (4,)  # a new place has no town of ours
+
+
+def test_a_refit_with_arrays_forgets_the_formula() -> None:
+    model = atm.NormalLinear.from_formula("cmedv ~ rm", BOSTON)
+    model.fit(BOSTON[["lstat"]], BOSTON.cmedv)
+    assert model.predict(BOSTON[["lstat"]]).shape == (506,)
+
+
+def test_unseen_categories_of_a_category_column_are_fine() -> None:
+    data = rich_data().assign(zone=lambda d: pd.Categorical(d.zone, ["x", "y", "z", "never"]))
+    with pytest.raises((InputError, AnchorTMWarning)):
+        atm.NormalLinear.from_formula("cmedv ~ zone | town", data)
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("cmedv", "with one '~'"),
+        ("~ rm", "with one '~'"),
+        ("cmedv ~ rm ~ age", "with one '~'"),
+        ("cmedv ~ | town", "write 1 for no covariates"),
+        ("cmedv ~ rm | town | tract", "at most one '|'"),
+        ("cmedv ~ rmm", "did you mean 'rm'"),
+        ("cmedvv ~ rm", "did you mean 'cmedv'"),
+        ("cmedv ~ rm | twon", "did you mean 'town'"),
+        ("cmedv ~ rm +", "cannot read"),
+        ("cmedv ~ rm | town * tract", "anchors are columns joined by"),
+        ("Surv(cmedv) ~ rm", r"should be Surv\(time, event"),
+        ("Interval(cmedv, rm, age) ~ rm", r"should be Interval\(lower, upper\)"),
+        ("Surv(cmedv, rm, start=age) ~ rm", r"should be Surv\(time"),
+        ("sin(cmedv) ~ rm", "should be a column"),
+        ("cmedv ~ spline(rm)", "no function of formulas"),
+        ("cmedv ~ log(rm - 100)", "cannot evaluate the covariates"),
+        ("cmedv ~ rm ** 0.5", "whole numbers from 1 to 10"),
+        ("cmedv ~ 5 + rm", "no term of a formula"),
+        ("cmedv ~ hos.cat", "no term of a formula"),
+        (3, "a formula is a string"),
+    ],
+)
+def test_refusals(formula, message: str) -> None:
+    with pytest.raises((InputError, InputTypeError), match=message):
+        atm.Formula(formula, BOSTON)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "y ~ __import__('os').system('true')",
+        "y ~ {__import__('os').system('true')}",
+        "y ~ C(x, levels=['`']) + __import__('os').system('`')",
+        "y ~ I(x.__class__)",
+        "y ~ I((lambda: 1)())",
+        "y ~ I([x for x in (1,)])",
+        "y ~ np.load('file')",
+        "y ~ log(open('/etc/passwd'))",
+        "y ~ I(9 ** 9 ** 9)",
+        "y ~ I(f'{x}')",
+        "y ~ bs(**x)",
+        "y ~ C(x, contr.__class__)",
+        "open('x') ~ x",
+        "y ~ x | open('x')",
+        "y ~ (a + b + c + d + e)**10 * (a + b + c)**10",
+        "y ~ " + "*".join("abcdefghijklmnopqrstuvw"),
+        "y ~ " + "(" * 3000 + "x" + ")" * 3000,
+        "y ~ " + "x + " * 4000 + "x",
+        "y ~ 'a'",
+    ],
+)
+def test_nothing_is_evaluated_that_is_not_on_the_list(hostile: str) -> None:
+    with pytest.raises(InputError):
+        parse_formula(hostile)

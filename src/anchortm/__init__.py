@@ -28,7 +28,9 @@ _HOME = {
     "gamma_from_xi": "path",
     "leave_one_environment_out": "evaluation",
     "likelihood_ratio_test": "summary",
+    "load": "persistence",
     "marginal_effects": "effects",
+    "save": "persistence",
     "xi_by_score_test": "search",
     "xi_from_gamma": "path",
 }

@@ -10,6 +10,7 @@ __all__ = [
     "IdentificationError",
     "InputError",
     "InputTypeError",
+    "ModelFileError",
     "OverIdentifiedError",
     "SeparationError",
 ]
@@ -37,6 +38,10 @@ class SeparationError(IdentificationError):
 
 class OverIdentifiedError(InputError):
     """Raised at xi = inf when the anchors ask for more than the parameters can give."""
+
+
+class ModelFileError(InputError):
+    """Raised for a model file that is truncated, foreign, of an unknown version, or does not hold together."""
 
 
 class AnchorTMWarning(UserWarning):

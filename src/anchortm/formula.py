@@ -136,6 +136,10 @@ class Formula:
         frame = select(data, [name for name in self._used if name not in self._levels])
         return {name: (float(frame[name].min()), float(frame[name].max())) for name in frame}
 
+    def design_columns(self) -> list[str]:
+        """Return the names of the covariates."""
+        return [name for name in self._spec.column_names if name != "Intercept"]
+
     def column(self, values: Any) -> Any:
         """Return a column of the data by its name, and anything else as it is."""
         if not isinstance(values, str):

@@ -41,6 +41,10 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 FLAT_CURVATURE = 1e-8  # in standardised parameters
+NOT_AT_HAND = (
+    "this needs the rows of the fit, which a pickled or saved model does not carry: fit again, "
+    "or ask for standard errors before saving"
+)
 KINDS = ("hessian", "sandwich", "bootstrap")
 MOST_FAILURES = 0.1  # share of replicates that may fail before the bootstrap is refused
 
@@ -79,6 +83,8 @@ def _inverse_hessian(model: Any, clusters: Any) -> Array:
         )
     if clusters is not None:
         raise InputError("the Hessian takes rows as independent; with clusters use kind='sandwich' or 'bootstrap'")
+    if model._information is None:
+        raise InputError(NOT_AT_HAND)
     free = ~model._fixed
     J = model._jacobian[:, free]
     return np.asarray(J @ np.linalg.solve(model._information[np.ix_(free, free)], J.T))
@@ -86,10 +92,7 @@ def _inverse_hessian(model: Any, clusters: Any) -> Array:
 
 def _data(model: Any) -> Any:
     if model._data is None:
-        raise InputError(
-            "this needs the rows of the fit, which a pickled or saved model does not carry: fit again, "
-            "or ask for standard errors before saving"
-        )
+        raise InputError(NOT_AT_HAND)
     return model._data
 
 

@@ -89,7 +89,8 @@ def summarise(model: Any) -> Summary:
 
 def _errors(model: Any) -> Any:
     """Return standard errors where there are any: a strict optimum, and for xi other than 0 the rows at hand."""
-    at_hand = model.xi_ == 0.0 or model._data is not None or model._sandwich is not None
+    kept = model._information if model.xi_ == 0.0 else model._sandwich
+    at_hand = kept is not None or model._data is not None
     strict = model.converged_ and model.min_eigenvalue_ > FLAT_CURVATURE
     return model.standard_errors() if at_hand and strict and model.coef_.size else None
 

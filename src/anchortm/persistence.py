@@ -1,0 +1,316 @@
+"""Saved models: JSON with a version and a schema; nothing in a file is executed.
+
+A file holds what a prediction and a summary need: the resolved specification, parameters,
+certificate, covariance, and the state of the formula. It does not hold the rows of the fit. What is
+read is checked field by field before a model is made of it, the expressions of a formula included.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from anchortm import __version__, estimators
+from anchortm.bases import Basis, OrdinalBasis
+from anchortm.exceptions import AnchorTMError, InputTypeError, ModelFileError
+from anchortm.files import write_whole
+from anchortm.formula import Formula
+from anchortm.links import LINKS, Link
+from anchortm.model import TransformationModel
+
+__all__ = ["load", "save"]
+
+FORMAT, VERSION = "anchortm-model", 1
+MAX_BYTES = 64 * 2**20
+MAX_COVARIANCE = 500  # parameters; beyond, a covariance is not saved
+CLASSES = {name: getattr(estimators, name) for name in estimators.__all__}
+SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+def save(model: TransformationModel, path: str | os.PathLike[str]) -> Path:
+    """Write a fitted model to a JSON file, whole or not at all, and return its path.
+
+    Standard errors are computed before, where they can be, so that ``summary()`` is the same after ``load``.
+
+    Examples
+    --------
+    >>> import anchortm as atm, tempfile, os
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     same = atm.load(atm.save(model, os.path.join(folder, "wine.json")))
+    >>> bool((same.predict_proba(data) == model.predict_proba(data)).all())
+    True
+    """
+    if not isinstance(model, TransformationModel):
+        raise InputTypeError(f"save takes a model of this package, not {type(model).__name__}")
+    check_is_fitted(model, "coef_")
+    text = json.dumps(_record(model), indent=1, allow_nan=False)
+    return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def _record(model: Any) -> dict[str, Any]:
+    name = type(model).__name__
+    if CLASSES.get(name) is not type(model):
+        raise InputTypeError(f"{name} is not a model of this package: only those can be saved")
+    if type(model.link_) not in {type(link) for link in LINKS.values()}:
+        raise InputTypeError(f"{model.link_!r} is not one of our links ({', '.join(LINKS)}): it cannot be saved")
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "written_by": f"anchortm {__version__}",
+        "class": name,
+        "parameters": {key: _parameter(key, value) for key, value in model.get_params(deep=False).items()},
+        "link": model.link_.name,
+        "basis": _plain(model.basis_.to_dict()),
+        "baseline": _plain(model.baseline_),
+        "coef": _plain(model.coef_),
+        "coef_names": list(model.coef_names_),
+        "feature_names": list(model.feature_names_in_) if hasattr(model, "feature_names_in_") else None,
+        "n_features": int(model.n_features_in_),
+        "fit": {key: _plain(getattr(model, key)) for key in FIT},
+        "history": _plain(model._history),
+        "covariance": _covariance(model),
+        "formula": model.formula_.state() if hasattr(model, "formula_") else None,
+    }
+
+
+def _covariance(model: Any) -> Any:
+    """Return what standard errors need, the sandwich computed where it can be."""
+    if model.baseline_.size + model.coef_.size > MAX_COVARIANCE:
+        return None
+    if model._sandwich is None and model._data is not None and model.xi_ != 0.0:
+        with suppress(AnchorTMError, np.linalg.LinAlgError):  # no strict optimum: there are none
+            model.covariance("sandwich")
+    parts = {"information": model._information, "fixed": model._fixed, "jacobian": model._jacobian}
+    return _plain(parts | {"sandwich": model._sandwich})
+
+
+def _parameter(name: str, value: Any) -> Any:
+    """Return an argument of a constructor as JSON takes it."""
+    if isinstance(value, Link):
+        return {"link": value.name}
+    if isinstance(value, Basis):
+        return {"basis": _plain(value.to_dict())}
+    if name == "random_state" and not isinstance(value, (int, np.integer, type(None))):
+        return None  # a generator's place in its stream is not part of a model
+    try:
+        return _plain(value)
+    except InputTypeError:
+        raise InputTypeError(f"the parameter {name} = {value!r} cannot be saved") from None
+
+
+def _plain(value: Any) -> Any:
+    """Return numbers, strings and lists of them; infinities as words, which JSON has no numbers for."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"number": str(value)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise InputTypeError(f"a {type(value).__name__} cannot be saved")
+
+
+def _lively(value: Any) -> Any:
+    """Return what ``_plain`` was given, but for tuples and arrays."""
+    if isinstance(value, dict):
+        if set(value) == {"number"}:
+            return SPECIAL[value["number"]]
+        return {key: _lively(inner) for key, inner in value.items()}
+    return [_lively(inner) for inner in value] if isinstance(value, list) else value
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Return the model of a file written by ``save``.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is truncated, of another kind or version, or does not hold together. Nothing of it is
+        executed in any case.
+    """
+    file = Path(path)
+    try:
+        size = file.stat().st_size
+        if size > MAX_BYTES:
+            raise ModelFileError(f"{file} has {size} bytes, more than the {MAX_BYTES} of any model")
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ModelFileError(f"cannot read {file}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ModelFileError(f"{file} is no model file: it is not text") from None
+    try:
+        record = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise ModelFileError(f"{file} is no model file, or a truncated one: it is not complete JSON") from None
+    try:
+        return _model(record)
+    except ModelFileError as error:
+        raise ModelFileError(f"{file}: {error}") from None
+    except (AnchorTMError, ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
+        raise ModelFileError(f"{file} does not hold together: {type(error).__name__}: {error}") from None
+    except (RecursionError, MemoryError, np.linalg.LinAlgError) as error:
+        raise ModelFileError(f"{file} does not hold together: {type(error).__name__}") from None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _check(condition: bool, what: str) -> None:
+    if not condition:
+        raise ModelFileError(what)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _list_of(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(check(inner) for inner in value)
+
+
+FIT: dict[str, Callable[[Any], bool]] = {
+    "xi_": _is_number,
+    "n_rows_": _is_count,
+    "n_total_": _is_number,
+    "row_kinds_": lambda value: isinstance(value, dict) and all(_is_count(n) for n in value.values()),
+    "time_": _is_flag,
+    "n_anchors_": _is_count,
+    "float_codes_": _list_of(_is_text),
+    "dropped_anchors_": _list_of(_is_text),
+    "dropped_classes_": lambda value: isinstance(value, list),
+    "loglik_": _is_number,
+    "loss_": _is_number,
+    "penalty_": _is_number,
+    "n_iter_": _is_count,
+    "converged_": _is_flag,
+    "kkt_": _is_number,
+    "min_eigenvalue_": _is_number,
+    "active_": _list_of(_is_flag),
+    "folds_": _list_of(_is_number),
+    "convexity_": lambda value: value in ("global", "local", "none"),
+    "lower_minima_": _list_of(_is_number),
+    "warnings_": _list_of(_is_text),
+    "_reason": _is_text,
+    "_alphabetical": _is_flag,
+}
+TUPLES = ("float_codes_", "dropped_anchors_", "dropped_classes_", "folds_")
+SCHEMA: dict[str, Callable[[Any], bool]] = {
+    "written_by": _is_text,
+    "class": lambda value: value in CLASSES,
+    "parameters": lambda value: isinstance(value, dict),
+    "link": lambda value: value in LINKS,
+    "basis": lambda value: isinstance(value, dict),
+    "baseline": _list_of(lambda value: _is_number(value) and math.isfinite(value)),
+    "coef": _list_of(lambda value: _is_number(value) and math.isfinite(value)),
+    "coef_names": _list_of(_is_text),
+    "feature_names": lambda value: value is None or _list_of(_is_text)(value),
+    "n_features": _is_count,
+    "fit": lambda value: isinstance(value, dict),
+    "history": _list_of(lambda value: isinstance(value, dict)),
+    "covariance": lambda value: value is None or isinstance(value, dict),
+    "formula": lambda value: value is None or isinstance(value, dict),
+}
+
+
+def _model(record: Any) -> Any:
+    _check(isinstance(record, dict) and record.get("format") == FORMAT, "this is not a model of anchortm")
+    version = record.get("version")
+    _check(
+        version == VERSION,
+        f"this is a file of version {version!r}, and this anchortm ({__version__}) reads version {VERSION}; "
+        "use the anchortm that wrote it, or a newer one",
+    )
+    for key, check in SCHEMA.items():
+        _check(key in record, f"the field {key!r} is not there")
+        _check(check(record[key]), f"the field {key!r} is not what it should be")
+    cls = CLASSES[record["class"]]
+    parameters = {key: _argument(value) for key, value in record["parameters"].items()}
+    unknown = sorted(set(parameters) - set(cls._get_param_names()))
+    _check(not unknown, f"{record['class']} has no parameters {', '.join(unknown)}")
+    model = cls(**parameters)
+    basis, theta = _basis(record["basis"], record["baseline"]), np.array(record["baseline"], dtype=np.float64)
+    names, coef = list(record["coef_names"]), np.array(record["coef"], dtype=np.float64)
+    _check(len(names) == coef.size, f"there are {coef.size} coefficients and {len(names)} names")
+    model.link_, model.basis_ = LINKS[record["link"]], basis
+    model.baseline_, model.coef_, model.coef_names_ = theta, coef, names
+    model.n_features_in_ = record["n_features"]
+    if record["feature_names"] is not None:
+        _check(len(record["feature_names"]) == record["n_features"], "the feature names are not as many as features")
+        model.feature_names_in_ = np.array(record["feature_names"], dtype=object)
+    if hasattr(basis, "support"):
+        model.support_ = basis.support
+    if isinstance(basis, OrdinalBasis):
+        model.classes_ = basis.labels()
+    for key, check in FIT.items():
+        value = _lively(record["fit"][key])
+        _check(check(value), f"the field {key!r} of the fit is not what it should be")
+        setattr(model, key, tuple(value) if key in TUPLES else value)
+    model.active_ = np.array(model.active_, dtype=bool)
+    model._history, model._data = _lively(record["history"]), None
+    _set_covariance(model, record["covariance"])
+    if record["formula"] is not None:
+        model.formula_ = Formula.from_state(record["formula"])
+        columns = list(model.formula_.design_columns())
+        _check(columns == names, "the formula does not give the covariates of the model")
+    return model
+
+
+def _argument(value: Any) -> Any:
+    match value:
+        case {"link": str(name)}:
+            return LINKS[name]
+        case {"basis": dict(record)}:
+            return Basis.from_dict(_lively(record))
+    return _lively(value)
+
+
+def _basis(record: dict[str, Any], baseline: list[float]) -> Basis:
+    plain = _lively(record)
+    order = plain.get("order", 0)
+    _check(_is_count(order) and order <= len(baseline), "the order of the basis does not fit the baseline")
+    basis = Basis.from_dict(plain)
+    _check(basis.n_parameters == len(baseline), f"the basis has {basis.n_parameters} parameters, not {len(baseline)}")
+    slack = 1e-8 * (1.0 + float(np.abs(baseline).max()))
+    _check(basis.increments.satisfied(baseline, slack), "the baseline decreases")
+    return basis
+
+
+def _set_covariance(model: Any, record: dict[str, Any] | None) -> None:
+    model._information = model._jacobian = model._fixed = model._sandwich = None
+    if record is None:
+        return
+    k, d = model.active_.size, model.baseline_.size + model.coef_.size
+    for key, shape in {"information": (k, k), "fixed": (k,), "jacobian": (d, k), "sandwich": (d, d)}.items():
+        if record[key] is None and key == "sandwich":
+            continue
+        part = np.array(_lively(record[key]), dtype=np.float64)
+        _check(part.shape == shape, f"the field {key!r} has the shape {part.shape}, not {shape}")
+        setattr(model, f"_{key}", part.astype(bool) if key == "fixed" else part)

@@ -31,7 +31,7 @@ $(BIN)/python:
 	@touch $@
 
 demo: .venv/demo.stamp
-	$(BIN)/python examples/boston.py
+	$(BIN)/anchortm demo --output output
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -m "not slow"

@@ -320,7 +320,6 @@ def test_summary_says_what_matters() -> None:
     assert f"sigma {linear.sigma_:.5g}" in str(linear.summary())
     frame = linear.summary().frame()
     np.testing.assert_allclose(frame["per unit of y"], linear.slope_)
-    assert linear.summary()._repr_html_().startswith("<pre>NormalLinear")
     assert "time ratio" in str(atm.ParametricSurvival().fit(X, Y).summary())
 
 
@@ -439,3 +438,19 @@ def test_import_is_lazy() -> None:
     assert "ContinuousLogit" in dir(atm)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = atm.nothing
+
+
+def test_rich_display() -> None:
+    model = atm.ContinuousLogit(xi=1.0)
+    assert "sk-" in model._repr_html_()  # scikit-learn's picture before the fit
+    model.fit(X, Y, anchors=TOWN)
+    for html in (model._repr_html_(), model._repr_mimebundle_()["text/html"], model.summary()._repr_html_()):
+        assert "<table>" in html
+        assert "odds ratio" in html
+        assert "lstat" in html
+    path = atm.anchor_path(atm.NormalLinear(), X, Y, TOWN, [0, 1])
+    assert "coef_lstat" in path._repr_html_()
+    loeo = atm.leave_one_environment_out(atm.NormalLinear(), X[:60], Y[:60], TOWN[:60], [0, 1])
+    assert "hardest" in loeo._repr_html_()
+    odd = atm.NormalLinear().fit(X.rename(columns={"rm": "<b>rm</b>"}), Y)
+    assert "<b>rm</b>" not in odd._repr_html_()

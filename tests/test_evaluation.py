@@ -190,6 +190,17 @@ def test_processes_give_the_same(loeo) -> None:
     pd.testing.assert_frame_equal(one, two)
 
 
+def test_weights_replicate_rows() -> None:
+    weight = np.random.default_rng(0).integers(0, 3, 506)
+    weight[(TOWN == "Nahant").to_numpy()] = 0  # an environment that is gone altogether
+    again = np.repeat(np.arange(506), weight)
+    model = atm.ContinuousLogit(order=3, support=SUPPORT)
+    one = atm.leave_one_environment_out(model, X, Y, TOWN, [0, 5], sample_weight=weight).frame()
+    other = atm.leave_one_environment_out(model, X.iloc[again], Y.iloc[again], TOWN.iloc[again], [0, 5]).frame()
+    assert "Nahant" not in set(one.environment)
+    pd.testing.assert_frame_equal(one, other, check_dtype=False, atol=1e-6)
+
+
 def test_other_anchors_and_numeric_environments() -> None:
     decade = atm.leave_one_environment_out(
         atm.NormalLinear(), X, Y, BOSTON.age.to_numpy(dtype=float), [0, 5], anchors=TOWN, cut=4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,12 +54,16 @@ class LeaveOneEnvironmentOut:
         hardest = self.frame().loc[grouped["nll"].idxmax().to_numpy(), "environment"].to_numpy()
         return table.assign(hardest=hardest)
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         frame = self.frame()
-        return (
-            f"LeaveOneEnvironmentOut({self.model}, {frame.environment.nunique()} environments, "
-            f"{frame.xi.nunique()} values of xi)\n{self.summary().round(4).to_string()}"
-        )
+        sizes = f"{frame.environment.nunique()} environments, {frame.xi.nunique()} values of xi"
+        return f"LeaveOneEnvironmentOut({self.model}, {sizes})"
+
+    def __repr__(self) -> str:
+        return f"{self._title()}\n{self.summary().round(4).to_string()}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self._title())}</p>{self.summary().to_html(float_format='{:.4f}'.format)}"
 
     def plot(self, ax: Any = None, label: int = 3, legend: bool = True) -> Any:
         """Draw the nll of each environment against xi, naming the ``label`` hardest at the first; return the axes."""
@@ -95,6 +100,8 @@ def leave_one_environment_out(
         Anchors of the fits; by default the environments.
     cut : int, optional
         Cut numeric environments at quantiles into so many groups.
+    sample_weight, offset : arrays, optional
+        As for ``fit``; weights replicate rows, of left-out environments too.
     n_jobs : int, optional
         Processes over environments; -1 for all cores.
     progress : bool, optional
@@ -119,9 +126,10 @@ def leave_one_environment_out(
         raise InputError(f"environments has {groups.size} rows, but y has {n}")
     if anchors is None and model.anchor_names is None:
         anchors = AnchorColumns((groups,), (labels,), np.zeros((n, 0)), ("environment",), ())
-    data = model._prepare(X, y, anchors, None, offset)
-    if sample_weight is not None:
-        raise InputError("leave_one_environment_out does not take weights yet: repeat rows instead")
+    data = model._prepare(X, y, anchors, sample_weight, offset)
+    if data.kept is not None:  # rows of weight 0 are gone, and with them perhaps environments
+        found, groups = np.unique(groups[data.kept], return_inverse=True)
+        labels = labels[found]
     starts = _full_path(model, data, values)
     hidden = None if progress is None else not progress  # None: shown in a terminal only
     tasks = tqdm(list(enumerate(labels.tolist())), desc="environments", disable=hidden)
@@ -199,7 +207,9 @@ def _one(
     for xi, solution in zip(xis, solutions, strict=True):
         theta, beta = objective.coordinates.split(solution.v)
         loglik, _ = loglik_and_residuals(link, terms, theta, model._sign * (X_test @ beta + offset))
-        row = {"environment": name, "xi": xi, "n": test.size, "nll": float(-loglik.mean())}
+        weights = None if data.weights is None else data.weights[test]
+        n = test.size if weights is None else float(weights.sum())
+        row = {"environment": name, "xi": xi, "n": n, "nll": float(-np.average(loglik, weights=weights))}
         row["converged"] = solution.converged
         rows.append(row | {f"coef_{c}": b for c, b in zip(data.design.names, beta.tolist(), strict=True)})
     return rows

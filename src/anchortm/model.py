@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -530,6 +531,13 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
             uncertainty = self.bootstrap() if uncertainty == "bootstrap" else self.covariance(uncertainty)
         fixed = distribution.shift - self._sign * (matrix @ self.coef_)
         return confidence_band(distribution, matrix, self._sign, fixed, at, of, level, simultaneous, uncertainty)
+
+    def _repr_html_(self) -> str:
+        """Return the summary of a fitted model, for notebooks, and scikit-learn's picture of any other."""
+        return summarise(self)._repr_html_() if hasattr(self, "coef_") else str(estimator_html_repr(self))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def summary(self) -> Summary:
         """Return a table of the fit that prints."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +60,9 @@ class AnchorPath:
     def plot(self, ax: Any = None) -> Any:
         """Draw the coefficients against xi and return the axes."""
         return plotting.coefficient_path(self, ax)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.frame().to_html(index=False, float_format='{:.5g}'.format)}"
 
     def __repr__(self) -> str:
         done = sum(m.converged_ for m in self.models)

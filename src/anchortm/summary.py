@@ -47,7 +47,14 @@ class Summary:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        left = "style='text-align:left'"
+        rows = (f"<tr><th {left}>{escape(k)}</th><td {left}>{escape(v)}</td></tr>" for k, v in self.facts.items())
+        parts = [f"<p><b>{escape(self.title)}</b></p>", f"<table>{''.join(rows)}</table>"]
+        if self.columns["covariate"]:
+            parts.append(self.frame().to_html(float_format="{:.5g}".format))
+        baseline = ", ".join(f"{name} {value:.4g}" for name, value in self.baseline.items())
+        parts.append(f"<p>Baseline: {escape(baseline)}</p>")
+        return "\n".join([*parts, *(f"<p>Note: {escape(text)}</p>" for text in self.warnings)])
 
 
 def _table(columns: dict[str, list[Any]]) -> list[str]:

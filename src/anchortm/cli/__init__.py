@@ -1,0 +1,1 @@
+"""The command line: ``anchortm demo | fit | path | loeo | predict | data | completion``."""

@@ -1,0 +1,6 @@
+"""Run the command line with ``python -m anchortm.cli``."""
+
+from anchortm.cli.main import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())

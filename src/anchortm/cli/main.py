@@ -1,0 +1,192 @@
+"""Arguments in, the right command out, and errors without tracebacks."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from anchortm import __version__
+from anchortm.cli import commands
+from anchortm.cli.models import MODELS
+from anchortm.exceptions import AnchorTMError, AnchorTMWarning
+
+__all__ = ["main", "parser"]
+
+FAILED, INTERRUPTED = 1, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    options = parser().parse_args(arguments)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", AnchorTMWarning)
+        warnings.showwarning = _show_warning
+        try:
+            options.run(options)
+        except KeyboardInterrupt:
+            print("interrupted; nothing was half written", file=sys.stderr)
+            return INTERRUPTED
+        except BrokenPipeError:  # the reader of a pipe has seen enough
+            with contextlib.suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        except Exception as error:
+            if options.debug:
+                traceback.print_exc()
+            known = isinstance(error, AnchorTMError)
+            print(f"error: {error}" if known else f"error: {type(error).__name__}: {error}", file=sys.stderr)
+            if not known and not options.debug:
+                print("This may be a fault of anchortm: --debug shows where it happened.", file=sys.stderr)
+            return FAILED
+    return 0
+
+
+def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
+    print(f"warning: {message}", file=sys.stderr)
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} should be numbers joined by commas, such as 0,1,10") from None
+
+
+def _pair(text: str) -> tuple[float, float]:
+    values = _numbers(text)
+    if len(values) != 2:
+        raise argparse.ArgumentTypeError(f"{text!r} should be two numbers joined by a comma, such as 0,100")
+    return values[0], values[1]
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    top = argparse.ArgumentParser(
+        prog="anchortm",
+        description="Distributional anchor regression: predict whole distributions that hold up at a new place.",
+    )
+    top.add_argument("--version", action="version", version=f"anchortm {__version__}")
+    choices = top.add_subparsers(dest="command", required=True, metavar="command")
+
+    def add(name: str, run: Callable[[Any], None], about: str, *examples: str) -> argparse.ArgumentParser:
+        lines = "\n".join(f"  {example}" for example in examples)
+        command = choices.add_parser(
+            name,
+            help=about[0].lower() + about[1:].split(".")[0],
+            description=about,
+            epilog=f"{'examples' if len(examples) > 1 else 'example'}:\n{lines}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.set_defaults(run=run)
+        command.add_argument("--debug", action="store_true", help="show where an error happened")
+        return command
+
+    demo = add(
+        "demo",
+        commands.demo,
+        "Show what anchoring does, on house prices in 92 towns.",
+        "anchortm demo --output figures",
+    )
+    demo.add_argument("--output", default="anchortm-demo", metavar="FOLDER", help="folder for the figures")
+    demo.add_argument("--json", action="store_true", help="print the tables as JSON")
+
+    data = add(
+        "data",
+        commands.data,
+        "Write one of the data sets that come with anchortm to a file.",
+        "anchortm data boston_housing2 --output boston.csv",
+        "anchortm data cgd --output cgd.csv",
+    )
+    data.add_argument("name", choices=["boston_housing2", "cgd", "geyser", "grouseticks", "wine"])
+    data.add_argument("--output", required=True, metavar="FILE", help=".csv, .parquet or .json")
+
+    fit = add(
+        "fit",
+        commands.fit,
+        "Fit a model to a table and print its summary. With several xi, a table of all fits.",
+        'anchortm fit boston.csv --model c-logit --formula "cmedv ~ rm + lstat | town" --xi 10 --save price.json',
+        'anchortm fit cgd.csv --model cox --formula "Surv(tstop, status) ~ treat + age | center" --xi 0,1,10',
+    )
+    _add_model(fit)
+    fit.add_argument("--save", metavar="FILE", help="write the fitted model to this .json file (one xi)")
+    fit.add_argument("--output", metavar="FILE", help="write the coefficients to this .csv, .parquet or .json file")
+    fit.add_argument("--json", action="store_true", help="print the result as JSON")
+
+    path = add(
+        "path",
+        commands.path,
+        "Follow a model along xi. Prints loss and coefficients for each value.",
+        'anchortm path boston.csv --model lm --formula "cmedv ~ rm + lstat | town" --xi 0,1,10 --plot path.png',
+    )
+    _add_model(path, "0,1,10,100,1000")
+    _add_outputs(path, "the coefficients along xi")
+
+    loeo = add(
+        "loeo",
+        commands.loeo,
+        "Leave each environment out in turn and predict it from the others, for each xi.",
+        'anchortm loeo cgd.csv --model weibull --formula "Surv(tstop, status) ~ treat + age | center" --plot loeo.png',
+    )
+    _add_model(loeo, "0,1,10,100,1000")
+    loeo.add_argument("--environments", metavar="COLUMN", help="column of the environments (default: the anchor)")
+    loeo.add_argument("--cut", type=int, metavar="K", help="cut numeric environments at quantiles into K groups")
+    loeo.add_argument("--jobs", type=int, default=1, help="processes; -1 for all cores")
+    _add_outputs(loeo, "the left-out environments")
+
+    predict = add(
+        "predict",
+        commands.predict,
+        "Predict distributions of new rows with a saved model. Without options, their medians or classes.",
+        "anchortm predict price.json boston.csv --quantiles 0.1,0.5,0.9 --sf 30,50 --output predictions.csv",
+    )
+    predict.add_argument("model", help="a file written by anchortm fit --save")
+    predict.add_argument("data", help="a .csv or .parquet file with the columns of the model's formula")
+    predict.add_argument(
+        "--quantiles", type=_numbers, default=[], metavar="Q,...", help="quantiles, such as 0.1,0.5,0.9"
+    )
+    predict.add_argument("--cdf", type=_numbers, default=[], metavar="Y,...", help="P(Y <= y) at these outcomes")
+    predict.add_argument("--sf", type=_numbers, default=[], metavar="Y,...", help="P(Y > y) at these outcomes")
+    predict.add_argument("--keep", metavar="COLUMN,...", help="columns of the data to repeat in the output")
+    predict.add_argument("--output", metavar="FILE", help="write all rows to this .csv, .parquet or .json file")
+    predict.add_argument("--json", action="store_true", help="print all rows as JSON")
+
+    completion = add(
+        "completion",
+        commands.completion,
+        "Print a script that completes commands and options in your shell.",
+        "anchortm completion bash > anchortm-completion.bash",
+    )
+    completion.add_argument("shell", choices=["bash", "zsh", "tcsh"])
+    completion.set_defaults(parser=parser)
+    return top
+
+
+def _add_model(command: argparse.ArgumentParser, xis: str = "0") -> None:
+    command.add_argument("data", help="a .csv or .parquet file")
+    command.add_argument("--formula", required=True, help="outcome ~ covariates | anchors")
+    command.add_argument("--model", required=True, choices=list(MODELS), metavar="MODEL", help=", ".join(MODELS))
+    command.add_argument(
+        "--xi", type=_numbers, default=_numbers(xis), metavar="XI,...", help=f"default {xis}; inf is allowed"
+    )
+    command.add_argument("--order", type=int, help="order of the Bernstein polynomials")
+    command.add_argument(
+        "--support",
+        type=_pair,
+        metavar="LOW,HIGH",
+        help="their support; write --support=-3,4 if it begins with a minus",
+    )
+    command.add_argument("--log-first", action="store_true", default=None, help="take the basis in log y")
+    command.add_argument("--weights", metavar="COLUMN", help="column of weights")
+    command.add_argument("--offset", metavar="COLUMN", help="column of offsets")
+
+
+def _add_outputs(command: argparse.ArgumentParser, what: str) -> None:
+    command.add_argument("--output", metavar="FILE", help="write the table to this .csv, .parquet or .json file")
+    command.add_argument("--plot", metavar="FILE", help=f"draw {what} to this .png, .pdf or .svg file")
+    command.add_argument("--json", action="store_true", help="print the table as JSON")

@@ -1,0 +1,44 @@
+"""The models by the names that the paper, R and people use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anchortm.exceptions import InputError
+
+__all__ = ["MODELS", "make_model"]
+
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "lm": ("NormalLinear", {}),
+    "c-probit": ("ContinuousProbit", {}),
+    "c-logit": ("ContinuousLogit", {}),
+    "cox": ("ProportionalHazards", {}),
+    "lehmann": ("Lehmann", {}),
+    "weibull": ("ParametricSurvival", {"dist": "weibull"}),
+    "lognormal": ("ParametricSurvival", {"dist": "lognormal"}),
+    "loglogistic": ("ParametricSurvival", {"dist": "loglogistic"}),
+    "exponential": ("ParametricSurvival", {"dist": "exponential"}),
+    "rayleigh": ("ParametricSurvival", {"dist": "rayleigh"}),
+    "o-logit": ("OrdinalRegression", {"link": "logit"}),
+    "o-probit": ("OrdinalRegression", {"link": "probit"}),
+    "o-cloglog": ("OrdinalRegression", {"link": "cloglog"}),
+    "o-loglog": ("OrdinalRegression", {"link": "loglog"}),
+    "count": ("CountRegression", {"link": "logit"}),
+    "count-probit": ("CountRegression", {"link": "probit"}),
+    "count-cloglog": ("CountRegression", {"link": "cloglog"}),
+    "count-loglog": ("CountRegression", {"link": "loglog"}),
+}
+
+
+def make_model(name: str, **options: Any) -> Any:
+    """Return the model of this name with the options that were given."""
+    from anchortm import estimators
+
+    cls, fixed = MODELS[name]
+    given = {key: value for key, value in options.items() if value is not None}
+    made = getattr(estimators, cls)
+    unknown = sorted(set(given) - set(made._get_param_names()))
+    if unknown:
+        listed = ", ".join("--" + key.replace("_", "-") for key in unknown)
+        raise InputError(f"the model {name} does not take {listed}")
+    return made(**fixed, **given)

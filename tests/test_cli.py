@@ -1,0 +1,267 @@
+"""The command line: every example of its help as printed, every kind of outcome, files in and out, errors."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import anchortm as atm
+from anchortm.cli.main import main, parser
+from anchortm.cli.models import MODELS
+
+
+def examples() -> list[str]:
+    """Return the examples in the help of each command, in the order of the commands."""
+    commands = next(action for action in parser()._actions if hasattr(action, "choices") and action.choices)
+    found = []
+    for command in commands.choices.values():
+        lines = command.format_help().split("example")[-1].splitlines()
+        found.append([line.strip() for line in lines if line.strip().startswith("anchortm ")])
+    assert all(found), "every command has an example"
+    return [line for lines in found for line in lines]
+
+
+def test_examples_of_the_help_run_as_printed(tmp_path: Path) -> None:
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for line in examples():
+        done = subprocess.run(line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True)  # noqa: S602
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+    made = {path.name for path in tmp_path.iterdir()}
+    assert {"boston.csv", "cgd.csv", "price.json", "path.png", "loeo.png", "predictions.csv", "figures"} <= made
+    table = pd.read_csv(tmp_path / "predictions.csv")
+    model = atm.load(tmp_path / "price.json")
+    dist = model.predict_distribution(atm.datasets.load_boston_housing2())
+    np.testing.assert_allclose(table["q0.5"], dist.median())
+    np.testing.assert_allclose(table.sf_50, dist.sf(50.0))
+
+
+def test_demo_shows_the_worst_and_the_median_town(tmp_path: Path, capsys) -> None:
+    """The digits of the reference for Lm (claim B4 of the reproduction)."""
+    assert main(["demo", "--output", str(tmp_path / "new" / "figures")]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["Lm", "15.100", "8.466", "4.691", "4.986", "6.117", "7.268"] in lines
+    assert ["Lm", "2.823", "3.095", "3.868", "4.951", "6.095", "7.246"] in lines
+    for name in ("boston_loeo.png", "boston_path.png"):
+        assert (tmp_path / "new" / "figures" / name).stat().st_size > 10_000
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    site = np.array(list("abcde"))[rng.integers(0, 5, 300)]
+    x = rng.normal(size=300) + (site == "b")
+    latent = x + rng.logistic(size=300)
+    time_ = np.exp(latent / 3)
+    data = pd.DataFrame(
+        {
+            "site": site,
+            "year": 2000 + rng.integers(0, 5, 300).astype(float) + 0.5,
+            "x": x,
+            "y": latent,
+            "time": np.minimum(time_, 2.5),
+            "event": (time_ < 2.5).astype(int),
+            "start": np.minimum(0.1, 0.5 * time_),
+            "low": np.floor(latent),
+            "high": np.floor(latent) + 1.0,
+            "grade": np.array(["a low", "b mid", "c high"])[np.digitize(latent, [0, 2])],
+            "count": np.floor(np.exp(latent / 2)).astype(int),
+            "weight": rng.integers(1, 3, 300),
+            "shift": 0.1 * x,
+        }
+    )
+    data.to_csv("data.csv", index=False)
+    data.to_parquet("data.parquet")
+    return tmp_path
+
+
+OUTCOMES = {
+    "exact": ("y", ["lm", "c-probit", "c-logit", "lehmann"]),
+    "right-censored": (
+        "Surv(time, event)",
+        ["cox", "c-logit", "weibull", "lognormal", "loglogistic", "exponential", "rayleigh"],
+    ),
+    "delayed entry": ("Surv(time, event, entry=start)", ["weibull"]),
+    "interval": ("Interval(low, high)", ["c-logit", "lm"]),
+    "left-censored": ("Interval(-inf, high)", []),
+    "ordinal": ("grade", ["o-logit", "o-probit", "o-cloglog", "o-loglog"]),
+    "count": ("count", ["count", "count-probit", "count-cloglog", "count-loglog"]),
+}
+
+
+def test_every_model_has_an_outcome() -> None:
+    assert {name for _, names in OUTCOMES.values() for name in names} == set(MODELS)
+
+
+@pytest.mark.parametrize(("kind", "model"), [(kind, m) for kind, (_, names) in OUTCOMES.items() for m in names])
+def test_fit_and_predict_every_kind_of_outcome(folder: Path, kind: str, model: str, capsys) -> None:
+    formula = f"{OUTCOMES[kind][0]} ~ x | site"
+    order = ["--order", "3"] if model.startswith(("c", "lehmann")) else []
+    assert (
+        main(["fit", "data.csv", "--model", model, "--formula", formula, "--xi", "2", "--save", "m.json", *order]) == 0
+    )
+    printed = capsys.readouterr()
+    assert "Coefficients" in printed.out
+    assert "converged       yes" in printed.out
+    assert main(["predict", "m.json", "data.parquet", "--output", "p.parquet"]) == 0
+    table = pd.read_parquet("p.parquet")
+    assert len(table) == 300
+    wanted = atm.load("m.json").predict(pd.read_csv("data.csv"))
+    assert table.prediction.tolist() == wanted.tolist()
+    if kind == "ordinal":
+        np.testing.assert_allclose(table[[c for c in table if c.startswith("p_")]].sum(axis=1), 1.0)
+
+
+def test_json_is_for_scripts(folder: Path, capsys) -> None:
+    common = ["data.csv", "--model", "lm", "--formula", "y ~ x | site", "--json"]
+    assert main(["fit", *common, "--xi", "2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["coefficients"][0]["covariate"] == "x"
+    assert main(["fit", *common, "--xi", "0,inf"]) in (0, 1)
+    capsys.readouterr()
+    assert main(["path", *common, "--xi", "0,1"]) == 0
+    assert [row["xi"] for row in json.loads(capsys.readouterr().out)] == [0.0, 1.0]
+    assert main(["loeo", *common, "--xi", "0,1"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 10
+    assert main(["fit", *common[:-1], "--save", "m.json"]) == 0
+    capsys.readouterr()
+    assert main(["predict", "m.json", "data.csv", "--cdf", "0,1", "--keep", "site", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert set(rows[0]) == {"site", "cdf_0", "cdf_1"}
+
+
+def test_weights_offsets_cuts_and_tables(folder: Path, capsys) -> None:
+    base = ["data.csv", "--model", "c-logit", "--order", "3", "--support=-3,4", "--formula", "y ~ x | site"]
+    assert main(["fit", *base, "--xi", "1", "--weights", "weight", "--offset", "shift", "--output", "c.csv"]) == 0
+    data = pd.read_csv("data.csv")
+    model = atm.ContinuousLogit(xi=1.0, order=3, support=(-3, 4)).fit(
+        data[["x"]], data.y, anchors=data.site, sample_weight=data.weight, offset=data["shift"]
+    )
+    np.testing.assert_allclose(pd.read_csv("c.csv").coef, model.coef_)
+    assert main(["loeo", *base, "--xi", "0,1", "--environments", "year", "--cut", "3", "--output", "l.parquet"]) == 0
+    assert pd.read_parquet("l.parquet").environment.nunique() == 3
+    assert main(["path", *base, "--xi", "0,1", "--output", "p.json", "--plot", "p.pdf"]) == 0
+    assert len(json.loads(Path("p.json").read_text())) == 2
+    assert Path("p.pdf").read_bytes().startswith(b"%PDF")
+    capsys.readouterr()
+
+
+def test_classes_at_points(folder: Path, capsys) -> None:
+    data = pd.read_csv("data.csv").assign(grade=lambda d: np.digitize(d.y, [0, 2]))
+    data.to_csv("d.csv", index=False)
+    assert main(["fit", "d.csv", "--model", "o-logit", "--formula", "grade ~ x", "--save", "m.json"]) == 0
+    assert main(["predict", "m.json", "d.csv", "--cdf", "0,1", "--output", "p.csv"]) == 0
+    table = pd.read_csv("p.csv")
+    np.testing.assert_allclose(table.cdf_0, table.p_0)
+    np.testing.assert_allclose(table.cdf_1, table.p_0 + table.p_1)
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("fit nowhere.csv --model lm --formula 'y ~ x'", "no file nowhere.csv"),
+        ("fit data.txt --model lm --formula 'y ~ x'", ".csv or .parquet"),
+        ("fit data.csv --model lm --formula 'y ~ xx'", "did you mean 'x'"),
+        ("fit data.csv --model lm --formula 'y ~ x' --xi 1", "needs anchors"),
+        ("fit data.csv --model lm --formula 'y ~ x' --order 3", "does not take --order"),
+        ("fit data.csv --model lm --formula 'y ~ x | site' --xi 0,1 --save m.json", "--save takes one model"),
+        ("fit data.csv --model lm --formula 'y ~ x' --save nowhere/m.json", "no folder nowhere"),
+        ("fit data.csv --model lm --formula 'y ~ x' --output m.txt", "should end in"),
+        ("fit data.csv --model lm --formula 'y ~ x' --weights w", "no column 'w'"),
+        ("loeo data.csv --model lm --formula 'y ~ x'", "name the anchors"),
+        ("loeo data.csv --model lm --formula 'y ~ x | site + year'", "name the --environments"),
+        ("predict data.csv data.csv", "no model file"),
+        ("path data.csv --model lm --formula 'y ~ x | site' --plot p.txt", "should end in"),
+        ("fit empty.csv --model lm --formula 'y ~ x'", "cannot read"),
+        ("fit header.csv --model lm --formula 'y ~ x'", "no rows"),
+        ("fit data.csv --model o-logit --formula 'y ~ nothing(x)'", "no function of formulas"),
+    ],
+)
+def test_errors_without_tracebacks(folder: Path, arguments: str, message: str, capsys) -> None:
+    Path("data.txt").write_text("x,y\n1,2\n")
+    Path("empty.csv").write_text("")
+    Path("header.csv").write_text("x,y\n")
+    before = sorted(path.name for path in folder.iterdir())
+    assert main(shlex.split(arguments)) == 1
+    printed = capsys.readouterr()
+    assert printed.err.startswith("error: ")
+    assert message in printed.err
+    assert "Traceback" not in printed.err
+    assert sorted(path.name for path in folder.iterdir()) == before  # nothing half written
+    assert main([*shlex.split(arguments), "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", ["", "fit", "fit data.csv --model nothing --formula y~x", "fit d.csv --model lm --formula y~x --xi a"]
+)
+def test_wrong_usage_is_code_two(folder: Path, arguments: str, capsys) -> None:
+    with pytest.raises(SystemExit) as error:
+        main(shlex.split(arguments))
+    assert error.value.code == 2
+    capsys.readouterr()
+
+
+def test_warnings_go_to_the_other_stream(folder: Path, capsys) -> None:
+    assert main(["fit", "data.csv", "--model", "o-logit", "--formula", "grade ~ x | year", "--xi", "1"]) == 0
+    printed = capsys.readouterr()
+    assert "warning: " not in printed.out
+
+
+def test_version_and_completion(capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert atm.__version__ in capsys.readouterr().out
+    for shell in ("bash", "zsh", "tcsh"):
+        assert main(["completion", shell]) == 0
+        assert "loeo" in capsys.readouterr().out
+
+
+def test_no_progress_bars_where_there_is_no_terminal(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "anchortm.cli", "loeo", "data.csv", "--model", "lm", "--formula", "y ~ x | site"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+
+
+def test_interruption_leaves_nothing_behind(folder: Path) -> None:
+    big = pd.concat([pd.read_csv("data.csv")] * 1500)
+    big.to_csv("big.csv", index=False)
+    before = sorted(path.name for path in folder.iterdir())
+    formula = "y ~ x | C(weight) + year"
+    line = [
+        "loeo",
+        "big.csv",
+        "--model",
+        "c-logit",
+        "--formula",
+        formula,
+        "--environments",
+        "site",
+        "--output",
+        "out.csv",
+    ]
+    running = subprocess.Popen(  # noqa: S603 - our own
+        [sys.executable, "-m", "anchortm.cli", *line, "--xi", "0,1,2,3,4,5,6,7,8,9"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    time.sleep(5.0)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    assert "Traceback" not in err
+    assert sorted(path.name for path in folder.iterdir()) == before

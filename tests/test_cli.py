@@ -114,7 +114,7 @@ def test_fit_and_predict_every_kind_of_outcome(folder: Path, kind: str, model: s
     assert main(["predict", "m.json", "data.parquet", "--output", "p.parquet"]) == 0
     table = pd.read_parquet("p.parquet")
     assert len(table) == 300
-    wanted = atm.load("m.json").predict(pd.read_csv("data.csv"))
+    wanted = atm.load("m.json").predict(pd.read_parquet("data.parquet"))
     assert table.prediction.tolist() == wanted.tolist()
     if kind == "ordinal":
         np.testing.assert_allclose(table[[c for c in table if c.startswith("p_")]].sum(axis=1), 1.0)

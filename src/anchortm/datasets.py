@@ -19,7 +19,7 @@ def _load(name: str, backend: str) -> Any:
     if backend not in ("pandas", "polars"):
         raise InputError(f"backend must be 'pandas' or 'polars', not {backend!r}")
     with (files("anchortm") / "data" / f"{name}.csv").open(encoding="utf-8") as file:
-        frame = pd.read_csv(file)
+        frame = pd.read_csv(file, float_precision="round_trip")
     if backend == "pandas":
         return frame
     import polars as pl

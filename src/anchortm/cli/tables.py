@@ -32,7 +32,11 @@ def read_table(path: str) -> pd.DataFrame:
     if not file.is_file():
         raise InputError(f"there is no file {path}")
     try:
-        data = pd.read_parquet(file) if file.suffix.lower() == ".parquet" else pd.read_csv(file)
+        data = (
+            pd.read_parquet(file)
+            if file.suffix.lower() == ".parquet"
+            else pd.read_csv(file, float_precision="round_trip")
+        )
     except ImportError:
         raise InputError("Parquet files need pyarrow: pip install 'anchortm[parquet]'") from None
     except (OSError, ValueError, UnicodeDecodeError) as error:

@@ -9,6 +9,7 @@ from test_inference import simulate
 import anchortm as atm
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError
+from anchortm.inference import resolve
 
 NEW = np.array([[0.0, 0.0], [2.0, -1.0]])
 Z = stats.norm.ppf(0.975)
@@ -51,7 +52,7 @@ def test_delta_method_by_numerical_derivatives(name: str, xi: float, of: str) ->
     make, response, at = CASES[name]
     x, latent, site = simulate(1)
     fit = make(xi).fit(x, response(latent), anchors=site)
-    V = fit.covariance()
+    V = resolve(fit, None)
     step = 1e-5
     d = V.shape[0]
     points = at if of == "cdf" else [0.2, 0.5, 0.7]
@@ -144,9 +145,22 @@ def test_unconditional_model_and_classes() -> None:
     assert list(table.y) == ["low", "mid", "high"]
 
 
+def test_held_increments_do_not_blow_a_band_up() -> None:
+    """A gap between two humps: most increments are held at zero, which R's vcov does not know."""
+    rng = np.random.default_rng(2)
+    y = np.concatenate([rng.normal(-3, 0.3, 150), rng.normal(3, 0.3, 150)])
+    fit = atm.ContinuousLogit(order=10).fit(None, y)
+    assert fit.active_.sum() > 3
+    default = fit.confidence_band(None, [0.0])
+    boot = fit.confidence_band(None, [0.0], uncertainty=fit.bootstrap(100, random_state=0))
+    np.testing.assert_allclose(default.upper - default.lower, boot.upper - boot.lower, rtol=0.3)
+    assert fit.confidence_band(None, [0.0], uncertainty="hessian").upper > 0.99
+
+
 def test_refusals() -> None:
     x, latent, _ = simulate(6)
     fit = atm.NormalLinear().fit(x, latent)
+    other = atm.ContinuousLogit(order=3).fit(x, latent)
     count = atm.CountRegression(order=2, support=(0, 20)).fit(x, np.floor(np.exp(latent / 2)).astype(int))
     for call, message in (
         (lambda: fit.confidence_band(NEW, [0.0], "pdf"), "'cdf', 'sf' or 'ppf'"),
@@ -154,6 +168,9 @@ def test_refusals() -> None:
         (lambda: fit.confidence_band(NEW, [[0.0]]), "number or a vector"),
         (lambda: fit.confidence_band(NEW, 0.0, level=2.0), "level must lie"),
         (lambda: count.confidence_band(NEW, [0.5], "ppf"), "jump"),
+        (lambda: fit.confidence_band(NEW, 0.0, uncertainty=np.eye(3)), "has shape"),
+        (lambda: fit.confidence_band(NEW, 0.0, uncertainty=other.bootstrap(3)), "the model has 4"),
+        (lambda: fit.confidence_band(NEW, [np.nan, 0.0]), "not a number"),
     ):
         with pytest.raises(InputError, match=message):
             call()

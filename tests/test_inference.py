@@ -11,7 +11,7 @@ from reference_fits import COVARIATES, boston_response, data
 from scipy import stats
 
 import anchortm as atm
-from anchortm.exceptions import IdentificationError, InputError
+from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
 from anchortm.inference import influence
 
 BOSTON = data("BostonHousing2")
@@ -126,8 +126,9 @@ def test_weights_replicate_rows() -> None:
         x[again], latent[again], anchors=site[again]
     )
     np.testing.assert_allclose(weighted.covariance(), repeated.covariance(), rtol=1e-6, atol=1e-10)
+    ward = np.arange(site.size) % 15
     np.testing.assert_allclose(
-        weighted.covariance(clusters=site), repeated.covariance(clusters=site[again]), rtol=1e-6, atol=1e-10
+        weighted.covariance(clusters=ward), repeated.covariance(clusters=ward[again]), rtol=1e-6, atol=1e-10
     )
 
 
@@ -188,7 +189,8 @@ def test_a_resampled_fit_is_the_fit_to_the_resampled_rows() -> None:
         return atm.ContinuousLogit(xi=2.0, order=3, support=(-3.0, 4.0))
 
     fit = make().fit(x, latent, anchors=site)
-    boot = fit.bootstrap(3, random_state=11)
+    with pytest.warns(AnchorTMWarning, match="4 clusters: fewer than 10"):
+        boot = fit.bootstrap(3, random_state=11)
     rng = np.random.default_rng(11)
     for draw in boot.draws:
         counts = rng.multinomial(4, np.full(4, 0.25))
@@ -202,7 +204,7 @@ def test_a_resampled_fit_is_the_fit_to_the_resampled_rows() -> None:
 
 
 def test_processes_and_seeds_give_the_same_draws() -> None:
-    x, latent, site = simulate(8)
+    x, latent, site = simulate(8, levels=12)
     fit = atm.NormalLinear(xi=1.0).fit(x, latent, anchors=site)
     one, two = fit.bootstrap(8, random_state=0), fit.bootstrap(8, random_state=0, n_jobs=2)
     np.testing.assert_array_equal(one.draws, two.draws)
@@ -210,7 +212,7 @@ def test_processes_and_seeds_give_the_same_draws() -> None:
 
 def test_failed_replicates_are_told() -> None:
     """A covariate that varies in one site only: resampling without it leaves the effect undetermined."""
-    x, latent, site = simulate(9, levels=4)
+    x, latent, site = simulate(9, levels=12)
     x[:, 1] = np.where(site == 2, x[:, 1], 0.0)
     fit = atm.OrdinalRegression(xi=1.0).fit(x, np.digitize(latent, [0]), anchors=site)
     with pytest.raises(IdentificationError, match="do not determine the model"):
@@ -221,8 +223,47 @@ def test_failed_replicates_are_told() -> None:
     classes[site == 4] = 2
     classes[site == 5] = 2
     fit = atm.OrdinalRegression(xi=1.0).fit(x, classes, anchors=site)
-    with pytest.warns(atm.exceptions.AnchorTMWarning, match="resampled fits failed"):
+    with pytest.warns(AnchorTMWarning, match="resampled fits failed"):
         assert fit.bootstrap(60, random_state=1).failed > 0
+
+
+def test_influence_when_the_anchors_are_partialled_out() -> None:
+    """At xi = -1/2 the Hessian is singular: the intercept lies in the span of the anchors."""
+    x, latent, site = simulate(13)
+    fit = atm.NormalLinear(xi=-0.5).fit(x, latent, anchors=site)
+    rows = [0, 40, 99]
+    wanted = by_refitting(atm.NormalLinear(xi=-0.5), x, latent, site, rows)
+    scale = np.abs(influence(fit)).max()
+    np.testing.assert_allclose(influence(fit)[rows], wanted, atol=1e-4 * scale)
+    order = np.random.default_rng(0).permutation(150)
+    other = atm.NormalLinear(xi=-0.5).fit(x[order], latent[order], anchors=site[order])
+    np.testing.assert_allclose(fit.standard_errors(), other.standard_errors(), rtol=1e-4)
+
+
+def test_changed_rows_are_noticed() -> None:
+    x, latent, site = simulate(14)
+    fit = atm.NormalLinear(xi=1.0).fit(x, latent, anchors=site)
+    x *= 5.0
+    with pytest.raises(InputError, match="changed in place"):
+        fit.standard_errors()
+
+
+def test_tiny_weights_have_no_standard_errors() -> None:
+    x, latent, site = simulate(15)
+    fit = atm.NormalLinear(xi=1.0).fit(x, latent, anchors=site, sample_weight=np.full(150, 1 / 150))
+    with pytest.raises(InputError, match="weights add up to 1"):
+        fit.standard_errors()
+    assert "std. error" not in str(fit.summary())
+
+
+def test_summary_with_other_errors() -> None:
+    x, latent, site = simulate(16, levels=20)
+    fit = atm.NormalLinear(xi=1.0).fit(x, latent, anchors=site)
+    summary = fit.summary(level=0.9, clusters=site)
+    np.testing.assert_allclose(summary.frame()["std. error"], fit.standard_errors(clusters=site))
+    assert "lower 90 %" in summary.frame()
+    assert "clusters independent" in str(summary)
+    assert "environments resampled" in str(fit.summary(kind="bootstrap", n_bootstrap=10, random_state=0))
 
 
 def test_rows_stay_at_home() -> None:

@@ -92,6 +92,8 @@ def confidence_band(
         raise InputError(f"of must be 'cdf', 'sf' or 'ppf', not {of!r}")
     if points.ndim != 1:
         raise InputError(f"at must be a number or a vector, not of shape {points.shape}")
+    if points.dtype == np.float64 and np.isnan(points).any():
+        raise InputError("at contains what is not a number")
     if of == "ppf":
         if distribution.basis.discrete:
             raise InputError("quantiles of classes and counts jump: ask for the band of the cdf")

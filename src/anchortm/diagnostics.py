@@ -18,7 +18,7 @@ from anchortm.links import OneEnd
 from anchortm.model import TransformationModel
 from anchortm.objective import Objective
 from anchortm.path import AnchorPath
-from anchortm.scores import score_table
+from anchortm.scores import transforms
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -373,7 +373,7 @@ def calibration(
     """
     import pandas as pd
 
-    rows = score_table(model, X, y, environments, offset=offset, random_state=random_state).rows
+    rows = transforms(model, X, y, environments, offset, random_state)
 
     def describe(name: Any, u: Array) -> dict[str, Any]:
         test = stats.kstest(u, "uniform")

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm import plotting
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError
-from anchortm.inference import Bootstrap, checked_level
+from anchortm.inference import Bootstrap, checked_level, resolve
 from anchortm.model import TransformationModel
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def marginal_effects(
 ) -> MarginalEffects:
     """Return the average effect of each covariate over the rows of X.
 
-    Of a number: the derivative, so the change per unit for small changes. Of a column with values 0
-    and 1 only: the difference between 1 and 0.
+    Of a number: the derivative, so the change per unit for small changes. Of a column that was 0 or 1 in
+    all rows of the fit: the difference between 1 and 0.
 
     Parameters
     ----------
@@ -85,8 +85,7 @@ def marginal_effects(
     estimate = np.concatenate([model.baseline_, model.coef_])
     effect = _averages(model, matrix, fixed, of, above)
     value = effect(estimate)
-    if uncertainty is None or isinstance(uncertainty, str):
-        uncertainty = model.bootstrap() if uncertainty == "bootstrap" else model.covariance(uncertainty)
+    uncertainty = resolve(model, uncertainty)
     if isinstance(uncertainty, Bootstrap):
         draws = np.array([effect(w) for w in uncertainty.draws])
         error = draws.std(axis=0, ddof=1)
@@ -96,14 +95,10 @@ def marginal_effects(
         error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", J, uncertainty, J), 0.0))
         width = stats.norm.ppf(0.5 + 0.5 * level) * error
         lower, upper = value - width, value + width
-    per = np.where(_binary(matrix), "0 to 1", "unit")
+    per = np.where(model._binary, "0 to 1", "unit")
     table = {"effect": value, "std. error": error, "lower": lower, "upper": upper, "per": per}
     name = "the median" if of == "median" else f"P(Y > {above})"
     return MarginalEffects(pd.DataFrame(table, index=pd.Index(model.coef_names_, name="covariate")), name, level)
-
-
-def _binary(matrix: Array) -> NDArray[np.bool_]:
-    return np.asarray(((matrix == 0.0) | (matrix == 1.0)).all(axis=0))
 
 
 def _averages(model: Any, matrix: Array, fixed: Array, of: str, above: Any) -> Callable[[Array], Array]:
@@ -120,7 +115,8 @@ def _averages(model: Any, matrix: Array, fixed: Array, of: str, above: Any) -> C
             raise InputError("of='probability' needs above=c, for P(Y > c)")
     else:
         raise InputError(f"of must be 'median' or 'probability', not {of!r}")
-    binary = _binary(matrix)
+    if above is not None and (np.ndim(above) or above != above):
+        raise InputError(f"above must be one number or class, not {above!r}")
 
     def distribution(w: Array, shift: Array) -> PredictedDistribution:
         return PredictedDistribution(model.link_, model.basis_, w[:k], shift, model.time_)
@@ -146,7 +142,7 @@ def _averages(model: Any, matrix: Array, fixed: Array, of: str, above: Any) -> C
         beta = w[k:]
         shift = fixed + sign * (matrix @ beta)
         result = sign * beta * slope(w, shift).mean()
-        for j in np.flatnonzero(binary):
+        for j in np.flatnonzero(model._binary):
             without = shift - sign * beta[j] * matrix[:, j]
             result[j] = (outcome(w, without + sign * beta[j]) - outcome(w, without)).mean()
         return np.asarray(result)

@@ -35,7 +35,7 @@ from anchortm.solver import solve_near
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Bootstrap", "bootstrap", "checked_level", "coefficient_intervals", "covariance", "influence"]
+__all__ = ["Bootstrap", "bootstrap", "checked_level", "coefficient_intervals", "covariance", "influence", "resolve"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -46,6 +46,7 @@ NOT_AT_HAND = (
     "or ask for standard errors before saving"
 )
 KINDS = ("hessian", "sandwich", "bootstrap")
+FEW_CLUSTERS = 10
 MOST_FAILURES = 0.1  # share of replicates that may fail before the bootstrap is refused
 
 
@@ -59,14 +60,20 @@ def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> A
         return bootstrap(model, clusters=clusters, **options).covariance()
     if options:
         raise InputError(f"{', '.join(options)} go with kind='bootstrap'")
-    if not (model.converged_ and model.min_eigenvalue_ > FLAT_CURVATURE):
-        raise InputError("no standard errors: the fit has not converged to a strict optimum")
+    _strict(model)
     if kind == "hessian":
         return _inverse_hessian(model, clusters)
     if clusters is None and model._sandwich is not None:
         return np.array(model._sandwich)
     data = _data(model)
     groups = None if clusters is None else _codes(clusters, data)
+    if groups is None and model.n_total_ < 2.0:
+        raise InputError(
+            f"the weights add up to {model.n_total_:g}, and weights replicate rows: fewer than two rows have no "
+            "standard errors; multiply the weights by the number of rows"
+        )
+    if groups is not None:
+        _few(int(groups.max()) + 1)
     shares = np.vstack(list(_sums(model, data, groups)))
     count = shares.shape[0] if groups is not None else model.n_total_
     result = np.asarray(shares.T @ shares) * (count / (count - 1.0))
@@ -75,7 +82,23 @@ def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> A
     return np.array(result)
 
 
-def _inverse_hessian(model: Any, clusters: Any) -> Array:
+def _strict(model: Any) -> None:
+    if not (model.converged_ and model.min_eigenvalue_ > FLAT_CURVATURE):
+        raise InputError("no standard errors: the fit has not converged to a strict optimum")
+
+
+def _few(clusters: int) -> None:
+    if clusters < FEW_CLUSTERS:
+        warnings.warn(
+            f"{clusters} clusters: fewer than {FEW_CLUSTERS} say little about how clusters differ, and standard errors "
+            "come out too small; clusters=np.arange(n) takes rows as independent",
+            AnchorTMWarning,
+            stacklevel=5,
+        )
+
+
+def _inverse_hessian(model: Any, clusters: Any, held: bool = False) -> Array:
+    """Return the inverse information; increments held at their bound count as known if ``held``, as R does not."""
     if model.xi_ != 0.0:
         raise InputError(
             "the Hessian gives standard errors at xi = 0 only: under a penalty it is not the information; "
@@ -85,7 +108,7 @@ def _inverse_hessian(model: Any, clusters: Any) -> Array:
         raise InputError("the Hessian takes rows as independent; with clusters use kind='sandwich' or 'bootstrap'")
     if model._information is None:
         raise InputError(NOT_AT_HAND)
-    free = ~model._fixed
+    free = ~(model._fixed | (model.active_ if held else False))
     J = model._jacobian[:, free]
     return np.asarray(J @ np.linalg.solve(model._information[np.ix_(free, free)], J.T))
 
@@ -93,7 +116,15 @@ def _inverse_hessian(model: Any, clusters: Any) -> Array:
 def _data(model: Any) -> Any:
     if model._data is None:
         raise InputError(NOT_AT_HAND)
+    if not np.array_equal(fingerprint(model._data), model._fingerprint):
+        raise InputError("X has been changed in place since the fit, so the influence of its rows is lost: fit again")
     return model._data
+
+
+def fingerprint(data: Any) -> Array:
+    """Return numbers that tell whether the covariates are still those of the fit, which need not own their memory."""
+    X = data.design.matrix
+    return np.concatenate([X.sum(axis=0), X[0], X[-1]]) if X.size else np.zeros(0)
 
 
 def _codes(clusters: Any, data: Any) -> Codes:
@@ -156,6 +187,8 @@ def _lagrangian(objective: Objective, v: Array, xi: float, free: NDArray[np.bool
     bread = np.zeros((d, d))
     inside = np.ix_(free, free)
     if math.isfinite(xi):
+        # at -1/2 with the constant among the anchors the intercept is the limit from above
+        xi = max(xi, -0.5 + 1e-6)
         pull = 2.0 * xi * t
         at = objective.derivatives(v, pull if xi != 0.0 else None)
         bread[inside] = np.linalg.inv((at.hessian + 2.0 * xi * (at.E.T @ at.E))[inside])
@@ -219,6 +252,10 @@ def bootstrap(
         groups, what = anchors.factors[anchors.main], f"environments ({anchors.factor_names[anchors.main]})"
     else:
         groups, what = None, "rows"
+    if groups is not None:
+        _few(int(groups.max()) + 1)
+    elif round(model.n_total_) < 2:
+        raise InputError(f"the weights add up to {model.n_total_:g}: there are no rows to resample")
     rng = np.random.default_rng(random_state)
     samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
     shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
@@ -262,6 +299,27 @@ def _refit(model: Any, data: Any, weights: Array) -> Array | None:
     if not (solution.converged and solution.min_eigenvalue > FLAT_CURVATURE):
         return None
     return np.concatenate(objective.coordinates.split(solution.v))
+
+
+def resolve(model: Any, uncertainty: Any) -> Array | Bootstrap:
+    """Return a covariance or a bootstrap of the model's parameters from its name, or checked as it is."""
+    if uncertainty is None and model.xi_ == 0.0:
+        _strict(model)
+        return _inverse_hessian(model, None, held=True)
+    if uncertainty is None or isinstance(uncertainty, str):
+        return bootstrap(model) if uncertainty == "bootstrap" else covariance(model, uncertainty, None)
+    d = model.baseline_.size + model.coef_.size
+    if isinstance(uncertainty, Bootstrap):
+        if uncertainty.draws.shape[1] != d:
+            raise InputError(f"the bootstrap is of {uncertainty.draws.shape[1]} parameters, and the model has {d}")
+        return uncertainty
+    matrix = np.asarray(uncertainty, dtype=np.float64)
+    if matrix.shape != (d, d):
+        raise InputError(
+            f"the covariance has shape {matrix.shape}, and the model has {d} parameters, baseline first: "
+            "pass what covariance() returns"
+        )
+    return matrix
 
 
 def coefficient_intervals(model: Any, level: float, kind: str | None, clusters: Any, **options: Any) -> pd.DataFrame:

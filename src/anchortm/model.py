@@ -34,7 +34,15 @@ from anchortm.exceptions import (
 from anchortm.formula import Formula
 from anchortm.frames import is_frame, native
 from anchortm.identification import check_covariates, check_kinds
-from anchortm.inference import FLAT_CURVATURE, Bootstrap, bootstrap, coefficient_intervals, covariance
+from anchortm.inference import (
+    FLAT_CURVATURE,
+    Bootstrap,
+    bootstrap,
+    coefficient_intervals,
+    covariance,
+    fingerprint,
+    resolve,
+)
 from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
 from anchortm.links import Link
 from anchortm.newton import Options, Solution, restarts
@@ -300,7 +308,8 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         self._information = n * solution.hessian
         self._fixed = objective.coordinates.lower == objective.coordinates.upper
         self._jacobian = objective.coordinates.jacobian
-        self._data, self._sandwich = data, None
+        self._data, self._sandwich, self._fingerprint = data, None, fingerprint(data)
+        self._binary = [bool(((column == 0.0) | (column == 1.0)).all()) for column in data.design.matrix.T]
         self._history = solution.history
         self._reason = solution.reason
 
@@ -521,14 +530,14 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
             Whether a row's band is to hold at all its points at once, or at each.
         uncertainty : {"hessian", "sandwich", "bootstrap"}, matrix or Bootstrap, optional
             A covariance of (baseline, coef) for the delta method, by name or as given by ``covariance``, or a
-            bootstrap, whose percentiles are taken. By default as for ``covariance``.
+            bootstrap, whose percentiles are taken. By default the sandwich, and at xi = 0 the inverse of
+            the information with increments at their bound taken as known.
         """
         check_is_fitted(self, "coef_")
         n_rows = 1 if X is None and offset is None else None
         matrix = self._design(X, n_rows if offset is None else np.size(offset)).matrix
         distribution = self.predict_distribution(X, offset=offset, n_rows=n_rows)
-        if uncertainty is None or isinstance(uncertainty, str):
-            uncertainty = self.bootstrap() if uncertainty == "bootstrap" else self.covariance(uncertainty)
+        uncertainty = resolve(self, uncertainty)
         fixed = distribution.shift - self._sign * (matrix @ self.coef_)
         return confidence_band(distribution, matrix, self._sign, fixed, at, of, level, simultaneous, uncertainty)
 
@@ -539,10 +548,10 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
-    def summary(self) -> Summary:
-        """Return a table of the fit that prints."""
+    def summary(self, level: float = 0.95, kind: str | None = None, clusters: Any = None, **options: Any) -> Summary:
+        """Return a table of the fit that prints, with standard errors and intervals as ``intervals`` gives them."""
         check_is_fitted(self, "coef_")
-        return summarise(self)
+        return summarise(self, level, kind, clusters, **options)
 
 
 class Data(NamedTuple):

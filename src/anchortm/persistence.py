@@ -219,6 +219,7 @@ FIT: dict[str, Callable[[Any], bool]] = {
     "lower_minima_": _list_of(_is_number),
     "warnings_": _list_of(_is_text),
     "_reason": _is_text,
+    "_binary": _list_of(_is_flag),
     "_alphabetical": _is_flag,
 }
 TUPLES = ("float_codes_", "dropped_anchors_", "dropped_classes_", "folds_")

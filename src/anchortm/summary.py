@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from anchortm.exceptions import InputError
-from anchortm.inference import FLAT_CURVATURE
+from anchortm.inference import coefficient_intervals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,14 +67,18 @@ def _table(columns: dict[str, list[Any]]) -> list[str]:
     ]
 
 
-def summarise(model: Any) -> Summary:
+def summarise(
+    model: Any, level: float = 0.95, kind: str | None = None, clusters: Any = None, **options: Any
+) -> Summary:
     """Return the summary of a fitted model."""
     columns: dict[str, list[Any]] = {"covariate": list(model.coef_names_), "coef": model.coef_.tolist()}
-    errors = _errors(model)
-    if errors is not None:
+    asked = kind is not None or clusters is not None  # then a refusal is the user's to see
+    table = coefficient_intervals(model, level, kind, clusters, **options) if asked else _intervals(model, level)
+    if table is not None:
+        errors = table["std. error"].to_numpy()
         columns["std. error"] = errors.tolist()
-        width = stats.norm.ppf(0.975) * errors
-        columns["lower 95 %"], columns["upper 95 %"] = (model.coef_ - width).tolist(), (model.coef_ + width).tolist()
+        for end in ("lower", "upper"):
+            columns[f"{end} {100 * level:g} %"] = table[end].tolist()
         if model.xi_ == 0.0:
             columns["p-value"] = (2.0 * stats.norm.sf(np.abs(model.coef_ / errors))).tolist()
     effect = model._effect or ("odds ratio" if model.link_.name == "logit" else "")
@@ -87,24 +91,33 @@ def summarise(model: Any) -> Summary:
         columns["per unit of y"] = (model.coef_ / model.baseline_[1]).tolist()
     return Summary(
         f"{type(model).__name__}: {model.link_.name} link, {model.basis_.kind} basis",
-        _facts(model) | ({} if errors is None else _errors_fact(model)),
+        _facts(model) | ({} if table is None else _errors_fact(model, kind, clusters)),
         columns,
         dict(zip(model.basis_.parameter_names, model.baseline_.tolist(), strict=True)),
         tuple(model.warnings_),
     )
 
 
-def _errors(model: Any) -> Any:
-    """Return standard errors where there are any: a strict optimum, and for xi other than 0 the rows at hand."""
+def _intervals(model: Any, level: float) -> Any:
+    """Return intervals where there are any: a strict optimum, and for xi other than 0 the rows at hand."""
     kept = model._information if model.xi_ == 0.0 else model._sandwich
-    at_hand = kept is not None or model._data is not None
-    strict = model.converged_ and model.min_eigenvalue_ > FLAT_CURVATURE
-    return model.standard_errors() if at_hand and strict and model.coef_.size else None
+    if model.coef_.size == 0 or (kept is None and model._data is None):
+        return None
+    try:
+        return coefficient_intervals(model, level, None, None)
+    except InputError:
+        return None
 
 
-def _errors_fact(model: Any) -> dict[str, str]:
-    how = "inverse Hessian" if model.xi_ == 0.0 else "sandwich, for the coefficients that this xi aims at"
-    return {"std. errors": f"{how}; rows independent"}
+def _errors_fact(model: Any, kind: str | None, clusters: Any) -> dict[str, str]:
+    if kind is None:
+        kind = "hessian" if model.xi_ == 0.0 and clusters is None else "sandwich"
+    how = {"hessian": "inverse Hessian", "sandwich": "sandwich", "bootstrap": "bootstrap"}[kind]
+    rows = "rows independent" if clusters is None else "clusters independent"
+    if kind == "bootstrap" and clusters is None and model.n_anchors_:
+        rows = "environments resampled"
+    aim = ", for the coefficients that this xi aims at" if model.xi_ != 0.0 else ""
+    return {"std. errors": f"{how}{aim}; {rows}"}
 
 
 def _facts(model: Any) -> dict[str, str]:

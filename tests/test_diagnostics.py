@@ -9,7 +9,7 @@ from reference_fits import COVARIATES, boston_response, data
 from scipy import stats
 
 import anchortm as atm
-from anchortm.exceptions import InputError
+from anchortm.exceptions import InputError, OverIdentifiedError
 
 mpl.use("Agg")
 
@@ -175,8 +175,51 @@ def test_calibration_by_environment() -> None:
     assert "calibrated" in [t.get_text() for t in ax.get_legend().get_texts()]
 
 
+def test_over_identification_is_judged_by_the_path() -> None:
+    """Fewer directions than parameters do not make them just-identified: those of the baseline do not count."""
+    rng = np.random.default_rng(2)
+    g = rng.integers(0, 6, 300)
+    hidden = rng.normal(size=300)
+    X = np.column_stack([rng.normal(size=6)[g] + hidden + 0.5 * rng.normal(size=300), rng.integers(0, 2, 300)])
+    y = 0.5 * X[:, 0] + hidden + 0.3 * X[:, 1] + 0.5 * rng.normal(size=300)
+    path = atm.anchor_path(atm.ContinuousLogit(order=8), X, y, g, [0, 100, 1000])
+    assert "over-identified. Residuals cannot" in repr(atm.diagnostics.over_identification(path, X))
+    with pytest.raises(OverIdentifiedError):
+        atm.ContinuousLogit(order=8, xi=np.inf).fit(X, y, anchors=g)
+    two = atm.anchor_path(atm.NormalLinear(), X, y, g > 2, [0, 100, 1000])
+    assert "not over-identified" in repr(atm.diagnostics.over_identification(two, X))
+    short = atm.anchor_path(atm.NormalLinear(), X, y, g > 2, [0, 1])
+    assert "shows at two values" in repr(atm.diagnostics.over_identification(short, X))
+    none = atm.anchor_path(atm.NormalLinear(), None, y, g, [0, 1])
+    assert atm.diagnostics.over_identification(none, None).frame().coef_norm.eq(0).all()
+
+
+@pytest.mark.parametrize("kind", ["factor", "numbers", "both"])
+def test_weighted_score_test_is_that_of_replicated_rows(kind: str) -> None:
+    x, latent, site = simulate(6, 0.3)
+    number = np.random.default_rng(1).normal(size=400) + site
+    weight = np.random.default_rng(0).integers(1, 4, 400)
+    again = np.repeat(np.arange(400), weight)
+    anchors = {"factor": [site], "numbers": [number], "both": [site, number]}[kind]
+    model = atm.ContinuousLogit(order=3, support=(-3.0, 5.0))
+    one = atm.diagnostics.score_test(model, x, latent, anchors, sample_weight=weight)
+    two = atm.diagnostics.score_test(model, x[again], latent[again], [a[again] for a in anchors])
+    assert one.df == two.df
+    assert one.statistic == pytest.approx(two.statistic, rel=1e-6)
+
+
 def test_refusals() -> None:
-    x, latent, _ = simulate(4, 0.0)
+    x, latent, site = simulate(4, 0.0)
+    for call, message in (
+        (lambda: atm.diagnostics.first_stage(None, site), "no covariates"),
+        (lambda: atm.diagnostics.first_stage(x, np.arange(400)), "cannot be told from noise"),
+        (
+            lambda: atm.diagnostics.score_test(atm.NormalLinear(), x, latent, np.zeros(400, dtype=int)),
+            "nothing to test",
+        ),
+    ):
+        with pytest.raises(InputError, match=message):
+            call()
     with pytest.raises(InputError, match="needs anchors"):
         atm.diagnostics.score_test(atm.NormalLinear(), x, latent, None)
     with pytest.raises(InputError, match="more than 3000"):

@@ -64,6 +64,13 @@ def test_normal_model_has_its_slopes() -> None:
     np.testing.assert_allclose(table["std. error"], np.sqrt(np.diag(J @ fit.covariance() @ J.T)), rtol=1e-6)
 
 
+def test_what_is_binary_is_the_fit_s_to_say() -> None:
+    X, latent, _ = frame(2)
+    fit = atm.ContinuousLogit(order=3).fit(X, latent)
+    one = atm.marginal_effects(fit, pd.DataFrame({"age": [1.0], "dose": [0.0], "treated": [1.0]})).frame()
+    assert one.per.tolist() == ["unit", "unit", "0 to 1"]
+
+
 def test_errors_agree_with_the_bootstrap() -> None:
     X, latent, site = frame(3, n=500)
     fit = atm.ContinuousLogit(order=3, xi=1.0).fit(X, latent, anchors=site)
@@ -86,6 +93,9 @@ def test_it_prints_plots_and_refuses() -> None:
         (lambda: atm.marginal_effects(fit, X, "probability"), "needs above=c"),
         (lambda: atm.marginal_effects(fit, X, above=1.0), "goes with of='probability'"),
         (lambda: atm.marginal_effects(ordinal, X), "jumps"),
+        (lambda: atm.marginal_effects(fit, X, "probability", above=np.nan), "one number or class"),
+        (lambda: atm.marginal_effects(fit, X, "probability", above=[0.0, 1.0]), "one number or class"),
+        (lambda: atm.marginal_effects(fit, X, uncertainty=np.eye(3)), "has shape"),
     ):
         with pytest.raises(InputError, match=message):
             call()

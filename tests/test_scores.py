@@ -1,11 +1,13 @@
 """Scores against closed forms, other software and direct computation."""
 
+import itertools
 import warnings
 
 import numpy as np
 import pytest
 from reference_fits import COVARIATES, boston_response, data
 from scipy import integrate, stats
+from sklearn.exceptions import NotFittedError
 
 import anchortm as atm
 from anchortm.exceptions import InputError
@@ -164,3 +166,56 @@ def test_table_of_other_outcomes(kind: str) -> None:
         assert table.crps.item() == pytest.approx(atm.scores.crps(fit.predict_distribution(x), y).mean())
     with pytest.raises(InputError, match="has 3 rows"):
         atm.scores.score_table(fit, x, y, [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("model", "response"),
+    [
+        (atm.ContinuousProbit(order=8), np.exp),
+        (atm.ProportionalHazards(), lambda z: atm.Surv(np.exp(z / 2), np.ones(z.size))),
+        (atm.ParametricSurvival(), lambda z: np.exp(z / 3)),
+        (atm.Lehmann(), lambda z: z),
+    ],
+    ids=["probit", "cox", "weibull", "lehmann"],
+)
+def test_crps_by_quadrature(model, response) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 1))
+    z = 1.5 * x[:, 0] + rng.logistic(size=200)
+    y = response(z)
+    fit = model.fit(x, y)
+    observed = y.upper if isinstance(y, atm.Response) else y
+    dist = fit.predict_distribution(x)
+    scores = atm.scores.crps(dist, observed)
+    for i in (0, 7, 100):
+        one = dist[[i]]
+        inner = [*getattr(fit, "support_", ()), *one.ppf([0.01, 0.1, 0.5, 0.9, 0.99])[0], observed[i]]
+        ends = np.unique([float(one.ppf(1e-13)[0]), *inner, float(one.isf(1e-13)[0])])
+        total = 0.0
+        for a, b in itertools.pairwise(ends):
+            F = one.cdf if b <= observed[i] else one.sf
+            total += integrate.quad(lambda t, F=F: F(t)[0] ** 2, a, b, epsabs=1e-13, epsrel=1e-11)[0]
+        assert scores[i] == pytest.approx(total, rel=1e-8)
+
+
+def test_rows_are_scored_given_their_entry() -> None:
+    rng = np.random.default_rng(1)
+    time = rng.exponential(size=2000)
+    entry = rng.uniform(0.0, 1.5, 2000)
+    seen = time > entry
+    y = atm.Surv(time[seen], np.ones(seen.sum()), entry=entry[seen])
+    fit = atm.ParametricSurvival().fit(None, y)
+    table = atm.scores.score_table(fit, None, y, times=np.array([0.5, 1.5])).frame()
+    dist = fit.predict_distribution(None, n_rows=int(seen.sum()))
+    assert table.crps.item() == pytest.approx(atm.scores.crps(dist.given(after=entry[seen]), time[seen]).mean())
+    assert table[["concordance", "brier_0.5", "brier_1.5"]].isna().all(axis=None)
+    assert table.pit.item() == pytest.approx(0.5, abs=0.03)
+
+
+def test_refusals_of_the_table() -> None:
+    fit = atm.NormalLinear().fit(X, Y)
+    with pytest.raises(InputError, match="X has 10 rows"):
+        atm.scores.score_table(fit, X[:10], Y)
+    with pytest.raises(NotFittedError):
+        atm.scores.score_table(atm.NormalLinear(), X, Y)
+    assert atm.scores.score_table(fit, X, Y[:, None]).frame().n.item() == 506

@@ -7,7 +7,7 @@ from reference_fits import COVARIATES, data
 from scipy import stats
 
 import anchortm as atm
-from anchortm.exceptions import InputError
+from anchortm.exceptions import ConvergenceWarning, InputError
 
 mpl.use("Agg")
 
@@ -90,11 +90,59 @@ def test_cut_of_the_search() -> None:
     assert search.loeo_.frame().environment.nunique() == 4
 
 
+def test_search_with_anchor_names_works_unaided() -> None:
+    data = BOSTON[[*COVARIATES, "town"]]
+    model = atm.NormalLinear(anchor_names=["town"])
+    search = atm.XiSearchCV(model, [0, 10]).fit(data, BOSTON.cmedv)
+    other = atm.XiSearchCV(atm.NormalLinear(), [0, 10]).fit(BOSTON[COVARIATES], BOSTON.cmedv, anchors=BOSTON.town)
+    np.testing.assert_allclose(search.results_.objective, other.results_.objective)
+    np.testing.assert_allclose(search.best_estimator_.coef_, other.best_estimator_.coef_)
+    assert search.nll(data, BOSTON.cmedv).shape == (506,)
+    assert "xi" in str(search.summary())
+
+
+def test_search_fits_what_it_tested() -> None:
+    """Numeric environments without other anchors: their groups are the anchors of all fits, the last included."""
+    tract = BOSTON.tract.to_numpy(dtype=float)
+    search = atm.XiSearchCV(atm.NormalLinear(), [3.0], cut=5).fit(BOSTON[COVARIATES], BOSTON.cmedv, environments=tract)
+    assert search.best_estimator_.n_anchors_ == 5
+
+
+def test_search_takes_weights_and_leaves_out_what_did_not_converge() -> None:
+    weight = np.random.default_rng(0).integers(1, 3, 506)
+    again = np.repeat(np.arange(506), weight)
+    X, y, town = BOSTON[COVARIATES], BOSTON.cmedv, BOSTON.town
+    one = atm.XiSearchCV(atm.NormalLinear(), [0, 10]).fit(X, y, anchors=town, sample_weight=weight)
+    two = atm.XiSearchCV(atm.NormalLinear(), [0, 10]).fit(X.iloc[again], y.iloc[again], anchors=town.iloc[again])
+    np.testing.assert_allclose(one.results_.objective, two.results_.objective)
+    np.testing.assert_allclose(one.best_estimator_.coef_, two.best_estimator_.coef_)
+    with pytest.raises(InputError, match="no xi converged"), pytest.warns(ConvergenceWarning):
+        atm.XiSearchCV(atm.ContinuousLogit(max_iter=2), [0, 10]).fit(X, y, anchors=town)
+
+
+def test_weighted_rule_is_that_of_replicated_rows() -> None:
+    x, y, site = simulate(5, 1.5)
+    weight = np.random.default_rng(0).integers(1, 3, 400)
+    again = np.repeat(np.arange(400), weight)
+    one = atm.xi_by_score_test(atm.NormalLinear(), x, y, site, sample_weight=weight)
+    two = atm.xi_by_score_test(atm.NormalLinear(), x[again], y[again], site[again])
+    assert one.xi == pytest.approx(two.xi, rel=1e-6)
+    np.testing.assert_allclose(one.frame().statistic, two.frame().statistic, rtol=1e-6)
+
+
+def test_a_short_look_is_not_a_verdict() -> None:
+    rule = atm.xi_by_score_test(atm.NormalLinear(), BOSTON[COVARIATES], BOSTON.cmedv, BOSTON.town, largest=1.0)
+    assert rule.frame().xi.max() == 1.0
+    assert "Look further" in repr(rule)
+
+
 def test_refusals() -> None:
     x, y, site = simulate(3, 0.0)
     for call, message in (
         (lambda: atm.xi_by_score_test(atm.NormalLinear(), x, y, None), "needs anchors"),
         (lambda: atm.xi_by_score_test(atm.NormalLinear(), x, y, site, level=5), "between 0 and 1"),
+        (lambda: atm.xi_by_score_test(atm.NormalLinear(), x, y, site, largest=np.inf), "positive number"),
+        (lambda: atm.xi_by_score_test(atm.NormalLinear(), x, y, np.zeros(400, dtype=int)), "nothing to test"),
         (lambda: atm.xi_by_score_test("Lm", x, y, site), "estimator of this package"),
     ):
         with pytest.raises(InputError, match=message):

@@ -259,14 +259,9 @@ class Projection(ABC):
     def coefficients(self, t: Array) -> Array:
         """Return k with A k = Q t."""
 
+    @abstractmethod
     def gram(self, weights: Array) -> Array:
         """Return Q'diag(weights)Q, rank x rank."""
-        whole = self.part(slice(None))
-        units = np.eye(self.n_sums)
-        rows = np.column_stack([whole.spread(unit) for unit in units])  # the columns of A
-        sums = np.zeros((self.n_sums, self.n_sums))
-        whole.add(sums, weights, rows)
-        return self.root(self.root(sums).T)
 
     @abstractmethod
     def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
@@ -369,6 +364,9 @@ class DenseProjection(Projection):
     def root(self, sums: Array) -> Array:
         return sums
 
+    def gram(self, weights: Array) -> Array:
+        return np.asarray((self._Q * weights[:, None]).T @ self._Q)
+
     def coefficients(self, t: Array) -> Array:
         return t
 
@@ -427,6 +425,13 @@ class MixedProjection(Projection):
     def coefficients(self, t: Array) -> Array:
         tail = self._rest.T @ t[self._main.n_sums :]
         return np.concatenate([self._main.coefficients(t[: self._main.n_sums]) - self._means.T @ tail, tail])
+
+    def gram(self, weights: Array) -> Array:
+        codes, n = self._main._codes, self._B.shape[0]
+        groups = sp.csr_matrix((np.ones(n), (np.arange(n), codes)), shape=(n, self._main.n_sums))
+        A = sp.hstack([groups, self._B], format="csr")
+        sums = np.asarray((A.T @ A.multiply(weights[:, None])).todense())
+        return self.root(self.root(sums).T)
 
     def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
         main = GroupProjection(self._main._codes[rows], self._main.n_sums, weights)

@@ -30,6 +30,7 @@ __all__ = [
     "ResidualInvariance",
     "ScoreTest",
     "calibration",
+    "check_directions",
     "first_stage",
     "over_identification",
     "residual_invariance",
@@ -40,6 +41,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 MAX_DIRECTIONS = 3000
+FAR = 100.0  # a xi from which on the penalty shows how it falls
 WEAK = 10.0  # an F statistic below this is commonly called weak
 
 
@@ -77,7 +79,9 @@ class ScoreTest:
     __repr__ = __str__
 
 
-def score_test(model: TransformationModel, X: Any, y: Any, anchors: Any, *, offset: Any = None) -> ScoreTest:
+def score_test(
+    model: TransformationModel, X: Any, y: Any, anchors: Any, *, sample_weight: Any = None, offset: Any = None
+) -> ScoreTest:
     """Return the score test of "the anchors add nothing", at the maximum-likelihood fit.
 
     With t = Q'r the coordinates of the residuals on the anchors, E = dt/dw and nH the
@@ -88,21 +92,25 @@ def score_test(model: TransformationModel, X: Any, y: Any, anchors: Any, *, offs
     distribution needs several rows for each direction: with many tiny environments the test rejects too often.
     """
     plain = clone(model).set_params(xi=0.0)
-    data = plain._prepare(X, y, anchors, None, offset)
+    data = plain._prepare(X, y, anchors, sample_weight, offset)
     if data.anchors is None:
         raise InputError("a score test needs anchors")
-    basis = plain._make_basis(data.response, None)
+    basis = plain._make_basis(data.response, data.weights)
     objective = plain._objective(plain._make_link(), basis, data)
-    assert objective.anchors is not None  # noqa: S101
-    if objective.anchors.rank > MAX_DIRECTIONS:
-        raise InputError(
-            f"the anchors have {objective.anchors.rank} directions, more than {MAX_DIRECTIONS}: merge levels"
-        )
+    check_directions(objective)
     solution, _ = plain._solve(objective, basis, data, 0.0)
     if not solution.converged:
         raise InputError(f"the maximum-likelihood fit did not converge ({solution.reason}): no score test")
     statistic, df = score_statistic(objective, solution.v, solution.active)
     return ScoreTest(statistic, df, float(stats.chi2.sf(statistic, df)), type(model).__name__)
+
+
+def check_directions(objective: Objective) -> None:
+    """Refuse anchors with too many directions for a test."""
+    if objective.anchors is not None and objective.anchors.rank > MAX_DIRECTIONS:
+        raise InputError(
+            f"the anchors have {objective.anchors.rank} directions, more than {MAX_DIRECTIONS}: merge levels"
+        )
 
 
 def score_statistic(
@@ -119,12 +127,16 @@ def score_statistic(
     free = ~(active | (objective.coordinates.lower == objective.coordinates.upper))
     E, information = d.E[:, free], d.hessian[np.ix_(free, free)]
     slopes = _residual_slopes(objective, v)
+    weights = 1.0 if objective.weights is None else objective.weights
+    slopes = weights * slopes
     bracket = objective.anchors.gram(slopes) - E @ np.linalg.solve(information, E.T)
     values, vectors = np.linalg.eigh(0.5 * (bracket + bracket.T))
-    keep = values > 1e-8 * values[-1]
+    keep = values > max(1e-8 * values[-1], 1e-12)
+    if not keep.any():
+        raise InputError("the anchors have no direction that the model does not contain already: nothing to test")
     statistic = float(np.sum((vectors[:, keep].T @ t) ** 2 / values[keep]))
     if studentised:
-        statistic *= float(slopes.sum() / np.sum(objective.residuals(v) ** 2))
+        statistic *= float(slopes.sum() / np.sum(weights * objective.residuals(v) ** 2))
     return statistic, int(keep.sum())
 
 
@@ -249,6 +261,8 @@ def first_stage(X: Any, anchors: Any) -> FirstStage:
 
     columns = anchor_columns(anchors)
     design = to_design(X, len(columns))
+    if design.matrix.shape[1] == 0:
+        raise InputError("there are no covariates whose first stage could be looked at")
     n = design.matrix.shape[0]
     if n != len(columns):
         raise InputError(f"X has {n} rows, but anchors has {len(columns)}")
@@ -263,6 +277,8 @@ def first_stage(X: Any, anchors: Any) -> FirstStage:
     fitted = np.column_stack([P(column) for column in x.T])
     r2 = np.clip((fitted**2).sum(axis=0), 0.0, 1.0)
     df, rest = P.rank - 1, n - P.rank
+    if df < 1 or rest < 1:
+        raise InputError(f"{P.rank} anchor directions in {n} rows: how they move covariates cannot be told from noise")
     with np.errstate(divide="ignore", invalid="ignore"):
         F = (r2 / df) / ((1.0 - r2) / rest)
     gram = fitted.T @ fitted
@@ -289,16 +305,24 @@ class OverIdentification:
         """Draw the size of the coefficients on both scales against xi and return the axes."""
         return plotting.flattening(self.table, ax)
 
+    def _verdict(self) -> str:
+        """Return what the path shows: a penalty that falls like 1 / xi^2 dies out, like 1 / xi it only flattens h."""
+        counts = f"{self.directions} anchor directions and {self.parameters} parameters"
+        large = self.table[(self.table.xi >= FAR) & np.isfinite(self.table.xi)]
+        if self.directions <= self.parameters and len(large) < 2:
+            return f"{counts}. Whether they are over-identified shows at two values of xi of {FAR:g} or more."
+        if len(large) >= 2:
+            (a, p), (b, q) = large[["xi", "penalty"]].iloc[[0, -1]].to_numpy()
+            if q <= 0.0 or np.log(p / q) / np.log(b / a) > 1.5:
+                return f"{counts}. As xi grows residuals become uncorrelated with all anchors: not over-identified."
+        return (
+            f"{counts}: over-identified. Residuals cannot be made uncorrelated with all anchors, and the loss gives "
+            "way by flattening h: predictions widen and coefficients on the scale of h shrink."
+        )
+
     def __repr__(self) -> str:
         first, last = self.table.iloc[0], self.table.iloc[-1]
-        if self.directions > self.parameters:
-            head = (
-                f"{self.directions} anchor directions and {self.parameters} parameters: over-identified. Residuals "
-                "cannot be made uncorrelated with all anchors, and the loss gives way by flattening h: predictions "
-                "widen and coefficients on the scale of h shrink."
-            )
-        else:
-            head = f"{self.directions} anchor directions and {self.parameters} parameters: not over-identified."
+        head = self._verdict()
         note = (
             f"From xi = {first.xi:g} to {last.xi:g} the coefficients (per standard deviation) go from "
             f"{first.coef_norm:.3g} to {last.coef_norm:.3g} on the scale of h; predicted distributions are "
@@ -316,20 +340,21 @@ def over_identification(path: AnchorPath, X: Any) -> OverIdentification:
 
     ``coef_norm`` is the norm of the coefficients per standard deviation of their covariates on the scale
     of h; ``spread`` the interquartile range of the predicted distribution at the means of the covariates
-    (for classes, relative to the distance of the outer thresholds); ``effect_norm`` the norm on the
+    (of classes and counts, that of the link relative to the rise of h); ``effect_norm`` the norm on the
     scale of y, which is exact for ``NormalLinear`` and holds near the centre for other models.
     """
     import pandas as pd
 
     first = path.models[0]
-    matrix = first._design(X, None).matrix
-    deviation, mean = matrix.std(axis=0, ddof=1), matrix.mean(axis=0, keepdims=True)
+    matrix = first._design(X, 2).matrix
+    deviation, mean = matrix.std(axis=0, ddof=1), matrix.mean(axis=0, keepdims=True)  # of no columns: nothing
     unit = float(np.diff(first.link_.quantile(np.array([0.25, 0.75])))[0])
     rows = []
     for xi, m, coef in zip(path.xis, path.models, path.coefs, strict=True):
         norm = float(np.linalg.norm(coef * deviation))
-        if m.basis_.kind == "ordinal":
-            spread, effect = unit / float(m.baseline_[-1] - m.baseline_[0]) if m.baseline_.size > 1 else np.nan, np.nan
+        if m.basis_.discrete:
+            width = float(m.baseline_[-1] - m.baseline_[0])
+            spread, effect = unit / width if width > 0.0 else np.nan, np.nan
         else:
             low, high = m._distribution(m._sign * (mean @ coef)).interval(0.5)
             spread = float(high[0] - low[0])

@@ -29,7 +29,7 @@ from anchortm.solver import solve_near, solve_path
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LeaveOneEnvironmentOut", "leave_one_environment_out"]
+__all__ = ["LeaveOneEnvironmentOut", "group_codes", "leave_one_environment_out"]
 
 Array = NDArray[np.float64]
 
@@ -120,7 +120,7 @@ def leave_one_environment_out(
     for xi in values:
         clone(model).set_params(xi=xi)._check_xi()
     model._check_limits()
-    groups, labels = _groups(environments, cut)
+    groups, labels = group_codes(environments, cut)
     n = len(as_response(y, model._scale, model._fixed_levels()))
     if groups.size != n:
         raise InputError(f"environments has {groups.size} rows, but y has {n}")
@@ -140,7 +140,8 @@ def leave_one_environment_out(
     return LeaveOneEnvironmentOut([row for rows in results for row in rows], type(model).__name__)
 
 
-def _groups(environments: Any, cut: int | None) -> tuple[NDArray[np.intp], NDArray[Any]]:
+def group_codes(environments: Any, cut: int | None) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Return codes and names of the environments, numbers cut at quantiles."""
     columns = anchor_columns(environments)
     if columns.column_names:
         if cut is None:

@@ -444,12 +444,13 @@ def rule(table: Any, level: float, chosen: float | None, ax: Any = None) -> Any:
     """Draw the p-values of the score test along xi, the level, and the xi chosen."""
     ax = _axes(ax)
     shown = np.maximum(table["pvalue"], 1e-12)
+    smallest = " (1e-12 or less at the bottom)" if (table["pvalue"] < 1e-12).any() else ""
     ax.plot(table["xi"], shown, "-", color="black", marker="o", markersize=3)
     ax.axhline(level, color="tab:red", linestyle="--", label=f"level {level:g}")
     if chosen is not None:
         ax.axvline(chosen, color="tab:blue", linestyle=":", label=f"chosen, xi = {chosen:.3g}")
     _xi_axis(ax, table["xi"].to_numpy())
     ax.set_yscale("log")
-    ax.set_ylabel("p-value of the score test")
+    ax.set_ylabel(f"p-value of the score test{smallest}")
     ax.legend(frameon=False)
     return ax

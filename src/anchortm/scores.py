@@ -331,7 +331,7 @@ def score_table(
     if len(distribution) != n:
         raise InputError(f"X has {len(distribution)} rows, but y has {n}")
     u = pit(distribution, response, random_state)
-    rows = pd.DataFrame({"environment": names[codes], "nll": model.nll(X, y, offset=offset)})
+    rows = pd.DataFrame({"environment": names[codes], "nll": model.nll(X, response, offset=offset)})
     rows["crps"], rows["pit"], rows["coverage"] = _known_crps(distribution, response), u, np.abs(u - 0.5) <= 0.5 * level
     survival = response.scale == "time" and set(response.kind.tolist()) <= {Kind.EXACT, Kind.RIGHT}
     brier_names: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -12,9 +13,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
-from anchortm.diagnostics import score_statistic
-from anchortm.evaluation import LeaveOneEnvironmentOut, leave_one_environment_out
-from anchortm.exceptions import InputError
+from anchortm.design import split_anchors
+from anchortm.diagnostics import check_directions, score_statistic
+from anchortm.evaluation import LeaveOneEnvironmentOut, group_codes, leave_one_environment_out
+from anchortm.exceptions import ConvergenceWarning, InputError
 from anchortm.model import TransformationModel
 from anchortm.newton import Options, Solution
 from anchortm.objective import Objective
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["InvarianceRule", "XiSearchCV", "xi_by_score_test"]
 
+ENOUGH = 1e4  # a rejection at a smaller xi says little about larger ones
 FIRST, FACTOR, CLOSE = 0.01, 2.0, 1.005  # of the xi that are tried, and how close the answer is
 
 
@@ -77,16 +80,30 @@ class XiSearchCV(BaseEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.progress = progress
 
-    def fit(self, X: Any, y: Any, *, anchors: Any = None, environments: Any = None, offset: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        anchors: Any = None,
+        environments: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+    ) -> Self:
         """Leave each environment out at each xi, choose one, and fit it to all rows.
 
-        ``environments`` are by default the anchors.
+        ``environments`` are by default the anchors, or the column that the model's ``anchor_names`` names; anchors are
+        by default the environments.
         """
         level = self._level()
+        named = self.model.anchor_names is not None
         if environments is None:
-            environments = anchors
+            environments = split_anchors(X, self.model._anchor_list())[1] if named else anchors
         if environments is None:
             raise InputError("pass anchors=, or environments= to leave out")
+        if anchors is None and not named:
+            groups, labels = group_codes(environments, self.cut)  # the same for all fits
+            environments = anchors = labels[groups]
         self.loeo_: LeaveOneEnvironmentOut = leave_one_environment_out(
             self.model,
             X,
@@ -95,6 +112,7 @@ class XiSearchCV(BaseEstimator):  # type: ignore[misc]
             self.xis,
             anchors=anchors,
             cut=self.cut,
+            sample_weight=sample_weight,
             offset=offset,
             n_jobs=self.n_jobs,
             progress=self.progress,
@@ -102,7 +120,7 @@ class XiSearchCV(BaseEstimator):  # type: ignore[misc]
         self.results_ = self._results(self.loeo_.frame(), level)
         self.best_xi_ = self._best(self.results_)
         self.best_estimator_ = clone(self.model).set_params(xi=self.best_xi_)
-        self.best_estimator_.fit(X, y, anchors=environments if anchors is None else anchors, offset=offset)
+        self.best_estimator_.fit(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
         return self
 
     def _level(self) -> float | None:
@@ -128,6 +146,12 @@ class XiSearchCV(BaseEstimator):  # type: ignore[misc]
         return table.assign(hardest=hardest, converged=frame.groupby("xi")["converged"].all())
 
     def _best(self, table: pd.DataFrame) -> float:
+        if not table.converged.all():
+            left_out = ", ".join(f"{xi:g}" for xi in table.index[~table.converged])
+            warnings.warn(f"fits at xi = {left_out} did not converge and are not chosen", ConvergenceWarning, 3)
+            table = table[table.converged]
+            if table.empty:
+                raise InputError("no xi converged in all environments: raise max_iter, or lower the order")
         best = table.objective.idxmin()
         if self.one_standard_error:
             near = table.objective <= table.objective[best] + table.standard_error[best]
@@ -143,6 +167,16 @@ class XiSearchCV(BaseEstimator):  # type: ignore[misc]
         """Return the predicted distributions of the chosen model."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict_distribution(X, **options)
+
+    def nll(self, X: Any, y: Any, **options: Any) -> Any:
+        """Return the negative log-likelihood of each row under the chosen model."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.nll(X, y, **options)
+
+    def summary(self, **options: Any) -> Any:
+        """Return the summary of the chosen model."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.summary(**options)
 
     def score(self, X: Any, y: Any, *, offset: Any = None) -> float:
         """Return the mean log-likelihood under the chosen model."""
@@ -176,10 +210,15 @@ class InvarianceRule:
     def __repr__(self) -> str:
         first, last = self.table.iloc[0], self.table.iloc[-1]
         if self.xi is None:
+            reason = (
+                "The anchors act on the outcome in ways that no coefficients of these covariates undo, so choose xi by "
+                "left-out environments instead (XiSearchCV)."
+                if last.xi >= ENOUGH
+                else "Look further, with a larger largest=."
+            )
             return (
                 f"InvarianceRule({self.model}): invariance is rejected at the {self.level:g} level for every xi up to "
-                f"{last.xi:.3g} (p = {last.pvalue:.2g}). The anchors act on the outcome in ways that no coefficients "
-                "of these covariates undo, so choose xi by left-out environments instead (XiSearchCV)."
+                f"{last.xi:.3g} (p = {last.pvalue:.2g}). {reason}"
             )
         at = self.table[self.table.xi == self.xi].iloc[0]
         return (
@@ -196,6 +235,7 @@ def xi_by_score_test(
     *,
     level: float = 0.05,
     largest: float = 1e6,
+    sample_weight: Any = None,
     offset: Any = None,
 ) -> InvarianceRule:
     """Return the smallest xi at which the score test of invariance no longer rejects.
@@ -220,12 +260,15 @@ def xi_by_score_test(
         raise InputError(f"model must be an estimator of this package, not {model!r}")
     if not 0.0 < level < 1.0:
         raise InputError(f"level must lie between 0 and 1, not {level}")
+    if not 0.0 < largest < math.inf:
+        raise InputError(f"largest must be a positive number, not {largest}")
     model._check_limits()
-    data = model._prepare(X, y, anchors, None, offset)
+    data = model._prepare(X, y, anchors, sample_weight, offset)
     if data.anchors is None:
         raise InputError("a test of invariance needs anchors")
-    basis = model._make_basis(data.response, None)
+    basis = model._make_basis(data.response, data.weights)
     objective = model._objective(model._make_link(), basis, data)
+    check_directions(objective)
     options = Options(tol=model.tol, max_iter=model.max_iter)
     rows: list[dict[str, float]] = []
 
@@ -238,12 +281,12 @@ def xi_by_score_test(
     with model._threads(objective):
         here = first_solution(objective, model._start(objective, basis, data), options)
         xi: float | None = 0.0 if accepted(here) else None
-        upper = FIRST
-        while xi is None and upper <= largest:
+        upper = min(FIRST, largest)
+        while xi is None and here.xi < largest:
             there = follow(objective, here, upper, options)
             if accepted(there):
                 xi = _first_accepted(objective, here, upper, options, accepted)
-            here, upper = there, FACTOR * upper
+            here, upper = there, min(FACTOR * upper, largest)
     return InvarianceRule(xi, level, pd.DataFrame(rows).sort_values("xi", ignore_index=True), type(model).__name__)
 
 

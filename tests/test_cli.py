@@ -72,6 +72,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "start": np.minimum(0.1, 0.5 * time_),
             "low": np.floor(latent),
             "high": np.floor(latent) + 1.0,
+            "lowest": np.where(np.arange(300) % 3 == 0, -np.inf, np.floor(latent)),
+            "highest": np.select(
+                [np.arange(300) % 3 == 1, np.arange(300) % 3 == 2], [np.inf, np.floor(latent)], np.ceil(latent)
+            ),
             "grade": np.array(["a low", "b mid", "c high"])[np.digitize(latent, [0, 2])],
             "count": np.floor(np.exp(latent / 2)).astype(int),
             "weight": rng.integers(1, 3, 300),
@@ -91,7 +95,7 @@ OUTCOMES = {
     ),
     "delayed entry": ("Surv(time, event, entry=start)", ["weibull"]),
     "interval": ("Interval(low, high)", ["c-logit", "lm"]),
-    "left-censored": ("Interval(-inf, high)", []),
+    "all kinds of censoring": ("Interval(lowest, highest)", ["c-probit"]),
     "ordinal": ("grade", ["o-logit", "o-probit", "o-cloglog", "o-loglog"]),
     "count": ("count", ["count", "count-probit", "count-cloglog", "count-loglog"]),
 }

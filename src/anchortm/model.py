@@ -309,7 +309,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         self._fixed = objective.coordinates.lower == objective.coordinates.upper
         self._jacobian = objective.coordinates.jacobian
         self._data, self._sandwich, self._fingerprint = data, None, fingerprint(data)
-        self._binary = [bool(((column == 0.0) | (column == 1.0)).all()) for column in data.design.matrix.T]
+        self._binary = _binary(data.design.matrix)
         self._history = solution.history
         self._reason = solution.reason
 
@@ -578,6 +578,11 @@ class Data(NamedTuple):
             None if self.offset is None else self.offset[rows],
             dropped,
         )
+
+
+def _binary(X: Array) -> list[bool]:
+    """Return which columns are 0 or 1 in all rows; most are seen not to be in a few."""
+    return [all(bool(((part == 0.0) | (part == 1.0)).all()) for part in (column[:100], column)) for column in X.T]
 
 
 def _one_column(y: Any) -> Any:

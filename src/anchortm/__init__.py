@@ -9,6 +9,7 @@ __version__ = "0.1.0.dev0"
 
 # name -> module that holds it; loaded on first use, so that importing anchortm stays cheap
 _HOME = {
+    "AnchorBoosting": "boosting",
     "AnchorTM": "estimators",
     "ContinuousLogit": "estimators",
     "ContinuousProbit": "estimators",
@@ -16,6 +17,7 @@ _HOME = {
     "Formula": "formula",
     "Interval": "response",
     "Lehmann": "estimators",
+    "LinearAnchorRegression": "linear",
     "NormalLinear": "estimators",
     "OrdinalRegression": "estimators",
     "ParametricSurvival": "estimators",

@@ -9,7 +9,7 @@ import ast
 import difflib
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from anchortm.response import Interval, Surv
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Formula"]
+__all__ = ["Formula", "FormulaMixin"]
 
 
 class Formula:
@@ -189,6 +189,58 @@ class Formula:
 
     def __repr__(self) -> str:
         return f"Formula({self.text!r})"
+
+
+class FormulaMixin:
+    """Estimators that can be fitted to a table by a formula, and then take tables with its columns."""
+
+    formula_: Formula
+
+    @classmethod
+    def from_formula(
+        cls, formula: str, data: Any, *, sample_weight: Any = None, offset: Any = None, **parameters: Any
+    ) -> Self:
+        """Return the model fitted to a table by a formula.
+
+        Parameters
+        ----------
+        formula : str
+            ``outcome ~ covariates | anchors``, such as ``Surv(time, event) ~ age + C(stage) + bs(bmi, 4) | site``;
+            see ``Formula``.
+        data : frame
+            A pandas, polars or pyarrow table.
+        sample_weight, offset : array or column name, optional
+            As for ``fit``.
+        **parameters
+            Arguments of the constructor, such as ``xi``.
+
+        Returns
+        -------
+        The fitted model. It takes tables with the formula's columns for predictions, and finds the outcome
+        in them where none is given.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> formula = "Surv(tstop, status) ~ treat + scale(age) | center"
+        >>> model = atm.ProportionalHazards.from_formula(formula, data, xi=1.0)
+        >>> model.coef_names_
+        ['treat[T.rIFN-g]', 'scale(age)']
+        >>> model.predict_distribution(data[:3]).sf([100.0, 300.0]).shape
+        (3, 2)
+        """
+        made = Formula(formula, data)
+        model: Any = cls(**parameters)
+        named = {"sample_weight": sample_weight, "offset": offset}
+        extra = {name: made.column(values) for name, values in named.items() if values is not None}
+        model.fit(made.X, made.y, anchors=made.anchors, **extra)
+        model.formula_ = made.without_data()
+        return model  # type: ignore[no-any-return]
+
+    def _covariates(self, X: Any) -> Any:
+        """Return X, or the covariates that the formula makes of a table."""
+        return self.formula_.design(X) if hasattr(self, "formula_") and X is not None else X
 
 
 def _formula(text: str) -> Any:

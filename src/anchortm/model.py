@@ -31,7 +31,7 @@ from anchortm.exceptions import (
     InputError,
     InputTypeError,
 )
-from anchortm.formula import Formula
+from anchortm.formula import FormulaMixin
 from anchortm.frames import is_frame, native
 from anchortm.identification import check_covariates, check_kinds
 from anchortm.inference import (
@@ -54,7 +54,7 @@ from anchortm.summary import Summary, summarise
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TransformationModel", "model"]
+__all__ = ["TransformationModel", "check_weights", "model", "one_column"]
 
 Array = NDArray[np.float64]
 
@@ -65,7 +65,7 @@ def model(cls: type[Any]) -> type[Any]:
 
 
 @model
-class TransformationModel(BaseEstimator):  # type: ignore[misc]
+class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     """What all models share: fitting, residuals, likelihood. Subclasses choose link, basis and sign."""
 
     _sign: ClassVar[float] = -1.0
@@ -126,47 +126,6 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         self._tell()
         return self
 
-    @classmethod
-    def from_formula(
-        cls, formula: str, data: Any, *, sample_weight: Any = None, offset: Any = None, **parameters: Any
-    ) -> Self:
-        """Return the model fitted to a table by a formula.
-
-        Parameters
-        ----------
-        formula : str
-            ``outcome ~ covariates | anchors``, such as ``Surv(time, event) ~ age + C(stage) + bs(bmi, 4) | site``;
-            see ``Formula``.
-        data : frame
-            A pandas, polars or pyarrow table.
-        sample_weight, offset : array or column name, optional
-            As for ``fit``.
-        **parameters
-            Arguments of the constructor, such as ``xi``.
-
-        Returns
-        -------
-        The fitted model. It takes tables with the formula's columns for predictions, and finds the outcome
-        in them where none is given.
-
-        Examples
-        --------
-        >>> import anchortm as atm
-        >>> data = atm.datasets.load_cgd()
-        >>> formula = "Surv(tstop, status) ~ treat + scale(age) | center"
-        >>> model = atm.ProportionalHazards.from_formula(formula, data, xi=1.0)
-        >>> model.coef_names_
-        ['treat[T.rIFN-g]', 'scale(age)']
-        >>> model.predict_distribution(data[:3]).sf([100.0, 300.0]).shape
-        (3, 2)
-        """
-        made = Formula(formula, data)
-        model = cls(**parameters)
-        weights, shift = (made.column(values) for values in (sample_weight, offset))
-        model.fit(made.X, made.y, anchors=made.anchors, sample_weight=weights, offset=shift)
-        model.formula_ = made.without_data()
-        return model
-
     def _check_xi(self) -> float:
         if isinstance(self.xi, bool) or not isinstance(self.xi, (int, float, np.integer, np.floating)):
             raise InputTypeError(f"xi must be a number, not {self.xi!r}")
@@ -192,14 +151,14 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
             if anchors is not None:
                 raise InputError("give anchors to fit, or anchor_names to the constructor, not both")
             X, anchors = split_anchors(X, self._anchor_list())
-        response = as_response(_one_column(y), self._scale, self._fixed_levels())
+        response = as_response(one_column(y), self._scale, self._fixed_levels())
         design = to_design(X, len(response))
         columns = None if anchors is None else anchor_columns(anchors)
         n = len(response)
         for name, size in (("X", design.matrix.shape[0]), ("anchors", n if columns is None else len(columns))):
             if size != n:
                 raise InputError(f"{name} has {size} rows, but y has {n}")
-        weights, shift = _weights(sample_weight, n), _offset(offset, n)
+        weights, shift = check_weights(sample_weight, n), _offset(offset, n)
         keep = None
         if weights is not None and (weights == 0.0).any():
             keep = weights > 0.0
@@ -442,8 +401,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
 
     def _design(self, X: Any, n_rows: int | None) -> Design:
         """Return the covariates of new rows, checked against those of the fit."""
-        if hasattr(self, "formula_") and X is not None:
-            X = self.formula_.design(X)
+        X = self._covariates(X)
         if self.anchor_names is not None and X is not None:
             X = without_anchors(X, self._anchor_list(), self.coef_names_, self.n_features_in_)
         design = to_design(X, n_rows)
@@ -463,7 +421,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
         levels = self.basis_.levels if isinstance(self.basis_, OrdinalBasis) else None
         if y is None and hasattr(self, "formula_"):
             y = self.formula_.outcome(X)
-        response = as_response(_one_column(y), self._scale, levels)
+        response = as_response(one_column(y), self._scale, levels)
         shift = self._shift(X, len(response), offset)
         if shift.size != len(response):
             raise InputError(f"X has {shift.size} rows, but y has {len(response)}")
@@ -480,7 +438,7 @@ class TransformationModel(BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None) -> float:
         """Return the mean log-likelihood of the rows."""
         loglik = self._rows(X, y, offset)[0]
-        weights = _weights(sample_weight, loglik.size)
+        weights = check_weights(sample_weight, loglik.size)
         return float(np.average(loglik, weights=weights))
 
     def predict(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Any:
@@ -585,7 +543,7 @@ def _binary(X: Array) -> list[bool]:
     return [all(bool(((part == 0.0) | (part == 1.0)).all()) for part in (column[:100], column)) for column in X.T]
 
 
-def _one_column(y: Any) -> Any:
+def one_column(y: Any) -> Any:
     """Return a single column as a vector, with scikit-learn's warning."""
     if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
         warnings.warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning, stacklevel=4)
@@ -616,7 +574,8 @@ def _numbers(values: Any, n: int, name: str) -> Array:
     return np.asarray(array)
 
 
-def _weights(sample_weight: Any, n: int) -> Array | None:
+def check_weights(sample_weight: Any, n: int) -> Array | None:
+    """Return weights as numbers, None where all are 1; refuse negative ones and all zeros."""
     if sample_weight is None:
         return None
     weights = _numbers(sample_weight, n, "sample_weight")

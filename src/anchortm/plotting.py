@@ -23,6 +23,7 @@ __all__ = [
     "coefficient_path",
     "distributions",
     "flattening",
+    "graph",
     "intervals",
     "invariance",
     "left_out",
@@ -453,4 +454,19 @@ def rule(table: Any, level: float, chosen: float | None, ax: Any = None) -> Any:
     ax.set_yscale("log")
     ax.set_ylabel(f"p-value of the score test{smallest}")
     ax.legend(frameon=False)
+    return ax
+
+
+def graph(edges: Sequence[tuple[str, str]], ax: Any = None) -> Any:
+    """Draw a graph of anchors A, hidden H, covariates X and outcome Y as the paper draws it."""
+    ax = _axes(ax, figsize=(3.6, 3.0))
+    places = {"A": (0.0, 1.0), "H": (1.0, 1.0), "X": (0.0, 0.0), "Y": (1.0, 0.0)}
+    for name, (x, y) in places.items():
+        look = {"boxstyle": "circle,pad=0.4", "fc": "white", "ec": "black", "ls": "--" if name == "H" else "-"}
+        ax.text(x, y, name, ha="center", va="center", fontsize="x-large", bbox=look)
+    for start, end in edges:
+        arrow = {"arrowstyle": "-|>", "color": "black", "shrinkA": 18, "shrinkB": 18}
+        ax.annotate("", places[end], places[start], arrowprops=arrow)
+    ax.set(xlim=(-0.4, 1.4), ylim=(-0.4, 1.4), aspect="equal")
+    ax.set_axis_off()
     return ax

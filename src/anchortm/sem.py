@@ -1,0 +1,257 @@
+"""Structural equation transformation models: where data come from, and what interventions do to them.
+
+    A := exogenous,    H := B_HA A + noise,    X := B_XA A + B_XH H + noise,    Y := h^-1(Z | X, H, A)
+
+with Z from the link's distribution and h(y | x, h, a) = a(y)'theta + sign * (x'b + h'c + a'd), so that given its
+parents Y follows a transformation model. Everything is sampled exactly, Y by inverting h. Interventions on the
+anchors give new models: ``do`` sets them, ``push`` gives them another distribution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anchortm import plotting
+from anchortm.bases import Basis, OrdinalBasis
+from anchortm.distribution import PredictedDistribution
+from anchortm.exceptions import InputError
+from anchortm.links import Link, get_link
+
+__all__ = [
+    "SEM",
+    "Additive",
+    "Choice",
+    "Constant",
+    "Linear",
+    "Normal",
+    "Rademacher",
+    "Sample",
+    "Transformation",
+]
+
+Array = NDArray[np.float64]
+
+
+class Sampler(Protocol):
+    """Something that rows can be drawn from."""
+
+    @property
+    def size(self) -> int:
+        """Return the number of columns."""
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Return n rows."""
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Independent normal columns with these means and standard deviations."""
+
+    mean: tuple[float, ...]
+    sd: tuple[float, ...]
+
+    @classmethod
+    def of(cls, mean: ArrayLike = 0.0, sd: ArrayLike = 1.0, size: int = 1) -> Normal:
+        """Return ``size`` columns; numbers stand for all of them."""
+        ends = (np.broadcast_to(np.asarray(v, dtype=np.float64), size) for v in (mean, sd))
+        means, deviations = (tuple(v.tolist()) for v in ends)
+        if min(deviations) < 0.0:
+            raise InputError(f"a standard deviation is not negative: {deviations}")
+        return cls(means, deviations)
+
+    @property
+    def size(self) -> int:
+        return len(self.mean)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        return np.array(self.mean) + np.array(self.sd) * rng.normal(size=(n, self.size))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One column that takes these values with these probabilities (equal ones by default)."""
+
+    values: tuple[float, ...]
+    probabilities: tuple[float, ...] | None = None
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        return rng.choice(np.array(self.values), size=(n, 1), p=self.probabilities)
+
+
+def Rademacher(scale: float = 1.0) -> Choice:  # noqa: N802 - the name of a distribution
+    """Return the distribution that is +scale or -scale with equal probability."""
+    return Choice((-float(scale), float(scale)))
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Columns that are set to these values."""
+
+    values: tuple[float, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        return np.tile(np.array(self.values, dtype=np.float64), (n, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """A linear equation: noise, plus matrices times the parents (one column for each parent)."""
+
+    noise: Sampler
+    anchors: ArrayLike | None = None
+    hidden: ArrayLike | None = None
+
+    def draw(self, n: int, rng: np.random.Generator, A: Array, H: Array | None = None) -> Array:
+        """Return n rows given the parents."""
+        values = self.noise.draw(n, rng)
+        for matrix, parent in ((self.anchors, A), (self.hidden, H)):
+            if matrix is not None and parent is not None:
+                values = values + parent @ np.asarray(matrix, dtype=np.float64).T
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class Transformation:
+    """Y given its parents from a transformation model, by inversion: h(y | ...) = a(y)'theta + sign * shift."""
+
+    link: Link | str
+    basis: Basis
+    theta: ArrayLike
+    covariates: ArrayLike
+    hidden: ArrayLike
+    anchors: ArrayLike | None = None
+    sign: float = -1.0
+
+    def distribution(self, A: Array, H: Array, X: Array) -> PredictedDistribution:
+        """Return the distribution of Y given its parents, one row for each of theirs."""
+        shift = X @ np.asarray(self.covariates, dtype=np.float64) + H @ np.asarray(self.hidden, dtype=np.float64)
+        if self.anchors is not None:
+            shift = shift + A @ np.asarray(self.anchors, dtype=np.float64)
+        return PredictedDistribution(
+            get_link(self.link), self.basis, np.asarray(self.theta, dtype=np.float64), self.sign * shift
+        )
+
+    def draw(self, rng: np.random.Generator, A: Array, H: Array, X: Array) -> NDArray[Any]:
+        """Return one outcome for each row."""
+        given = self.distribution(A, H, X)
+        return np.asarray(given.ppf(rng.random((len(A), 1)))[:, 0])
+
+    def parents(self) -> list[str]:
+        """Return which of A, H and X the outcome depends on."""
+        effects = {"A": self.anchors, "H": self.hidden, "X": self.covariates}
+        return [name for name, effect in effects.items() if effect is not None and np.any(effect)]
+
+
+@dataclass(frozen=True, eq=False)
+class Additive:
+    """Y = f(A, H, X) + noise, for outcomes that are not of transformation models."""
+
+    function: Callable[[Array, Array, Array], Array]
+    noise: Sampler
+    depends_on: tuple[str, ...] = ("H", "X")
+
+    def draw(self, rng: np.random.Generator, A: Array, H: Array, X: Array) -> NDArray[Any]:
+        """Return one outcome for each row."""
+        return np.asarray(self.function(A, H, X) + self.noise.draw(len(A), rng)[:, 0])
+
+    def parents(self) -> list[str]:
+        """Return which of A, H and X the outcome depends on."""
+        return list(self.depends_on)
+
+
+class Sample(NamedTuple):
+    """Rows of a structural model; H would not be observed."""
+
+    A: Array
+    H: Array
+    X: Array
+    Y: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class SEM:
+    """A structural equation model with anchors A, hidden variables H, covariates X and an outcome Y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anchortm.bases import LinearBasis
+    >>> from anchortm.sem import SEM, Linear, Normal, Rademacher, Transformation
+    >>> model = SEM(
+    ...     anchors=Rademacher(),
+    ...     hidden=Linear(Normal.of(sd=0.75)),
+    ...     covariates=Linear(Normal.of(sd=0.75), anchors=[[0.3]], hidden=[[0.6]]),
+    ...     response=Transformation("probit", LinearBasis(), [0.0, 1.0], [0.5], [1.0]),
+    ... )
+    >>> model.sample(5, random_state=1).X.shape, model.do(A=3.0).sample(2).A.ravel().tolist()
+    ((5, 1), [3.0, 3.0])
+    >>> model.edges()
+    [('A', 'X'), ('H', 'X'), ('H', 'Y'), ('X', 'Y')]
+    """
+
+    anchors: Sampler
+    hidden: Linear
+    covariates: Linear
+    response: Transformation | Additive
+
+    def __post_init__(self) -> None:
+        if isinstance(self.response, Transformation):
+            get_link(self.response.link)
+            if not self.response.basis.increments.satisfied(self.response.theta, 1e-12):
+                raise InputError("theta does not give an increasing transformation")
+        sizes = {"anchors": self.anchors.size, "hidden": self.hidden.noise.size}
+        for name, equation in (("hidden", self.hidden), ("covariates", self.covariates)):
+            for parent in ("anchors", "hidden"):
+                matrix = getattr(equation, parent)
+                wanted = (equation.noise.size, sizes[parent])
+                if matrix is not None and np.shape(matrix) != wanted:
+                    raise InputError(f"{name}: the matrix of {parent} has shape {np.shape(matrix)}, not {wanted}")
+
+    def sample(self, n: int, random_state: Any = None) -> Sample:
+        """Return n independent rows; ``random_state`` is a seed or a ``numpy.random.Generator``."""
+        rng = np.random.default_rng(random_state)
+        A = self.anchors.draw(n, rng)
+        H = self.hidden.draw(n, rng, A)
+        X = self.covariates.draw(n, rng, A, H)
+        return Sample(A, H, X, self.response.draw(rng, A, H, X))
+
+    def do(self, A: ArrayLike) -> SEM:
+        """Return the model in which the anchors are set to these values."""
+        values = tuple(float(a) for a in np.atleast_1d(np.asarray(A, dtype=np.float64)))
+        return self.push(Constant(values))
+
+    def push(self, anchors: Sampler) -> SEM:
+        """Return the model in which the anchors have another distribution."""
+        if anchors.size != self.anchors.size:
+            raise InputError(f"the model has {self.anchors.size} anchors, not {anchors.size}")
+        return replace(self, anchors=anchors)
+
+    def edges(self) -> list[tuple[str, str]]:
+        """Return the arrows of the graph."""
+        found = [("A", "H")] if self.hidden.anchors is not None and np.any(self.hidden.anchors) else []
+        for parent, matrix in (("A", self.covariates.anchors), ("H", self.covariates.hidden)):
+            if matrix is not None and np.any(matrix):
+                found.append((parent, "X"))
+        return found + [(parent, "Y") for parent in self.response.parents()]
+
+    def draw(self, ax: Any = None) -> Any:
+        """Draw the graph, hidden variables dashed, and return the axes."""
+        return plotting.graph(self.edges(), ax)
+
+    def labels(self) -> NDArray[Any] | None:
+        """Return the classes of an ordinal outcome, in order."""
+        basis = getattr(self.response, "basis", None)
+        return basis.labels() if isinstance(basis, OrdinalBasis) else None

@@ -12,17 +12,14 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
-from sklearn.utils.validation import check_is_fitted
 
-from anchortm.design import check_columns, to_design
 from anchortm.exceptions import InputError
-from anchortm.formula import FormulaMixin
-from anchortm.frames import is_frame, native
-from anchortm.linear import check_gamma, l2_data
+from anchortm.frames import native
+from anchortm.linear import L2Regressor, check_gamma, l2_data
 
 __all__ = ["AnchorBoosting"]
 
@@ -45,7 +42,7 @@ class _LinearAndForest:
         return np.asarray(self.linear.predict(X) + self.forest.predict(X))
 
 
-class AnchorBoosting(FormulaMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class AnchorBoosting(L2Regressor):
     """Boosting of the squared error that is weighted gamma in the span of the anchors.
 
     Parameters
@@ -152,19 +149,13 @@ class AnchorBoosting(FormulaMixin, RegressorMixin, BaseEstimator):  # type: igno
             self.learners_.append((step, learner))
             losses.append(float(error @ weighted(error)) / first if first > 0.0 else 0.0)
         self.losses_ = np.array(losses)
-        for stale in ("feature_names_in_", "formula_"):
-            self.__dict__.pop(stale, None)
-        self.coef_names_, self.n_features_in_ = list(design.names), design.matrix.shape[1]
-        if design.named and is_frame(X):
-            self.feature_names_in_ = np.array(design.names, dtype=object)
+        self._remember(design, X)
         return self
 
     def predict(self, X: Any) -> Array:
         """Return the predictions after all steps."""
-        check_is_fitted(self, "learners_")
-        design = to_design(self._covariates(native(X)))
-        check_columns(design, self.coef_names_, hasattr(self, "feature_names_in_"), type(self).__name__)
-        result = np.full(design.matrix.shape[0], self.start_)
+        matrix = self._new_rows(X)
+        result = np.full(matrix.shape[0], self.start_)
         for step, learner in self.learners_:
-            result += step * np.asarray(learner.predict(design.matrix))
+            result += step * np.asarray(learner.predict(matrix))
         return result

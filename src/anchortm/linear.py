@@ -23,7 +23,7 @@ from anchortm.identification import check_covariates
 from anchortm.model import check_weights, one_column
 from anchortm.response import as_response
 
-__all__ = ["L2Data", "LinearAnchorRegression", "l2_data"]
+__all__ = ["L2Data", "L2Regressor", "LinearAnchorRegression", "check_gamma", "l2_data"]
 
 Array = NDArray[np.float64]
 
@@ -83,7 +83,24 @@ def check_gamma(gamma: Any, anchors: Any) -> float:
     return float(gamma)
 
 
-class LinearAnchorRegression(FormulaMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class L2Regressor(FormulaMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """What the L2 competitors share: the names of their covariates, and new rows checked against them."""
+
+    def _remember(self, design: Design, X: Any) -> None:
+        for stale in ("feature_names_in_", "formula_"):
+            self.__dict__.pop(stale, None)
+        self.coef_names_, self.n_features_in_ = list(design.names), design.matrix.shape[1]
+        if design.named and is_frame(X):
+            self.feature_names_in_ = np.array(design.names, dtype=object)
+
+    def _new_rows(self, X: Any) -> Array:
+        check_is_fitted(self, "coef_names_")
+        design = to_design(self._covariates(native(X)))
+        check_columns(design, self.coef_names_, hasattr(self, "feature_names_in_"), type(self).__name__)
+        return design.matrix
+
+
+class LinearAnchorRegression(L2Regressor):
     """Linear regression whose squared error is weighted gamma in the span of the anchors.
 
     Parameters
@@ -135,25 +152,17 @@ class LinearAnchorRegression(FormulaMixin, RegressorMixin, BaseEstimator):  # ty
             ones = np.ones((data.y.size, int(self.fit_intercept)))
             C, target = np.hstack([ones, data.X]), data.y
         b = _solve(data, C, target, gamma)
-        for stale in ("feature_names_in_", "formula_"):
-            self.__dict__.pop(stale, None)
+        self._remember(design, X)
         if centred:
             self.coef_, self.intercept_ = b, float(y_mean - x_mean @ b)
         else:
             k = int(self.fit_intercept)
             self.coef_, self.intercept_ = b[k:], float(b[0]) if k else 0.0
-        self.coef_names_ = list(design.names)
-        self.n_features_in_ = design.matrix.shape[1]
-        if design.named and is_frame(X):
-            self.feature_names_in_ = np.array(design.names, dtype=object)
         return self
 
     def predict(self, X: Any) -> Array:
         """Return the conditional means."""
-        check_is_fitted(self, "coef_")
-        design = to_design(self._covariates(native(X)))
-        check_columns(design, self.coef_names_, hasattr(self, "feature_names_in_"), type(self).__name__)
-        return np.asarray(design.matrix @ self.coef_ + self.intercept_)
+        return np.asarray(self._new_rows(X) @ self.coef_ + self.intercept_)
 
 
 def _solve(data: L2Data, C: Array, target: Array, gamma: float) -> Array:

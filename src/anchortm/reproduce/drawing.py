@@ -1,0 +1,44 @@
+"""The look of the paper's figures: thin lines for runs, a thick one for their median, two panels side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.plotting import COLOURS, STYLES
+from anchortm.reproduce.engine import ALPHAS
+
+__all__ = ["boxes", "curves", "panels"]
+
+Array = NDArray[np.float64]
+MOST_LINES = 100  # thin lines that are drawn
+
+
+def panels(rows: int = 1, columns: int = 2, width: float = 4.6, height: float = 3.8, **options: Any) -> tuple[Any, Any]:
+    """Return a figure that no global state knows, and its axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def curves(ax: Any, values: Array, labels: list[str], ylabel: str, *, log: bool = False) -> None:
+    """Draw quantile curves of all runs (runs, labels, alphas), and their pointwise medians."""
+    for k, label in enumerate(labels):
+        colour, style = COLOURS[k % len(COLOURS)], STYLES[k % len(STYLES)]
+        ax.plot(ALPHAS, values[:MOST_LINES, k].T, color=colour, alpha=0.08, linewidth=0.6)
+        ax.plot(ALPHAS, np.median(values[:, k], axis=0), style, color=colour, linewidth=2.2, label=label)
+    ax.set(xlabel="alpha", ylabel=ylabel)
+    if log:
+        ax.set_yscale("log")
+    ax.legend(frameon=False, loc="upper left", fontsize="small")
+
+
+def boxes(ax: Any, values: Array, labels: list[str], xlabel: str, ylabel: str, truth: float | None = None) -> None:
+    """Draw a box for each column of ``values`` (runs, labels)."""
+    ax.boxplot(values, tick_labels=labels, widths=0.6, medianprops={"color": "black"}, flierprops={"markersize": 2})
+    if truth is not None:
+        ax.axhline(truth, color="0.3", linestyle="--", linewidth=1)
+    ax.set(xlabel=xlabel, ylabel=ylabel)

@@ -1,0 +1,155 @@
+"""What all parts of the reproduction share: seeded runs, results on disk, claims with verdicts.
+
+A part computes arrays (``compute``), draws them (``figures``), tabulates them (``tables``) and judges the claims
+of the paper by them (``claims``). The arrays are kept in a file, so that a part that is finished is not computed
+again; they depend on the seed and the number of runs and not on the number of processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from anchortm import __version__
+from anchortm.files import write_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "ALPHAS",
+    "CAVEAT",
+    "NOT",
+    "REPRODUCED",
+    "Claim",
+    "Options",
+    "Part",
+    "at",
+    "quantile_frame",
+    "run_part",
+    "simulate",
+]
+
+Array = NDArray[np.float64]
+Arrays = dict[str, Array]
+
+REPRODUCED, CAVEAT, NOT = "reproduced", "reproduced with a caveat", "not reproduced"
+ALPHAS = np.linspace(0.0, 1.0, 201)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper, what was measured, and what that says of it."""
+
+    id: str
+    sentence: str
+    measured: str
+    verdict: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a part is computed; ``runs=None`` takes the published number."""
+
+    runs: int | None = None
+    jobs: int = 1
+    seed: int = 1
+    progress: bool | None = None
+    trees: int = 50
+
+    def number(self, published: int) -> int:
+        """Return the number of runs."""
+        return published if self.runs is None else self.runs
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the reproduction."""
+
+    name: str
+    title: str
+    compute: Callable[[Options], Arrays]
+    figures: Callable[[Arrays], dict[str, Any]]
+    tables: Callable[[Arrays], dict[str, pd.DataFrame]]
+    claims: Callable[[Arrays], list[Claim]]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def key(self, options: Options) -> str:
+        """Return what the arrays depend on, as a short name."""
+        facts = {"part": self.name, "runs": options.runs, "seed": options.seed, "trees": options.trees}
+        text = json.dumps(facts | {"settings": self.settings, "version": __version__}, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def simulate(work: Callable[[np.random.Generator], Arrays], runs: int, options: Options, title: str) -> Arrays:
+    """Return the arrays of independent runs, stacked; run k has the same random numbers whatever the processes."""
+    seeds = np.random.SeedSequence(options.seed).spawn(runs)
+    shown = tqdm(seeds, desc=title, disable=None if options.progress is None else not options.progress)
+    results = Parallel(n_jobs=options.jobs)(delayed(_one)(work, seed) for seed in shown)
+    return {key: np.array([result[key] for result in results]) for key in results[0]}
+
+
+def _one(work: Callable[[np.random.Generator], Arrays], seed: np.random.SeedSequence) -> Arrays:
+    return work(np.random.default_rng(seed))
+
+
+def run_part(part: Part, folder: Path, options: Options, fresh: bool = False) -> tuple[list[Claim], bool]:
+    """Compute a part or take what was computed before, write its tables and figures, and return its claims.
+
+    Returns also whether anything was computed.
+    """
+    kept = folder / "computed" / f"{part.name}-{part.key(options)}.npz"
+    for needed in (folder, kept.parent):
+        needed.mkdir(parents=True, exist_ok=True)
+    arrays = None if fresh else _read(kept)
+    computed = arrays is None
+    if arrays is None:
+        arrays = part.compute(options)
+        content = arrays
+        write_whole(kept, lambda file: np.savez_compressed(file, **content))  # type: ignore[arg-type]
+    for name, table in part.tables(arrays).items():
+        write_whole(folder / f"{name}.csv", lambda file, table=table: table.to_csv(file, index=False))  # type: ignore[misc]
+    for name, figure in part.figures(arrays).items():
+        for ending in ("png", "pdf"):
+            write_whole(folder / f"{name}.{ending}", lambda file, figure=figure: figure.savefig(file, dpi=130))  # type: ignore[misc]
+    return part.claims(arrays), computed
+
+
+def _read(path: Path) -> Arrays | None:
+    """Return the arrays of a file that is whole, or None."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {key: file[key] for key in file.files}
+    except (OSError, ValueError, EOFError):
+        return None
+
+
+def at(curves: Array, alpha: float) -> Array:
+    """Return the values of quantile curves (last axis: ALPHAS) at one alpha."""
+    return np.asarray(curves[..., int(round(alpha * (ALPHAS.size - 1)))])
+
+
+def quantile_frame(curves: Array, labels: list[str], value: str) -> pd.DataFrame:
+    """Return medians and quartiles over runs of curves (runs, labels, alphas), one row for each label and alpha."""
+    import pandas as pd
+
+    low, mid, high = np.quantile(curves, [0.25, 0.5, 0.75], axis=0)
+    return pd.DataFrame(
+        {
+            "model": np.repeat(labels, ALPHAS.size),
+            "alpha": np.tile(ALPHAS, len(labels)),
+            f"{value}_median": mid.ravel(),
+            f"{value}_lower_quartile": low.ravel(),
+            f"{value}_upper_quartile": high.ravel(),
+        }
+    )

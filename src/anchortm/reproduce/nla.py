@@ -147,7 +147,11 @@ def _boost(rng: np.random.Generator, trees: int) -> Arrays:
     return {"ape": np.array(ape), "zero": np.array(zero)}
 
 
-BOOSTED = ["boosting, gamma = 1", "boosting, gamma = 13", "c-probit, xi = 0", "c-probit, xi = 6"]
+BOOSTED = [
+    *("boosting (linear + forest), gamma = 1", "boosting (linear + forest), gamma = 13"),
+    *("boosting (linear), gamma = 1", "boosting (linear), gamma = 13"),
+    *("c-probit, xi = 0", "c-probit, xi = 6"),
+]
 
 
 def compute_boosting(options: Options) -> Arrays:
@@ -163,10 +167,9 @@ def boosting_tables(arrays: Arrays) -> dict[str, pd.DataFrame]:
 
 def boosting_figures(arrays: Arrays) -> dict[str, Any]:
     """Return Figure F2."""
-    figure, axes = panels(sharey=True)
-    curves(axes[0, 0], arrays["ape"][:, :2], BOOSTED[:2], "absolute prediction error")
-    curves(axes[0, 1], arrays["ape"][:, 2:], BOOSTED[2:], "absolute prediction error")
-    for ax, letter in zip(axes[0], "ab", strict=True):
+    figure, axes = panels(columns=3, sharey=True)
+    for k, (ax, letter) in enumerate(zip(axes[0], "abc", strict=True)):
+        curves(ax, arrays["ape"][:, 2 * k : 2 * k + 2], BOOSTED[2 * k : 2 * k + 2], "absolute prediction error")
         ax.set_title(letter, loc="left", fontsize="medium")
     return {"figure_F2_nla_boosting": figure}
 
@@ -175,14 +178,16 @@ def boosting_claims(arrays: Arrays) -> list[Claim]:
     """Return N5."""
     mid = np.median(at(arrays["ape"], 0.5), axis=0)
     zero = float(np.median(arrays["zero"]))
-    both = mid[1] < mid[0] and mid[3] < mid[2]
+    both = mid[3] < 0.5 * mid[2] and mid[5] < 0.5 * mid[4]
     return [
         Claim(
             "N5",
             "nla: the median of the anchored c-probit model gains in APE as L2 anchor boosting does",
-            f"median APE: boosting {mid[0]:.1f} -> {mid[1]:.1f}, c-probit {mid[2]:.1f} -> {mid[3]:.1f}; predicting 0 gives {zero:.1f}",
+            f"median APE: boosting with a linear base {mid[2]:.1f} -> {mid[3]:.1f}, with the paper's base {mid[0]:.1f} -> "
+            f"{mid[1]:.1f}, c-probit {mid[4]:.1f} -> {mid[5]:.1f}; predicting 0 gives {zero:.1f}",
             CAVEAT if both else NOT,
-            "with boosting that is run to a fit; the published boosting makes steps too small to leave 0 (its APE is that of predicting 0)",
+            "with a linear base run to a fit; a forest takes the residuals before the linear part can move, and the published "
+            "boosting makes steps too small to leave 0 (its APE is that of predicting 0)",
         )
     ]
 

@@ -129,6 +129,8 @@ def test_json_is_for_scripts(folder: Path, capsys) -> None:
     assert main(["fit", *common, "--xi", "2"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["coefficients"][0]["covariate"] == "x"
+    assert found["xi"] == 2.0
+    assert found["n_anchors"] == 5
     assert main(["fit", *common, "--xi", "0,inf"]) in (0, 1)
     capsys.readouterr()
     assert main(["path", *common, "--xi", "0,1"]) == 0
@@ -183,7 +185,9 @@ def test_classes_at_points(folder: Path, capsys) -> None:
         ("fit data.csv --model lm --formula 'y ~ x' --weights w", "no column 'w'"),
         ("loeo data.csv --model lm --formula 'y ~ x'", "name the anchors"),
         ("loeo data.csv --model lm --formula 'y ~ x | site + year'", "name the --environments"),
-        ("predict data.csv data.csv", "no model file"),
+        ("predict header.csv data.csv", "no model file"),
+        ("fit data.csv --model lm --formula 'y ~ x' --output data.csv", "must be different files"),
+        ("fit semicolons.csv --model lm --formula 'y ~ x'", "separated by commas"),
         ("path data.csv --model lm --formula 'y ~ x | site' --plot p.txt", "should end in"),
         ("fit empty.csv --model lm --formula 'y ~ x'", "cannot read"),
         ("fit header.csv --model lm --formula 'y ~ x'", "no rows"),
@@ -194,6 +198,7 @@ def test_errors_without_tracebacks(folder: Path, arguments: str, message: str, c
     Path("data.txt").write_text("x,y\n1,2\n")
     Path("empty.csv").write_text("")
     Path("header.csv").write_text("x,y\n")
+    Path("semicolons.csv").write_text("x;y\n1;2\n")
     before = sorted(path.name for path in folder.iterdir())
     assert main(shlex.split(arguments)) == 1
     printed = capsys.readouterr()
@@ -221,6 +226,62 @@ def test_warnings_go_to_the_other_stream(folder: Path, capsys) -> None:
     assert "warning: " not in printed.out
 
 
+def test_csv_files_as_they_are(folder: Path, capsys) -> None:
+    """A comma at the end of each line, a mark at the start of the file, codes that turn into words late."""
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"y": rng.normal(size=50), "x": rng.normal(size=50)})
+    lines = data.to_csv(index=False).splitlines()
+    Path("trail.csv").write_text("\n".join([lines[0], *(line + "," for line in lines[1:])]) + "\n")
+    Path("bom.csv").write_bytes(b"\xef\xbb\xbf" + data.to_csv(index=False).encode())
+    for name in ("trail.csv", "bom.csv"):
+        assert main(["fit", name, "--model", "lm", "--formula", "y ~ x", "--output", "c.csv"]) == 0
+        np.testing.assert_allclose(pd.read_csv("c.csv").coef, atm.NormalLinear().fit(data[["x"]], data.y).coef_)
+    capsys.readouterr()
+
+
+def test_outputs_do_not_collide(folder: Path, capsys) -> None:
+    assert main(["fit", "data.csv", "--model", "lm", "--formula", "y ~ x", "--save", "m.json"]) == 0
+    assert main(["predict", "m.json", "data.csv", "--sf", "1234567,1234568", "--output", "p.csv"]) == 0
+    assert list(pd.read_csv("p.csv")) == ["sf_1234567", "sf_1234568"]
+    assert main(["predict", "m.json", "data.csv", "--sf", "1,1"]) == 1
+    assert "two columns" in capsys.readouterr().err
+
+
+def test_classes_by_name_and_dates(folder: Path, capsys) -> None:
+    formula = "ordered(grade, 'a low', 'b mid', 'c high') ~ x | site"
+    assert main(["fit", "data.csv", "--model", "o-logit", "--formula", formula, "--save", "m.json"]) == 0
+    pd.read_csv("data.csv").assign(day=pd.Timestamp("2020-01-02")).to_parquet("dated.parquet")
+    assert main(["predict", "m.json", "dated.parquet", "--cdf", "b mid", "--keep", "day", "--output", "p.json"]) == 0
+    rows = json.loads(Path("p.json").read_text())
+    assert rows[0]["day"].startswith("2020-01-02")
+    assert rows[0]["cdf_b mid"] == pytest.approx(rows[0]["p_a low"] + rows[0]["p_b mid"])
+    capsys.readouterr()
+
+
+def test_offsets_go_along(folder: Path, capsys) -> None:
+    line = ["fit", "data.csv", "--model", "lm", "--formula", "y ~ x | site", "--xi", "1", "--offset", "shift"]
+    assert main([*line, "--save", "m.json"]) == 0
+    assert main(["predict", "m.json", "data.csv", "--output", "p.csv"]) == 0
+    data = pd.read_csv("data.csv")
+    fit = atm.NormalLinear(xi=1.0).fit(data[["x"]], data.y, anchors=data.site, offset=data["shift"])
+    np.testing.assert_allclose(pd.read_csv("p.csv").prediction, fit.predict(data[["x"]], offset=data["shift"]))
+    capsys.readouterr()
+
+
+def test_a_reader_who_has_seen_enough_loses_no_file(folder: Path) -> None:
+    line = f"{sys.executable} -m anchortm loeo data.csv --model lm --formula 'y ~ x | site' --json --output l.csv"
+    line += " | head -1"
+    done = subprocess.run(line, shell=True, capture_output=True, text=True)  # noqa: S602
+    assert done.returncode == 0
+    assert Path("l.csv").exists()
+    assert "Traceback" not in done.stderr
+    full = subprocess.run(  # noqa: S602
+        f"{sys.executable} -m anchortm data wine --output w.csv > /dev/full", shell=True, capture_output=True, text=True
+    )
+    assert full.returncode == 1
+    assert "No space left" in full.stderr
+
+
 def test_version_and_completion(capsys) -> None:
     with pytest.raises(SystemExit):
         main(["--version"])
@@ -232,7 +293,7 @@ def test_version_and_completion(capsys) -> None:
 
 def test_no_progress_bars_where_there_is_no_terminal(folder: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "anchortm.cli", "loeo", "data.csv", "--model", "lm", "--formula", "y ~ x | site"],
+        [sys.executable, "-m", "anchortm", "loeo", "data.csv", "--model", "lm", "--formula", "y ~ x | site"],
         capture_output=True,
         text=True,
         check=True,
@@ -258,7 +319,7 @@ def test_interruption_leaves_nothing_behind(folder: Path) -> None:
         "out.csv",
     ]
     running = subprocess.Popen(  # noqa: S603 - our own
-        [sys.executable, "-m", "anchortm.cli", *line, "--xi", "0,1,2,3,4,5,6,7,8,9"],
+        [sys.executable, "-m", "anchortm", *line, "--xi", "0,1,2,3,4,5,6,7,8,9"],
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,

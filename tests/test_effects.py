@@ -71,6 +71,34 @@ def test_what_is_binary_is_the_fit_s_to_say() -> None:
     assert one.per.tolist() == ["unit", "unit", "0 to 1"]
 
 
+def test_variables_of_a_formula() -> None:
+    """Factors level by level, splines and interactions as a whole: against predictions for changed tables."""
+    X, latent, site = frame(5)
+    data = X.assign(y=latent, site=site, stage=np.array(list("ABC"))[np.arange(300) % 3])
+    formula = "y ~ bs(age, 4) + dose * stage + treated | site"
+    fit = atm.ContinuousLogit.from_formula(formula, data, xi=1.0, order=3)
+
+    def outcome(table):
+        return fit.predict_distribution(table).sf(1.0).mean()
+
+    effects = atm.marginal_effects(fit, data, "probability", above=1.0).frame()
+    assert list(effects.index) == ["age", "dose", "treated", "stage[B]", "stage[C]"]
+    assert effects.loc["stage[C]", "effect"] == pytest.approx(
+        outcome(data.assign(stage="C")) - outcome(data.assign(stage="A"))
+    )
+    assert effects.loc["stage[C]", "per"] == "instead of A"
+    assert effects.loc["treated", "effect"] == pytest.approx(
+        outcome(data.assign(treated=1.0)) - outcome(data.assign(treated=0.0))
+    )
+    slope = (outcome(data.assign(dose=data.dose + 1e-4)) - outcome(data.assign(dose=data.dose - 1e-4))) / 2e-4
+    assert effects.loc["dose", "effect"] == pytest.approx(slope, rel=1e-4)
+    inside = data[(data.age > data.age.min()) & (data.age < data.age.max())]
+    slope = (outcome(inside.assign(age=inside.age + 1e-4)) - outcome(inside.assign(age=inside.age - 1e-4))) / 2e-4
+    assert atm.marginal_effects(fit, inside, "probability", above=1.0).frame().loc["age", "effect"] == pytest.approx(
+        slope, rel=1e-3
+    )
+
+
 def test_errors_agree_with_the_bootstrap() -> None:
     X, latent, site = frame(3, n=500)
     fit = atm.ContinuousLogit(order=3, xi=1.0).fit(X, latent, anchors=site)

@@ -114,8 +114,11 @@ def test_fitted_attributes_and_clone(make) -> None:
     assert model.loss_ == pytest.approx(-model.loglik_ / 506 + 2.0 * model.penalty_, rel=1e-12)
     assert model.converged_ is True
     assert model.kkt_ <= 1e-8
-    assert model.aic_ == pytest.approx(-2 * model.loglik_ + 2 * model.n_parameters_)
-    assert model.bic_ == pytest.approx(-2 * model.loglik_ + math.log(506) * model.n_parameters_)
+    plain = make().fit(X, y)
+    assert plain.aic_ == pytest.approx(-2 * plain.loglik_ + 2 * plain.n_parameters_)
+    assert plain.bic_ == pytest.approx(-2 * plain.loglik_ + math.log(506) * plain.n_parameters_)
+    with pytest.raises(InputError, match="maximum-likelihood fits"):
+        _ = model.aic_
     assert model.score(X, y) == pytest.approx(model.loglik_ / 506, rel=1e-10)
     assert model.nll(X, y).shape == model.residuals(X, y).shape == (506,)
     copy = clone(model)

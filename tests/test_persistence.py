@@ -12,7 +12,7 @@ import anchortm as atm
 from anchortm.bases import BernsteinBasis
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, ModelFileError
 from anchortm.links import Logistic
-from anchortm.persistence import VERSION
+from anchortm.persistence import VERSION, _digest
 
 HELD = Path(__file__).parent / "saved"
 rng = np.random.default_rng(0)
@@ -109,8 +109,10 @@ def record(tmp_path: Path):
     return json.loads(atm.save(model, tmp_path / "m.json").read_text())
 
 
-def broken(record, tmp_path: Path, change) -> Path:
+def broken(record, tmp_path: Path, change, rehash: bool = True) -> Path:
     change(record)
+    if rehash:  # by someone who knows how
+        record["sha256"] = _digest(record)
     (tmp_path / "broken.json").write_text(json.dumps(record))
     return tmp_path / "broken.json"
 
@@ -125,13 +127,14 @@ CHANGES = {
     "a word for a number": (lambda r: r["coef"].__setitem__(0, "2"), "'coef'"),
     "too many": (lambda r: r["coef"].append(1.0), "3 coefficients and 2 names"),
     "decreasing": (lambda r: r["baseline"].reverse(), "decreases"),
-    "order": (lambda r: r["basis"].update(kind="bernstein", order=10**9), "order of the basis"),
+    "order": (lambda r: r["basis"].update(kind="bernstein", order=10**9), "does not have such a basis"),
     "classes": (lambda r: r["basis"]["levels"].append(9), "parameters, not 4"),
     "parameter": (lambda r: r["parameters"].update(run="ls"), "has no parameters run"),
     "fit": (lambda r: r["fit"].update(converged_="yes"), "'converged_'"),
     "fit gone": (lambda r: r["fit"].pop("xi_"), "does not hold together"),
     "covariance": (lambda r: r["covariance"].update(jacobian=[[1.0]]), "has the shape"),
-    "formula": (lambda r: r["formula"].update(covariates="temp"), "columns of the saved formula"),
+    "formula": (lambda r: r["formula"].update(covariates="temp"), "not those of its text"),
+    "both": (lambda r: r["formula"].update(text="rating ~ temp", covariates="temp"), "do not hold together"),
     "hostile formula": (
         lambda r: r["formula"].update(covariates="temp + contact + {open('x')}"),
         "no function of formulas",
@@ -147,6 +150,35 @@ def test_files_that_do_not_hold_together(record, tmp_path: Path, name: str) -> N
     change, message = CHANGES[name]
     with pytest.raises(ModelFileError, match=message):
         atm.load(broken(record, tmp_path, change))
+
+
+def test_damage_is_noticed(record, tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match="changed or damaged"):
+        atm.load(broken(record, tmp_path, lambda r: r["coef"].__setitem__(0, 0.1), rehash=False))
+
+
+TRANSFORMS = {
+    "none": lambda t: t["pairs"].clear(),
+    "fewer knots": lambda t: t["pairs"][0][1]["pairs"][2][1].pop(),
+    "knots in disorder": lambda t: t["pairs"][0][1]["pairs"][2][1].reverse(),
+    "text": lambda t: t["pairs"][0].__setitem__(1, "scale"),
+    "null": lambda t: t["pairs"][0].__setitem__(1, None),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_are_checked(tmp_path: Path, name: str) -> None:
+    model = atm.NormalLinear.from_formula("cmedv ~ bs(lstat, 4)", atm.datasets.load_boston_housing2())
+    record = json.loads(atm.save(model, tmp_path / "m.json").read_text())
+    with pytest.raises(ModelFileError):
+        atm.load(broken(record, tmp_path, lambda r: TRANSFORMS[name](r["formula"]["transforms"])))
+
+
+def test_a_steep_baseline_that_falls_is_noticed(tmp_path: Path) -> None:
+    model = atm.ContinuousLogit(order=4).fit(X, LATENT)
+    record = json.loads(atm.save(model, tmp_path / "m.json").read_text())
+    with pytest.raises(ModelFileError, match="decreases"):
+        atm.load(broken(record, tmp_path, lambda r: r.update(baseline=[-1e12, 0, 0, 5000, 0])))
 
 
 def test_files_that_are_no_models(tmp_path: Path, record) -> None:
@@ -180,8 +212,12 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
             atm.save(model, tmp_path / "m.json")
     with pytest.raises(InputError, match="no folder"):
         atm.save(fit("linear"), tmp_path / "nowhere" / "m.json")
+    with pytest.raises(InputError, match=r"end in \.json"):
+        atm.save(fit("linear"), tmp_path / "model.pkl")
+    (tmp_path / "folder.json").mkdir()
     with pytest.raises(InputError, match="is a folder"):
-        atm.save(fit("linear"), tmp_path)
+        atm.save(fit("linear"), tmp_path / "folder.json")
+    (tmp_path / "folder.json").rmdir()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -101,6 +101,14 @@ def test_search_with_anchor_names_works_unaided() -> None:
     assert "xi" in str(search.summary())
 
 
+def test_search_by_formula() -> None:
+    data = BOSTON.assign(zone=np.array(list("xyz"))[np.arange(506) % 3])
+    formula = "cmedv ~ rm + bs(lstat, 4) + zone | town"
+    search = atm.XiSearchCV.from_formula(formula, data, model=atm.NormalLinear(), xis=[0, 10])
+    direct = atm.NormalLinear.from_formula(formula, data, xi=search.best_xi_)
+    np.testing.assert_allclose(search.predict(data), direct.predict(data))
+
+
 def test_search_fits_what_it_tested() -> None:
     """Numeric environments without other anchors: their groups are the anchors of all fits, the last included."""
     tract = BOSTON.tract.to_numpy(dtype=float)

@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from anchortm.exceptions import InputError
+from anchortm.frames import read_csv
 
 __all__ = ["load_boston_housing2", "load_cgd", "load_geyser", "load_grouseticks", "load_wine"]
 
@@ -14,12 +15,10 @@ Backend = Literal["pandas", "polars"]
 
 
 def _load(name: str, backend: str) -> Any:
-    import pandas as pd
-
     if backend not in ("pandas", "polars"):
         raise InputError(f"backend must be 'pandas' or 'polars', not {backend!r}")
     with (files("anchortm") / "data" / f"{name}.csv").open(encoding="utf-8") as file:
-        frame = pd.read_csv(file, float_precision="round_trip")
+        frame = read_csv(file)
     if backend == "pandas":
         return frame
     import polars as pl

@@ -15,7 +15,7 @@ from anchortm.anchors import anchor_columns, projection
 from anchortm.design import to_design
 from anchortm.exceptions import InputError
 from anchortm.links import OneEnd
-from anchortm.model import TransformationModel
+from anchortm.model import TransformationModel, tell_alphabetical
 from anchortm.objective import Objective
 from anchortm.path import AnchorPath
 from anchortm.scores import transforms
@@ -95,6 +95,7 @@ def score_test(
     data = plain._prepare(X, y, anchors, sample_weight, offset)
     if data.anchors is None:
         raise InputError("a score test needs anchors")
+    tell_alphabetical(data)
     basis = plain._make_basis(data.response, data.weights)
     objective = plain._objective(plain._make_link(), basis, data)
     check_directions(objective)
@@ -242,6 +243,8 @@ class FirstStage:
     def __repr__(self) -> str:
         weak = self.table.index[self.table["F"] < WEAK].tolist()
         lines = [f"Anchors ({self.rank} directions) and covariates", self.table.to_string(float_format=_number)]
+        if self.table["partial_R2"].isna().all():
+            lines.append("There are fewer anchor directions than covariates: none has a part of its own.")
         if weak:
             lines.append(
                 f"F below {WEAK:g}, weak by the usual rule: {', '.join(map(str, weak))}. A penalty says little about "
@@ -254,8 +257,8 @@ def first_stage(X: Any, anchors: Any) -> FirstStage:
     """Return how strongly the anchors move each covariate: the first stage of an instrumental-variables fit.
 
     The partial R^2 (Shea, 1997) is what the anchors say about a covariate that they do not say about
-    the others; it is what matters with several covariates, and 0 where there are fewer directions
-    than covariates.
+    the others; it is what matters with several covariates, and not a number where the anchors have fewer
+    directions than there are covariates.
     """
     import pandas as pd
 
@@ -282,7 +285,7 @@ def first_stage(X: Any, anchors: Any) -> FirstStage:
     with np.errstate(divide="ignore", invalid="ignore"):
         F = (r2 / df) / ((1.0 - r2) / rest)
     gram = fitted.T @ fitted
-    partial = np.zeros(x.shape[1])
+    partial = np.full(x.shape[1], np.nan)
     if x.shape[1] and np.linalg.eigvalsh(gram)[0] > 1e-10:
         partial = np.diag(np.linalg.inv(x.T @ x)) / np.diag(np.linalg.inv(gram))
     table = {"R2": r2, "F": F, "df": df, "pvalue": stats.f.sf(F, df, rest), "partial_R2": partial}

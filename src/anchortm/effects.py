@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +61,9 @@ def marginal_effects(
     """Return the average effect of each covariate over the rows of X.
 
     Of a number: the derivative, so the change per unit for small changes. Of a column that was 0 or 1 in
-    all rows of the fit: the difference between 1 and 0.
+    all rows of the fit: the difference between 1 and 0. After ``from_formula`` effects are those of the table's
+    columns, with all terms that hold them (splines, interactions), and of each level of a factor against the
+    first; without a formula the dummies of a factor are taken one at a time, which is not the same.
 
     Parameters
     ----------
@@ -83,11 +86,12 @@ def marginal_effects(
     matrix = model._design(X, None).matrix
     fixed = model._shift(X, None, offset) - model._sign * (matrix @ model.coef_)
     estimate = np.concatenate([model.baseline_, model.coef_])
-    effect = _averages(model, matrix, fixed, of, above)
+    changes = _changes_of_columns(model, matrix) if not hasattr(model, "formula_") else _changes_of_variables(model, X)
+    effect = _averages(model, matrix, fixed, of, above, changes)
     value = effect(estimate)
     uncertainty = resolve(model, uncertainty)
     if isinstance(uncertainty, Bootstrap):
-        draws = np.array([effect(w) for w in uncertainty.draws])
+        draws = _draws(effect, uncertainty)
         error = draws.std(axis=0, ddof=1)
         lower, upper = np.quantile(draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
     else:
@@ -95,14 +99,80 @@ def marginal_effects(
         error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", J, uncertainty, J), 0.0))
         width = stats.norm.ppf(0.5 + 0.5 * level) * error
         lower, upper = value - width, value + width
-    per = np.where(model._binary, "0 to 1", "unit")
+    per = [change.per for change in changes]
     table = {"effect": value, "std. error": error, "lower": lower, "upper": upper, "per": per}
     name = "the median" if of == "median" else f"P(Y > {above})"
-    return MarginalEffects(pd.DataFrame(table, index=pd.Index(model.coef_names_, name="covariate")), name, level)
+    index = pd.Index([change.name for change in changes], name="covariate")
+    return MarginalEffects(pd.DataFrame(table, index=index), name, level)
 
 
-def _averages(model: Any, matrix: Array, fixed: Array, of: str, above: Any) -> Callable[[Array], Array]:
-    """Return the function from parameters to the average effect of each covariate."""
+class _Change(NamedTuple):
+    """What is done to a covariate: a derivative of the design's rows, or the rows after and before."""
+
+    name: str
+    per: str
+    slope: Array | None
+    after: Array | None = None
+    before: Array | None = None
+
+
+def _changes_of_columns(model: Any, matrix: Array) -> list[_Change]:
+    """Return a change for each column: from 0 to 1 where the fit saw nothing else, else a small one."""
+    changes = []
+    for j, name in enumerate(model.coef_names_):
+        unit = np.zeros_like(matrix)
+        unit[:, j] = 1.0
+        if model._binary[j]:
+            without = matrix - unit * matrix[:, [j]]
+            changes.append(_Change(name, "0 to 1", None, without + unit, without))
+        else:
+            changes.append(_Change(name, "unit", unit))
+    return changes
+
+
+def _changes_of_variables(model: Any, X: Any) -> list[_Change]:
+    """Return changes of the formula's variables, with all their terms: each level against the first, small steps."""
+    formula = model.formula_
+    changes = []
+    for name, values in formula.variables(X).items():
+        if isinstance(values, list):
+            first = formula.design(formula.with_column(X, name, values[0])).to_numpy()
+            for level in values[1:]:
+                after = formula.design(formula.with_column(X, name, level)).to_numpy()
+                changes.append(_Change(f"{name}[{level}]", f"instead of {values[0]}", None, after, first))
+            continue
+        column, (low, high) = values
+        if set(np.unique([low, high])) <= {0.0, 1.0} and np.isin(column, [0.0, 1.0]).all():
+            ends = [formula.design(formula.with_column(X, name, v)).to_numpy() for v in (1.0, 0.0)]
+            changes.append(_Change(name, "0 to 1", None, *ends))
+            continue
+        # small steps that stay where the fit was, so that splines need not extrapolate
+        step = 1e-5 * (high - low)
+        up = np.minimum(column + step, np.maximum(high, column))
+        down = np.maximum(column - step, np.minimum(low, column))
+        ends = [formula.design(formula.with_column(X, name, v)).to_numpy() for v in (up, down)]
+        changes.append(_Change(name, "unit", (ends[0] - ends[1]) / (up - down)[:, None]))
+    return changes
+
+
+def _draws(effect: Callable[[Array], Array], bootstrap: Bootstrap) -> Array:
+    """Return the effects of each refit; a few in which they do not exist are left out."""
+    found = []
+    for w in bootstrap.draws:
+        with suppress(InputError):
+            found.append(effect(w))
+    if len(found) < 0.9 * len(bootstrap.draws):
+        raise InputError(
+            f"in {len(bootstrap.draws) - len(found)} of {len(bootstrap.draws)} resampled fits some medians are "
+            "infinite: use of='probability'"
+        )
+    return np.array(found)
+
+
+def _averages(
+    model: Any, matrix: Array, fixed: Array, of: str, above: Any, changes: list[_Change]
+) -> Callable[[Array], Array]:
+    """Return the function from parameters to the average effect of each change."""
     k, sign = model.baseline_.size, model._sign
     discrete = model.basis_.discrete
     if of == "median":
@@ -140,12 +210,15 @@ def _averages(model: Any, matrix: Array, fixed: Array, of: str, above: Any) -> C
 
     def effect(w: Array) -> Array:
         beta = w[k:]
-        shift = fixed + sign * (matrix @ beta)
-        result = sign * beta * slope(w, shift).mean()
-        for j in np.flatnonzero(model._binary):
-            without = shift - sign * beta[j] * matrix[:, j]
-            result[j] = (outcome(w, without + sign * beta[j]) - outcome(w, without)).mean()
-        return np.asarray(result)
+        local = slope(w, fixed + sign * (matrix @ beta)) if any(c.slope is not None for c in changes) else None
+        result = []
+        for change in changes:
+            if change.slope is not None and local is not None:
+                result.append(float(np.mean(local * sign * (change.slope @ beta))))
+            elif change.after is not None and change.before is not None:
+                after, before = (outcome(w, fixed + sign * (rows @ beta)) for rows in (change.after, change.before))
+                result.append(float(np.mean(after - before)))
+        return np.array(result)
 
     return effect
 

@@ -20,7 +20,7 @@ from anchortm.bases import OrdinalBasis
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.identification import check_covariates, check_kinds
 from anchortm.likelihood import build_terms, loglik_and_residuals
-from anchortm.model import Data, TransformationModel
+from anchortm.model import Data, TransformationModel, tell_alphabetical
 from anchortm.newton import Options, Solution
 from anchortm.objective import NormalObjective, Objective
 from anchortm.response import as_response
@@ -127,6 +127,7 @@ def leave_one_environment_out(
     if anchors is None and model.anchor_names is None:
         anchors = AnchorColumns((groups,), (labels,), np.zeros((n, 0)), ("environment",), ())
     data = model._prepare(X, y, anchors, sample_weight, offset)
+    tell_alphabetical(data)
     if data.kept is not None:  # rows of weight 0 are gone, and with them perhaps environments
         found, groups = np.unique(groups[data.kept], return_inverse=True)
         labels = labels[found]
@@ -146,7 +147,7 @@ def group_codes(environments: Any, cut: int | None) -> tuple[NDArray[np.intp], N
     if columns.column_names:
         if cut is None:
             raise InputError(
-                "numeric environments need cut=k, the number of quantile groups; "
+                "numeric environments need cut=k (in the shell --cut K), the number of quantile groups; "
                 "numbers that are names become groups with astype(int) or astype(str)"
             )
         if len(columns.column_names) > 1 or columns.factors:

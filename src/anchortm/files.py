@@ -15,7 +15,7 @@ __all__ = ["write_whole"]
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> Path:
     """Call ``write`` with a temporary file beside ``path``, and move it there once it is complete."""
-    target = Path(path)
+    target = Path(os.path.realpath(path))  # what a link points to, not the link
     if target.is_dir():
         raise InputError(f"{target} is a folder; name a file in it")
     if not target.parent.is_dir():
@@ -36,4 +36,4 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> P
         raise InputError(f"cannot write {target}: {error.strerror or error}") from None
     finally:
         temporary.unlink(missing_ok=True)
-    return target
+    return Path(path)

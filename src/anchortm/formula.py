@@ -8,20 +8,25 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
 from anchortm.frames import column_names, native, select
-from anchortm.grammar import DOT, EXTRA, check_factor, evaluate, parse_formula
+from anchortm.grammar import DOT, EXTRA, TRANSFORMS, check_factor, evaluate, ordered, outside_quotes, parse_formula
 from anchortm.response import Interval, Surv
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Formula", "FormulaMixin"]
+
+LONGEST = 1_000_000  # characters of covariates, a dot written out
+MAX_COLUMNS = 20_000
+RESERVED = {"Intercept", "contr", "np", *TRANSFORMS}
 
 
 class Formula:
@@ -30,10 +35,12 @@ class Formula:
     Parameters
     ----------
     text : str
-        ``outcome ~ covariates | anchors``. The outcome is a column, ``Surv(time, event, entry)`` or
-        ``Interval(lower, upper)``; covariates are formulaic's terms, such as ``age + C(stage) + bs(bmi, 4)``,
-        1 for none and ``.`` for all other columns; anchors are columns joined by ``+`` (``C(code)`` makes numbers a
-        factor), or 0 for none.
+        ``outcome ~ covariates | anchors``. The outcome is a column, ``Surv(time, event, entry)``,
+        ``Interval(lower, upper)`` or ``ordered(column, 'low', 'mid', 'high')``; covariates are formulaic's terms,
+        such as ``age + C(stage) + bs(bmi, 4)``,
+        1 for none and ``.`` for all other columns; anchors are columns joined by ``+``, or 0 for none. Anchors of whole
+        numbers, text or categories are factors, others numbers; ``C(code)`` makes a factor of any, ``N(year)`` a
+        number.
     data : frame
         A pandas, polars or pyarrow table.
 
@@ -55,61 +62,144 @@ class Formula:
     X: Any
     y: Any
     anchors: Any
+    offset: str | None = None  # the column of a fit's offset
 
     def __init__(self, text: str, data: Any) -> None:
         data = native(data)
         names = column_names(data)
         self._data = data
         self._parsed = parse_formula(text)
-        self._text = self._expand_dot(names)
-        self.text = text
-        self._used = self._variables(names)
-        self._spec, self.X = self._materialise(select(data, self._used))
+        self._text, self.text = self._expand_dot(names), text
+        parse_formula(f"y ~ {self._text}", LONGEST)  # with all that a dot stands for
+        formula = _formula(self._text)
+        used = _variables(formula)
+        _known(sorted(used), names)
+        reserved = sorted(used & RESERVED)
+        if reserved:
+            raise InputError(f"columns of a formula cannot be called {', '.join(reserved)}: rename them")
+        self._used = [name for name in names if name in used]
+        shared = sorted(set(self._used) & self._outcome_columns(names, entry=False))
+        if shared:
+            raise InputError(f"the outcome's columns are among the covariates: {', '.join(shared)}")
+        frame = select(data, self._used)
+        _complete(frame, "covariate")
+        self._levels: dict[str, list[Any]] = {}
+        self._kinds: dict[str, str] = {}
+        self._ranges: dict[str, tuple[float, float]] = {}
+        self._learn(frame, _coded(formula))
+        _bound_columns(formula, self._levels, MAX_COLUMNS)
+        matrix = _matrix(formula, self._coded_frame(frame))
+        self._spec, self.X = matrix.model_spec, _without_intercept(matrix, len(frame))
         self.y, self.anchors = self.outcome(data), self._anchors(data, names)
-        self._levels = _levels(self._spec)
-        self._ranges = self._numeric_ranges(data)
 
     def _expand_dot(self, names: Sequence[str]) -> str:
         """Return the covariates with ``.`` spelled out and names in backticks again."""
         parsed = self._parsed
         taken = {parsed.name(n) for n in ast.walk(parsed.left) if isinstance(n, ast.Name)}
         taken |= {name for name, _ in parsed.anchors}
-        others = " + ".join(f"`{name}`" for name in names if name not in taken) or "1"
-        text = DOT.sub(f"({others})", parsed.right)
-        return re.sub(r"\b_q(\d+)\b", lambda m: f"`{parsed.quoted[int(m[1])]}`", text)
+        rest = [name for name in names if name not in taken]
+        text = outside_quotes(DOT, f"({' + '.join(f'`{name}`' for name in rest) or '1'})", parsed.right)
+        called = [name for name in (*parsed.quoted, *(rest if text != parsed.right else ())) if name.isdigit()]
+        if called:
+            raise InputError(f"columns of a formula cannot be called {', '.join(called)}: rename them")
+        return re.sub(r"\b_q(\d+)\b", lambda m: f"`{parsed.quoted[int(m[1])]}`", text).strip()
 
-    def _variables(self, names: Sequence[str]) -> list[str]:
-        used = _variables(_formula(self._text))
-        _known(sorted(used), names)
-        return [name for name in names if name in used]
+    def _learn(self, frame: pd.DataFrame, coded: set[str]) -> None:
+        """Decide what each column is: a factor with its levels, or numbers with their range."""
+        import pandas as pd
 
-    def _materialise(self, frame: pd.DataFrame) -> tuple[Any, pd.DataFrame]:
-        _complete(frame, "covariate")
-        matrix = _matrix(_formula(self._text), frame)
-        return matrix.model_spec, _without_intercept(matrix, len(frame))
+        for name in frame:
+            column = frame[name]
+            if isinstance(column.dtype, pd.CategoricalDtype):
+                seen = column.cat.remove_unused_categories()
+                gone = [str(level) for level in column.cat.categories if level not in seen.cat.categories]
+                if gone:
+                    text = f"levels of covariate {name!r} that no row has are dropped: {', '.join(gone)}"
+                    warnings.warn(text, AnchorTMWarning, stacklevel=5)
+                self._kinds[name], levels = "category", list(seen.cat.categories)
+            elif column.dtype.kind == "O":
+                types = {type(value) for value in column}
+                if types != {str} and types != {bool}:
+                    listed = ", ".join(sorted(t.__name__ for t in types))
+                    raise InputError(f"covariate {name!r} should be numbers or text, and is {listed}: make it one type")
+                self._kinds[name], levels = "text", sorted(set(column))
+            elif column.dtype.kind in "biuf" and name in coded:
+                self._kinds[name], levels = "code", sorted(column.unique().tolist())
+            elif column.dtype.kind in "biuf":
+                self._ranges[name] = (float(column.min()), float(column.max()))
+                continue
+            else:
+                raise InputError(
+                    f"covariate {name!r} is of type {column.dtype}: turn it into numbers (days since a date) or text"
+                )
+            self._levels[name] = [level.item() if hasattr(level, "item") else level for level in levels]
+            self._check_levels(name, len(column))
+
+    def _check_levels(self, name: str, n: int) -> None:
+        """Refuse factors that cannot be meant: one level, or text with a level for nearly every row."""
+        levels = self._levels[name]
+        if len(levels) < 2:
+            raise InputError(f"covariate {name!r} has the single level {levels[0]!r}: leave it out")
+        if len({_key(level) for level in levels}) < len(levels):
+            raise InputError(f"covariate {name!r} has levels that look alike, such as 1 and '1': make them one")
+        if self._kinds[name] == "text" and len(levels) > max(20, n / 2):
+            raise InputError(
+                f"covariate {name!r} is text with {len(levels)} different values, such as {levels[0]!r}: "
+                "if it holds numbers, find the entry that is none"
+            )
+
+    def _coded_frame(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the columns with the levels of the fit, whatever type they came in."""
+        import pandas as pd
+
+        result = {}
+        for name in self._used:
+            if name not in self._levels:
+                if frame[name].dtype.kind not in "biuf":
+                    raise InputError(f"covariate {name!r} was numbers in the fit, and is {frame[name].iloc[0]!r} here")
+                result[name] = frame[name].to_numpy()
+                continue
+            levels = self._levels[name]
+            place = {_key(level): k for k, level in enumerate(levels)}
+            own, values = pd.factorize(frame[name])
+            keys = [_key(value) for value in values]
+            unseen = sorted({key for key in keys if key not in place})
+            if unseen:
+                raise InputError(
+                    f"covariate {name!r} has levels that the fit has not seen: {', '.join(unseen)}; "
+                    f"known: {', '.join(map(str, levels))}"
+                )
+            codes = np.array([place[key] for key in keys], dtype=np.intp)[own]
+            if self._kinds[name] == "code":
+                result[name] = np.array(levels)[codes]
+            else:
+                result[name] = pd.Categorical.from_codes(codes, levels)
+        return pd.DataFrame(result, index=range(len(frame)))
 
     def design(self, data: Any) -> pd.DataFrame:
-        """Return the covariates of new rows, with the transforms of the fit."""
+        """Return the covariates of new rows, with the levels and the transforms of the fit."""
         data = native(data)
         _known(self._used, column_names(data))
         frame = select(data, self._used)
         _complete(frame, "covariate")
-        for name, levels in self._levels.items():
-            unseen = sorted({str(value) for value in frame[name].unique()} - {str(level) for level in levels})
-            if unseen:
-                known = ", ".join(map(str, levels))
-                raise InputError(
-                    f"covariate {name!r} has levels that the fit has not seen: {', '.join(unseen)}; known: {known}"
-                )
-        return _without_intercept(_matrix(self._spec, frame), len(frame))
+        return _without_intercept(_matrix(self._spec, self._coded_frame(frame)), len(frame))
+
+    def _outcome_columns(self, names: Sequence[str], entry: bool = True) -> set[str]:
+        """Return the columns of the outcome; an entry time may be a covariate as well."""
+        node = self._parsed.left
+        parts = [*node.args[:2], *(node.args[2:] if entry else ())] if isinstance(node, ast.Call) else [node]
+        if isinstance(node, ast.Call) and entry:
+            parts += [keyword.value for keyword in node.keywords]
+        found = [n for part in parts for n in ast.walk(part)]
+        functions = {id(n.func) for n in found if isinstance(n, ast.Call)}
+        used = {self._parsed.name(n) for n in found if isinstance(n, ast.Name) and id(n) not in functions}
+        return {name for name in used if not (name == "inf" and "inf" not in names)}
 
     def outcome(self, data: Any) -> Any:
         """Return the outcome of these rows."""
         data = native(data)
         node, names = self._parsed.left, column_names(data)
-        used = {self._parsed.name(n) for n in ast.walk(node) if isinstance(n, ast.Name)}
-        calls = {n.func.id for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-        wanted = [name for name in used - calls if not (name == "inf" and "inf" not in names)]
+        wanted = sorted(self._outcome_columns(names))
         _known(wanted, names)
         frame = select(data, wanted)
         _complete(frame, "outcome")
@@ -118,6 +208,8 @@ class Formula:
             values = [_column(evaluate(part, frame, self._parsed), n) for part in node.args]
             named = {str(k.arg): _column(evaluate(k.value, frame, self._parsed), n) for k in node.keywords}
             return Surv(*values, **named) if node.func.id == "Surv" else Interval(*values)
+        if isinstance(node, ast.Call):
+            return ordered(node, frame, self._parsed)
         return evaluate(node, frame, self._parsed)
 
     def _anchors(self, data: Any, names: Sequence[str]) -> Any:
@@ -127,14 +219,15 @@ class Formula:
         _known([name for name, _ in terms], names)
         frame = select(data, list(dict.fromkeys(name for name, _ in terms)))
         _complete(frame, "anchor")
-        for name, factor in terms:
-            if factor:
+        for name, kind in terms:
+            if kind == "C":
                 frame[name] = frame[name].astype("category")
-        return frame
-
-    def _numeric_ranges(self, data: Any) -> dict[str, tuple[float, float]]:
-        frame = select(data, [name for name in self._used if name not in self._levels])
-        return {name: (float(frame[name].min()), float(frame[name].max())) for name in frame}
+            elif kind == "N":
+                try:
+                    frame[name] = frame[name].astype(np.float64)
+                except (TypeError, ValueError):
+                    raise InputError(f"anchor {name!r} is not numbers: N({name}) cannot be taken") from None
+        return frame.rename(columns={name: f"N({name})" for name, kind in terms if kind == "N"})
 
     def design_columns(self) -> list[str]:
         """Return the names of the covariates."""
@@ -147,6 +240,31 @@ class Formula:
         _known([values], column_names(self._data))
         return select(self._data, [values])[values]
 
+    def variables(self, data: Any) -> dict[str, Any]:
+        """Return for each column of the covariates its levels, or its values in these rows and its range in the fit."""
+        frame = select(native(data), self._used)
+        return {
+            name: list(self._levels[name])
+            if name in self._levels
+            else (frame[name].to_numpy(dtype=np.float64), self._ranges[name])
+            for name in self._used
+        }
+
+    def with_column(self, data: Any, name: str, values: Any) -> pd.DataFrame:
+        """Return the columns that the covariates need, one of them changed."""
+        return select(native(data), self._used).assign(**{name: values})
+
+    @staticmethod
+    def new_column(data: Any, values: Any) -> Any:
+        """Return a column of new rows by its name, and anything else as it is."""
+        if not isinstance(values, str):
+            return values
+        data = native(data)
+        _known([values], column_names(data))
+        frame = select(data, [values])
+        _complete(frame, "offset")
+        return frame[values]
+
     def without_data(self) -> Formula:
         """Return the formula as new rows need it."""
         self.X = self.y = self.anchors = self._data = None
@@ -154,37 +272,67 @@ class Formula:
 
     def state(self) -> dict[str, Any]:
         """Return what new data need, as JSON takes it."""
+        for name, levels in self._levels.items():
+            if not all(isinstance(level, (str, bool, int, float)) for level in levels):
+                raise InputTypeError(f"covariate {name!r} has levels of a type that cannot be saved: make them text")
         return {
             "text": self.text,
+            "offset": self.offset,
             "covariates": self._text,
             "levels": {name: list(levels) for name, levels in self._levels.items()},
+            "kinds": dict(self._kinds),
             "ranges": {name: list(ends) for name, ends in self._ranges.items()},
             "transforms": _encode(dict(self._spec.transform_state)),
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Formula:
-        """Return the formula of a saved model, without its data; the text is checked before anything is evaluated."""
+    def from_state(cls, state: dict[str, Any], n_columns: int = 1000) -> Formula:
+        """Return the formula of a saved model, without its data; all of it is checked before anything is evaluated.
+
+        ``n_columns`` is the number of covariates that it should give.
+        """
         import pandas as pd
 
         self = cls.__new__(cls)
         self.text, self._text = str(state["text"]), str(state["covariates"])
+        self.offset = None if state["offset"] is None else str(state["offset"])
         self._parsed = parse_formula(self.text)
-        parse_formula(f"y ~ {self._text}")
+        parse_formula(f"y ~ {self._text}", LONGEST)
+        if not DOT.search(self._parsed.right) and self._expand_dot([]) != self._text:
+            raise InputError("the covariates of the saved formula are not those of its text")
         self._levels = {str(name): list(levels) for name, levels in state["levels"].items()}
+        self._kinds = {str(name): str(kind) for name, kind in state["kinds"].items()}
         self._ranges = {str(name): (float(low), float(high)) for name, (low, high) in state["ranges"].items()}
-        self._used = [*self._levels, *self._ranges]
+        scalars = all(isinstance(v, (str, bool, int, float)) for levels in self._levels.values() for v in levels)
+        ends = np.array([*self._ranges.values()], dtype=np.float64)
         formula = _formula(self._text)
-        if _variables(formula) != set(self._used):
-            raise InputError("the columns of the saved formula are not those that it lists")
-        rows = max([60, *(len(levels) for levels in self._levels.values())])
-        frame = pd.DataFrame({name: np.linspace(low, high, rows) for name, (low, high) in self._ranges.items()})
-        for name, levels in self._levels.items():
-            values = [levels[k % len(levels)] for k in range(rows)]
-            frame[name] = pd.Categorical(values, levels) if isinstance(levels[0], str) else values
-        frame = frame if self._used else pd.DataFrame(index=range(rows))
-        self._spec = _matrix(formula, frame).model_spec
-        self._spec = self._spec.update(transform_state=_decode(state["transforms"]))
+        self._used = [*self._levels, *self._ranges]
+        if (
+            not scalars
+            or not np.isfinite(ends).all()
+            or set(self._kinds) != set(self._levels)
+            or not set(self._kinds.values()) <= {"text", "category", "code"}
+            or _variables(formula) != set(self._used)
+            or _coded(formula) - set(self._levels)
+        ):
+            raise InputError("the columns of the saved formula do not hold together")
+        for name in self._levels:
+            self._check_levels(name, 10**9)
+        _bound_columns(formula, self._levels, 20 * n_columns + 200)
+        # the structure comes from made-up rows, the numbers in the transforms from the file
+        rng = np.random.default_rng(0)
+        rows = max([60, *(2 * len(levels) for levels in self._levels.values())])
+        made = {name: rng.uniform(low, high, rows) for name, (low, high) in self._ranges.items()}
+        made |= {
+            name: np.array([levels[k % len(levels)] for k in range(rows)], dtype=object)
+            for name, levels in self._levels.items()
+        }
+        frame = self._coded_frame(pd.DataFrame(made, index=range(rows)))
+        self._spec = _matrix(formula, frame, "ignore").model_spec
+        transforms = _decode(state["transforms"])
+        if not _alike(dict(self._spec.transform_state), transforms):
+            raise InputError("the transforms of the saved formula are not those of its terms")
+        self._spec = self._spec.update(transform_state=transforms, na_action="raise")
         return self.without_data()
 
     def __repr__(self) -> str:
@@ -232,9 +380,12 @@ class FormulaMixin:
         """
         made = Formula(formula, data)
         model: Any = cls(**parameters)
+        if getattr(model, "anchor_names", None) is not None:
+            raise InputError("name the anchors after '|' in the formula, not in anchor_names")
         named = {"sample_weight": sample_weight, "offset": offset}
         extra = {name: made.column(values) for name, values in named.items() if values is not None}
         model.fit(made.X, made.y, anchors=made.anchors, **extra)
+        made.offset = offset if isinstance(offset, str) else None
         model.formula_ = made.without_data()
         return model  # type: ignore[no-any-return]
 
@@ -250,6 +401,8 @@ def _formula(text: str) -> Any:
 
     try:
         terms = formulaic.Formula(f"{text} + 1")
+    except RecursionError:
+        raise InputError("the formula is nested too deeply, or joins too many terms one by one") from None
     except (FormulaicError, SyntaxError, AttributeError) as error:
         reason = re.sub(r"\x1b\[[\d;]*m|[\u29da\u29db]", "", str(error)).split("\n")[0]
         raise InputError(f"cannot read the covariates {text.strip()!r}: {reason}") from None
@@ -268,13 +421,13 @@ def _variables(terms: Any) -> set[str]:
     return found
 
 
-def _matrix(maker: Any, frame: pd.DataFrame) -> Any:
+def _matrix(maker: Any, frame: pd.DataFrame, na_action: str = "raise") -> Any:
     """Return the model matrix of a formula or a specification."""
     from formulaic.errors import FormulaicError
 
     try:
         with np.errstate(all="ignore"):  # what comes out is checked
-            return maker.get_model_matrix(frame, context=EXTRA, na_action="raise", output="pandas")
+            return maker.get_model_matrix(frame, context=EXTRA, na_action=na_action, output="pandas")
     except (FormulaicError, ValueError, TypeError, KeyError, np.linalg.LinAlgError) as error:
         reason = re.sub(r"\x1b\[[\d;]*m|[\u29da\u29db]", "", str(error))
         if "extend beyond upper and/or lower bounds" in reason:
@@ -293,16 +446,54 @@ def _without_intercept(matrix: Any, n: int) -> pd.DataFrame:
     return pd.DataFrame({name: np.asarray(matrix[name], dtype=np.float64) for name in kept}, index=range(n))
 
 
-def _levels(spec: Any) -> dict[str, list[Any]]:
-    """Return the levels of each column that is used as a factor."""
-    found: dict[str, list[Any]] = {}
-    for expression, (kind, state) in spec.encoder_state.items():
-        if kind.value != "categorical":
-            continue
-        match = re.match(r"C\(\s*(?:`([^`]+)`|([\w.]+))", expression)
-        name = next(group for group in match.groups() if group) if match else expression
-        found[name] = [level.item() if hasattr(level, "item") else level for level in state["categories"]]
-    return found
+def _coded(formula: Any) -> set[str]:
+    """Return the columns in C(...)."""
+    expressions = [factor.expr for term in formula for factor in term.factors]
+    found = (re.match(r"C\(\s*(?:`([^`]+)`|(\w+))", expression) for expression in expressions)
+    return {match[1] or match[2] for match in found if match}
+
+
+def _bound_columns(formula: Any, levels: dict[str, list[Any]], most: int) -> None:
+    """Refuse a formula that gives more columns than ``most``, before any is made."""
+    total = 0
+    for term in formula:
+        size = 1
+        for factor in term.factors:
+            match = re.match(r"C\(\s*(?:`([^`]+)`|(\w+))", factor.expr)
+            name = (match[1] or match[2]) if match else factor.expr
+            sizes = [int(number) for number in re.findall(r"\b\d{1,3}\b", factor.expr)]
+            spline = re.match(r"(bs|cr|cs|cc|poly)\(", factor.expr)
+            size *= len(levels[name]) if name in levels else max([10, *sizes]) + 10 if spline else 1
+        total += size
+    if total > most:
+        raise InputError(
+            f"the formula gives about {total} columns, more than {most}: drop interactions, or merge levels"
+        )
+
+
+def _key(value: Any) -> str:
+    """Return what makes a level: 1, 1.0 and '1' are one."""
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        return str(int(value)) if float(value).is_integer() else str(float(value))
+    return str(value)
+
+
+def _alike(a: Any, b: Any, name: Any = "") -> bool:
+    """Return whether two states of transforms have the same build, all numbers finite and knots in order."""
+    if isinstance(a, dict):
+        return isinstance(b, dict) and set(a) == set(b) and all(_alike(a[key], b[key], key) for key in a)
+    if isinstance(a, (list, tuple, np.ndarray)):
+        if not isinstance(b, (list, np.ndarray)) or np.shape(a) != np.shape(b):
+            return False
+        values = np.asarray(b)
+        if values.dtype.kind not in "iuf" or not np.isfinite(values.astype(np.float64)).all():
+            return False
+        return name != "knots" or bool((np.diff(values) >= 0).all())
+    if a is None or isinstance(a, (str, bool, np.bool_)):
+        return type(b) is type(a) if a is None else bool(a == b)
+    return isinstance(b, (int, float)) and not isinstance(b, bool) and bool(np.isfinite(b))
 
 
 def _known(wanted: Sequence[str], names: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from anchortm.exceptions import InputError, InputTypeError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["column_names", "is_frame", "native", "select"]
+__all__ = ["column_names", "is_frame", "native", "read_csv", "select"]
 
 
 def native(values: Any) -> Any:
@@ -48,13 +49,27 @@ def column_names(data: Any) -> list[str]:
 
 
 def select(data: Any, names: Sequence[str]) -> pd.DataFrame:
-    """Return columns of a pandas or polars frame as a pandas frame with rows numbered from 0."""
+    """Return columns of a pandas or polars frame as a pandas frame of plain types, rows numbered from 0."""
     import pandas as pd
 
-    if isinstance(data, pd.DataFrame):
-        part = data[list(names)].reset_index(drop=True)
-        return part.set_axis([str(name) for name in part.columns], axis=1)
-    return pd.DataFrame({name: _from_polars(data[name]) for name in names}, index=range(data.shape[0]))
+    if not isinstance(data, pd.DataFrame):
+        return pd.DataFrame({name: _from_polars(data[name]) for name in names}, index=range(data.shape[0]))
+    own = {str(name): name for name in data.columns}
+    return pd.DataFrame({name: _plain(data[own[name]]) for name in names}, index=range(len(data)))
+
+
+def _plain(column: pd.Series) -> Any:
+    """Return a pandas column without its index, nullable types as NumPy's where nothing is missing."""
+    import pandas as pd
+
+    values = column.array
+    if isinstance(column.dtype, pd.CategoricalDtype) or isinstance(values, np.ndarray) or column.isna().any():
+        return values
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return column.to_numpy(dtype=bool)
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return column.to_numpy(dtype=np.float64 if pd.api.types.is_float_dtype(column.dtype) else np.int64)
+    return np.array(column.tolist(), dtype=object) if pd.api.types.is_string_dtype(column.dtype) else values
 
 
 def _from_polars(column: Any) -> Any:
@@ -63,7 +78,22 @@ def _from_polars(column: Any) -> Any:
 
     kind = str(column.dtype)
     if kind.startswith(("Enum", "Categorical")):
-        levels = column.cat.get_categories().to_list()
-        return pd.Categorical(column.to_list(), levels, ordered=kind.startswith("Enum"))
+        enum = kind.startswith("Enum")  # ordered as declared; a polars Categorical has no order
+        levels = column.dtype.categories.to_list() if enum else sorted(column.drop_nulls().unique().to_list())
+        return pd.Categorical(column.to_list(), levels, ordered=enum)
     numeric = column.dtype.is_numeric() and not kind.startswith("Decimal")
     return column.to_numpy() if numeric or kind == "Boolean" else pd.Series(column.to_list())
+
+
+def read_csv(file: Any) -> pd.DataFrame:
+    """Return a CSV file with every number exact, every column of one type, and no column taken for an index."""
+    import pandas as pd
+
+    options = {"index_col": False, "low_memory": False}
+    with warnings.catch_warnings():
+        # later versions of pandas are exact without being asked, and warn of the option
+        warnings.filterwarnings("ignore", message=".*float_precision.*")
+        try:
+            return pd.read_csv(file, float_precision="round_trip", **options)
+        except TypeError:
+            return pd.read_csv(file, **options)

@@ -21,7 +21,17 @@ from anchortm.exceptions import InputError, InputTypeError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DOT", "EXTRA", "Parsed", "check_factor", "evaluate", "parse_formula"]
+__all__ = [
+    "DOT",
+    "EXTRA",
+    "TRANSFORMS",
+    "Parsed",
+    "check_factor",
+    "evaluate",
+    "ordered",
+    "outside_quotes",
+    "parse_formula",
+]
 
 DOT = re.compile(r"(?<![\w.)])\.(?![\w.])")  # for all other columns
 MAX_LENGTH = 10_000
@@ -31,8 +41,24 @@ TRANSFORMS = {
     *("C", "I", "bs", "cc", "center", "cr", "cs", "exp", "exp10", "exp2", "log", "log10", "log2"),
     *("poly", "scale", "standardize", *EXTRA),
 }
+HINTS = {
+    "factor": "write C(...)",
+    "as": "write C(...)",
+    "Treatment": "write C(x, contr.treatment('base'))",
+    "relevel": "write C(x, contr.treatment('base'))",
+    "ns": "write cr(x, 4, constraints='center') for a natural spline",
+    "s": "write bs(x, 4) or cr(x, 4, constraints='center') for a spline",
+    "te": "write interactions of splines, bs(x, 4):bs(z, 4)",
+    "offset": "give the column with offset= (in the shell --offset)",
+    "strata": "strata are not supported yet",
+    "cluster": "give clusters= to standard_errors or summary",
+    "frailty": "random effects are not supported yet",
+    "Q": "put the name in backticks",
+}
 NUMPY = {"abs", "cos", "exp", "floor", "log", "log10", "log1p", "log2", "sin", "sqrt"}
-CONTRASTS = {"diff", "helmert", "poly", "sas", "sum", "treatment"}
+CONTRASTS = {"SAS", "diff", "helmert", "poly", "sum", "treatment"}
+BASES = {"bs", "cc", "cr", "cs", "poly"}  # whose arguments are sizes
+MAX_SIZE = 100
 ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: np.add,
     ast.Sub: np.subtract,
@@ -57,7 +83,7 @@ class Parsed:
     text: str
     left: ast.expr
     right: str
-    anchors: tuple[tuple[str, bool], ...]  # column, and whether C(...) makes it a factor
+    anchors: tuple[tuple[str, str], ...]  # column, and C or N if it is to be a factor or a number
     quoted: tuple[str, ...]
 
     def name(self, node: ast.Name) -> str:
@@ -65,12 +91,19 @@ class Parsed:
         return self.quoted[int(node.id[2:])] if re.fullmatch(r"_q\d+", node.id) else node.id
 
 
-def parse_formula(text: str) -> Parsed:
+def parse_formula(text: str, longest: int = MAX_LENGTH) -> Parsed:
     """Return the parts of ``outcome ~ covariates | anchors``, each checked for what it may contain."""
     if not isinstance(text, str):
         raise InputTypeError(f"a formula is a string such as 'y ~ x1 + x2 | site', not {text!r}")
-    if len(text) > MAX_LENGTH:
-        raise InputError(f"the formula has {len(text)} characters, more than {MAX_LENGTH}")
+    if len(text) > longest:
+        raise InputError(f"the formula has {len(text)} characters, more than {longest}")
+    try:
+        return _parse(text)
+    except RecursionError:
+        raise InputError("the formula is nested too deeply, or joins too many terms one by one") from None
+
+
+def _parse(text: str) -> Parsed:
     sides = _split(text, "~")
     if len(sides) != 2 or not sides[0].strip():
         raise InputError(f"a formula is 'outcome ~ covariates | anchors' with one '~', not {text!r}")
@@ -100,12 +133,20 @@ def _hide(text: str, quoted: list[str]) -> str:
                 raise InputError("a backtick inside quotes is not for formulas")
             if c == quote:
                 if c == "`":
+                    if k == start:
+                        raise InputError("there is nothing between two backticks")
                     quoted.append(text[start:k])
                     result += f"_q{len(quoted) - 1}"
                 quote = ""
         elif c in "`'\"":
             quote, start = c, k + 1
     return result
+
+
+def outside_quotes(pattern: re.Pattern[str], replacement: str, text: str) -> str:
+    """Return the text with a pattern replaced where it is not in quotes."""
+    parts = re.split(r"(\"[^\"]*\"|'[^']*'|`[^`]*`)", text)
+    return "".join(part if k % 2 else pattern.sub(lambda _: replacement, part) for k, part in enumerate(parts))
 
 
 def _split(text: str, mark: str) -> list[str]:
@@ -136,12 +177,23 @@ def _expression(text: str, formula: str) -> ast.expr:
 
 def _formula_tree(right: str, formula: str) -> ast.expr:
     """Return the covariates as a Python tree: ``:`` as @, ``^`` as **, ``%in%`` as /, ``.`` as a name."""
-    text = DOT.sub("_dot", right.replace("%in%", "/").replace("^", "**"))
+    text = outside_quotes(DOT, "_dot", right.replace("%in%", "/").replace("^", "**"))
     return _expression(text.replace(":", "@"), formula)
 
 
 def _count_terms(node: ast.expr, formula: str) -> int:
     """Return how many terms the covariates expand to at most, and refuse what is not on the list."""
+    joined = 0
+    while isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):  # long sums without recursion
+        joined += _count_terms(node.right, formula)
+        node = node.left
+    count = joined + _count_other(node, formula)
+    if count > MAX_TERMS:
+        raise InputError(f"the formula expands to more than {MAX_TERMS} terms")
+    return count
+
+
+def _count_other(node: ast.expr, formula: str) -> int:
     match node:
         case ast.BinOp(left=left, op=op, right=right):
             a = _count_terms(left, formula)
@@ -152,13 +204,13 @@ def _count_terms(node: ast.expr, formula: str) -> int:
                 count = int((a + 1) ** power)
             else:
                 b = _count_terms(right, formula)
-                count = a + b if isinstance(op, (ast.Add, ast.Sub)) else a * b if isinstance(op, ast.MatMult) else -1
+                count = a * b if isinstance(op, ast.MatMult) else -1
                 if isinstance(op, (ast.Mult, ast.Div)):
                     count = (a + 1) * (b + 1)
                 if count < 0:
-                    raise InputError(f"an operator that formulas do not have, in {formula[:200]!r}")
-            if count > MAX_TERMS:
-                raise InputError(f"the formula expands to more than {MAX_TERMS} terms")
+                    random = isinstance(op, ast.BitOr)
+                    what = "random effects are not supported yet" if random else "an operator that formulas do not have"
+                    raise InputError(f"{what}, in {formula[:200]!r}")
             return count
         case ast.UnaryOp(op=ast.UAdd() | ast.USub(), operand=operand):
             return _count_terms(operand, formula)
@@ -169,7 +221,8 @@ def _count_terms(node: ast.expr, formula: str) -> int:
         case ast.Call() | ast.Set(elts=[_]):
             _check_expression(node.elts[0] if isinstance(node, ast.Set) else node, formula)
             return 1
-    raise InputError(f"{ast.unparse(node)[:80]!r} is no term of a formula, in {formula[:200]!r}")
+    hint = "; put names that are no plain words in backticks" if isinstance(node, ast.Attribute) else ""
+    raise InputError(f"{ast.unparse(node)[:80]!r} is no term of a formula, in {formula[:200]!r}{hint}")
 
 
 def _check_expression(node: ast.AST, formula: str) -> None:
@@ -177,17 +230,25 @@ def _check_expression(node: ast.AST, formula: str) -> None:
     match node:
         case ast.Call(func=function, args=arguments, keywords=keywords):
             if not _allowed(function):
-                listed = ", ".join(sorted(TRANSFORMS))
-                raise InputError(f"{ast.unparse(function)[:80]!r} is no function of formulas; there are {listed}")
-            for argument in [*arguments, *(keyword.value for keyword in keywords)]:
+                name = ast.unparse(function)[:80]
+                hint = HINTS.get(name, f"there are {', '.join(sorted(TRANSFORMS))}")
+                raise InputError(f"{name!r} is no function of formulas; {hint}")
+            values = [*arguments, *(keyword.value for keyword in keywords)]
+            _check_arguments(ast.unparse(function), values)
+            for argument in values:
                 _check_expression(argument, formula)
             if any(keyword.arg is None for keyword in keywords):
                 raise InputError("** is not for formulas")
         case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC:
             _check_expression(left, formula)
             _check_expression(right, formula)
-            if isinstance(op, ast.Pow) and isinstance(left, ast.Constant) and isinstance(right, ast.Constant):
-                raise InputError("powers of constants are not for formulas")
+            if any(isinstance(side, (ast.List, ast.Tuple)) or _text(side) for side in (left, right)):
+                raise InputError(f"{ast.unparse(node)[:80]!r}: lists and text have no arithmetic in formulas")
+            if isinstance(op, ast.Pow):
+                power = right.operand if isinstance(right, ast.UnaryOp) else right
+                small = isinstance(power, ast.Constant) and isinstance(power.value, (int, float)) and power.value <= 10
+                if not small or not any(isinstance(inner, ast.Name) for inner in ast.walk(left)):
+                    raise InputError(f"{ast.unparse(node)[:80]!r}: powers are of columns, with numbers up to 10")
         case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
             _check_expression(operand, formula)
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in COMPARISONS:
@@ -201,7 +262,27 @@ def _check_expression(node: ast.AST, formula: str) -> None:
         case ast.Attribute() if _contrast(node):
             pass
         case _:
-            raise InputError(f"{ast.unparse(node)[:80]!r} is not for formulas")
+            hint = "; powers are written **" if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor) else ""
+            raise InputError(f"{ast.unparse(node)[:80]!r} is not for formulas{hint}")
+
+
+def _text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _check_arguments(function: str, values: list[ast.expr]) -> None:
+    """Refuse sizes of splines and polynomials that nobody means, and C(...) of anything but a column."""
+    if function == "C" and (not values or not isinstance(values[0], ast.Name)):
+        raise InputError("C(...) takes a column: compute what you need before, and give it a name")
+    if any(isinstance(n, ast.Call) and ast.unparse(n.func) == "C" for value in values for n in ast.walk(value)):
+        raise InputError("C(...) stands alone, or in interactions: x:C(group)")
+    if function not in BASES:
+        return
+    inner = [n for value in values[1:] for n in ast.walk(value)]
+    large = any(isinstance(n, ast.Constant) and isinstance(n.value, int) and n.value > MAX_SIZE for n in inner)
+    many = any(isinstance(n, (ast.List, ast.Tuple)) and len(n.elts) > MAX_SIZE for n in inner)
+    if large or many or any(isinstance(n, ast.BinOp) for n in inner):
+        raise InputError(f"{function}(...) takes sizes and knots up to {MAX_SIZE}, written as numbers")
 
 
 def check_factor(expression: str) -> set[str]:
@@ -237,12 +318,27 @@ def _check_left(parsed: Parsed) -> None:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Surv", "Interval"):
         low, high = (2, 3) if node.func.id == "Surv" else (2, 2)
         wrong = [k.arg for k in node.keywords if k.arg != "entry" or node.func.id != "Surv"]
-        if wrong or not low <= len(node.args) + len(node.keywords) <= high:
+        if wrong or len(node.args) < 2 or not low <= len(node.args) + len(node.keywords) <= high:
             usage = "Surv(time, event, entry=None)" if node.func.id == "Surv" else "Interval(lower, upper)"
             raise InputError(f"the outcome {ast.unparse(node)!r} should be {usage}")
         parts: list[ast.expr] = [*node.args, *(k.value for k in node.keywords)]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ordered":
+        levels = [part.value for part in node.args[1:] if isinstance(part, ast.Constant)]
+        if (
+            node.keywords
+            or len(levels) < 2
+            or len(levels) + 1 != len(node.args)
+            or not isinstance(node.args[0], ast.Name)
+        ):
+            raise InputError(f"the outcome {ast.unparse(node)[:80]!r} should be ordered(column, 'low', 'mid', 'high')")
+        return
+    elif isinstance(node, ast.Name):
+        return
     else:
-        parts = [node]
+        raise InputError(
+            f"the outcome {ast.unparse(node)[:80]!r} should be a column, Surv(time, event), Interval(lower, upper) or "
+            "ordered(column, ...); transform a column before, so that predictions have a name"
+        )
     for part in parts:
         for inner in ast.walk(part):
             function = isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id in LEFT
@@ -255,6 +351,18 @@ def _check_left(parsed: Parsed) -> None:
 
 
 LEFT = {"log": np.log, "exp": np.exp, "sqrt": np.sqrt, "log1p": np.log1p}
+
+
+def ordered(node: ast.Call, frame: pd.DataFrame, parsed: Parsed) -> Any:
+    """Return the ordered categories of ``ordered(column, levels...)``."""
+    import pandas as pd
+
+    column = frame[parsed.name(node.args[0])]  # type: ignore[arg-type]
+    levels = [part.value for part in node.args[1:] if isinstance(part, ast.Constant)]
+    others = sorted({str(value) for value in column.unique()} - {str(level) for level in levels})
+    if others:
+        raise InputError(f"the outcome has classes that ordered(...) does not name: {', '.join(others)}")
+    return pd.Categorical(column, levels, ordered=True)
 
 
 def evaluate(node: ast.expr, frame: pd.DataFrame, parsed: Parsed) -> Any:
@@ -276,8 +384,8 @@ def evaluate(node: ast.expr, frame: pd.DataFrame, parsed: Parsed) -> Any:
     raise InputError(f"cannot evaluate {ast.unparse(node)!r}")
 
 
-def _anchor_terms(text: str, parsed: Parsed) -> tuple[tuple[str, bool], ...]:
-    terms: list[tuple[str, bool]] = []
+def _anchor_terms(text: str, parsed: Parsed) -> tuple[tuple[str, str], ...]:
+    terms: list[tuple[str, str]] = []
 
     def walk(node: ast.expr) -> None:
         match node:
@@ -285,9 +393,9 @@ def _anchor_terms(text: str, parsed: Parsed) -> tuple[tuple[str, bool], ...]:
                 walk(left)
                 walk(right)
             case ast.Name():
-                terms.append((parsed.name(node), False))
-            case ast.Call(func=ast.Name(id="C"), args=[ast.Name() as name], keywords=[]):
-                terms.append((parsed.name(name), True))
+                terms.append((parsed.name(node), ""))
+            case ast.Call(func=ast.Name(id="C" | "N" as kind), args=[ast.Name() as name], keywords=[]):
+                terms.append((parsed.name(name), kind))
             case ast.Constant(value=0):
                 pass
             case _:

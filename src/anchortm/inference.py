@@ -56,10 +56,15 @@ def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> A
         kind = "hessian" if model.xi_ == 0.0 and clusters is None else "sandwich"
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
+    unknown = sorted(set(options) - {"n_bootstrap", "random_state", "n_jobs", "progress"})
+    if unknown:
+        raise InputError(
+            f"unknown arguments: {', '.join(unknown)}; there are kind, clusters and those of the bootstrap"
+        )
     if kind == "bootstrap":
         return bootstrap(model, clusters=clusters, **options).covariance()
     if options:
-        raise InputError(f"{', '.join(options)} go with kind='bootstrap'")
+        raise InputError(f"{', '.join(options)}: only with kind='bootstrap'")
     _strict(model)
     if kind == "hessian":
         return _inverse_hessian(model, clusters)

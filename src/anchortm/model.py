@@ -54,9 +54,11 @@ from anchortm.summary import Summary, summarise
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TransformationModel", "check_weights", "model", "one_column"]
+__all__ = ["TransformationModel", "check_weights", "model", "one_column", "tell_alphabetical"]
 
 Array = NDArray[np.float64]
+
+MANY_CLASSES = 30
 
 
 def model(cls: type[Any]) -> type[Any]:
@@ -117,7 +119,9 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError("requires y to be passed, but the target y is None")
         data = self._prepare(X, y, anchors, sample_weight, offset)
         if data.anchors is None and xi != 0.0:
-            raise InputError(f"xi = {xi:g} needs anchors: pass fit(..., anchors=...), or use xi=0")
+            raise InputError(
+                f"xi = {xi:g} needs anchors: pass fit(..., anchors=...), name them after '|' in a formula, or use xi=0"
+            )
         link, basis = self._make_link(), self._make_basis(data.response, data.weights)
         objective = self._objective(link, basis, data)
         with self._threads(objective):
@@ -268,7 +272,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         self._fixed = objective.coordinates.lower == objective.coordinates.upper
         self._jacobian = objective.coordinates.jacobian
         self._data, self._sandwich, self._fingerprint = data, None, fingerprint(data)
-        self._binary = _binary(data.design.matrix)
+        self._binary, self._had_offset = _binary(data.design.matrix), data.offset is not None
         self._history = solution.history
         self._reason = solution.reason
 
@@ -289,13 +293,18 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
                 "if they are codes of places, use astype(int) or astype(str)",
                 AnchorWarning,
             )
+        if 2 * self.n_anchors_ > self.n_rows_ and self.xi_ != 0.0:
+            say(
+                f"{self.n_anchors_} anchor directions for {self.n_rows_} rows: nearly every row is an environment of "
+                "its own, and the penalty acts on all residuals",
+                AnchorWarning,
+            )
+        if isinstance(self.basis_, OrdinalBasis) and MANY_CLASSES < len(self.basis_.levels) > self.n_rows_ / 5:
+            say(f"{len(self.basis_.levels)} classes in {self.n_rows_} rows: is a model for numbers or times meant?")
         if self.n_anchors_ == 1 and self.anchor_intercept:
             say("the anchors have a single environment: they cannot regularise", AnchorWarning)
         if self._alphabetical:
-            say(
-                f"classes are taken in alphabetical order, {' < '.join(map(str, self.classes_))}; "
-                "for another order pass an ordered categorical"
-            )
+            say(alphabetical(self.classes_))
         if self.dropped_classes_:
             say(f"classes without rows dropped: {', '.join(map(str, self.dropped_classes_))}")
         if not self.converged_:
@@ -334,14 +343,23 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         tied = increments.equalities.shape[0] + int((increments.lower == increments.upper).sum())
         return int(self.baseline_.size - tied + self.coef_.size)
 
+    def _check_criterion(self) -> None:
+        check_is_fitted(self, "coef_")
+        if self.xi_ != 0.0:
+            raise InputError(
+                "AIC and BIC are of maximum-likelihood fits, xi = 0: compare penalised ones by left-out places"
+            )
+
     @property
     def aic_(self) -> float:
-        """Return Akaike's criterion, -2 loglik + 2 parameters."""
+        """Return Akaike's criterion, -2 loglik + 2 parameters, of a maximum-likelihood fit."""
+        self._check_criterion()
         return -2.0 * self.loglik_ + 2.0 * self.n_parameters_
 
     @property
     def bic_(self) -> float:
-        """Return Schwarz's criterion, -2 loglik + log(n) parameters."""
+        """Return Schwarz's criterion, -2 loglik + log(n) parameters, of a maximum-likelihood fit."""
+        self._check_criterion()
         return -2.0 * self.loglik_ + math.log(self.n_total_) * self.n_parameters_
 
     def covariance(self, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
@@ -410,11 +428,25 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
     def _shift(self, X: Any, n_rows: int | None, offset: Any) -> Array:
         check_is_fitted(self, "coef_")
+        offset = self._new_offset(X, offset)
         if X is None and n_rows is None and offset is not None:
             n_rows = np.size(offset)
         shift = self._design(X, n_rows).matrix @ self.coef_
         extra = _offset(offset, shift.size)
         return self._sign * (shift if extra is None else shift + extra)
+
+    def _new_offset(self, X: Any, offset: Any) -> Any:
+        """Return the offset of new rows: as given, from the column that the fit named, or none with a warning."""
+        formula = getattr(self, "formula_", None)
+        if formula is not None and X is not None:
+            offset = formula.new_column(X, formula.offset if offset is None else offset)
+        if offset is None and self._had_offset:
+            warnings.warn(
+                "the fit had an offset and these rows have none: pass offset= (0 says that none is meant)",
+                AnchorTMWarning,
+                stacklevel=5,
+            )
+        return offset
 
     def _rows(self, X: Any, y: Any, offset: Any) -> tuple[Array, Array]:
         check_is_fitted(self, "coef_")
@@ -453,7 +485,8 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     ) -> PredictedDistribution:
         """Return the predicted distribution of each row.
 
-        An unconditional model takes ``X=None`` and ``n_rows`` (by default one row).
+        An unconditional model takes ``X=None`` and ``n_rows`` (by default one row). A model that was fitted with an
+        offset needs one here: after ``from_formula`` the column of that name is taken.
         """
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         return self._distribution(self._shift(X, n_rows, offset))
@@ -493,6 +526,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "coef_")
         n_rows = 1 if X is None and offset is None else None
+        offset = self._new_offset(X, offset)
         matrix = self._design(X, n_rows if offset is None else np.size(offset)).matrix
         distribution = self.predict_distribution(X, offset=offset, n_rows=n_rows)
         uncertainty = resolve(self, uncertainty)
@@ -510,6 +544,21 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         """Return a table of the fit that prints, with standard errors and intervals as ``intervals`` gives them."""
         check_is_fitted(self, "coef_")
         return summarise(self, level, kind, clusters, **options)
+
+
+def alphabetical(classes: Any) -> str:
+    """Return what to say of words that were put in alphabetical order."""
+    listed = " < ".join(map(str, classes))
+    return (
+        f"classes are taken in alphabetical order, {listed}; for another order pass an ordered categorical, "
+        "or write ordered(column, 'first', 'second', ...) in a formula"
+    )
+
+
+def tell_alphabetical(data: Data) -> None:
+    """Warn where classes are words that were sorted, in what does not end with a fitted model."""
+    if data.alphabetical and data.response.levels is not None:
+        warnings.warn(alphabetical(data.response.levels), AnchorTMWarning, stacklevel=4)
 
 
 class Data(NamedTuple):

@@ -27,6 +27,12 @@ Array = NDArray[np.float64]
 Scale = Literal["continuous", "time", "ordinal", "count"]
 
 
+EVENT_HINT = (
+    "code it 1 (seen) or 0 (censored), such as event == 2; the order is Surv(time, event, entry), "
+    "not R's (start, stop, event)"
+)
+
+
 class Kind(IntEnum):
     """How a row was observed."""
 
@@ -232,7 +238,7 @@ def Surv(time: object, event: object, entry: object = None) -> Response:  # noqa
     _refuse(t < 0, t, "time", "is negative", "times are counted from 0; for other numbers use Interval")
     seen = _numbers(event, "event")
     _same_length(t.size, event=seen)
-    _refuse((seen != 0) & (seen != 1), seen, "event", "is not 0 or 1", "code it 1 (seen) or 0 (censored)")
+    _refuse((seen != 0) & (seen != 1), seen, "event", "is not 0 or 1", EVENT_HINT)
     upper = np.where(seen == 1, t, np.inf)
     # an outcome of time is above 0 anyway: being censored or entering there says nothing
     lower = np.where((seen == 0) & (t == 0), -np.inf, t)

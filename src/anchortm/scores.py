@@ -20,7 +20,7 @@ from anchortm.anchors import groups_of
 from anchortm.bases import OrdinalBasis
 from anchortm.distribution import NODES, WEIGHTS, PredictedDistribution
 from anchortm.empirical import empirical_distribution
-from anchortm.exceptions import InputError
+from anchortm.exceptions import InputError, InputTypeError
 from anchortm.response import Kind, Response, Surv, as_response
 
 if TYPE_CHECKING:
@@ -58,7 +58,16 @@ def crps(distribution: PredictedDistribution, y: ArrayLike) -> Array:
     The integral of (F(t) - 1{y <= t})^2 over t, by Gauss-Legendre to a relative error of about 1e-8.
     Classes score on their positions.
     """
+    _predicted(distribution)
     return _crps(distribution, distribution._codes(y))
+
+
+def _predicted(distribution: Any) -> None:
+    if not isinstance(distribution, PredictedDistribution):
+        raise InputTypeError(
+            f"pass predicted distributions, model.predict_distribution(X), not {type(distribution).__name__}; "
+            "score_table takes a model"
+        )
 
 
 def _crps(distribution: PredictedDistribution, codes: Array) -> Array:
@@ -146,6 +155,7 @@ def pit(distribution: PredictedDistribution, y: Response, random_state: Any = No
 
     Exact rows give F(y); censored and discrete rows a random number between F at their two ends.
     """
+    _predicted(distribution)
     if len(y) != len(distribution):
         raise InputError(f"y has {len(y)} rows, but there are {len(distribution)} predicted distributions")
     low, high = (_cdf_at(distribution, end) for end in (y.lower, y.upper))
@@ -174,6 +184,15 @@ def coverage(distribution: PredictedDistribution, y: ArrayLike, level: float = 0
 def concordance(risk: ArrayLike, y: Response) -> float:
     """Return Harrell's concordance index: how often the row with the higher risk fails first.
 
+    Parameters
+    ----------
+    risk : array
+        Any score that is higher for earlier events, such as ``-model.predict(X)``.
+    y : Surv
+        What was observed.
+
+    Notes
+    -----
     A pair counts if the earlier time is an event; equal risks count one half.
     """
     score = np.asarray(risk, dtype=np.float64)
@@ -233,9 +252,22 @@ class _Counter:
 def brier(distribution: PredictedDistribution, y: Response, times: ArrayLike, train: Response | None = None) -> Array:
     """Return the Brier score of survival at given times, with censored rows weighted (Graf et al., 1999).
 
+    Parameters
+    ----------
+    distribution : PredictedDistribution
+        ``model.predict_distribution(X)``.
+    y : Surv
+        What was observed.
+    times : number or vector
+    train : Surv, optional
+        Rows that the censoring is learnt from.
+
+    Notes
+    -----
     Weights are inverse Kaplan-Meier probabilities of being uncensored, from ``train`` (by default y).
     Delayed entry is not taken into account.
     """
+    _predicted(distribution)
     return np.asarray(_brier_rows(distribution, y, times, train).mean(axis=0))
 
 

@@ -17,6 +17,7 @@ from anchortm.design import split_anchors
 from anchortm.diagnostics import check_directions, score_statistic
 from anchortm.evaluation import LeaveOneEnvironmentOut, group_codes, leave_one_environment_out
 from anchortm.exceptions import ConvergenceWarning, InputError
+from anchortm.formula import Formula
 from anchortm.model import TransformationModel
 from anchortm.newton import Options, Solution
 from anchortm.objective import Objective
@@ -122,6 +123,27 @@ class XiSearchCV(BaseEstimator):  # type: ignore[misc]
         self.best_estimator_ = clone(self.model).set_params(xi=self.best_xi_)
         self.best_estimator_.fit(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
         return self
+
+    @classmethod
+    def from_formula(cls, formula: str, data: Any, *, sample_weight: Any = None, **parameters: Any) -> Self:
+        """Return the search fitted to a table by a formula; it then predicts from tables with its columns.
+
+        ``parameters`` are those of the constructor, ``model=`` among them.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_wine()
+        >>> formula = "rating ~ temp + contact | judge"
+        >>> search = atm.XiSearchCV.from_formula(formula, data, model=atm.OrdinalRegression(), xis=[0, 1, 3])
+        >>> search.best_xi_, search.predict(data[:3]).shape
+        (3.0, (3,))
+        """
+        made = Formula(formula, data)
+        search = cls(**parameters)
+        search.fit(made.X, made.y, anchors=made.anchors, sample_weight=made.column(sample_weight))
+        search.best_estimator_.formula_ = made.without_data()
+        return search
 
     def _level(self) -> float | None:
         """Return the quantile that is made small (1 for the worst), or None for the mean."""

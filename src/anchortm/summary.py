@@ -58,7 +58,10 @@ class Summary:
 
 
 def _table(columns: dict[str, list[Any]]) -> list[str]:
-    cells = [[name, *(v if isinstance(v, str) else f"{v:.5g}" for v in values)] for name, values in columns.items()]
+    cells = [
+        [name, *(v if isinstance(v, str) else f"{v:.3g}" if name == "p-value" else f"{v:.5g}" for v in values)]
+        for name, values in columns.items()
+    ]
     widths = [max(map(len, column)) for column in cells]
     rows = zip(*cells, strict=True)
     return [
@@ -83,10 +86,13 @@ def summarise(
             columns["p-value"] = (2.0 * stats.norm.sf(np.abs(model.coef_ / errors))).tolist()
     effect = model._effect or ("odds ratio" if model.link_.name == "logit" else "")
     if model.basis_.kind == "log-linear":
-        effect = "time ratio"
         columns["time ratio"] = np.exp(model.coef_ / model.baseline_[1]).tolist()
     elif effect:
         columns[effect] = np.exp(model.coef_).tolist()
+        if table is not None:
+            with np.errstate(over="ignore"):
+                ends = [[f"{v:.4g}" for v in np.exp(table[end])] for end in ("lower", "upper")]
+            columns[f"{100 * level:g} % of ratio"] = [f"{a} to {b}" for a, b in zip(*ends, strict=True)]
     if model.basis_.kind == "linear":
         columns["per unit of y"] = (model.coef_ / model.baseline_[1]).tolist()
     return Summary(
@@ -122,6 +128,8 @@ def _errors_fact(model: Any, kind: str | None, clusters: Any) -> dict[str, str]:
 
 def _facts(model: Any) -> dict[str, str]:
     kinds = ", ".join(f"{n} {name}" for name, n in model.row_kinds_.items() if n)
+    if model.basis_.discrete:  # whose rows are intervals inside
+        kinds = f"{len(model.classes_)} classes" if model.basis_.kind == "ordinal" else "counts"
     sign = "+" if model._sign > 0 else "-"
     facts = {
         "model": f"F(h(y) {sign} x'beta)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -57,33 +58,50 @@ def fit(options: Any) -> None:
 
     check_output(options.output)
     check_output(options.save, (".json",))
+    _apart(options.data, options.output, options.save)
     if len(options.xi) > 1:
         if options.save:
             raise InputError(f"--save takes one model, and there are {len(options.xi)} values of --xi")
         model, made, extra = _prepare(options)
         table = anchor_path(model, made.X, made.y, made.anchors, options.xi, **extra).frame()
-        print(as_json(table) if options.json else as_text(table.drop(columns=TECHNICAL)))
+        shown = as_json(table) if options.json else as_text(table.drop(columns=TECHNICAL))
     else:
         template = make_model(options.model, order=options.order, support=options.support, log_first=options.log_first)
-        parameters = template.get_params(deep=False) | {"xi": options.xi[0]}
         model = type(template).from_formula(
             options.formula,
             read_table(options.data),
             sample_weight=options.weights,
             offset=options.offset,
-            **parameters,
+            **(template.get_params(deep=False) | {"xi": options.xi[0]}),
         )
         summary = model.summary()
         table = summary.frame().reset_index()
-        if options.json:
-            facts = {"facts": summary.facts, "coefficients": table.to_dict("records"), "baseline": summary.baseline}
-            print(as_json({"title": summary.title} | facts | {"notes": list(summary.warnings)}))
-        else:
-            print(summary)
+        shown = as_json(_facts(model, summary, table)) if options.json else str(summary)
         if options.save:
             save(model, options.save)
             print(f"saved to {options.save}", file=sys.stderr)
     _write(table, options.output, write_table)
+    print(shown)
+
+
+def _facts(model: Any, summary: Any, table: Any) -> dict[str, Any]:
+    """Return a fit in numbers, for scripts."""
+    names = ("xi", "n_rows", "n_anchors", "loglik", "loss", "penalty", "converged", "kkt", "min_eigenvalue", "n_iter")
+    return {
+        "model": type(model).__name__,
+        **{name: getattr(model, f"{name}_") for name in names},
+        "coefficients": table.to_dict("records"),
+        "baseline": summary.baseline,
+        "support": getattr(model, "support_", None),
+        "notes": list(summary.warnings),
+    }
+
+
+def _apart(*paths: str | None) -> None:
+    """Refuse outputs that would overwrite the input or each other."""
+    given = [os.path.realpath(path) for path in paths if path is not None]
+    if len(set(given)) < len(given):
+        raise InputError("input and outputs must be different files")
 
 
 def _write(table: Any, path: str | None, write: Callable[[Any, str], None]) -> None:
@@ -93,10 +111,9 @@ def _write(table: Any, path: str | None, write: Callable[[Any, str], None]) -> N
 
 
 def _report(options: Any, table: Any, shown: Any, draw: Callable[[Any], Any]) -> None:
-    """Print, write and draw a table."""
+    """Write, draw and print a table, in this order: a reader who has seen enough loses no file."""
     from anchortm.cli.tables import as_json, as_text, write_table
 
-    print(as_json(table) if options.json else as_text(shown))
     _write(table, options.output, write_table)
     if options.plot is not None:
         from anchortm.files import write_whole
@@ -105,6 +122,7 @@ def _report(options: Any, table: Any, shown: Any, draw: Callable[[Any], Any]) ->
         draw(figure.subplots())
         write_whole(options.plot, lambda file: figure.savefig(file, dpi=150))
         print(f"drawn to {options.plot}", file=sys.stderr)
+    print(as_json(table) if options.json else as_text(shown))
 
 
 def _figure() -> Any:
@@ -120,6 +138,7 @@ def _check_outputs(options: Any) -> None:
 
     check_output(options.output)
     check_output(options.plot, PICTURES)
+    _apart(options.data, options.output, options.plot)
     if options.plot is not None:
         _figure()
 
@@ -141,8 +160,8 @@ def loeo(options: Any) -> None:
 
     _check_outputs(options)
     model, made, extra = _prepare(options)
-    if made.anchors is None:
-        raise InputError("name the anchors after '|' in the formula")
+    if made.anchors is None and not options.environments:
+        raise InputError("name the anchors after '|' in the formula, or --environments")
     if options.environments:
         environments = made.column(options.environments)
     elif made.anchors.shape[1] == 1:
@@ -173,24 +192,30 @@ def predict(options: Any) -> None:
     from anchortm.persistence import load
 
     check_output(options.output)
+    _apart(options.model, options.data, options.output)
     model, new = load(options.model), read_table(options.data)
     distribution = model.predict_distribution(new)
     columns: dict[str, Any] = {}
-    for name in (options.keep or "").split(",") if options.keep else []:
+
+    def add(name: str, values: Any) -> None:
+        if name in columns:
+            raise InputError(f"there would be two columns {name!r}: rename the one that --keep names, or ask once")
+        columns[name] = values
+
+    for name in options.keep.split(",") if options.keep else []:
         if name not in new:
             raise InputError(f"--keep: there is no column {name!r} in {options.data}")
-        columns[name] = new[name].to_numpy()
+        add(name, new[name].to_numpy())
     if not (options.quantiles or options.cdf or options.sf):
-        columns["prediction"] = model.predict(new)
+        add("prediction", model.predict(new))
     for q in options.quantiles:
-        columns[f"q{q:g}"] = distribution.ppf(q)
-    classes = {float(level): level for level in getattr(model, "classes_", []) if _is_number(level)}
-    for name, points in (("cdf", options.cdf), ("sf", options.sf)):
-        for y in points:
-            columns[f"{name}_{y:g}"] = getattr(distribution, name)(classes.get(y, y))
+        add(f"q{q:.15g}", distribution.ppf(q))
+    for kind, points in (("cdf", options.cdf), ("sf", options.sf)):
+        for point in points.split(",") if points else []:
+            add(f"{kind}_{point.strip()}", getattr(distribution, kind)(_outcome(model, point.strip())))
     if hasattr(model, "classes_") and not options.quantiles:
         for level, p in zip(model.classes_, model.predict_proba(new).T, strict=True):
-            columns[f"p_{level}"] = p
+            add(f"p_{level}", p)
     table = pd.DataFrame(columns)
     _write(table, options.output, write_table)
     if options.json:
@@ -199,12 +224,15 @@ def predict(options: Any) -> None:
         print(as_text(table))
 
 
-def _is_number(level: Any) -> bool:
+def _outcome(model: Any, text: str) -> Any:
+    """Return an outcome that was written in the shell: a class by its name, or a number."""
+    for level in getattr(model, "classes_", []):
+        if str(level) == text:
+            return level
     try:
-        float(level)
-    except (TypeError, ValueError):
-        return False
-    return not isinstance(level, str)
+        return float(text)
+    except ValueError:
+        raise InputError(f"{text!r} is no number, and no class of this model") from None
 
 
 def completion(options: Any) -> None:

@@ -28,7 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warnings.simplefilter("always", AnchorTMWarning)
         warnings.showwarning = _show_warning
         try:
+            if hasattr(sys.stdout, "reconfigure"):
+                sys.stdout.reconfigure(errors="backslashreplace")
             options.run(options)
+            sys.stdout.flush()
         except KeyboardInterrupt:
             print("interrupted; nothing was half written", file=sys.stderr)
             return INTERRUPTED
@@ -56,6 +59,12 @@ def _numbers(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} should be numbers joined by commas, such as 0,1,10") from None
+
+
+def _jobs(text: str) -> int:
+    if not text.lstrip("-").isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} should be a number of processes, or -1 for all cores")
+    return int(text)
 
 
 def _pair(text: str) -> tuple[float, float]:
@@ -136,7 +145,7 @@ def parser() -> argparse.ArgumentParser:
     _add_model(loeo, "0,1,10,100,1000")
     loeo.add_argument("--environments", metavar="COLUMN", help="column of the environments (default: the anchor)")
     loeo.add_argument("--cut", type=int, metavar="K", help="cut numeric environments at quantiles into K groups")
-    loeo.add_argument("--jobs", type=int, default=1, help="processes; -1 for all cores")
+    loeo.add_argument("--jobs", type=_jobs, default=1, help="processes; -1 for all cores")
     _add_outputs(loeo, "the left-out environments")
 
     predict = add(
@@ -150,8 +159,8 @@ def parser() -> argparse.ArgumentParser:
     predict.add_argument(
         "--quantiles", type=_numbers, default=[], metavar="Q,...", help="quantiles, such as 0.1,0.5,0.9"
     )
-    predict.add_argument("--cdf", type=_numbers, default=[], metavar="Y,...", help="P(Y <= y) at these outcomes")
-    predict.add_argument("--sf", type=_numbers, default=[], metavar="Y,...", help="P(Y > y) at these outcomes")
+    predict.add_argument("--cdf", default="", metavar="Y,...", help="P(Y <= y) at these outcomes or classes")
+    predict.add_argument("--sf", default="", metavar="Y,...", help="P(Y > y) at these outcomes or classes")
     predict.add_argument("--keep", metavar="COLUMN,...", help="columns of the data to repeat in the output")
     predict.add_argument("--output", metavar="FILE", help="write all rows to this .csv, .parquet or .json file")
     predict.add_argument("--json", action="store_true", help="print all rows as JSON")

@@ -12,6 +12,7 @@ import numpy as np
 
 from anchortm.exceptions import InputError
 from anchortm.files import write_whole
+from anchortm.frames import read_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,17 +33,17 @@ def read_table(path: str) -> pd.DataFrame:
     if not file.is_file():
         raise InputError(f"there is no file {path}")
     try:
-        data = (
-            pd.read_parquet(file)
-            if file.suffix.lower() == ".parquet"
-            else pd.read_csv(file, float_precision="round_trip")
-        )
+        data = pd.read_parquet(file) if file.suffix.lower() == ".parquet" else read_csv(file)
     except ImportError:
         raise InputError("Parquet files need pyarrow: pip install 'anchortm[parquet]'") from None
     except (OSError, ValueError, UnicodeDecodeError) as error:
+        if isinstance(error.__context__, KeyboardInterrupt) or "Calling read(nbytes)" in str(error):
+            raise KeyboardInterrupt from None  # pandas turns an interruption into an error of its own
         raise InputError(f"cannot read {path}: {error}") from None
     if data.empty:
         raise InputError(f"{path} has no rows")
+    if data.shape[1] == 1 and any(mark in str(data.columns[0]) for mark in ";\t"):
+        raise InputError(f"{path} has one column, {data.columns[0]!r}: its values should be separated by commas")
     return data
 
 
@@ -91,7 +92,9 @@ def _plain(value: Any) -> Any:
         return _plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
-    return value
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return str(value)  # dates and the like
 
 
 def as_text(table: pd.DataFrame, rows: int = 20) -> str:

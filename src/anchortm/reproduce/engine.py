@@ -136,7 +136,7 @@ def _read(path: Path) -> Arrays | None:
 
 def at(curves: Array, alpha: float) -> Array:
     """Return the values of quantile curves (last axis: ALPHAS) at one alpha."""
-    return np.asarray(curves[..., int(round(alpha * (ALPHAS.size - 1)))])
+    return np.asarray(curves[..., round(alpha * (ALPHAS.size - 1))])
 
 
 def quantile_frame(curves: Array, labels: list[str], value: str) -> pd.DataFrame:

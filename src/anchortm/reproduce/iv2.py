@@ -28,7 +28,7 @@ def _work(rng: np.random.Generator, classes: int, rows: int = BASE["n_train"]) -
         path = atm.anchor_path(atm.OrdinalRegression(), run.train.X, run.train.Y, site, XIS)
         betas.append(path.coefs[:, 0])
         means.append([[fit.nll(test.X, test.Y).mean() for fit in path.models] for test in run.test.values()])
-        shares.append([np.mean((test.Y == 1) | (test.Y == classes)) for test in run.test.values()])
+        shares.append([np.mean(np.isin(test.Y, [1, classes])) for test in run.test.values()])
     return {"beta": np.array(betas), "mean": np.array(means), "ends": np.array(shares)}
 
 
@@ -46,7 +46,7 @@ def compute(options: Options) -> Arrays:
     ends = []
     for scenario in model:
         (test,) = scenario.draw(np.random.default_rng([options.seed, 2])).test.values()
-        ends.append(np.mean((test.Y == 1) | (test.Y == 10)))
+        ends.append(np.mean(np.isin(test.Y, [1, 10])))
     return found | {"ends": np.array(ends)}
 
 

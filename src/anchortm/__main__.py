@@ -1,4 +1,4 @@
-"""Run the command line with ``python -m anchortm.cli``."""
+"""Run the command line with ``python -m anchortm``."""
 
 from anchortm.cli.main import main
 

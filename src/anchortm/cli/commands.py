@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from typing import Any
 from anchortm.cli.models import make_model
 from anchortm.exceptions import InputError
 
-__all__ = ["completion", "data", "demo", "fit", "loeo", "path", "predict"]
+__all__ = ["completion", "data", "demo", "fit", "loeo", "path", "predict", "reproduce"]
 
 PICTURES = (".png", ".pdf", ".svg")
 TECHNICAL = ["kkt", "min_eigenvalue", "convexity", "lower_minimum_known"]  # columns that a terminal does not need
@@ -233,6 +236,33 @@ def _outcome(model: Any, text: str) -> Any:
         return float(text)
     except ValueError:
         raise InputError(f"{text!r} is no number, and no class of this model") from None
+
+
+def reproduce(options: Any) -> None:
+    """Run parts of the reproduction and print the table of claims."""
+    from anchortm.cli.tables import as_json
+    from anchortm.reproduce.engine import Options
+    from anchortm.reproduce.table import claim_frame
+    from anchortm.reproduce.table import reproduce as run
+
+    if options.runs is not None and options.runs < 2:
+        raise InputError(f"--runs must be at least 2, not {options.runs}")
+    _figure()  # matplotlib, before any work
+    how = Options(options.runs, options.jobs, options.seed, None, options.trees)
+    quiet = (lambda text: print(text, file=sys.stderr)) if options.json else print
+    claims = run(options.parts, Path(options.out), how, fresh=options.fresh, say=quiet)
+    if options.json:
+        print(as_json(claim_frame(claims)))
+        return
+    width = shutil.get_terminal_size((120, 24)).columns
+    for claim in claims:
+        print(f"\n{claim.id}  {claim.verdict.upper()}")
+        for text in (claim.sentence, claim.measured, claim.reason):
+            if text:
+                print(textwrap.fill(text, width, initial_indent="  ", subsequent_indent="  "))
+    counts = Counter(claim.verdict for claim in claims)
+    print(f"\n{len(claims)} claims: {', '.join(f'{n} {verdict}' for verdict, n in counts.most_common())}.")
+    print(f"Figures, tables and claims are in {options.out}.")
 
 
 def completion(options: Any) -> None:

@@ -165,6 +165,28 @@ def parser() -> argparse.ArgumentParser:
     predict.add_argument("--output", metavar="FILE", help="write all rows to this .csv, .parquet or .json file")
     predict.add_argument("--json", action="store_true", help="print all rows as JSON")
 
+    reproduce = add(
+        "reproduce",
+        commands.reproduce,
+        "Compute the figures and claims of the paper, and judge each claim.",
+        "anchortm reproduce boston identities --out paper",
+        "anchortm reproduce la iv1 --runs 5 --out paper",
+    )
+    reproduce.add_argument(
+        "parts", nargs="*", metavar="PART", help="identities, boston, la, nla, nla-boosting, iv1, iv2, or all"
+    )
+    reproduce.add_argument(
+        "--runs", type=int, metavar="N", help="runs of each simulation (default: the published number)"
+    )
+    reproduce.add_argument("--jobs", type=_jobs, default=1, help="processes; -1 for all cores")
+    reproduce.add_argument("--seed", type=int, default=1, help="of all random numbers")
+    reproduce.add_argument("--trees", type=int, default=50, help="of each forest in nla-boosting")
+    reproduce.add_argument(
+        "--out", default="reproduction", metavar="FOLDER", help="folder for figures, tables and claims"
+    )
+    reproduce.add_argument("--fresh", action="store_true", help="compute again what was computed before")
+    reproduce.add_argument("--json", action="store_true", help="print the claims as JSON")
+
     completion = add(
         "completion",
         commands.completion,

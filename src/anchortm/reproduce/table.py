@@ -1,0 +1,72 @@
+"""All parts in their order, and the table of claims."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from anchortm.exceptions import InputError
+from anchortm.files import write_whole
+from anchortm.reproduce import boston, identities, iv1, iv2, la, nla
+from anchortm.reproduce.engine import CAVEAT, NOT, REPRODUCED, Claim, Options, Part, run_part
+
+__all__ = ["PARTS", "as_markdown", "choose", "claim_frame", "reproduce"]
+
+PARTS: list[Part] = [identities.PART, boston.PART, la.PART, *nla.PARTS, iv1.PART, iv2.PART]
+
+
+def choose(names: Sequence[str]) -> list[Part]:
+    """Return the parts of these names; ``all`` is all of them."""
+    known = {part.name: part for part in PARTS}
+    wanted = list(known) if not names or "all" in names else list(dict.fromkeys(names))
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise InputError(f"unknown parts: {', '.join(unknown)}; there are {', '.join(known)}, or all")
+    return [known[name] for name in wanted]
+
+
+def reproduce(
+    names: Sequence[str], folder: Path, options: Options, *, fresh: bool = False, say: Callable[[str], None] = print
+) -> list[Claim]:
+    """Run parts of the reproduction, write their results to ``folder``, and return their claims."""
+    found: list[Claim] = []
+    for part in choose(names):
+        start = time.perf_counter()
+        claims, computed = run_part(part, folder, options, fresh)
+        how = f"{time.perf_counter() - start:.0f} s" if computed else "computed before"
+        say(f"{part.title}: {how}")
+        found += claims
+    table = claim_frame(found)
+    write_whole(folder / "claims.csv", lambda file: table.to_csv(file, index=False))
+    write_whole(folder / "claims.md", lambda file: file.write_text(as_markdown(found), encoding="utf-8"))
+    return found
+
+
+def claim_frame(claims: Sequence[Claim]) -> pd.DataFrame:
+    """Return one row for each claim."""
+    return pd.DataFrame([vars(claim) for claim in claims], columns=["id", "sentence", "measured", "verdict", "reason"])
+
+
+def as_markdown(claims: Sequence[Claim]) -> str:
+    """Return the claims as a Markdown table with a count of verdicts."""
+    counts = Counter(claim.verdict for claim in claims)
+    head = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (REPRODUCED, CAVEAT, NOT))
+
+    def cell(text: str) -> str:
+        return text.replace("|", "\\\\|")
+
+    rows = [f"| {c.id} | {cell(c.sentence)} | {cell(c.measured)} | {c.verdict} | {cell(c.reason)} |" for c in claims]
+    return "\n".join(
+        [
+            f"{len(claims)} claims: {head}.",
+            "",
+            "| # | claim | measured | verdict | why |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-slow bench lint format accuracy r-report docs-outputs clean
+.PHONY: help demo test test-slow bench lint format accuracy r-report docs-outputs reproduce clean
 
 help:
 	@echo "make demo       leave-one-town-out on BostonHousing2 with four models, from nothing"
@@ -12,6 +12,7 @@ help:
 	@echo "make lint       ruff and mypy"
 	@echo "make r-report   compare with R's own optimum, write docs/where_r_stops_short.md"
 	@echo "make accuracy   measure the links against 80-digit arithmetic, write docs/accuracy.md"
+	@echo "make reproduce  the paper's figures and claims, writes docs/what_holds.md"
 	@echo "make docs-outputs  run the code of docs/*.md and write what it prints"
 
 $(BIN)/python:
@@ -60,6 +61,10 @@ accuracy: .venv/test.stamp
 
 r-report: .venv/test.stamp
 	$(BIN)/python scripts/r_report.py
+
+reproduce: .venv/demo.stamp
+	$(BIN)/anchortm reproduce all --jobs -1 --out reproduction
+	$(BIN)/python scripts/what_holds.py reproduction
 
 docs-outputs: .venv/test.stamp
 	$(BIN)/python scripts/fill_docs.py

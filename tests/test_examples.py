@@ -17,7 +17,9 @@ fill_docs = runpy.run_path(str(ROOT / "scripts" / "fill_docs.py"))
 
 
 def run(name: str, capsys: pytest.CaptureFixture[str]) -> str:
-    runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [name])
+        runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
     return capsys.readouterr().out
 
 
@@ -109,3 +111,10 @@ def test_judges_disagree(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("page", fill_docs["pages"](), ids=lambda page: page.stem)
 def test_pages_show_what_their_code_prints(page: Path) -> None:
     assert fill_docs["filled"](page.read_text()) == page.read_text(), "run make docs-outputs"
+
+
+def test_findings(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = run("findings", capsys)
+    assert "no row can be below" in printed
+    assert "not convex" in printed
+    assert "over-identified" in printed

@@ -37,7 +37,7 @@ _HOME = {
     "xi_from_gamma": "path",
 }
 
-_MODULES = ("datasets", "diagnostics", "plotting", "scenarios", "scores", "sem")
+_MODULES = ("datasets", "diagnostics", "links", "plotting", "scenarios", "scores", "sem")
 
 __all__ = ["__version__", *_HOME, *_MODULES]
 

@@ -113,8 +113,8 @@ def figures(arrays: Arrays) -> dict[str, Any]:
         axes[1, k].set_xlabel("xi")
     axes[0, 0].set_ylabel("a   mean NLL of the left-out town")
     axes[1, 0].set_ylabel("b   coefficient per SD (median)")
-    axes[0, 3].legend(frameon=False, fontsize="x-small")
-    axes[1, 3].legend(frameon=False, fontsize="x-small")
+    for row in axes:
+        row[3].legend(frameon=False, fontsize="x-small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     densities, axes = panels(4, 3, width=3.4, height=2.1, sharex=True, sharey="row")
     for k, model in enumerate(MODELS):
         for j in range(3):

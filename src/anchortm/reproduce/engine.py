@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -128,9 +129,9 @@ def run_part(part: Part, folder: Path, options: Options, fresh: bool = False) ->
 def _read(path: Path) -> Arrays | None:
     """Return the arrays of a file that is whole, or None."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
-    except (OSError, ValueError, EOFError):
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
         return None
 
 

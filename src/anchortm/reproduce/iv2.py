@@ -72,9 +72,19 @@ def figures(arrays: Arrays) -> dict[str, Any]:
         for i, mx in enumerate(STRENGTHS):
             axes[0, i].set_title(f"M_X = {mx:g}", fontsize="medium")
             for j, shift in enumerate(SHIFTS):
-                axes[j, i].boxplot(arrays[f"mean_{classes}"][:, i, j], widths=0.6, flierprops={"markersize": 2})
+                axes[j, i].boxplot(
+                    arrays[f"mean_{classes}"][:, i, j],
+                    widths=0.6,
+                    flierprops={"markersize": 2},
+                    medianprops={"color": "black"},
+                )
                 axes[j, 0].set_ylabel(f"mean NLL, do({shift:g})")
-            axes[-1, i].boxplot(arrays[f"beta_{classes}"][:, i], widths=0.6, flierprops={"markersize": 2})
+            axes[-1, i].boxplot(
+                arrays[f"beta_{classes}"][:, i],
+                widths=0.6,
+                flierprops={"markersize": 2},
+                medianprops={"color": "black"},
+            )
             axes[-1, i].axhline(0.5, color="0.3", linestyle="--", linewidth=1)
             axes[-1, i].set_xticks(np.arange(len(XIS)) + 1, [f"{xi:g}" for xi in XIS], rotation=45)
             axes[-1, i].set_xlabel("xi")

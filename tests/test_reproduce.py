@@ -1,0 +1,110 @@
+"""The reproduction: verdicts, files, resuming, and the same numbers whatever the processes."""
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anchortm.cli.main import main
+from anchortm.exceptions import InputError
+from anchortm.reproduce.engine import CAVEAT, NOT, REPRODUCED, Options, run_part
+from anchortm.reproduce.table import PARTS, choose, claim_frame, reproduce
+
+# the verdicts claim by claim; simulations with few runs are held to those that are far from a tie
+VERDICTS = {
+    **{f"A{k}": REPRODUCED for k in range(1, 22)},
+    "A10": CAVEAT,
+    "A18": CAVEAT,
+    **{f"B{k}": REPRODUCED for k in range(1, 14)},
+    "B7": CAVEAT,
+    "B9": CAVEAT,
+    "B12": CAVEAT,
+    "C1": NOT,
+    "C5": REPRODUCED,
+    "N1": REPRODUCED,
+    "N2": REPRODUCED,
+    "N3": CAVEAT,
+    "N4": NOT,
+    "N5": CAVEAT,
+    "E2": CAVEAT,
+    "E3": REPRODUCED,
+    "F3": CAVEAT,
+    "F6": REPRODUCED,
+}
+FULL = VERDICTS | {
+    **dict.fromkeys(("C2", "C3", "E1", "E4", "F1", "F2", "F5", "F7"), REPRODUCED),
+    "C4": NOT,
+    "F4": CAVEAT,
+}
+
+
+def test_a_few_runs_of_everything(tmp_path: Path, capsys) -> None:
+    """The same command with the published numbers of runs is a slow test."""
+    line = ["reproduce", "all", "--runs", "4", "--trees", "5", "--jobs", "2", "--out", str(tmp_path / "paper")]
+    assert main(line) == 0
+    printed = capsys.readouterr().out
+    assert "55 claims" in printed
+    claims = pd.read_csv(tmp_path / "paper" / "claims.csv").set_index("id")
+    assert len(claims) == 55
+    assert claims.verdict.isin([REPRODUCED, CAVEAT, NOT]).all()
+    wrong = {k: (claims.verdict[k], claims.measured[k]) for k, v in VERDICTS.items() if claims.verdict[k] != v}
+    assert not wrong
+    files = {path.name for path in (tmp_path / "paper").iterdir()}
+    for name in ("figure_2_transport", "figure_4_boston", "figure_5_boston_densities", "figure_6_la", "figure_7_nla"):
+        assert {f"{name}.png", f"{name}.pdf"} <= files
+    for name in (
+        "figure_8_iv1",
+        "figure_9_iv2_10_classes",
+        "figure_F1_nla_lm",
+        "figure_F2_nla_boosting",
+        "figure_F3_iv1_lm",
+    ):
+        assert {f"{name}.png", f"{name}.pdf"} <= files
+    assert {"figure_F4_iv2_4_classes.png", "figure_F4_iv2_6_classes.pdf", "la_nll.csv", "iv2.csv", "claims.md"} <= files
+    start = time.perf_counter()
+    assert main([*line, "--json"]) == 0  # what is finished is not computed again
+    again = json.loads(capsys.readouterr().out)
+    assert time.perf_counter() - start < 60
+    assert [c["measured"] for c in again] == claims.measured.tolist()
+
+
+def test_the_same_numbers_whatever_the_processes(tmp_path: Path) -> None:
+    (part,) = choose(["la"])
+    one, two = (part.compute(Options(runs=3, jobs=jobs, progress=False)) for jobs in (1, 2))
+    for key in one:
+        np.testing.assert_array_equal(one[key], two[key])
+    other = part.compute(Options(runs=3, seed=2, progress=False))
+    assert (other["nll_run"] != one["nll_run"]).any()
+
+
+def test_resuming(tmp_path: Path) -> None:
+    (part,) = choose(["la"])
+    options = Options(runs=2, progress=False)
+    assert run_part(part, tmp_path, options)[1] is True
+    assert run_part(part, tmp_path, options)[1] is False
+    assert run_part(part, tmp_path, options, fresh=True)[1] is True
+    (kept,) = (tmp_path / "computed").glob("la-*.npz")
+    kept.write_bytes(kept.read_bytes()[:100])  # cut off
+    assert run_part(part, tmp_path, options)[1] is True
+    assert run_part(part, tmp_path, Options(runs=3, progress=False))[1] is True
+
+
+def test_parts_and_refusals(tmp_path: Path, capsys) -> None:
+    assert [part.name for part in choose(["all"])] == [part.name for part in PARTS]
+    with pytest.raises(InputError, match="unknown parts: lla"):
+        reproduce(["lla"], tmp_path, Options())
+    assert main(["reproduce", "la", "--runs", "1", "--out", str(tmp_path)]) == 1
+    assert "at least 2" in capsys.readouterr().err
+    assert claim_frame([]).empty
+
+
+@pytest.mark.slow
+def test_all_runs_of_everything(tmp_path: Path) -> None:
+    """The published numbers of runs; forests of ten trees, for time."""
+    claims = claim_frame(reproduce(["all"], tmp_path, Options(jobs=2, trees=10, progress=False))).set_index("id")
+    wrong = {k: (claims.verdict[k], claims.measured[k]) for k, v in FULL.items() if claims.verdict[k] != v}
+    assert not wrong
+    assert len(FULL) == len(claims)

@@ -37,7 +37,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-COLOURS = ("#08306b", "#d95f02", "#1b9e77", "#7570b3", "#666666", "#e7298a")  # dark to light in grey
+COLOURS = ("#08306b", "#d95f02", "#1b9e77", "#7570b3", "#666666", "#e7298a", "#a6761d", "#56b4e9")
 STYLES = ("-", "--", "-.", ":")
 XI = "strength of the anchor penalty, xi"
 MANY = 30  # levels beyond which they are not named on an axis

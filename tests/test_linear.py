@@ -76,6 +76,27 @@ def test_under_identified_limit_is_that_of_large_gamma() -> None:
     np.testing.assert_allclose(limit.coef_, near.coef_, rtol=1e-5)
 
 
+def test_limits_where_anchors_say_nothing_or_everything() -> None:
+    """Covariates that the anchors do not move, a single environment, covariates inside the span of the anchors."""
+    x, y, site = simulate(5)
+    plain = atm.LinearAnchorRegression().fit(x, y)
+    means = np.array([x[site == s].mean(axis=0) for s in range(5)])
+    centred = x - means[site]
+    inf = atm.LinearAnchorRegression(math.inf).fit(centred, y, anchors=site)
+    np.testing.assert_allclose(
+        inf.coef_, atm.LinearAnchorRegression(1e8).fit(centred, y, anchors=site).coef_, rtol=1e-5
+    )
+    single = atm.LinearAnchorRegression(math.inf).fit(x, y, anchors=np.zeros(400, dtype=int))
+    np.testing.assert_allclose(single.coef_, plain.coef_, rtol=1e-9)
+    inside = np.column_stack([x[:, 0], np.sin(site)])
+    zero, small = (atm.LinearAnchorRegression(g).fit(inside, y, anchors=site) for g in (0.0, 1e-8))
+    np.testing.assert_allclose(zero.coef_, small.coef_, rtol=1e-4)
+    raw = atm.LinearAnchorRegression(0.0, anchor_intercept=False).fit(x, y, anchors=np.eye(5)[site])
+    assert raw.intercept_ == pytest.approx(atm.NormalLinear(xi=-0.5).fit(x, y, anchors=site).intercept_, rel=1e-6)
+    ones = atm.LinearAnchorRegression(fit_intercept=False).fit(np.column_stack([np.ones(400), x]), y)
+    np.testing.assert_allclose(ones.coef_, [plain.intercept_, *plain.coef_], rtol=1e-9)
+
+
 def test_without_intercept() -> None:
     x, y, site = simulate(5)
     A = np.eye(5)[site]
@@ -166,6 +187,8 @@ def test_refusals() -> None:
         (lambda: atm.AnchorBoosting(base="forest").fit(x, y), "base must be"),
         (lambda: atm.AnchorBoosting(n_estimators=0).fit(x, y), "n_estimators"),
         (lambda: atm.AnchorBoosting(learning_rate=2.0).fit(x, y), "learning_rate"),
+        (lambda: atm.AnchorBoosting(learning_rate="a").fit(x, y), "learning_rate"),
+        (lambda: atm.AnchorBoosting(n_trees=0).fit(x, y), "n_trees"),
     ):
         with pytest.raises(InputError, match=message):
             call()

@@ -35,8 +35,9 @@ VERDICTS = {
     "F6": REPRODUCED,
 }
 FULL = VERDICTS | {
-    **dict.fromkeys(("C2", "C3", "E1", "E4", "F1", "F2", "F5", "F7"), REPRODUCED),
+    **dict.fromkeys(("C2", "C3", "E1", "F1", "F2", "F5", "F7"), REPRODUCED),
     "C4": NOT,
+    "E4": CAVEAT,
     "F4": CAVEAT,
 }
 
@@ -92,10 +93,25 @@ def test_resuming(tmp_path: Path) -> None:
     assert run_part(part, tmp_path, Options(runs=3, progress=False))[1] is True
 
 
+def test_parts_add_up(tmp_path: Path, capsys) -> None:
+    """The claims of a part that was run before stay in the table."""
+    for name in ("identities", "boston"):
+        assert main(["reproduce", name, "--out", str(tmp_path)]) == 0
+    claims = pd.read_csv(tmp_path / "claims.csv")
+    assert claims["id"].tolist() == [f"A{k}" for k in range(1, 22)] + [f"B{k}" for k in range(1, 14)]
+    assert main(["reproduce", "identities", "--seed", "5", "--out", str(tmp_path)]) == 0
+    assert set(pd.read_csv(tmp_path / "claims.csv").seed) == {1, 5}
+    assert "34 claims" in (tmp_path / "claims.md").read_text()
+    capsys.readouterr()
+
+
 def test_parts_and_refusals(tmp_path: Path, capsys) -> None:
     assert [part.name for part in choose(["all"])] == [part.name for part in PARTS]
     with pytest.raises(InputError, match="unknown parts: lla"):
-        reproduce(["lla"], tmp_path, Options())
+        reproduce(["all", "lla"], tmp_path, Options())
+    (tmp_path / "file").write_text("")
+    assert main(["reproduce", "identities", "--out", str(tmp_path / "file")]) == 1
+    assert "cannot make the folder" in capsys.readouterr().err
     assert main(["reproduce", "la", "--runs", "1", "--out", str(tmp_path)]) == 1
     assert "at least 2" in capsys.readouterr().err
     assert claim_frame([]).empty

@@ -124,7 +124,11 @@ class AnchorBoosting(L2Regressor):
             raise InputError("gamma must be finite here; LinearAnchorRegression has the limit")
         if not isinstance(self.n_estimators, (int, np.integer)) or self.n_estimators < 1:
             raise InputError(f"n_estimators must be a whole number of at least 1, not {self.n_estimators!r}")
-        if not 0.0 < self.learning_rate <= 1.0:
+        for name in ("n_trees", "max_depth"):
+            if not isinstance(getattr(self, name), (int, np.integer)) or getattr(self, name) < 1:
+                raise InputError(f"{name} must be a whole number of at least 1, not {getattr(self, name)!r}")
+        number = isinstance(self.learning_rate, (int, float, np.floating))
+        if not number or not 0.0 < self.learning_rate <= 1.0:
             raise InputError(f"learning_rate must lie in (0, 1], not {self.learning_rate!r}")
         X = native(X)
         design, data = l2_data(X, y, anchors, None, self.anchor_intercept)

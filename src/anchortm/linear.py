@@ -27,6 +27,8 @@ __all__ = ["L2Data", "L2Regressor", "LinearAnchorRegression", "check_gamma", "l2
 
 Array = NDArray[np.float64]
 
+HUGE = 1e12  # a gamma from which on the limit is meant
+
 
 class L2Data:
     """Checked rows of an L2 fit, ordered by the main anchor factor, and their projection."""
@@ -143,7 +145,8 @@ class LinearAnchorRegression(L2Regressor):
         gamma = check_gamma(self.gamma, anchors)
         X = native(X)
         design, data = l2_data(X, y, anchors, sample_weight, self.anchor_intercept)
-        check_covariates(data.X, design.names)
+        if self.fit_intercept:
+            check_covariates(data.X, design.names)
         centred = self.fit_intercept and (self.anchor_intercept or anchors is None)
         if centred:  # the intercept then makes residuals sum to zero, whatever gamma
             x_mean, y_mean = np.average(data.X, axis=0, weights=data.weights), np.average(data.y, weights=data.weights)
@@ -173,22 +176,28 @@ def _solve(data: L2Data, C: Array, target: Array, gamma: float) -> Array:
     root = np.ones(1) if data.weights is None else np.sqrt(data.weights)
     inside = root[:, None] * PC, root * Py
     outside = root[:, None] * (C - PC), root * (target - Py)
-    if math.isinf(gamma):
-        return _limit(inside, outside) / scale
+    # |C| is about sqrt(n) in each column: what is smaller by 1e-10 is rounding
+    size = 1e-10 * math.sqrt(float(root @ root) if data.weights is not None else target.size)
+    if gamma >= HUGE:
+        return _first_then(inside, outside, size) / scale
+    if gamma == 0.0:
+        return _first_then(outside, inside, size) / scale
     factor = math.sqrt(gamma)
     rows = np.vstack([outside[0], factor * inside[0]])
     b, *_ = np.linalg.lstsq(rows, np.concatenate([outside[1], factor * inside[1]]), rcond=1e-13)
     return np.asarray(b / scale)
 
 
-def _limit(inside: tuple[Array, Array], outside: tuple[Array, Array]) -> Array:
-    """Return the least squares in the span of the anchors; what they leave open is decided outside of it."""
-    U, size, Vt = np.linalg.svd(inside[0], full_matrices=inside[0].shape[0] < inside[0].shape[1])
-    keep = size > 1e-10 * size.max(initial=1e-300)
-    rank = int(keep.sum())
-    b = Vt[:rank].T @ ((U[:, :rank].T @ inside[1]) / size[:rank])
+def _first_then(first: tuple[Array, Array], then: tuple[Array, Array], size: float) -> Array:
+    """Return the least squares of the first problem; what it leaves open is decided by the second.
+
+    With the span of the anchors first, this is the limit of large gamma; with its complement first, of small gamma.
+    """
+    U, values, Vt = np.linalg.svd(first[0], full_matrices=False)
+    rank = int((values > size).sum())
+    b = Vt[:rank].T @ ((U[:, :rank].T @ first[1]) / values[:rank])
     free = Vt[rank:].T
     if free.shape[1]:
-        rest, *_ = np.linalg.lstsq(outside[0] @ free, outside[1] - outside[0] @ b, rcond=1e-13)
+        rest, *_ = np.linalg.lstsq(then[0] @ free, then[1] - then[0] @ b, rcond=1e-13)
         b = b + free @ rest
     return np.asarray(b)

@@ -294,13 +294,14 @@ def iv2(variant: str | None = None, **overrides: Any) -> Scenario:
     return Scenario("iv2", variant, _settings("iv2", variant, base, overrides), _draw_iv2)
 
 
-def _draw_iv2(settings: dict[str, Any], rng: np.random.Generator) -> Run:
+def iv2_model(settings: dict[str, Any]) -> SEM:
+    """Return the structural model of scenario iv2."""
     if settings["shift_on"] not in ("A", "X"):
         raise InputError(f"shift_on must be 'A' or 'X', not {settings['shift_on']!r}")
     direct = settings["shift_on"] == "X"
     mx, K = float(settings["mx"]), int(settings["K"])
     cuts = np.arange(1, K) / K
-    model = SEM(
+    return SEM(
         Rademacher(mx if direct else 1.0),
         Linear(Normal.of(sd=settings["sd"])),
         Linear(Normal.of(sd=settings["sd"]), anchors=np.array([[1.0 if direct else mx]]), hidden=np.array([[1.5]])),
@@ -313,6 +314,10 @@ def _draw_iv2(settings: dict[str, Any], rng: np.random.Generator) -> Run:
             sign=settings["sign"],
         ),
     )
+
+
+def _draw_iv2(settings: dict[str, Any], rng: np.random.Generator) -> Run:
+    model = iv2_model(settings)
     train = model.sample(settings["n_train"], rng)
     tests = {f"do({a:g})": model.do(A=a).sample(settings["n_test"], rng) for a in settings["shifts"]}
     return Run(train, tests)

@@ -55,13 +55,15 @@ class Normal:
     mean: tuple[float, ...]
     sd: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        if len(self.mean) != len(self.sd) or min(self.sd, default=0.0) < 0.0:
+            raise InputError(f"as many means as standard deviations, none of them negative: {self.mean}, {self.sd}")
+
     @classmethod
     def of(cls, mean: ArrayLike = 0.0, sd: ArrayLike = 1.0, size: int = 1) -> Normal:
         """Return ``size`` columns; numbers stand for all of them."""
         ends = (np.broadcast_to(np.asarray(v, dtype=np.float64), size) for v in (mean, sd))
         means, deviations = (tuple(v.tolist()) for v in ends)
-        if min(deviations) < 0.0:
-            raise InputError(f"a standard deviation is not negative: {deviations}")
         return cls(means, deviations)
 
     @property
@@ -78,6 +80,11 @@ class Choice:
 
     values: tuple[float, ...]
     probabilities: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        p = self.probabilities
+        if p is not None and (len(p) != len(self.values) or min(p) < 0.0 or abs(sum(p) - 1.0) > 1e-9):
+            raise InputError(f"one probability for each of {len(self.values)} values, adding up to 1, not {p}")
 
     @property
     def size(self) -> int:
@@ -209,9 +216,9 @@ class SEM:
 
     def __post_init__(self) -> None:
         if isinstance(self.response, Transformation):
-            get_link(self.response.link)
-            if not self.response.basis.increments.satisfied(self.response.theta, 1e-12):
-                raise InputError("theta does not give an increasing transformation")
+            self._check_response(self.response)
+        if self.hidden.hidden is not None:
+            raise InputError("hidden variables have anchors and noise as causes, not each other")
         sizes = {"anchors": self.anchors.size, "hidden": self.hidden.noise.size}
         for name, equation in (("hidden", self.hidden), ("covariates", self.covariates)):
             for parent in ("anchors", "hidden"):
@@ -219,6 +226,25 @@ class SEM:
                 wanted = (equation.noise.size, sizes[parent])
                 if matrix is not None and np.shape(matrix) != wanted:
                     raise InputError(f"{name}: the matrix of {parent} has shape {np.shape(matrix)}, not {wanted}")
+
+    def _check_response(self, response: Transformation) -> None:
+        get_link(response.link)
+        theta = np.asarray(response.theta, dtype=np.float64)
+        basis = response.basis
+        if theta.shape != (basis.n_parameters,):
+            raise InputError(f"theta has shape {theta.shape}, and the basis {basis.n_parameters} parameters")
+        slope = basis.kind not in ("linear", "log-linear") or theta[-1] > 0.0
+        if not slope or not basis.increments.satisfied(theta, 1e-12):
+            raise InputError("theta does not give an increasing transformation")
+        sizes = {
+            "covariates": self.covariates.noise.size,
+            "hidden": self.hidden.noise.size,
+            "anchors": self.anchors.size,
+        }
+        for name, size in sizes.items():
+            effects = getattr(response, name)
+            if effects is not None and np.shape(effects) != (size,):
+                raise InputError(f"the effects of {name} have shape {np.shape(effects)}, not {(size,)}")
 
     def sample(self, n: int, random_state: Any = None) -> Sample:
         """Return n independent rows; ``random_state`` is a seed or a ``numpy.random.Generator``."""
@@ -231,6 +257,8 @@ class SEM:
     def do(self, A: ArrayLike) -> SEM:
         """Return the model in which the anchors are set to these values."""
         values = tuple(float(a) for a in np.atleast_1d(np.asarray(A, dtype=np.float64)))
+        if not np.isfinite(values).all():
+            raise InputError(f"anchors are set to finite values, not {values}")
         return self.push(Constant(values))
 
     def push(self, anchors: Sampler) -> SEM:

@@ -245,8 +245,10 @@ def reproduce(options: Any) -> None:
     from anchortm.reproduce.table import claim_frame
     from anchortm.reproduce.table import reproduce as run
 
-    if options.runs is not None and options.runs < 2:
-        raise InputError(f"--runs must be at least 2, not {options.runs}")
+    for name, least in (("runs", 2), ("trees", 1), ("seed", 0)):
+        value = getattr(options, name)
+        if value is not None and value < least:
+            raise InputError(f"--{name} must be at least {least}, not {value}")
     _figure()  # matplotlib, before any work
     how = Options(options.runs, options.jobs, options.seed, None, options.trees)
     quiet = (lambda text: print(text, file=sys.stderr)) if options.json else print

@@ -180,7 +180,7 @@ def parser() -> argparse.ArgumentParser:
     )
     reproduce.add_argument("--jobs", type=_jobs, default=1, help="processes; -1 for all cores")
     reproduce.add_argument("--seed", type=int, default=1, help="of all random numbers")
-    reproduce.add_argument("--trees", type=int, default=50, help="of each forest in nla-boosting")
+    reproduce.add_argument("--trees", type=int, default=20, help="of each forest in nla-boosting")
     reproduce.add_argument(
         "--out", default="reproduction", metavar="FOLDER", help="folder for figures, tables and claims"
     )

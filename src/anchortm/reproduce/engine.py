@@ -8,10 +8,11 @@ again; they depend on the seed and the number of runs and not on the number of p
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,8 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from anchortm import __version__
+from anchortm import __version__, scenarios, sem
+from anchortm.exceptions import InputError
 from anchortm.files import write_whole
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ class Options:
     jobs: int = 1
     seed: int = 1
     progress: bool | None = None
-    trees: int = 50
+    trees: int = 20
 
     def number(self, published: int) -> int:
         """Return the number of runs."""
@@ -83,18 +85,21 @@ class Part:
     figures: Callable[[Arrays], dict[str, Any]]
     tables: Callable[[Arrays], dict[str, pd.DataFrame]]
     claims: Callable[[Arrays], list[Claim]]
-    settings: dict[str, Any] = field(default_factory=dict)
+    uses: tuple[str, ...] = ("runs", "seed")  # of the options
 
     def key(self, options: Options) -> str:
-        """Return what the arrays depend on, as a short name."""
-        facts = {"part": self.name, "runs": options.runs, "seed": options.seed, "trees": options.trees}
-        text = json.dumps(facts | {"settings": self.settings, "version": __version__}, sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        """Return what the arrays depend on, the code that computes them included, as a short name."""
+        facts = {name: getattr(options, name) for name in self.uses} | {"part": self.name, "version": __version__}
+        digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
+        for module in (inspect.getmodule(self.compute), scenarios, sem):
+            digest.update(Path(str(getattr(module, "__file__", ""))).read_bytes())
+        return digest.hexdigest()[:16]
 
 
 def simulate(work: Callable[[np.random.Generator], Arrays], runs: int, options: Options, title: str) -> Arrays:
     """Return the arrays of independent runs, stacked; run k has the same random numbers whatever the processes."""
-    seeds = np.random.SeedSequence(options.seed).spawn(runs)
+    name = int.from_bytes(hashlib.sha256(title.encode()).digest()[:8], "big")  # parts share no random numbers
+    seeds = np.random.SeedSequence([options.seed, name]).spawn(runs)
     shown = tqdm(seeds, desc=title, disable=None if options.progress is None else not options.progress)
     results = Parallel(n_jobs=options.jobs)(delayed(_one)(work, seed) for seed in shown)
     return {key: np.array([result[key] for result in results]) for key in results[0]}
@@ -110,8 +115,10 @@ def run_part(part: Part, folder: Path, options: Options, fresh: bool = False) ->
     Returns also whether anything was computed.
     """
     kept = folder / "computed" / f"{part.name}-{part.key(options)}.npz"
-    for needed in (folder, kept.parent):
-        needed.mkdir(parents=True, exist_ok=True)
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {kept.parent}: {error.strerror}") from None
     arrays = None if fresh else _read(kept)
     computed = arrays is None
     if arrays is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,9 +18,11 @@ from scipy import stats
 
 import anchortm as atm
 from anchortm.bases import LinearBasis
+from anchortm.distribution import PredictedDistribution
 from anchortm.links import LINKS
 from anchortm.reproduce.engine import CAVEAT, NOT, REPRODUCED, Arrays, Claim, Options, Part
-from anchortm.sem import SEM, Linear, Normal, Transformation
+from anchortm.scenarios import iv2_model
+from anchortm.sem import SEM, Choice, Linear, Normal, Transformation
 
 __all__ = ["PART"]
 
@@ -124,10 +127,10 @@ def _risk(options: Options) -> dict[str, Any]:
     rng = np.random.default_rng([options.seed, 8])
     b = 0.4
 
-    def errors(a: Any) -> Any:
-        hidden = rng.normal(size=n)
-        x = a + hidden + rng.normal(size=n)
-        return (1.0 - b) * x + 2.0 * hidden + 0.5 * a + rng.normal(size=n)
+    def errors(a: Any, rows: int = n) -> Any:
+        hidden = rng.normal(size=rows)
+        x = a + hidden + rng.normal(size=rows)
+        return (1.0 - b) * x + 2.0 * hidden + 0.5 * a + rng.normal(size=rows)
 
     a = rng.normal(size=n)
     e = errors(a)
@@ -135,8 +138,8 @@ def _risk(options: Options) -> dict[str, Any]:
     risk = np.mean((e - inside) ** 2) + gamma * np.mean(inside**2)
     shifted = np.mean(errors(math.sqrt(gamma) * rng.normal(size=n)) ** 2)
     alpha = stats.chi2.cdf(gamma, 1)
-    slope = (a @ e) / (a @ a)
-    given = np.mean((e - inside) ** 2) + slope**2 * rng.normal(size=n) ** 2
+    drawn = rng.normal(size=4000)  # anchors, and the mean squared error of 1000 rows with each of them
+    given = np.array([np.mean(errors(np.full(1000, value), 1000) ** 2) for value in drawn])
     return {"a8": np.array([risk, shifted]), "a9": np.array([np.quantile(given, alpha), risk, alpha])}
 
 
@@ -177,27 +180,44 @@ def _models(rng: np.random.Generator) -> dict[str, Any]:
         ).max(),
         "a12": np.abs(logit.residuals(X, y) - printed).max(),
         "a14": max(means),
-        "a18": np.array([np.nanmax(np.abs(np.array(starts) - first.loss_)), first.min_eigenvalue_]),
+        "a18": np.array([np.nanmax(np.abs(np.array(starts) - first.loss_)), first.min_eigenvalue_, _excess()]),
         "a19": min(ordered),
     }
 
 
+def _excess() -> float:
+    """Return by how much the squared difference of two convex residuals can exceed its chord half way."""
+    link = LINKS["cloglog"]
+
+    def penalty(z: Any) -> float:
+        return float(np.diff(link.exact(np.asarray(z)).r)[0] ** 2 / 2)
+
+    grid = [np.array([u, v]) for u in (-2.0, 0.0, 2.0) for v in (-2.0, 0.0, 2.0)]
+    return max(penalty((p + q) / 2) - 0.5 * (penalty(p) + penalty(q)) for p in grid for q in grid)
+
+
 def _invariance(options: Options) -> dict[str, Any]:
     """Return group means and correlations of residuals on iv2, and mean residuals under do(A = a)."""
-    run = atm.scenarios.iv2(n_train=1000).draw(np.random.default_rng([options.seed, 9])).train
+    three = replace(iv2_model(atm.scenarios.iv2().settings), anchors=Choice((-1.0, 0.0, 1.0)))
+    run = three.sample(1000, np.random.default_rng([options.seed, 9]))
+    site = np.unique(run.A[:, 0], return_inverse=True)[1]
     rng = np.random.default_rng([options.seed, 10])
     means, correlations = [], []
     for xi in (0.0, 1e6):
-        fit = atm.OrdinalRegression(xi=xi).fit(run.X, run.Y, anchors=(run.A[:, 0] > 0).astype(int))
+        fit = atm.OrdinalRegression(xi=xi).fit(run.X, run.Y, anchors=site)
         r = fit.residuals(run.X, run.Y)
-        means.append([r[run.A[:, 0] < 0].mean(), r[run.A[:, 0] > 0].mean()])
-    for xi in (1e3, 1e4, 1e5):
-        fit = atm.OrdinalRegression(xi=xi).fit(run.X, run.Y, anchors=(run.A[:, 0] > 0).astype(int))
-        correlations.append(abs(np.corrcoef(run.A[:, 0], fit.residuals(run.X, run.Y))[0, 1]))
+        means.append([r[site == k].mean() for k in range(3)])
+    for xi in (1e4, 1e5, 1e6):
+        fit = atm.OrdinalRegression(xi=xi).fit(run.X, run.Y, anchors=site)
+        r = fit.residuals(run.X, run.Y)
+        correlations.append(max(abs(np.corrcoef(site == k, r)[0, 1]) for k in range(3)))
     flat = _under_interventions(rng)
-    z = rng.normal(size=200_000)
-    scale = np.array([1.0, 0.8, 1.25])
-    scores = [np.mean(0.5 * (z / s) ** 2 + math.log(s)) for s in scale]
+    z = rng.normal(size=100_000)
+    none = np.zeros(1)
+    scores = [
+        -PredictedDistribution(LINKS["probit"], LinearBasis(), np.array([shift / s, 1.0 / s]), none).logpdf(z).mean()
+        for shift, s in ((0.0, 1.0), (0.0, 0.8), (0.0, 1.25), (0.2, 1.0))
+    ]
     return {"a16": np.array(means), "a16_do": flat, "a17": np.array(correlations), "a21": np.array(scores)}
 
 
@@ -224,7 +244,7 @@ def _transport() -> dict[str, Any]:
     grid = np.linspace(y.min() - 0.1, y.max() + 0.1, 4001)
     density = model.predict_distribution().pdf(grid)[0]
     peaks = grid[1:-1][(density[1:-1] > density[:-2]) & (density[1:-1] > density[2:])]
-    return {"a20": np.array([model.loglik_, *peaks[:2]])}
+    return {"a20": np.array([model.loglik_, peaks.size, peaks[0], peaks[-1]])}
 
 
 def tables(arrays: Arrays) -> dict[str, pd.DataFrame]:
@@ -259,7 +279,8 @@ def claims(arrays: Arrays) -> list[Claim]:
         value = float(np.max(a[name]))
         return Claim(id_, sentence, f"{what} {value:.1e}", REPRODUCED if value < limit else NOT, reason)
 
-    before, after = a["a16"].reshape(2, 2)
+    before, after = a["a16"].reshape(2, 3)
+    fall = a["a17"][:-1] / a["a17"][1:]
     moved = a["a16_do"].reshape(2, 5)
     peaks, scores = a["a20"], a["a21"]
     return [
@@ -268,12 +289,12 @@ def claims(arrays: Arrays) -> list[Claim]:
         small("links_residual", "A3", "score residuals of the four kinds of rows (eq. 5)", 1e-7, "against central differences, four links"),
         small("a4", "A4", "Lm: the score residual is the residual over sigma", 1e-8),
         small("a5", "A5", "the two forms of the anchor loss", 1e-8),
-        small("a6", "A6", "xi = (gamma - 1) / 2", 1e-6, "against least squares on transformed data, xi = 0, 0.5, 6, 1e3"),
-        small("a7", "A7", "gamma = inf is two-stage least squares, gamma = 0 regression on X and A", 1e-5, "xi = 1e8 and -1/2"),
+        small("a6", "A6", "xi = (gamma - 1) / 2", 1e-8, "against least squares on transformed data, xi = 0, 0.5, 6, 1e3"),
+        small("a7", "A7", "gamma = inf is two-stage least squares, gamma = 0 regression on X and A", 1e-6, "xi = 1e8 and -1/2; gamma = 1 is A1"),
         Claim("A8", "the anchor risk is the worst risk over shifts (eq. 3)", f"{a['a8'][0]:.2f} against {a['a8'][1]:.2f} in 400 000 shifted rows",
               REPRODUCED if abs(a["a8"][0] / a["a8"][1] - 1) < 0.02 else NOT, "gamma = 7"),
         Claim("A9", "gamma is a chi-square quantile of the risk given the anchors", f"the {a['a9'][2]:.3%} quantile {a['a9'][0]:.2f}, anchor risk at gamma = 7 {a['a9'][1]:.2f}",
-              REPRODUCED if abs(a["a9"][0] / a["a9"][1] - 1) < 0.03 else NOT, "Gaussian anchors"),
+              REPRODUCED if abs(a["a9"][0] / a["a9"][1] - 1) < 0.15 else NOT, "4000 Gaussian anchors, 1000 rows with each"),
         Claim("A10", "Cox model: r = delta - Lambda", f"r = Lambda - delta to {a['a10'][0]:.1e}", CAVEAT if a["a10"][0] < 1e-8 else NOT,
               "by the paper's own eq. 5 the sign is the other one; the penalty does not see it"),
         small("a11", "A11", "c-probit: r = h(y) - x'beta", 1e-8),
@@ -282,21 +303,21 @@ def claims(arrays: Arrays) -> list[Claim]:
         small("a14", "A14", "residuals have mean 0 at the maximum of the likelihood", 1e-6, "", "largest sum"),
         small("a15", "A15", "Lm with xi: the loss is the L2 anchor loss up to a constant", 1e-8, "and sigma^2 is the worst-case mean squared error"),
         Claim("A16", "xi -> inf: the mean residual is the same for all values of a discrete anchor",
-              f"iv2, means by group {before[0]:.3f}, {before[1]:.3f} at xi = 0 and {after[0]:.1e}, {after[1]:.1e} at 1e6; linear model under do(A = -5 .. 5): "
+              f"iv2 with three groups: means {before[0]:.3f}, {before[1]:.3f}, {before[2]:.3f} at xi = 0, at most {np.abs(after).max():.1e} at 1e6; linear model under do(A = -5 .. 5): "
               f"{moved[0].min():.2f} to {moved[0].max():.2f} at xi = 0, {moved[1].min():.2f} to {moved[1].max():.2f} at 1e6",
               REPRODUCED if np.abs(after).max() < 1e-4 and np.abs(moved[1]).max() < 0.1 else NOT,
               "and under interventions on a continuous anchor of a linear model"),
-        Claim("A17", "xi -> inf: residuals and anchors are uncorrelated", f"|correlation| {a['a17'][0]:.1e}, {a['a17'][1]:.1e}, {a['a17'][2]:.1e} at xi = 1e3, 1e4, 1e5",
-              REPRODUCED if a["a17"][1] < 3e-3 and (np.diff(a["a17"]) < 0).all() else NOT, "it falls like 1 / xi"),
+        Claim("A17", "xi -> inf: residuals and anchors are uncorrelated", f"|correlation| {a['a17'][0]:.1e}, {a['a17'][1]:.1e}, {a['a17'][2]:.1e} at xi = 1e4, 1e5, 1e6",
+              REPRODUCED if a["a17"][0] < 3e-3 and ((fall > 6) & (fall < 15)).all() else NOT, f"it falls like 1 / xi: by factors of {fall[0]:.1f} and {fall[1]:.1f}"),
         Claim("A18", "the penalised problem is convex for exact rows and the normal link",
-              f"five starts end within {a['a18'][0]:.1e}, smallest curvature {a['a18'][1]:.2g}", CAVEAT if a["a18"][0] < 1e-8 < a["a18"][1] else NOT,
-              "convex for affine residuals only; the paper's 'affine or convex' is too wide (the square of a convex function need not be convex)"),
+              f"five starts end within {a['a18'][0]:.1e}, smallest curvature {a['a18'][1]:.2g}", NOT if not a["a18"][0] < 1e-8 < a["a18"][1] else CAVEAT if a["a18"][2] > 0 else REPRODUCED,
+              f"for affine residuals; convex ones (two exact rows of the minimum extreme value link) are not enough: {a['a18'][2]:.2f} above the chord half way"),
         Claim("A19", "Table 1: models and their monotone parameters", f"smallest increment {a['a19'][0]:.2g}", REPRODUCED if a["a19"][0] >= 0 else NOT, ""),
-        Claim("A20", "Figure 2: Old Faithful is bimodal under a transformation model", f"log-likelihood {peaks[0]:.3f}, modes {peaks[1]:.2f} and {peaks[2]:.2f}",
-              REPRODUCED if abs(peaks[0] + 361.279) < 1e-3 else NOT, "durations of 299 eruptions"),
-        Claim("A21", "the NLL is a proper score", f"mean score {scores[0]:.4f} of the true scale against {scores[1]:.4f}, {scores[2]:.4f} of wrong ones",
+        Claim("A20", "Figure 2: Old Faithful is bimodal under a transformation model", f"log-likelihood {peaks[0]:.3f}, {int(peaks[1])} modes, at {peaks[2]:.2f} and {peaks[3]:.2f}",
+              REPRODUCED if abs(peaks[0] + 361.279) < 1e-3 and peaks[1] == 2 and np.abs(peaks[2:] - [2.06, 4.47]).max() < 0.01 else NOT, "durations of 299 eruptions"),
+        Claim("A21", "the NLL is a proper score", f"mean score {scores[0]:.4f} of the true distribution against {scores[1]:.4f}, {scores[2]:.4f}, {scores[3]:.4f} of wrong ones",
               REPRODUCED if scores[0] == scores.min() else NOT, ""),
     ]  # fmt: skip
 
 
-PART = Part("identities", "Identities and Figure 2", compute, figures, tables, claims)
+PART = Part("identities", "Identities and Figure 2", compute, figures, tables, claims, uses=("seed",))

@@ -32,6 +32,20 @@ def _work(rng: np.random.Generator, classes: int, rows: int = BASE["n_train"]) -
     return {"beta": np.array(betas), "mean": np.array(means), "ends": np.array(shares)}
 
 
+def _printed(rng: np.random.Generator) -> Arrays:
+    """Return the gains at do(3) with the printed equation, in which X moves by M_X times 3."""
+    gains = []
+    for mx in STRENGTHS:
+        run = atm.scenarios.iv2(shift_on="A", mx=mx, shifts=(3.0,)).draw(rng)
+        path = atm.anchor_path(
+            atm.OrdinalRegression(), run.train.X, run.train.Y, (run.train.A[:, 0] > 0).astype(int), [0.0, 1e4]
+        )
+        (test,) = run.test.values()
+        before, after = (fit.nll(test.X, test.Y).mean() for fit in path.models)
+        gains.append(before - after)
+    return {"gain": np.array(gains)}
+
+
 def compute(options: Options) -> Arrays:
     """Return coefficients (runs, M_X, xi) and mean NLL (runs, M_X, shift, xi) for 10, 4 and 6 classes."""
     found: Arrays = {}
@@ -42,6 +56,10 @@ def compute(options: Options) -> Arrays:
     for rows in (300, 500):
         arrays = simulate(partial(_work, classes=10, rows=rows), few, options, f"iv2, {rows} rows")
         found[f"mean_{rows}_rows"] = arrays["mean"]
+    printed = simulate(_printed, few, options, "iv2, printed shift")
+    large = atm.scenarios.iv2(n_train=200_000, n_test=2, mx=1.0).draw(np.random.default_rng([options.seed, 3])).train
+    fit = atm.OrdinalRegression(xi=1e4).fit(large.X, large.Y, anchors=(large.A[:, 0] > 0).astype(int))
+    found |= {"printed": printed["gain"], "beta_large": fit.coef_}
     model = [atm.scenarios.iv2(shifts=(a,), n_train=2, n_test=20_000) for a in (3.0, 6.0, 12.0)]
     ends = []
     for scenario in model:
@@ -100,9 +118,13 @@ def claims(arrays: Arrays) -> list[Claim]:
     share = gain.mean(axis=0)  # M_X, shift
     middle = np.median(mean, axis=0)
     few = {k: np.median(arrays[f"mean_{k}"][:, :, 2], axis=0)[:, [0, -1]] for k in FEW}
-    fits = all(v[0, 1] < v[0, 0] and v[1, 1] < v[1, 0] for v in few.values())
+    fits = all(v[0, 1] < v[0, 0] and v[1, 1] < v[1, 0] and v[2, 1] > v[2, 0] - 0.02 for v in few.values())
     order = [np.median(arrays[f"mean_{n}_rows"], axis=0) for n in (300, 500)]
-    same = all(m[0, 2, -1] < m[0, 2, 0] and m[2, 0, -1] > m[2, 0, 0] for m in order)
+    same = all(m[0, 2, -1] < m[0, 2, 0] and m[2, 0, -1] > m[2, 0, 0] for m in (*order, middle))
+    printed = np.median(arrays["printed"], axis=0)
+    reverses = bool(printed[2] > printed[0])
+    limit = float(arrays["beta_large"][0])
+    close = np.abs(beta[:, -1] - limit).max() < 0.05
     ends = arrays["ends"]
     return [
         Claim(
@@ -110,7 +132,7 @@ def claims(arrays: Arrays) -> list[Claim]:
             "iv2: do(1.8) and do(3) improve at M_X = 0.5",
             f"in {share[0, 1]:.0%} and {share[0, 2]:.0%} of runs; median of the mean NLL {middle[0, 1, 0]:.3f} -> {middle[0, 1, -1]:.3f} "
             f"and {middle[0, 2, 0]:.3f} -> {middle[0, 2, -1]:.3f}",
-            REPRODUCED if share[0, 1] > 0.5 and share[0, 2] > 0.9 else NOT,
+            REPRODUCED if share[0, 1] > 0.8 and share[0, 2] > 0.9 else NOT,
             "xi = 1e4 against 0",
         ),
         Claim(
@@ -124,15 +146,18 @@ def claims(arrays: Arrays) -> list[Claim]:
             "F3",
             "iv2: with larger M_X shifts are less innovative, and anchors help less",
             f"share of runs with a gain at do(3): {share[0, 2]:.2f}, {share[1, 2]:.2f}, {share[2, 2]:.2f} for M_X = 0.5, 1, 2",
-            CAVEAT if share[2, 2] < share[0, 2] else NOT,
-            "if a shifts X directly, as in the code; with the printed equation X moves by M_X a and it reverses",
+            (CAVEAT if reverses else REPRODUCED) if share[2, 2] < share[0, 2] else NOT,
+            "if a shifts X directly, as in the code; with the printed equation X moves by M_X a, and the median gain is "
+            f"{printed[0]:.2f}, {printed[1]:.2f}, {printed[2]:.2f}: it reverses"
+            if reverses
+            else "with the printed equation as well",
         ),
         Claim(
             "F4",
             "iv2: the estimated beta is biased",
             f"median {beta[0, -1]:.2f}, {beta[1, -1]:.2f}, {beta[2, -1]:.2f} at xi = 1e4 for M_X = 0.5, 1, 2, against 0.5",
-            CAVEAT if (beta[:, -1] < 0.5).all() else NOT,
-            "attenuated by the omitted H",
+            CAVEAT if close and limit < 0.48 else REPRODUCED if (beta[:, -1] < 0.48).all() else NOT,
+            f"attenuated by the omitted H: a sample of 200 000 rows has {limit:.3f}",
         ),
         Claim(
             "F5",

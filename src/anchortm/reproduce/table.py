@@ -19,11 +19,14 @@ __all__ = ["PARTS", "as_markdown", "choose", "claim_frame", "reproduce"]
 PARTS: list[Part] = [identities.PART, boston.PART, la.PART, *nla.PARTS, iv1.PART, iv2.PART]
 
 
+FIELDS = ["id", "sentence", "measured", "verdict", "reason"]
+
+
 def choose(names: Sequence[str]) -> list[Part]:
     """Return the parts of these names; ``all`` is all of them."""
     known = {part.name: part for part in PARTS}
     wanted = list(known) if not names or "all" in names else list(dict.fromkeys(names))
-    unknown = [name for name in wanted if name not in known]
+    unknown = [name for name in names if name not in known and name != "all"]
     if unknown:
         raise InputError(f"unknown parts: {', '.join(unknown)}; there are {', '.join(known)}, or all")
     return [known[name] for name in wanted]
@@ -40,15 +43,29 @@ def reproduce(
         how = f"{time.perf_counter() - start:.0f} s" if computed else "computed before"
         say(f"{part.title}: {how}")
         found += claims
-    table = claim_frame(found)
+    table = claim_frame(found).assign(runs=options.runs or "published", seed=options.seed, trees=options.trees)
+    table = _with_earlier(table, folder / "claims.csv")
     write_whole(folder / "claims.csv", lambda file: table.to_csv(file, index=False))
-    write_whole(folder / "claims.md", lambda file: file.write_text(as_markdown(found), encoding="utf-8"))
+    every = [Claim(*row) for row in table[FIELDS].fillna("").itertuples(index=False)]
+    write_whole(folder / "claims.md", lambda file: file.write_text(as_markdown(every), encoding="utf-8"))
     return found
+
+
+def _with_earlier(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Return the claims with those of other parts that were computed before, in the order of the parts."""
+    try:
+        earlier = pd.read_csv(path, dtype=str)
+    except (OSError, ValueError):
+        return table
+    both = pd.concat([table.astype(str), earlier[~earlier["id"].isin(table["id"])]])
+    order = both["id"].str.extract(r"([A-Z])(\d+)")
+    place = order[0].map({letter: k for k, letter in enumerate("ABCNEF")}) * 100 + order[1].astype(float)
+    return both.iloc[place.argsort(kind="stable")].reset_index(drop=True)
 
 
 def claim_frame(claims: Sequence[Claim]) -> pd.DataFrame:
     """Return one row for each claim."""
-    return pd.DataFrame([vars(claim) for claim in claims], columns=["id", "sentence", "measured", "verdict", "reason"])
+    return pd.DataFrame([vars(claim) for claim in claims], columns=FIELDS)
 
 
 def as_markdown(claims: Sequence[Claim]) -> str:
@@ -57,7 +74,7 @@ def as_markdown(claims: Sequence[Claim]) -> str:
     head = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (REPRODUCED, CAVEAT, NOT))
 
     def cell(text: str) -> str:
-        return text.replace("|", "\\\\|")
+        return text.replace("|", "\\|")
 
     rows = [f"| {c.id} | {cell(c.sentence)} | {cell(c.measured)} | {c.verdict} | {cell(c.reason)} |" for c in claims]
     return "\n".join(

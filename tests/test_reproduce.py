@@ -37,7 +37,7 @@ VERDICTS = {
 FULL = VERDICTS | {
     **dict.fromkeys(("C2", "C3", "E1", "F1", "F2", "F5", "F7"), REPRODUCED),
     "C4": NOT,
-    "E4": CAVEAT,
+    "E4": REPRODUCED,
     "F4": CAVEAT,
 }
 

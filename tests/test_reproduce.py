@@ -26,7 +26,6 @@ VERDICTS = {
     "C5": REPRODUCED,
     "N1": REPRODUCED,
     "N2": REPRODUCED,
-    "N3": CAVEAT,
     "N4": NOT,
     "N5": CAVEAT,
     "E2": CAVEAT,
@@ -37,6 +36,7 @@ VERDICTS = {
 FULL = VERDICTS | {
     **dict.fromkeys(("C2", "C3", "E1", "F1", "F2", "F5", "F7"), REPRODUCED),
     "C4": NOT,
+    "N3": CAVEAT,
     "E4": REPRODUCED,
     "F4": CAVEAT,
 }

@@ -131,7 +131,7 @@ def test_first_stage_by_regressions() -> None:
 
 
 def test_over_identification_tells_both_scales() -> None:
-    """On the scale of h coefficients shrink, on that of y they do not: MATHS of the linear model."""
+    """On the scale of h coefficients shrink, on that of y they do not: the closed form of the linear model."""
     X, y = BOSTON[COVARIATES], BOSTON.cmedv
     path = atm.anchor_path(atm.NormalLinear(), X, y, BOSTON.town, [0, 10, 1e4])
     result = atm.diagnostics.over_identification(path, X)

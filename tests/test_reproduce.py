@@ -17,6 +17,8 @@ from anchortm.reproduce.table import PARTS, choose, claim_frame, reproduce
 VERDICTS = {
     **{f"A{k}": REPRODUCED for k in range(1, 22)},
     "A10": CAVEAT,
+    "A16": CAVEAT,
+    "A17": CAVEAT,
     "A18": CAVEAT,
     **{f"B{k}": REPRODUCED for k in range(1, 14)},
     "B7": CAVEAT,

@@ -313,10 +313,10 @@ def claims(arrays: Arrays) -> list[Claim]:
         Claim("A16", "xi -> inf: the mean residual is the same for all values of a discrete anchor",
               f"iv2 with three groups: means {before[0]:.3f}, {before[1]:.3f}, {before[2]:.3f} at xi = 0, at most {np.abs(after).max():.1e} at 1e6; linear model under do(A = -5 .. 5): "
               f"{moved[0].min():.2f} to {moved[0].max():.2f} at xi = 0, {moved[1].min():.2f} to {moved[1].max():.2f} at 1e6",
-              REPRODUCED if np.abs(after).max() < 1e-4 and np.abs(moved[1]).max() < 0.1 else NOT,
-              "and under interventions on a continuous anchor of a linear model"),
+              NOT if np.abs(after).max() > 1e-3 or np.abs(moved[1]).max() > 0.1 else REPRODUCED if np.abs(after).max() < 1e-5 else CAVEAT,
+              "the means go to 0, but in this sample are not below 1e-5 at xi = 1e6" if np.abs(after).max() >= 1e-5 else "below 1e-5 at xi = 1e6"),
         Claim("A17", "xi -> inf: residuals and anchors are uncorrelated", f"|correlation| {a['a17'][0]:.1e}, {a['a17'][1]:.1e}, {a['a17'][2]:.1e} at xi = 1e4, 1e5, 1e6",
-              REPRODUCED if a["a17"][0] < 3e-3 and ((fall > 6) & (fall < 15)).all() else NOT, f"it falls like 1 / xi: by factors of {fall[0]:.1f} and {fall[1]:.1f}"),
+              NOT if not ((fall > 6) & (fall < 15)).all() else REPRODUCED if a["a17"][0] < 3e-4 else CAVEAT, f"it falls by factors of {fall[0]:.1f} and {fall[1]:.1f}, about like 1 / xi, but is {'not ' if a['a17'][0] >= 3e-4 else ''}below 3e-4 at xi = 1e4 in this sample"),
         Claim("A18", "the penalised problem is convex for exact rows and the normal link",
               f"five starts end within {a['a18'][0]:.1e}, smallest curvature {a['a18'][1]:.2g}", NOT if not a["a18"][0] < 1e-8 < a["a18"][1] else CAVEAT if a["a18"][2] > 0 else REPRODUCED,
               f"for affine residuals; convex ones (two exact rows of the minimum extreme value link) are not enough: {a['a18'][2]:.2f} above the chord half way"),

@@ -107,6 +107,9 @@ def test_search_by_formula() -> None:
     search = atm.XiSearchCV.from_formula(formula, data, model=atm.NormalLinear(), xis=[0, 10])
     direct = atm.NormalLinear.from_formula(formula, data, xi=search.best_xi_)
     np.testing.assert_allclose(search.predict(data), direct.predict(data))
+    moved = atm.XiSearchCV.from_formula(formula, data, model=atm.NormalLinear(), xis=[0, 10], offset="age")
+    own = atm.NormalLinear.from_formula(formula, data, xi=moved.best_xi_, offset="age")
+    np.testing.assert_allclose(moved.predict(data), own.predict(data))
 
 
 def test_search_fits_what_it_tested() -> None:

@@ -120,13 +120,12 @@ def _changes_of_columns(model: Any, matrix: Array) -> list[_Change]:
     """Return a change for each column: from 0 to 1 where the fit saw nothing else, else a small one."""
     changes = []
     for j, name in enumerate(model.coef_names_):
-        unit = np.zeros_like(matrix)
-        unit[:, j] = 1.0
+        unit = np.eye(matrix.shape[1])[j]
         if model._binary[j]:
-            without = matrix - unit * matrix[:, [j]]
+            without = matrix * (1.0 - unit)
             changes.append(_Change(name, "0 to 1", None, without + unit, without))
         else:
-            changes.append(_Change(name, "unit", unit))
+            changes.append(_Change(name, "unit", np.broadcast_to(unit, matrix.shape)))
     return changes
 
 

@@ -235,10 +235,7 @@ class Formula:
 
     def column(self, values: Any) -> Any:
         """Return a column of the data by its name, and anything else as it is."""
-        if not isinstance(values, str):
-            return values
-        _known([values], column_names(self._data))
-        return select(self._data, [values])[values]
+        return self.new_column(self._data, values)
 
     def variables(self, data: Any) -> dict[str, Any]:
         """Return for each column of the covariates its levels, or its values in these rows and its range in the fit."""
@@ -262,7 +259,7 @@ class Formula:
         data = native(data)
         _known([values], column_names(data))
         frame = select(data, [values])
-        _complete(frame, "offset")
+        _complete(frame, "column")
         return frame[values]
 
     def without_data(self) -> Formula:

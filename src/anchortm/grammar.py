@@ -194,24 +194,21 @@ def _count_terms(node: ast.expr, formula: str) -> int:
 
 
 def _count_other(node: ast.expr, formula: str) -> int:
+    """Return the same of what is not a sum."""
     match node:
-        case ast.BinOp(left=left, op=op, right=right):
-            a = _count_terms(left, formula)
-            if isinstance(op, ast.Pow):
-                power = right.value if isinstance(right, ast.Constant) else None
-                if not isinstance(power, int) or not 1 <= power <= 10:
-                    raise InputError(f"powers of terms are whole numbers from 1 to 10, in {formula[:200]!r}")
-                count = int((a + 1) ** power)
-            else:
-                b = _count_terms(right, formula)
-                count = a * b if isinstance(op, ast.MatMult) else -1
-                if isinstance(op, (ast.Mult, ast.Div)):
-                    count = (a + 1) * (b + 1)
-                if count < 0:
-                    random = isinstance(op, ast.BitOr)
-                    what = "random effects are not supported yet" if random else "an operator that formulas do not have"
-                    raise InputError(f"{what}, in {formula[:200]!r}")
-            return count
+        case ast.BinOp(left=left, op=ast.Pow(), right=right):
+            power = right.value if isinstance(right, ast.Constant) else None
+            if not isinstance(power, int) or not 1 <= power <= 10:
+                raise InputError(f"powers of terms are whole numbers from 1 to 10, in {formula[:200]!r}")
+            return int((_count_terms(left, formula) + 1) ** power)
+        case ast.BinOp(left=left, op=ast.MatMult(), right=right):
+            return _count_terms(left, formula) * _count_terms(right, formula)
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
+            return (_count_terms(left, formula) + 1) * (_count_terms(right, formula) + 1)
+        case ast.BinOp(op=ast.BitOr()):
+            raise InputError(f"random effects are not supported yet, in {formula[:200]!r}")
+        case ast.BinOp():
+            raise InputError(f"an operator that formulas do not have, in {formula[:200]!r}")
         case ast.UnaryOp(op=ast.UAdd() | ast.USub(), operand=operand):
             return _count_terms(operand, formula)
         case ast.Name():

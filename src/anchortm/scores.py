@@ -21,6 +21,7 @@ from anchortm.bases import OrdinalBasis
 from anchortm.distribution import NODES, WEIGHTS, PredictedDistribution
 from anchortm.empirical import empirical_distribution
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.inference import checked_level
 from anchortm.response import Kind, Response, Surv, as_response
 
 if TYPE_CHECKING:
@@ -355,13 +356,9 @@ def score_table(
     """
     import pandas as pd
 
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level must lie between 0 and 1, not {level}")
-    response, codes, names = _observed(model, y, environments)
+    checked_level(level)
+    response, distribution, codes, names = _observed(model, X, y, environments, offset)
     n = len(response)
-    distribution = model.predict_distribution(X, offset=offset, n_rows=n if X is None else None)
-    if len(distribution) != n:
-        raise InputError(f"X has {len(distribution)} rows, but y has {n}")
     u = pit(distribution, response, random_state)
     rows = pd.DataFrame({"environment": names[codes], "nll": model.nll(X, response, offset=offset)})
     rows["crps"], rows["pit"], rows["coverage"] = _known_crps(distribution, response), u, np.abs(u - 0.5) <= 0.5 * level
@@ -396,8 +393,10 @@ def score_table(
     return ScoreTable(table, rows, level)
 
 
-def _observed(model: Any, y: Any, environments: Any) -> tuple[Response, NDArray[np.intp], NDArray[Any]]:
-    """Return the outcome as the model takes it, and codes and names of the environments (one for all if None)."""
+def _observed(
+    model: Any, X: Any, y: Any, environments: Any, offset: Any
+) -> tuple[Response, PredictedDistribution, NDArray[np.intp], NDArray[Any]]:
+    """Return outcome, predictions, and codes and names of the environments (one for all if None)."""
     check_is_fitted(model, "coef_")
     levels = model.basis_.levels if isinstance(model.basis_, OrdinalBasis) else None
     response = as_response(np.ravel(y) if isinstance(y, np.ndarray) and y.ndim == 2 else y, model._scale, levels)
@@ -405,7 +404,10 @@ def _observed(model: Any, y: Any, environments: Any) -> tuple[Response, NDArray[
     codes, names = (np.zeros(n, dtype=np.intp), np.array([ALL])) if environments is None else groups_of(environments)
     if codes.size != n:
         raise InputError(f"environments has {codes.size} rows, but y has {n}")
-    return response, codes, names
+    distribution = model.predict_distribution(X, offset=offset, n_rows=n if X is None else None)
+    if len(distribution) != n:
+        raise InputError(f"X has {len(distribution)} rows, but y has {n}")
+    return response, distribution, codes, names
 
 
 def _known_crps(distribution: PredictedDistribution, response: Response) -> Array:
@@ -431,8 +433,7 @@ def transforms(model: Any, X: Any, y: Any, environments: Any, offset: Any, rando
     """Return environment and probability integral transform of each row."""
     import pandas as pd
 
-    response, codes, names = _observed(model, y, environments)
-    distribution = model.predict_distribution(X, offset=offset, n_rows=len(response) if X is None else None)
+    response, distribution, codes, names = _observed(model, X, y, environments, offset)
     return pd.DataFrame({"environment": names[codes], "pit": pit(distribution, response, random_state)})
 
 

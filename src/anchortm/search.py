@@ -17,7 +17,8 @@ from anchortm.design import split_anchors
 from anchortm.diagnostics import check_directions, score_statistic
 from anchortm.evaluation import LeaveOneEnvironmentOut, group_codes, leave_one_environment_out
 from anchortm.exceptions import ConvergenceWarning, InputError
-from anchortm.formula import Formula
+from anchortm.formula import FormulaMixin
+from anchortm.inference import checked_level
 from anchortm.model import TransformationModel
 from anchortm.newton import Options, Solution
 from anchortm.objective import Objective
@@ -32,7 +33,7 @@ ENOUGH = 1e4  # a rejection at a smaller xi says little about larger ones
 FIRST, FACTOR, CLOSE = 0.01, 2.0, 1.005  # of the xi that are tried, and how close the answer is
 
 
-class XiSearchCV(BaseEstimator):  # type: ignore[misc]
+class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     """Fit a model at the xi that does best when each environment is left out in turn.
 
     Parameters
@@ -125,10 +126,10 @@ class XiSearchCV(BaseEstimator):  # type: ignore[misc]
         return self
 
     @classmethod
-    def from_formula(cls, formula: str, data: Any, *, sample_weight: Any = None, **parameters: Any) -> Self:
+    def from_formula(cls, formula: str, data: Any, **parameters: Any) -> Self:
         """Return the search fitted to a table by a formula; it then predicts from tables with its columns.
 
-        ``parameters`` are those of the constructor, ``model=`` among them.
+        ``parameters`` are those of the constructor, ``model=`` among them, and ``sample_weight`` and ``offset``.
 
         Examples
         --------
@@ -139,10 +140,8 @@ class XiSearchCV(BaseEstimator):  # type: ignore[misc]
         >>> search.best_xi_, search.predict(data[:3]).shape
         (3.0, (3,))
         """
-        made = Formula(formula, data)
-        search = cls(**parameters)
-        search.fit(made.X, made.y, anchors=made.anchors, sample_weight=made.column(sample_weight))
-        search.best_estimator_.formula_ = made.without_data()
+        search = super().from_formula(formula, data, **parameters)
+        search.best_estimator_.formula_ = search.formula_
         return search
 
     def _level(self) -> float | None:
@@ -280,8 +279,7 @@ def xi_by_score_test(
 
     if not isinstance(model, TransformationModel):
         raise InputError(f"model must be an estimator of this package, not {model!r}")
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level must lie between 0 and 1, not {level}")
+    checked_level(level)
     if not 0.0 < largest < math.inf:
         raise InputError(f"largest must be a positive number, not {largest}")
     model._check_limits()

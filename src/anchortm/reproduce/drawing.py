@@ -25,10 +25,11 @@ def panels(rows: int = 1, columns: int = 2, width: float = 4.6, height: float = 
 
 
 def curves(ax: Any, values: Array, labels: list[str], ylabel: str, *, log: bool = False) -> None:
-    """Draw quantile curves of all runs (runs, labels, alphas), and their pointwise medians."""
+    """Draw pointwise medians of quantile curves (runs, labels, alphas), and of one or two models all runs."""
     for k, label in enumerate(labels):
         colour, style = COLOURS[k % len(COLOURS)], STYLES[k % len(STYLES)]
-        ax.plot(ALPHAS, values[:MOST_LINES, k].T, color=colour, alpha=0.08, linewidth=0.6)
+        if len(labels) <= 2:  # the runs of more models would hide their medians
+            ax.plot(ALPHAS, values[:MOST_LINES, k].T, color=colour, alpha=0.08, linewidth=0.6)
         ax.plot(ALPHAS, np.median(values[:, k], axis=0), style, color=colour, linewidth=2.2, label=label)
     ax.set(xlabel="alpha", ylabel=ylabel)
     if log:

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from anchortm import plotting
 from anchortm.anchors import anchor_columns, projection
+from anchortm.blocks import evaluate_rows
 from anchortm.design import to_design
 from anchortm.exceptions import InputError
 from anchortm.links import OneEnd
@@ -145,7 +146,7 @@ def _residual_slopes(objective: Objective, v: Array) -> Array:
     """Return r' = r_u + r_v, the derivative of each residual in the shift."""
     slopes = np.zeros(objective.n_rows)
     for term in objective.terms:
-        values, _ = objective._evaluate(term, v)
+        values, _ = evaluate_rows(objective.link, term, v, objective.coordinates.n_baseline)
         dr = values.dr if isinstance(values, OneEnd) else values.r_u + values.r_v
         slopes[term.rows] += term.sign * dr
     return slopes

@@ -181,8 +181,9 @@ def _influence(model: Any, data: Any) -> Iterator[tuple[slice, Array]]:
     pull, bread, K = _lagrangian(objective, v, model.xi_, free)
     J = coordinates.jacobian.T
     with model._threads(objective):
-        for rows, shares in objective.influence(v, pull, bread @ J, K @ J):
-            yield rows, -shares
+        work = objective.influence(v, pull, bread @ J, K @ J)
+        for block in objective.memory.blocks:
+            yield block.rows, -work.shares(block)[0]
 
 
 def _lagrangian(objective: Objective, v: Array, xi: float, free: NDArray[np.bool_]) -> tuple[Array, Array, Array]:

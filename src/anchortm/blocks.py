@@ -1,0 +1,422 @@
+"""Blocks of rows: what is summed over one block, and the blocks of rows in memory.
+
+A *work* is a function of one block that adds to arrays; it carries all that it needs (the
+parameters, the link) and none of the rows, so that it can travel to where the rows are.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.anchors import Part, Projection
+from anchortm.columns import Rows
+from anchortm.links import Link, OneEnd, TwoEnds
+
+__all__ = [
+    "Block",
+    "Blocks",
+    "Influence",
+    "LogLikelihood",
+    "LogSlopes",
+    "MemoryBlocks",
+    "Moments",
+    "Piece",
+    "SecondOrder",
+    "SlopeDerivatives",
+    "Work",
+    "evaluate_rows",
+    "run",
+]
+
+Array = NDArray[np.float64]
+Shape = tuple[int, ...]
+Total = tuple[float, list[Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Rows of one term in one block, with their anchors."""
+
+    data: Rows
+    part: Part | None
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The rows from ``start`` on, as pieces of one kind each."""
+
+    start: int
+    size: int
+    pieces: list[Piece]
+    anchors: Projection | None
+
+    @property
+    def rows(self) -> slice:
+        """Return the positions of the rows."""
+        return slice(self.start, self.start + self.size)
+
+
+class Work(ABC):
+    """What is summed over rows: adds the share of one block to arrays of these shapes, and returns a number."""
+
+    @property
+    @abstractmethod
+    def shapes(self) -> list[Shape]:
+        """Return the shapes of the arrays."""
+
+    @abstractmethod
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        """Add the share of a block."""
+
+
+def run(blocks: Iterable[Block], work: Work) -> Total:
+    """Return the sums of a work over blocks."""
+    arrays, value = [np.zeros(shape) for shape in work.shapes], 0.0
+    # a trial step may go where a double ends; its log-likelihood then says so
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        for block in blocks:
+            value += work(block, arrays)
+    return value, arrays
+
+
+def add(totals: Sequence[Total]) -> Total:
+    """Return the sum of sums."""
+    return sum(value for value, _ in totals), [sum(parts) for parts in zip(*(a for _, a in totals), strict=True)]
+
+
+class Blocks(ABC):
+    """Where the rows are."""
+
+    n_rows: int
+    n_total: float
+    kinds: frozenset[tuple[str, int]]  # kinds of rows with their signs
+
+    @abstractmethod
+    def total(self, work: Work) -> Total:
+        """Return the sums of a work over all rows."""
+
+    @abstractmethod
+    def one_slope(self) -> Array | None:
+        """Return the derivative row of exact rows if they share one."""
+
+
+class MemoryBlocks(Blocks):
+    """Rows in memory, cut into blocks; threads share the blocks."""
+
+    def __init__(
+        self,
+        terms: list[Rows],
+        anchors: Projection | None,
+        n_rows: int,
+        weights: Array | None,
+        block_rows: int,
+        n_jobs: int = 1,
+    ) -> None:
+        self.terms, self.n_rows, self.weights = terms, n_rows, weights
+        self.block_rows, self.n_jobs = block_rows, n_jobs
+        self.n_total = float(n_rows if weights is None else weights.sum())
+        self.kinds = frozenset((term.kind, term.sign) for term in terms)
+        self.blocks = [
+            Block(
+                start,
+                min(block_rows, n_rows - start),
+                [
+                    Piece(data, None if anchors is None else anchors.part(data.rows))
+                    for term in terms
+                    if (data := term.cut(start, start + block_rows)).rows.size
+                ],
+                anchors,
+            )
+            for start in range(0, n_rows, block_rows)
+        ]
+
+    def total(self, work: Work) -> Total:
+        jobs = min(self.n_jobs, len(self.blocks))
+        if jobs <= 1:
+            return run(self.blocks, work)
+        share = math.ceil(len(self.blocks) / jobs)
+        with ThreadPoolExecutor(jobs) as pool:
+            parts = pool.map(lambda k: run(self.blocks[k * share : (k + 1) * share], work), range(jobs))
+            return add(list(parts))
+
+    def one_slope(self) -> Array | None:
+        (term,) = self.terms
+        assert term.slope is not None  # noqa: S101
+        first: Array = term.slope[0]
+        return first if (term.slope == first).all() else None
+
+
+def _weighted(weights: Array | None, sign: int, values: Array) -> Array:
+    if weights is not None:
+        values = weights * values
+    return values if sign > 0 else -values
+
+
+def evaluate_rows(link: Link, data: Rows, v: Array, k: int) -> tuple[OneEnd | TwoEnds, Array | None]:
+    """Return the link's quantities at h = c'v, and h' for exact rows; the first k parameters are the baseline's."""
+    if data.kind == "interval":
+        assert data.ends is not None  # noqa: S101
+        lower, width = data.ends.values(v[:k])
+        lower += data.C @ v[k:]
+        if data.offset is not None:
+            lower += data.offset
+        return link.interval(lower, lower + width, width), None
+    h = data.C @ v
+    if data.offset is not None:
+        h += data.offset
+    if data.kind == "exact":
+        assert data.slope is not None  # noqa: S101
+        return link.exact(h), data.slope @ v[:k]
+    return (link.left(h) if data.kind == "left" else link.right(h)), None
+
+
+@dataclass(frozen=True, eq=False)
+class LogLikelihood(Work):
+    """The log-likelihood, and the anchors' sums of the residuals."""
+
+    link: Link
+    v: Array
+    n_baseline: int
+    n_sums: int
+
+    @property
+    def shapes(self) -> list[Shape]:
+        return [(self.n_sums,)]
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        total = 0.0
+        for piece in block.pieces:
+            data = piece.data
+            values, slope = evaluate_rows(self.link, data, self.v, self.n_baseline)
+            loglik = values.l
+            if slope is not None:
+                loglik = np.where(slope > 0.0, loglik + np.log(slope), -np.inf)
+            if piece.part is not None:
+                piece.part.add(arrays[0], _weighted(data.weights, data.sign, values.r), None)
+            total += data.sign * float(loglik.sum() if data.weights is None else data.weights @ loglik)
+        return total
+
+
+def _add_log_slopes(data: Rows, slope: Array, gradient: Array, hessian: Array) -> None:
+    """Add the derivatives of -sum log h': gradient -c'/h', Hessian c'c''/h'^2 (c' the derivative rows)."""
+    assert data.slope is not None  # noqa: S101
+    inverse = 1.0 / slope
+    gradient -= data.slope.T @ _weighted(data.weights, data.sign, inverse)
+    D = data.slope * (inverse if data.weights is None else inverse * np.sqrt(data.weights))[:, None]
+    hessian += D.T @ D
+
+
+@dataclass(frozen=True, eq=False)
+class SecondOrder(Work):
+    """Gradient and Hessian of -loglik, and the anchors' sums of dr/dv.
+
+    ``spread`` are coefficients of the anchors: the curvature of r along them joins the Hessian.
+    """
+
+    link: Link
+    v: Array
+    n_baseline: int
+    n_sums: int
+    spread: Array | None = None
+
+    @property
+    def shapes(self) -> list[Shape]:
+        d = self.v.size
+        return [(d,), (d, d), (self.n_sums, d)]
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        for piece in block.pieces:
+            bend = None if self.spread is None or piece.part is None else piece.part.spread(self.spread)
+            values, slope = evaluate_rows(self.link, piece.data, self.v, self.n_baseline)
+            if isinstance(values, OneEnd):
+                self._add_one_end(piece, values, slope, bend, *arrays)
+            else:
+                self._add_two_ends(piece, values, bend, *arrays)
+        return 0.0
+
+    def _add_one_end(
+        self,
+        piece: Piece,
+        values: OneEnd,
+        slope: Array | None,
+        bend: Array | None,
+        gradient: Array,
+        hessian: Array,
+        G: Array,
+    ) -> None:
+        data, C = piece.data, piece.data.C
+        # l' = -r, so the gradient of -l is r c; its Hessian r' c c'
+        gradient += C.T @ _weighted(data.weights, data.sign, values.r)
+        dr = _weighted(data.weights, data.sign, values.dr)
+        if piece.part is not None:
+            piece.part.add(G, dr, C)
+        if bend is not None:
+            dr = dr + _weighted(data.weights, data.sign, values.d2r * bend)
+        hessian += (C * dr[:, None]).T @ C
+        if slope is not None and data.slope is not None:
+            k = self.n_baseline
+            _add_log_slopes(data, slope, gradient[:k], hessian[:k, :k])
+
+    def _add_two_ends(
+        self, piece: Piece, t: TwoEnds, bend: Array | None, gradient: Array, hessian: Array, G: Array
+    ) -> None:
+        data, X, ends = piece.data, piece.data.C, piece.data.ends
+        assert ends is not None  # noqa: S101
+        k = self.n_baseline
+
+        def w(values: Array) -> Array:
+            return _weighted(data.weights, data.sign, values)
+
+        # c_u = c_v + D: -p c_u + q c_v = r c_v - p D, without the difference of two large numbers
+        r = w(t.r)
+        gradient[:k] += ends.gradient(r, w(t.p))
+        gradient[k:] += X.T @ r
+        r_u, dr = w(t.r_u), w(t.r_u + t.r_v)
+        if piece.part is not None:
+            ends.add_to(piece.part, G[:, :k], dr, r_u)
+            piece.part.add(G[:, k:], dr, X)
+        # -D2 l = r_u c_u c_u' + r_v c_v c_v' + p q D D', and D has no covariates
+        both, cross, own = dr, r_u, r_u
+        if bend is not None:
+            both = both + w((t.r_uu + 2.0 * t.r_uv + t.r_vv) * bend)
+            cross = cross + w((t.r_uu + t.r_uv) * bend)
+            own = own + w(t.r_uu * bend)
+        hessian[:k, :k] += ends.gram(both, cross, own + w(t.p * t.q))
+        if X.shape[1]:
+            block = ends.cross(both, cross, X)
+            hessian[:k, k:] += block
+            hessian[k:, :k] += block.T
+            hessian[k:, k:] += (X * both[:, None]).T @ X
+
+
+@dataclass(frozen=True, eq=False)
+class Influence(Work):
+    """The Gram matrix of the rows' shares: (gradient of -l_i + pull'q_i r_i) bread + K'q_i (r_i - q_i't).
+
+    q_i is the row of Q; ``pull``, ``K`` and ``t`` are given as coefficients of the anchors. Shares
+    are of rows without their weights, and enter the Gram matrix with them.
+    """
+
+    link: Link
+    v: Array
+    n_baseline: int
+    bread: Array
+    pull: Array | None
+    K: Array | None
+    t: Array | None
+
+    @property
+    def shapes(self) -> list[Shape]:
+        return [(self.bread.shape[1], self.bread.shape[1])]
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        shares, weights = self.shares(block)
+        arrays[0] += (shares if weights is None else shares * weights[:, None]).T @ shares
+        return 0.0
+
+    def shares(self, block: Block) -> tuple[Array, Array | None]:
+        """Return the shares of a block's rows, and their weights."""
+        k = self.n_baseline
+        gradient, r = np.zeros((block.size, self.v.size)), np.zeros(block.size)
+        weights: Array | None = None
+        for piece in block.pieces:
+            data, here = piece.data, piece.data.rows - block.start
+            values, slope = evaluate_rows(self.link, data, self.v, k)
+            bend: Any = 0.0
+            if piece.part is not None and self.pull is not None:
+                bend = piece.part.spread(self.pull)
+            r[here] += data.sign * values.r
+            if data.weights is not None:
+                weights = np.ones(block.size) if weights is None else weights
+                weights[here] = data.weights
+            if isinstance(values, TwoEnds):
+                assert data.ends is not None  # noqa: S101
+                V, D = data.ends.dense()
+                both = values.r + (values.r_u + values.r_v) * bend
+                own = np.hstack(
+                    [both[:, None] * V + (values.r_u * bend - values.p)[:, None] * D, both[:, None] * data.C]
+                )
+            else:
+                own = (values.r + values.dr * bend)[:, None] * data.C
+                if slope is not None and data.slope is not None:
+                    own[:, :k] -= data.slope / slope[:, None]
+            gradient[here] += data.sign * own
+        shares = gradient @ self.bread
+        if block.anchors is not None and self.K is not None and self.t is not None:
+            part = block.anchors.part(block.rows)
+            r -= part.spread(self.t)
+            shares += part.spread(self.K) * r[:, None]
+        return shares, weights
+
+
+@dataclass(frozen=True, eq=False)
+class Moments(Work):
+    """[C o]'W[C o] and the anchors' sums of [C o], o the offset, for exact rows."""
+
+    n_parameters: int
+    n_sums: int
+
+    @property
+    def shapes(self) -> list[Shape]:
+        d = self.n_parameters + 1
+        return [(d, d), (self.n_sums, d)]
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        for piece in block.pieces:
+            data = piece.data
+            C = data.C if data.offset is None else np.column_stack([data.C, data.offset])
+            ones = np.ones(C.shape[0]) if data.weights is None else data.weights
+            columns = slice(None, C.shape[1])
+            arrays[0][columns, columns] += (C if data.weights is None else C * ones[:, None]).T @ C
+            if piece.part is not None:
+                piece.part.add(arrays[1][:, columns], ones, C)
+        return 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class LogSlopes(Work):
+    """The sum of log h' of exact rows, at these parameters of the baseline."""
+
+    v: Array
+
+    @property
+    def shapes(self) -> list[Shape]:
+        return []
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        total = 0.0
+        for piece in block.pieces:
+            data = piece.data
+            assert data.slope is not None  # noqa: S101
+            slope = data.slope @ self.v
+            if not slope.min() > 0.0:
+                return -math.inf
+            logs = np.log(slope)
+            total += float(logs.sum() if data.weights is None else data.weights @ logs)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class SlopeDerivatives(Work):
+    """Gradient and Hessian of -sum log h' of exact rows."""
+
+    v: Array
+
+    @property
+    def shapes(self) -> list[Shape]:
+        k = self.v.size
+        return [(k,), (k, k)]
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        for piece in block.pieces:
+            assert piece.data.slope is not None  # noqa: S101
+            _add_log_slopes(piece.data, piece.data.slope @ self.v, *arrays)
+        return 0.0

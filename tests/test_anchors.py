@@ -5,8 +5,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from anchortm.anchors import anchor_columns, projection
+from anchortm.anchors import anchor_columns
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.projections import projection
 
 rng = np.random.default_rng(7)
 N = 60

@@ -5,9 +5,10 @@ import pytest
 from reference_fits import Fit, data, load
 from scipy.stats import gumbel_l, gumbel_r, logistic, norm
 
-from anchortm.anchors import anchor_columns, projection
+from anchortm.anchors import anchor_columns
 from anchortm.ends import CellEnds, RowEnds
 from anchortm.objective import NormalObjective, Objective, build_objective
+from anchortm.projections import projection
 
 NAMES = [
     "boston_exact_Lm",

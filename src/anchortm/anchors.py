@@ -1,46 +1,23 @@
-"""Projection on the anchors: P_A as an operator, never an n x n or one-hot matrix.
-
-All the anchor loss needs of the anchors A are sums A'Wv over rows. A projection turns
-such sums into coordinates t in an orthonormal basis Q of the span of A (in the inner
-product of the weights W), so that the penalty is |t|^2, and coordinates back into the
-row values Q t = P v.
-
-Three ways, one contract (``tests/test_anchors.py``):
-
-* one factor: group sums; A'WA is diagonal. O(n) and O(levels).
-* numeric columns: a rank-revealing QR once, O(n q^2); Q is stored.
-* several factors, with or without columns: the factor with most levels is eliminated
-  exactly, the rest by a rank-revealing decomposition of its Schur complement (m x m for m
-  other levels and columns).
-
-Rows of a factor are expected in the order that ``AnchorColumns.order`` gives, so that a
-group is a run of rows.
-"""
+"""Anchors as given: factors as codes with their levels, and numeric columns."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import scipy.linalg as la
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import native
 from anchortm.response import is_missing
 
-__all__ = ["AnchorColumns", "Part", "Projection", "anchor_columns", "groups_of", "projection"]
+__all__ = ["AnchorColumns", "anchor_columns", "groups_of"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
-
-RANK_TOLERANCE = 1e-9
-MAX_OTHER_LEVELS = 5000
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,10 +81,11 @@ class AnchorColumns:
         return len(self.factors[0]) if self.factors else self.columns.shape[0]
 
 
-def anchor_columns(anchors: Any, names: Sequence[str] | None = None) -> AnchorColumns:
+def anchor_columns(anchors: Any, names: Sequence[str] | None = None, in_units: bool = True) -> AnchorColumns:
     """Return anchors from an array, a series, a frame or a list of columns.
 
-    Integer, boolean, string and category columns are factors; floats are numeric columns.
+    Integer, boolean, string and category columns are factors; floats are numeric columns, those of extreme size
+    divided by it if ``in_units``: the span is the same, squares stay in range.
     """
     if isinstance(anchors, AnchorColumns):
         return anchors
@@ -134,16 +112,16 @@ def anchor_columns(anchors: Any, names: Sequence[str] | None = None) -> AnchorCo
     return AnchorColumns(
         tuple(factors),
         tuple(levels),
-        _in_units(np.column_stack(numeric)) if numeric else np.zeros((n, 0)),
+        _in_units(np.column_stack(numeric), in_units) if numeric else np.zeros((n, 0)),
         tuple(factor_names),
         tuple(column_names),
     )
 
 
-def _in_units(columns: Array) -> Array:
-    """Return columns of extreme size divided by it: the span is the same, squares stay in range."""
+def _in_units(columns: Array, wanted: bool) -> Array:
     size = np.abs(columns).max(axis=0, initial=0.0)
-    return columns / np.where((size > 1e100) | ((size > 0.0) & (size < 1e-100)), size, 1.0)
+    extreme = (size > 1e100) | ((size > 0.0) & (size < 1e-100))
+    return columns / np.where(extreme, size, 1.0) if wanted and extreme.any() else columns
 
 
 def groups_of(values: Any, name: str = "environments") -> tuple[Codes, NDArray[Any]]:
@@ -223,268 +201,3 @@ def _compress(codes: Codes, levels: NDArray[Any], name: str) -> tuple[Codes, NDA
     if occurs.all():
         return codes, levels
     return (np.cumsum(occurs) - 1)[codes], levels[occurs]
-
-
-class Part(ABC):
-    """The anchors of some rows: their share in the sums, and the values spread over them."""
-
-    @abstractmethod
-    def add(self, sums: Array, weights: Array, C: Array | None) -> None:
-        """Add A'diag(weights) C over these rows to ``sums`` (C = 1 if None)."""
-
-    def add_cells(self, sums: Array, weights: Array, cell: NDArray[np.intp], table: Array) -> None:
-        """Add A'diag(weights) table[cell] to ``sums``."""
-        self.add(sums, weights, table[cell])
-
-    @abstractmethod
-    def spread(self, coefficients: Array) -> Array:
-        """Return A @ coefficients for these rows (a vector, or a column for each of several)."""
-
-
-class Projection(ABC):
-    """P_A for n rows with weights; see the module's docstring for the three kinds."""
-
-    rank: int
-    n_sums: int
-    dropped: tuple[str, ...] = ()
-
-    @abstractmethod
-    def part(self, rows: NDArray[np.intp] | slice) -> Part:
-        """Return the anchors of these rows (ascending positions)."""
-
-    @abstractmethod
-    def root(self, sums: Array) -> Array:
-        """Return the coordinates t = Q'Wv from the sums A'Wv; |t|^2 = v'WPv."""
-
-    @abstractmethod
-    def coefficients(self, t: Array) -> Array:
-        """Return k with A k = Q t."""
-
-    @abstractmethod
-    def gram(self, weights: Array) -> Array:
-        """Return Q'diag(weights)Q, rank x rank."""
-
-    @abstractmethod
-    def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
-        """Return the projection for these rows (ascending positions)."""
-
-    def __call__(self, values: Array, weights: Array | None = None) -> Array:
-        """Return P v, the values projected on the anchors."""
-        whole = self.part(slice(None))
-        sums = np.zeros(self.n_sums)
-        whole.add(sums, values if weights is None else values * weights, None)
-        return whole.spread(self.coefficients(self.root(sums)))
-
-
-class _GroupPart(Part):
-    """Rows bounds[k] .. bounds[k + 1] belong to level first + k."""
-
-    def __init__(self, first: int, bounds: NDArray[np.intp]) -> None:
-        self._levels = slice(first, first + bounds.size - 1)
-        self._sizes = np.diff(bounds)
-        self._occupied = np.flatnonzero(self._sizes)
-        self._starts = bounds[:-1][self._occupied]
-        self._bounds, n = bounds, int(bounds[-1])
-        # a sparse row for each level, its entries the weights: one pass over C
-        self._sparse = sp.csr_matrix((np.ones(n), np.arange(n), bounds), shape=(self._sizes.size, n))
-
-    def add(self, sums: Array, weights: Array, C: Array | None) -> None:
-        if C is None:
-            if weights.size:
-                sums[self._levels][self._occupied] += np.add.reduceat(weights, self._starts)
-        else:
-            self._sparse.data = weights
-            sums[self._levels] += self._sparse @ C
-
-    def add_cells(self, sums: Array, weights: Array, cell: NDArray[np.intp], table: Array) -> None:
-        # entries of a level that share a cell are added by the product
-        by_level = sp.csr_matrix((weights, cell, self._bounds), shape=(self._sizes.size, table.shape[0]))
-        sums[self._levels] += by_level @ table
-
-    def spread(self, coefficients: Array) -> Array:
-        return np.repeat(coefficients[self._levels], self._sizes, axis=0)
-
-
-class GroupProjection(Projection):
-    """One factor: P v is the mean of v in its group."""
-
-    def __init__(self, codes: Codes, n_levels: int, weights: Array | None) -> None:
-        self._codes = codes
-        self.rank = self.n_sums = n_levels
-        total = np.bincount(codes, weights, n_levels).astype(np.float64)
-        self._root = np.where(total > 0.0, 1.0 / np.sqrt(np.where(total > 0.0, total, 1.0)), 0.0)
-
-    def part(self, rows: NDArray[np.intp] | slice) -> Part:
-        codes = self._codes[rows]
-        if codes.size == 0:
-            return _GroupPart(0, np.zeros(1, dtype=np.intp))
-        first, last = int(codes[0]), int(codes[-1])
-        return _GroupPart(first, np.searchsorted(codes, np.arange(first, last + 2)))
-
-    def root(self, sums: Array) -> Array:
-        return (self._root * sums.T).T
-
-    def coefficients(self, t: Array) -> Array:
-        return (self._root * t.T).T
-
-    def gram(self, weights: Array) -> Array:
-        return np.diag(self._root**2 * np.bincount(self._codes, weights, self.n_sums))
-
-    def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
-        return GroupProjection(self._codes[rows], self.n_sums, weights)
-
-
-@dataclass(frozen=True, eq=False)
-class _DensePart(Part):
-    Q: Array
-
-    def add(self, sums: Array, weights: Array, C: Array | None) -> None:
-        sums += self.Q.T @ (weights if C is None else weights[:, None] * C)
-
-    def spread(self, coefficients: Array) -> Array:
-        return np.asarray(self.Q @ coefficients)
-
-
-class DenseProjection(Projection):
-    """Numeric columns: an orthonormal basis Q of their span, from a pivoted QR."""
-
-    def __init__(self, A: Array, names: Sequence[str], weights: Array | None) -> None:
-        root_w = None if weights is None else np.sqrt(weights)[:, None]
-        scale = np.sqrt((A**2).mean(axis=0))
-        scaled = A / np.where(scale > 0, scale, 1.0)
-        Q, R, pivots = la.qr(scaled if root_w is None else root_w * scaled, mode="economic", pivoting=True)
-        size = np.abs(np.diag(R))
-        keep = int((size > RANK_TOLERANCE * max(size.max(initial=0.0), 1e-300)).sum())
-        self.rank = self.n_sums = keep
-        self.dropped = tuple(names[j] for j in sorted(pivots[keep:]))
-        self._Q = Q[:, :keep] if root_w is None else Q[:, :keep] / root_w
-
-    def part(self, rows: NDArray[np.intp] | slice) -> Part:
-        return _DensePart(self._Q[rows])
-
-    def root(self, sums: Array) -> Array:
-        return sums
-
-    def gram(self, weights: Array) -> Array:
-        return np.asarray((self._Q * weights[:, None]).T @ self._Q)
-
-    def coefficients(self, t: Array) -> Array:
-        return t
-
-    def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
-        return DenseProjection(self._Q[rows], [""] * self.rank, weights)
-
-
-@dataclass(frozen=True, eq=False)
-class _MixedPart(Part):
-    group: Part
-    n_groups: int
-    B: sp.csr_matrix
-
-    def add(self, sums: Array, weights: Array, C: Array | None) -> None:
-        self.group.add(sums[: self.n_groups], weights, C)
-        sums[self.n_groups :] += self.B.T @ (weights if C is None else weights[:, None] * C)
-
-    def spread(self, coefficients: Array) -> Array:
-        return np.asarray(self.group.spread(coefficients[: self.n_groups]) + self.B @ coefficients[self.n_groups :])
-
-
-class MixedProjection(Projection):
-    """Several factors and columns: Q = [D^-1/2 groups | the rest, residualised on the groups]."""
-
-    def __init__(self, main: GroupProjection, B: sp.csr_matrix, names: Sequence[str], weights: Array | None) -> None:
-        self._main, self._B, self._names = main, B, names
-        n_groups, n_rest = main.n_sums, B.shape[1]
-        WB = B if weights is None else B.multiply(weights[:, None]).tocsr()
-        codes = main._codes
-        groups = sp.csr_matrix((np.ones(codes.size), (codes, np.arange(codes.size))), shape=(n_groups, codes.size))
-        cross = (groups @ WB).T.tocsr()  # B'WA_1
-        self._means = cross.multiply(main._root[None, :] ** 2).tocsr()
-        gram = np.asarray((B.T @ WB).todense())
-        schur = gram - np.asarray((self._means @ cross.T).todense())
-        # unit diagonal before deciding on rank: columns may have any scale
-        scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
-        values, vectors = np.linalg.eigh(schur / np.outer(scale, scale))
-        keep = values > RANK_TOLERANCE
-        self._rest = ((vectors[:, keep] / np.sqrt(values[keep])).T / scale).astype(np.float64)
-        self.n_sums, self.rank = n_groups + n_rest, n_groups + int(keep.sum())
-        # name the numeric columns that the groups or other numeric columns contain
-        numeric = [j for j, name in enumerate(names) if name]
-        block = (schur / np.outer(scale, scale))[np.ix_(numeric, numeric)]
-        if numeric:
-            _, R, pivots = la.qr(block, pivoting=True)
-            gone = pivots[np.abs(np.diag(R)) <= RANK_TOLERANCE]
-            self.dropped = tuple(names[numeric[j]] for j in sorted(gone.tolist()))
-
-    def part(self, rows: NDArray[np.intp] | slice) -> Part:
-        return _MixedPart(self._main.part(rows), self._main.n_sums, self._B[rows])
-
-    def root(self, sums: Array) -> Array:
-        head, tail = sums[: self._main.n_sums], sums[self._main.n_sums :]
-        return np.concatenate([self._main.root(head), self._rest @ (tail - self._means @ head)])
-
-    def coefficients(self, t: Array) -> Array:
-        tail = self._rest.T @ t[self._main.n_sums :]
-        return np.concatenate([self._main.coefficients(t[: self._main.n_sums]) - self._means.T @ tail, tail])
-
-    def gram(self, weights: Array) -> Array:
-        codes, n = self._main._codes, self._B.shape[0]
-        groups = sp.csr_matrix((np.ones(n), (np.arange(n), codes)), shape=(n, self._main.n_sums))
-        A = sp.hstack([groups, self._B], format="csr")
-        sums = np.asarray((A.T @ A.multiply(weights[:, None])).todense())
-        return self.root(self.root(sums).T)
-
-    def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
-        main = GroupProjection(self._main._codes[rows], self._main.n_sums, weights)
-        return MixedProjection(main, self._B[rows], self._names, weights)
-
-
-def projection(anchors: AnchorColumns, weights: Array | None = None, intercept: bool = True) -> Projection:
-    """Return the projection on the span of the anchors, and of the constant if ``intercept``.
-
-    Rows must be in the order of ``anchors.order()``. The constant is in the span of any
-    factor. Constant or collinear numeric columns are dropped and named in ``dropped``.
-    """
-    if anchors.main is None:
-        result: Projection = _dense(anchors, weights, intercept)
-    else:
-        main = GroupProjection(anchors.factors[anchors.main], anchors.levels[anchors.main].size, weights)
-        rest = [j for j in range(len(anchors.factors)) if j != anchors.main]
-        result = _mixed(anchors, main, rest, weights) if rest or anchors.columns.shape[1] else main
-    return result
-
-
-def _dense(anchors: AnchorColumns, weights: Array | None, intercept: bool) -> Projection:
-    A, names = anchors.columns, list(anchors.column_names)
-    if not intercept:
-        return DenseProjection(A, names, weights)
-    # centred columns, then the constant in front: it is orthogonal to them and always kept
-    mean = np.average(A, axis=0, weights=weights)
-    spread = np.abs(A - mean).max(axis=0, initial=0.0)
-    constant = spread <= 1e-12 * np.maximum(np.abs(mean), 1e-300)
-    kept = [name for name, gone in zip(names, constant, strict=True) if not gone]
-    result = DenseProjection(
-        np.column_stack([np.ones(len(A)), (A - mean)[:, ~constant]]), ["(constant)", *kept], weights
-    )
-    result.dropped = (*(name for name, gone in zip(names, constant, strict=True) if gone), *result.dropped)
-    return result
-
-
-def _mixed(
-    anchors: AnchorColumns, main: GroupProjection, rest: Sequence[int], weights: Array | None
-) -> MixedProjection:
-    n = len(anchors)
-    width = sum(anchors.levels[j].size for j in rest) + anchors.columns.shape[1]
-    if width > MAX_OTHER_LEVELS:
-        raise InputError(
-            f"beside the largest factor the anchors have {width} levels and columns, more than {MAX_OTHER_LEVELS}; "
-            "leave one factor out, or merge levels"
-        )
-    pieces = [
-        sp.csr_matrix((np.ones(n), (np.arange(n), anchors.factors[j])), shape=(n, anchors.levels[j].size)) for j in rest
-    ]
-    names = [""] * (width - anchors.columns.shape[1]) + list(anchors.column_names)
-    if anchors.columns.shape[1]:
-        centred = anchors.columns - np.average(anchors.columns, axis=0, weights=weights)
-        pieces.append(sp.csr_matrix(centred))
-    return MixedProjection(main, sp.hstack(pieces, format="csr"), names, weights)

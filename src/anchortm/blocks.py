@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.anchors import Part, Projection
 from anchortm.columns import Rows
 from anchortm.links import Link, OneEnd, TwoEnds
+from anchortm.projections import Part, Projection
 
 __all__ = [
     "Block",

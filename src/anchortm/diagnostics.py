@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.base import clone
 
 from anchortm import plotting
-from anchortm.anchors import anchor_columns, projection
+from anchortm.anchors import anchor_columns
 from anchortm.blocks import evaluate_rows
 from anchortm.design import to_design
 from anchortm.exceptions import InputError
@@ -19,6 +19,7 @@ from anchortm.links import OneEnd
 from anchortm.model import TransformationModel, tell_alphabetical
 from anchortm.objective import Objective
 from anchortm.path import AnchorPath
+from anchortm.projections import projection
 from anchortm.scores import transforms
 
 if TYPE_CHECKING:

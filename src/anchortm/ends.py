@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from anchortm.anchors import Part
+from anchortm.projections import Part
 
 __all__ = ["CellEnds", "Ends", "RowEnds"]
 

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from anchortm.anchors import Projection, anchor_columns, projection
+from anchortm.anchors import anchor_columns
 from anchortm.design import Design, check_columns, to_design
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.formula import FormulaMixin
 from anchortm.frames import is_frame, native
 from anchortm.identification import check_covariates
 from anchortm.model import check_weights, one_column
+from anchortm.projections import Projection, projection
 from anchortm.response import as_response
 
 __all__ = ["L2Data", "L2Regressor", "LinearAnchorRegression", "check_gamma", "l2_data"]

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.anchors import AnchorColumns, Projection, projection
+from anchortm.anchors import AnchorColumns
 from anchortm.bases import Basis
 from anchortm.blocks import (
     Blocks,
@@ -36,6 +36,7 @@ from anchortm.blocks import (
 from anchortm.columns import BLOCK_ROWS, Coordinates, Rows, make_coordinates, standardised
 from anchortm.likelihood import layout
 from anchortm.links import Link, Normal
+from anchortm.projections import Projection, projection
 from anchortm.response import Response
 
 __all__ = ["Derivatives", "NormalObjective", "Objective", "Sums", "build_objective", "objective_type"]

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import ast
 import difflib
+import math
 import re
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
+from anchortm.exceptions import InputError, InputTypeError
+from anchortm.facts import ColumnFacts, check_levels, level_key
 from anchortm.frames import column_names, native, select
 from anchortm.grammar import DOT, EXTRA, TRANSFORMS, check_factor, evaluate, ordered, outside_quotes, parse_formula
 from anchortm.response import Interval, Surv
@@ -26,6 +27,7 @@ __all__ = ["Formula", "FormulaMixin"]
 
 LONGEST = 1_000_000  # characters of covariates, a dot written out
 MAX_COLUMNS = 20_000
+REMEMBERING = ("bs", "cc", "center", "cr", "cs", "poly", "scale", "standardize")
 RESERVED = {"Intercept", "contr", "np", *TRANSFORMS}
 
 
@@ -68,6 +70,15 @@ class Formula:
         data = native(data)
         names = column_names(data)
         self._data = data
+        formula = self._read(text, names)
+        frame = select(data, self._used)
+        self._settle(formula, self.learn(frame))
+        matrix = _matrix(formula, self._coded_frame(frame))
+        self._spec, self.X = matrix.model_spec, _without_intercept(matrix, len(frame))
+        self.y, self.anchors = self.outcome(data), self.anchor_frame(data)
+
+    def _read(self, text: str, names: Sequence[str]) -> Any:
+        """Take the text apart for a table with these columns, and return formulaic's formula."""
         self._parsed = parse_formula(text)
         self._text, self.text = self._expand_dot(names), text
         parse_formula(f"y ~ {self._text}", LONGEST)  # with all that a dot stands for
@@ -81,16 +92,54 @@ class Formula:
         shared = sorted(set(self._used) & self._outcome_columns(names, entry=False))
         if shared:
             raise InputError(f"the outcome's columns are among the covariates: {', '.join(shared)}")
-        frame = select(data, self._used)
-        _complete(frame, "covariate")
-        self._levels: dict[str, list[Any]] = {}
-        self._kinds: dict[str, str] = {}
-        self._ranges: dict[str, tuple[float, float]] = {}
-        self._learn(frame, _coded(formula))
+        self._coded = _coded(formula)
+        return formula
+
+    def learn(self, frame: pd.DataFrame) -> dict[str, ColumnFacts]:
+        """Return the facts of the covariates' columns in these rows."""
+        _complete(frame[self._used], "covariate")
+        return {name: ColumnFacts.learn(frame[name], name, name in self._coded) for name in self._used}
+
+    def _settle(self, formula: Any, facts: dict[str, ColumnFacts]) -> None:
+        """Decide what each column is: a factor with its levels, or numbers with their range."""
+        found = {name: fact.settled() for name, fact in facts.items()}
+        self._levels = {name: levels for name, levels in found.items() if levels is not None}
+        self._kinds: dict[str, str] = {name: facts[name].kind for name in self._levels}
+        self._ranges = {name: (fact.low, fact.high) for name, fact in facts.items() if fact.kind == "number"}
         _bound_columns(formula, self._levels, MAX_COLUMNS)
-        matrix = _matrix(formula, self._coded_frame(frame))
-        self._spec, self.X = matrix.model_spec, _without_intercept(matrix, len(frame))
-        self.y, self.anchors = self.outcome(data), self._anchors(data, names)
+
+    @classmethod
+    def unread(cls, text: str, names: Sequence[str]) -> Formula:
+        """Return a formula for a table with these columns whose rows are elsewhere; ``settle`` completes it."""
+        self = cls.__new__(cls)
+        self._read(text, names)
+        return self.without_data()
+
+    @property
+    def remembers(self) -> bool:
+        """Return whether terms remember something of the data, such as the knots of a spline."""
+        return re.search(rf"\b({'|'.join(REMEMBERING)})\s*\(", self._text) is not None
+
+    def settle(self, facts: dict[str, ColumnFacts], sample: pd.DataFrame) -> None:
+        """Complete the formula with the facts of all rows, and with what terms remember of these."""
+        formula = _formula(self._text)
+        self._settle(formula, facts)
+        spec = self._structure(formula)
+        if self.remembers:
+            states = _matrix(formula, self._coded_frame(sample[self._used])).model_spec.transform_state
+            spec = spec.update(transform_state=states)
+        self._spec = spec.update(na_action="raise")
+
+    def needed(self, names: Sequence[str]) -> list[str]:
+        """Return the columns of covariates, outcome and anchors."""
+        anchors = [name for name, _ in self._parsed.anchors]
+        outcome = sorted(self._outcome_columns(names))
+        _known([*outcome, *anchors], names)
+        return list(dict.fromkeys([*self._used, *outcome, *anchors]))
+
+    def outcome_columns(self, names: Sequence[str]) -> list[str]:
+        """Return the columns of the outcome."""
+        return sorted(self._outcome_columns(names))
 
     def _expand_dot(self, names: Sequence[str]) -> str:
         """Return the covariates with ``.`` spelled out and names in backticks again."""
@@ -104,50 +153,6 @@ class Formula:
             raise InputError(f"columns of a formula cannot be called {', '.join(called)}: rename them")
         return re.sub(r"\b_q(\d+)\b", lambda m: f"`{parsed.quoted[int(m[1])]}`", text).strip()
 
-    def _learn(self, frame: pd.DataFrame, coded: set[str]) -> None:
-        """Decide what each column is: a factor with its levels, or numbers with their range."""
-        import pandas as pd
-
-        for name in frame:
-            column = frame[name]
-            if isinstance(column.dtype, pd.CategoricalDtype):
-                seen = column.cat.remove_unused_categories()
-                gone = [str(level) for level in column.cat.categories if level not in seen.cat.categories]
-                if gone:
-                    text = f"levels of covariate {name!r} that no row has are dropped: {', '.join(gone)}"
-                    warnings.warn(text, AnchorTMWarning, stacklevel=5)
-                self._kinds[name], levels = "category", list(seen.cat.categories)
-            elif column.dtype.kind == "O":
-                types = {type(value) for value in column}
-                if types != {str} and types != {bool}:
-                    listed = ", ".join(sorted(t.__name__ for t in types))
-                    raise InputError(f"covariate {name!r} should be numbers or text, and is {listed}: make it one type")
-                self._kinds[name], levels = "text", sorted(set(column))
-            elif column.dtype.kind in "biuf" and name in coded:
-                self._kinds[name], levels = "code", sorted(column.unique().tolist())
-            elif column.dtype.kind in "biuf":
-                self._ranges[name] = (float(column.min()), float(column.max()))
-                continue
-            else:
-                raise InputError(
-                    f"covariate {name!r} is of type {column.dtype}: turn it into numbers (days since a date) or text"
-                )
-            self._levels[name] = [level.item() if hasattr(level, "item") else level for level in levels]
-            self._check_levels(name, len(column))
-
-    def _check_levels(self, name: str, n: int) -> None:
-        """Refuse factors that cannot be meant: one level, or text with a level for nearly every row."""
-        levels = self._levels[name]
-        if len(levels) < 2:
-            raise InputError(f"covariate {name!r} has the single level {levels[0]!r}: leave it out")
-        if len({_key(level) for level in levels}) < len(levels):
-            raise InputError(f"covariate {name!r} has levels that look alike, such as 1 and '1': make them one")
-        if self._kinds[name] == "text" and len(levels) > max(20, n / 2):
-            raise InputError(
-                f"covariate {name!r} is text with {len(levels)} different values, such as {levels[0]!r}: "
-                "if it holds numbers, find the entry that is none"
-            )
-
     def _coded_frame(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the columns with the levels of the fit, whatever type they came in."""
         import pandas as pd
@@ -160,9 +165,9 @@ class Formula:
                 result[name] = frame[name].to_numpy()
                 continue
             levels = self._levels[name]
-            place = {_key(level): k for k, level in enumerate(levels)}
+            place = {level_key(level): k for k, level in enumerate(levels)}
             own, values = pd.factorize(frame[name])
-            keys = [_key(value) for value in values]
+            keys = [level_key(value) for value in values]
             unseen = sorted({key for key in keys if key not in place})
             if unseen:
                 raise InputError(
@@ -212,11 +217,12 @@ class Formula:
             return ordered(node, frame, self._parsed)
         return evaluate(node, frame, self._parsed)
 
-    def _anchors(self, data: Any, names: Sequence[str]) -> Any:
-        terms = self._parsed.anchors
+    def anchor_frame(self, data: Any) -> Any:
+        """Return the anchors of these rows, None if the formula has none."""
+        terms, data = self._parsed.anchors, native(data)
         if not terms:
             return None
-        _known([name for name, _ in terms], names)
+        _known([name for name, _ in terms], column_names(data))
         frame = select(data, list(dict.fromkeys(name for name, _ in terms)))
         _complete(frame, "anchor")
         for name, kind in terms:
@@ -288,8 +294,6 @@ class Formula:
 
         ``n_columns`` is the number of covariates that it should give.
         """
-        import pandas as pd
-
         self = cls.__new__(cls)
         self.text, self._text = str(state["text"]), str(state["covariates"])
         self.offset = None if state["offset"] is None else str(state["offset"])
@@ -313,10 +317,20 @@ class Formula:
             or _coded(formula) - set(self._levels)
         ):
             raise InputError("the columns of the saved formula do not hold together")
-        for name in self._levels:
-            self._check_levels(name, 10**9)
+        for name, levels in self._levels.items():
+            check_levels(name, self._kinds[name], levels, math.inf)
         _bound_columns(formula, self._levels, 20 * n_columns + 200)
-        # the structure comes from made-up rows, the numbers in the transforms from the file
+        self._spec = self._structure(formula)
+        transforms = _decode(state["transforms"])
+        if not _alike(dict(self._spec.transform_state), transforms):
+            raise InputError("the transforms of the saved formula are not those of its terms")
+        self._spec = self._spec.update(transform_state=transforms, na_action="raise")
+        return self.without_data()
+
+    def _structure(self, formula: Any) -> Any:
+        """Return the specification of the covariates with all levels, from made-up rows."""
+        import pandas as pd
+
         rng = np.random.default_rng(0)
         rows = max([60, *(2 * len(levels) for levels in self._levels.values())])
         made = {name: rng.uniform(low, high, rows) for name, (low, high) in self._ranges.items()}
@@ -325,12 +339,7 @@ class Formula:
             for name, levels in self._levels.items()
         }
         frame = self._coded_frame(pd.DataFrame(made, index=range(rows)))
-        self._spec = _matrix(formula, frame, "ignore").model_spec
-        transforms = _decode(state["transforms"])
-        if not _alike(dict(self._spec.transform_state), transforms):
-            raise InputError("the transforms of the saved formula are not those of its terms")
-        self._spec = self._spec.update(transform_state=transforms, na_action="raise")
-        return self.without_data()
+        return _matrix(formula, frame, "ignore").model_spec
 
     def __repr__(self) -> str:
         return f"Formula({self.text!r})"
@@ -466,15 +475,6 @@ def _bound_columns(formula: Any, levels: dict[str, list[Any]], most: int) -> Non
         raise InputError(
             f"the formula gives about {total} columns, more than {most}: drop interactions, or merge levels"
         )
-
-
-def _key(value: Any) -> str:
-    """Return what makes a level: 1, 1.0 and '1' are one."""
-    if isinstance(value, (bool, np.bool_)):
-        return str(bool(value))
-    if isinstance(value, (int, float, np.integer, np.floating)):
-        return str(int(value)) if float(value).is_integer() else str(float(value))
-    return str(value)
 
 
 def _alike(a: Any, b: Any, name: Any = "") -> bool:

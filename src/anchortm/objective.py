@@ -241,20 +241,26 @@ def build_objective(
     block_rows: int = BLOCK_ROWS,
     n_jobs: int = 1,
     names: tuple[str, ...] = (),
+    coordinates: Coordinates | None = None,
+    geometry: Projection | None = None,
 ) -> Objective:
     """Return the anchor loss of these rows; h = a(y)'theta + sign * (x'beta + offset).
 
-    Rows are ordered by the main anchor factor inside. Weights must be positive.
+    Rows are ordered by the main anchor factor inside. Weights must be positive. Rows that are a part of all
+    come with the ``coordinates`` and the ``geometry`` of the anchors of all.
     """
     order = None if anchors is None else anchors.order()
-    if order is not None:  # rows of a group become neighbours
-        response = response[order]
+    if order is not None and anchors is not None:  # rows of a group become neighbours
+        response, anchors = response[order], anchors.take(order)
         weights, offset = (None if a is None else a[order] for a in (weights, offset))
-        anchors = anchors.take(order) if anchors is not None else None
     parts = layout(basis, response)
-    coordinates = make_coordinates(basis, parts, X, sign)
+    if coordinates is None:
+        coordinates = make_coordinates(basis, parts, X, sign)
     rows = [standardised(basis, part, X, order, sign, coordinates, weights, offset) for part in parts]
-    projected = None if anchors is None else projection(anchors, weights, anchor_intercept)
+    if anchors is None:
+        projected = None
+    else:
+        projected = projection(anchors, weights, anchor_intercept) if geometry is None else geometry.on(anchors)
     blocks = MemoryBlocks(rows, projected, len(response), weights, block_rows, n_jobs)
     names = names or tuple(f"x{j}" for j in range(X.shape[1]))
     return objective_type(link, blocks)(link, coordinates, projected, blocks, names)

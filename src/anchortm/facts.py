@@ -1,0 +1,106 @@
+"""What a covariate is: a factor with levels or numbers with a range, learned from all rows or piece by piece."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from anchortm.exceptions import AnchorTMWarning, InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ColumnFacts", "check_levels", "level_key"]
+
+Kind = Literal["category", "text", "code", "number"]
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """The facts of one column in some rows; facts of more rows are joined with ``+``."""
+
+    name: str
+    kind: Kind
+    n_rows: int
+    levels: tuple[Any, ...] = ()  # that occur
+    declared: tuple[Any, ...] = ()  # of a category, in order
+    low: float = math.inf
+    high: float = -math.inf
+
+    @classmethod
+    def learn(cls, column: pd.Series, name: str, coded: bool) -> ColumnFacts:
+        """Return the facts of these rows; ``coded`` says that numbers are codes of levels."""
+        import pandas as pd
+
+        n = len(column)
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            seen = column.cat.remove_unused_categories()
+            return cls(name, "category", n, tuple(seen.cat.categories), tuple(column.cat.categories))
+        if column.dtype.kind == "O":
+            types = {type(value) for value in column}
+            if types != {str} and types != {bool}:
+                listed = ", ".join(sorted(t.__name__ for t in types))
+                raise InputError(f"covariate {name!r} should be numbers or text, and is {listed}: make it one type")
+            return cls(name, "text", n, tuple(column.unique()))
+        if column.dtype.kind not in "biuf":
+            raise InputError(
+                f"covariate {name!r} is of type {column.dtype}: turn it into numbers (days since a date) or text"
+            )
+        if coded:
+            return cls(name, "code", n, tuple(column.unique().tolist()))
+        return cls(name, "number", n, low=float(column.min()), high=float(column.max()))
+
+    def __add__(self, other: ColumnFacts) -> ColumnFacts:
+        if self.kind != other.kind:
+            raise InputError(f"covariate {self.name!r} is of kind {self.kind} in some rows and {other.kind} in others")
+        return replace(
+            self,
+            n_rows=self.n_rows + other.n_rows,
+            levels=tuple(dict.fromkeys((*self.levels, *other.levels))),
+            declared=tuple(dict.fromkeys((*self.declared, *other.declared))),
+            low=min(self.low, other.low),
+            high=max(self.high, other.high),
+        )
+
+    def settled(self) -> list[Any] | None:
+        """Return the levels in order, None for numbers; refuse factors that cannot be meant."""
+        if self.kind == "number":
+            return None
+        if self.kind == "category":
+            seen = set(self.levels)
+            gone = [str(level) for level in self.declared if level not in seen]
+            if gone:
+                text = f"levels of covariate {self.name!r} that no row has are dropped: {', '.join(gone)}"
+                warnings.warn(text, AnchorTMWarning, stacklevel=6)
+            levels = [level for level in self.declared if level in seen]
+        else:
+            levels = sorted(self.levels)
+        levels = [level.item() if hasattr(level, "item") else level for level in levels]
+        check_levels(self.name, self.kind, levels, self.n_rows)
+        return levels
+
+
+def check_levels(name: str, kind: str, levels: list[Any], n: float) -> None:
+    """Refuse one level, levels that look alike, and text with a level for nearly every row."""
+    if len(levels) < 2:
+        raise InputError(f"covariate {name!r} has the single level {levels[0]!r}: leave it out")
+    if len({level_key(level) for level in levels}) < len(levels):
+        raise InputError(f"covariate {name!r} has levels that look alike, such as 1 and '1': make them one")
+    if kind == "text" and len(levels) > max(20, n / 2):
+        raise InputError(
+            f"covariate {name!r} is text with {len(levels)} different values, such as {levels[0]!r}: "
+            "if it holds numbers, find the entry that is none"
+        )
+
+
+def level_key(value: Any) -> str:
+    """Return what makes a level: 1, 1.0 and '1' are one."""
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        return str(int(value)) if float(value).is_integer() else str(float(value))
+    return str(value)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 Shape = tuple[int, ...]
+T = TypeVar("T")
 Total = tuple[float, list[Array]]
 
 
@@ -66,6 +67,8 @@ class Block:
 
 class Work(ABC):
     """What is summed over rows: adds the share of one block to arrays of these shapes, and returns a number."""
+
+    label: ClassVar[str]
 
     @property
     @abstractmethod
@@ -98,6 +101,7 @@ class Blocks(ABC):
     n_rows: int
     n_total: float
     kinds: frozenset[tuple[str, int]]  # kinds of rows with their signs
+    costly: bool = False  # a sum costs much more than one over a sample
 
     @abstractmethod
     def total(self, work: Work) -> Total:
@@ -106,6 +110,26 @@ class Blocks(ABC):
     @abstractmethod
     def one_slope(self) -> Array | None:
         """Return the derivative row of exact rows if they share one."""
+
+    @abstractmethod
+    def sample(self, size: int, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
+        """Return about ``size`` rows from all over the data, with the anchors' projection for them alone."""
+
+    @abstractmethod
+    def largest_spread(self, anchors: Projection, coefficients: Array) -> float:
+        """Return the largest |A @ coefficients| of all rows."""
+
+    @property
+    @abstractmethod
+    def at_hand(self) -> list[Rows]:
+        """Return the rows in memory, or those of the sample."""
+
+    def contradictions(self, find: Callable[[list[Rows]], T | None]) -> T | None:
+        """Return what ``find`` finds in rows that are not at hand, added up."""
+        return None
+
+    def tell(self, loss: float) -> None:  # noqa: B027 - rows in memory show none
+        """Take note of the loss, to show progress."""
 
 
 class MemoryBlocks(Blocks):
@@ -147,11 +171,34 @@ class MemoryBlocks(Blocks):
             parts = pool.map(lambda k: run(self.blocks[k * share : (k + 1) * share], work), range(jobs))
             return add(list(parts))
 
+    @property
+    def at_hand(self) -> list[Rows]:
+        return self.terms
+
     def one_slope(self) -> Array | None:
         (term,) = self.terms
         assert term.slope is not None  # noqa: S101
         first: Array = term.slope[0]
         return first if (term.slope == first).all() else None
+
+    def largest_spread(self, anchors: Projection, coefficients: Array) -> float:
+        return float(np.abs(anchors.part(slice(None)).spread(coefficients)).max())
+
+    def sample(self, size: int, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
+        # one row at random from each stretch of rows, so that no pattern in their order shows through
+        step = max(1, self.n_rows // size)
+        starts = np.arange(0, self.n_rows, step)
+        picks = np.minimum(starts + np.random.default_rng(0).integers(0, step, starts.size), self.n_rows - 1)
+        chosen = np.zeros(self.n_rows, dtype=bool)
+        chosen[picks] = True
+        picks, place = np.flatnonzero(chosen), np.cumsum(chosen) - 1
+        terms = []
+        for term in self.terms:
+            own = np.flatnonzero(chosen[term.rows])
+            terms.append(term.take(own, place[term.rows[own]]))
+        weights = None if self.weights is None else self.weights[picks]
+        anchors = None if anchors is None else anchors.subset(picks, weights)
+        return MemoryBlocks(terms, anchors, picks.size, weights, self.block_rows, self.n_jobs), anchors
 
 
 def _weighted(weights: Array | None, sign: int, values: Array) -> Array:
@@ -182,6 +229,7 @@ def evaluate_rows(link: Link, data: Rows, v: Array, k: int) -> tuple[OneEnd | Tw
 class LogLikelihood(Work):
     """The log-likelihood, and the anchors' sums of the residuals."""
 
+    label: ClassVar[str] = "log-likelihood"
     link: Link
     v: Array
     n_baseline: int
@@ -221,6 +269,7 @@ class SecondOrder(Work):
     ``spread`` are coefficients of the anchors: the curvature of r along them joins the Hessian.
     """
 
+    label: ClassVar[str] = "derivatives"
     link: Link
     v: Array
     n_baseline: int
@@ -305,6 +354,7 @@ class Influence(Work):
     are of rows without their weights, and enter the Gram matrix with them.
     """
 
+    label: ClassVar[str] = "standard errors"
     link: Link
     v: Array
     n_baseline: int
@@ -361,6 +411,7 @@ class Influence(Work):
 class Moments(Work):
     """[C o]'W[C o] and the anchors' sums of [C o], o the offset, for exact rows."""
 
+    label: ClassVar[str] = "moments"
     n_parameters: int
     n_sums: int
 
@@ -385,6 +436,7 @@ class Moments(Work):
 class LogSlopes(Work):
     """The sum of log h' of exact rows, at these parameters of the baseline."""
 
+    label: ClassVar[str] = "log-likelihood"
     v: Array
 
     @property
@@ -408,6 +460,7 @@ class LogSlopes(Work):
 class SlopeDerivatives(Work):
     """Gradient and Hessian of -sum log h' of exact rows."""
 
+    label: ClassVar[str] = "derivatives"
     v: Array
 
     @property

@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 from anchortm.exceptions import InputError
 from anchortm.response import Kind, Response
 
-__all__ = ["StepFunction", "check_overlap", "default_support", "empirical_distribution"]
+__all__ = [
+    "SUPPORT_QUANTILES",
+    "StepFunction",
+    "check_overlap",
+    "default_support",
+    "empirical_distribution",
+    "quantile_among",
+    "replicated_quantile",
+]
 
 Array = NDArray[np.float64]
 
@@ -140,7 +148,7 @@ def _self_consistent(first: NDArray[np.intp], last: NDArray[np.intp], weights: A
 def default_support(response: Response, weights: Array | None = None) -> tuple[float, float]:
     """Return the 10 % and 90 % quantiles of the response, or its range where they coincide."""
     if response.scale != "count" and response.entry is None and (response.kind == Kind.EXACT).all():
-        low, high = (_replicated_quantile(response.lower, weights, q) for q in SUPPORT_QUANTILES)
+        low, high = (replicated_quantile(response.lower, weights, q) for q in SUPPORT_QUANTILES)
     else:
         steps = empirical_distribution(response, weights)
         low, high = (steps.quantile(q) for q in SUPPORT_QUANTILES)
@@ -169,15 +177,29 @@ def check_overlap(support: Any, response: Response) -> None:
         raise InputError(f"support ({low:g}, {high:g}) does not overlap y, which lies between {first:g} and {last:g}")
 
 
-def _replicated_quantile(values: Array, weights: Array | None, q: float) -> float:
+def replicated_quantile(values: Array, weights: Array | None, q: float) -> float:
     """Return NumPy's default quantile of the sample in which row i stands weights[i] times."""
     if weights is None:
         return float(np.quantile(values, q))
     if (weights != np.floor(weights)).any():  # no numbers of copies: only their proportions count
         weights = weights * (values.size / weights.sum())
+    found = quantile_among(values, weights, q, 0.0, float(weights.sum()))
+    return float(values.max()) if found is None else found
+
+
+def quantile_among(values: Array, weights: Array, q: float, below: float, total: float) -> float | None:
+    """Return the quantile of a sample of weight ``total`` of which some values are given, if it is among them.
+
+    ``below`` is the weight of the rest that is below them; what is above is left out.
+    """
     order = np.argsort(values, kind="stable")
-    ends = np.cumsum(weights[order])
-    position = q * (ends[-1] - 1.0)
-    below, above = np.floor(position), np.floor(position) + 1.0
-    low, high = (values[order][min(np.searchsorted(ends, x, side="right"), values.size - 1)] for x in (below, above))
-    return float(low + (position - below) * (high - low))
+    ends = below + np.cumsum(weights[order])
+    position = q * (total - 1.0)
+    first = np.floor(position)
+    if first < below:
+        return None
+    places = np.searchsorted(ends, (first, first + 1.0), side="right")
+    if places[0] == values.size or (places[1] == values.size and ends[-1] < total * (1.0 - 1e-12)):
+        return None
+    low, high = values[order][np.minimum(places, values.size - 1)]
+    return float(low + (position - first) * (high - low))

@@ -19,8 +19,9 @@ from anchortm.anchors import AnchorColumns, anchor_columns
 from anchortm.bases import OrdinalBasis
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.identification import check_covariates, check_kinds
+from anchortm.inputs import Data
 from anchortm.likelihood import build_terms, loglik_and_residuals
-from anchortm.model import Data, TransformationModel, tell_alphabetical
+from anchortm.model import TransformationModel, tell_alphabetical
 from anchortm.newton import Options, Solution
 from anchortm.objective import NormalObjective, Objective
 from anchortm.response import as_response

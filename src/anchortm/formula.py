@@ -16,7 +16,7 @@ import numpy as np
 
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.facts import ColumnFacts, check_levels, level_key
-from anchortm.frames import column_names, native, select
+from anchortm.frames import column_names, is_batched, native, select
 from anchortm.grammar import DOT, EXTRA, TRANSFORMS, check_factor, evaluate, ordered, outside_quotes, parse_formula
 from anchortm.response import Interval, Surv
 
@@ -136,6 +136,11 @@ class Formula:
         outcome = sorted(self._outcome_columns(names))
         _known([*outcome, *anchors], names)
         return list(dict.fromkeys([*self._used, *outcome, *anchors]))
+
+    @staticmethod
+    def known(wanted: Sequence[str], names: Sequence[str]) -> None:
+        """Refuse names that a table with these columns does not have."""
+        _known(wanted, names)
 
     def outcome_columns(self, names: Sequence[str]) -> list[str]:
         """Return the columns of the outcome."""
@@ -362,9 +367,10 @@ class FormulaMixin:
             ``outcome ~ covariates | anchors``, such as ``Surv(time, event) ~ age + C(stage) + bs(bmi, 4) | site``;
             see ``Formula``.
         data : frame
-            A pandas, polars or pyarrow table.
+            A pandas, polars or pyarrow table. Or one that does not fit into memory and is read in batches: a path
+            or glob of Parquet files, a pyarrow dataset, a polars LazyFrame, a Dask DataFrame.
         sample_weight, offset : array or column name, optional
-            As for ``fit``.
+            As for ``fit``; column names where rows are read in batches.
         **parameters
             Arguments of the constructor, such as ``xi``.
 
@@ -384,10 +390,17 @@ class FormulaMixin:
         >>> model.predict_distribution(data[:3]).sf([100.0, 300.0]).shape
         (3, 2)
         """
-        made = Formula(formula, data)
         model: Any = cls(**parameters)
         if getattr(model, "anchor_names", None) is not None:
             raise InputError("name the anchors after '|' in the formula, not in anchor_names")
+        if is_batched(data):
+            if not hasattr(model, "_fit_source"):
+                raise InputTypeError(f"{cls.__name__} takes a table in memory, not {data!r}: read it first")
+            made = model._fit_source(formula, data, sample_weight, offset)
+            made.offset = offset
+            model.formula_ = made
+            return model  # type: ignore[no-any-return]
+        made = Formula(formula, data)
         named = {"sample_weight": sample_weight, "offset": offset}
         extra = {name: made.column(values) for name, values in named.items() if values is not None}
         model.fit(made.X, made.y, anchors=made.anchors, **extra)

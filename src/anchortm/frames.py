@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from anchortm.exceptions import InputError, InputTypeError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["column_names", "is_frame", "native", "read_csv", "select"]
+__all__ = ["column_names", "is_batched", "is_frame", "native", "read_csv", "select"]
 
 
 def native(values: Any) -> Any:
@@ -30,6 +31,16 @@ def native(values: Any) -> Any:
     if not isinstance(wrapped, (nw.DataFrame, nw.Series)) or wrapped.implementation.is_polars():
         return values
     return wrapped.to_pandas()
+
+
+def is_batched(data: Any) -> bool:
+    """Return whether data are read in batches: a path, a pyarrow dataset, a polars LazyFrame or a Dask DataFrame."""
+    if isinstance(data, (str, os.PathLike)):
+        return True
+    module, name = type(data).__module__.split(".")[0], type(data).__name__
+    if module == "pyarrow":
+        return "Dataset" in name
+    return (module == "polars" and name == "LazyFrame") or (module.startswith("dask") and name == "DataFrame")
 
 
 def is_frame(X: Any) -> bool:

@@ -13,36 +13,50 @@ The programme is solved only where a strict optimum has not been certified.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg as la
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from anchortm.columns import BLOCK_ROWS
+from anchortm.columns import BLOCK_ROWS, Rows
 from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.objective import Objective
-from anchortm.response import Kind, Response
+from anchortm.response import Response
 
-__all__ = ["check_covariates", "check_kinds", "check_separation", "recession_direction"]
+__all__ = [
+    "CovariateSums",
+    "check_counts",
+    "check_covariates",
+    "check_kinds",
+    "check_separation",
+    "recession_direction",
+]
 
 Array = NDArray[np.float64]
 
 RANK_TOLERANCE = 1e-10
 SLACK_TOLERANCE = 1e-7
 LP_ROWS = 20_000
+MOST_ROUNDS = 20
 
 
 def check_kinds(response: Response) -> None:
     """Refuse a response whose rows are all censored on one side."""
-    kinds = set(np.unique(response.kind).tolist())
-    if response.scale in ("ordinal", "count") or len(kinds) != 1:
-        return
-    if kinds <= {Kind.LEFT, Kind.RIGHT}:
-        side, where = ("left", "below") if Kind.LEFT in kinds else ("right", "above")
+    if response.scale not in ("ordinal", "count"):
+        check_counts(response.counts())
+
+
+def check_counts(counts: dict[str, int]) -> None:
+    """Refuse numbers of exact, left-, right- and interval-censored rows that are all censored on one side."""
+    found = [kind for kind, number in counts.items() if number]
+    if found in (["left"], ["right"]):
+        side = found[0]
+        where = "below" if side == "left" else "above"
         raise IdentificationError(
-            f"all {len(response)} rows are {side}-censored: every distribution {where} them is equally likely; "
+            f"all {counts[side]} rows are {side}-censored: every distribution {where} them is equally likely; "
             "at least one row must say something about the other side"
         )
 
@@ -56,29 +70,59 @@ def check_covariates(X: Array, names: Sequence[str]) -> None:
         raise IdentificationError(
             f"{p} covariates for {n} rows: more parameters than the rows can identify; leave covariates out"
         )
-    # in blocks, around a centre near the mean and in units of the spread
     blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
     centre = X[:: max(1, n // 1000)].mean(axis=0)
     spread = np.max([np.abs(X[block] - centre).max(axis=0) for block in blocks], axis=0)
-    constant = spread <= 1e-12 * np.maximum(np.abs(centre), np.finfo(float).tiny)
-    if constant.any():
-        listed = ", ".join(names[j] for j in np.flatnonzero(constant).tolist())
-        raise IdentificationError(f"constant covariates: {listed}; leave them out (the baseline has its own intercept)")
-    total, gram = np.zeros(p), np.zeros((p, p))
-    for block in blocks:
-        unit = (X[block] - centre) / spread
-        total += unit.sum(axis=0)
-        gram += unit.T @ unit
-    gram = gram - np.outer(total, total) / n
-    scale = 1.0 / np.sqrt(np.diag(gram))
-    values, vectors = np.linalg.eigh(gram * np.outer(scale, scale))
-    if values[0] > RANK_TOLERANCE:
-        return
-    involved = np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3).tolist()
-    listed = ", ".join(names[j] for j in involved[:8]) + (", ..." if len(involved) > 8 else "")
-    splines = any(names[j].startswith(("cr(", "cs(", "cc(")) for j in involved)
-    hint = ", or give the spline constraints='center'" if splines else ""
-    raise IdentificationError(f"collinear covariates: {listed}; leave one of them out{hint}")
+    unit = np.where(spread > 0.0, spread, 1.0)
+    sums = [CovariateSums.of(X[block], centre, unit) for block in blocks]
+    sum(sums[1:], sums[0]).check(names)
+
+
+@dataclass(frozen=True, eq=False)
+class CovariateSums:
+    """Sums of the covariates around a centre near their means, in units of about their spread."""
+
+    n: int
+    centre: Array
+    unit: Array
+    spread: Array  # largest distance from the centre, in units
+    total: Array
+    gram: Array
+
+    @classmethod
+    def of(cls, X: Array, centre: Array, unit: Array) -> CovariateSums:
+        """Return the sums over these rows."""
+        Z = (X - centre) / unit
+        return cls(X.shape[0], centre, unit, np.abs(Z).max(axis=0, initial=0.0), Z.sum(axis=0), Z.T @ Z)
+
+    def __add__(self, other: CovariateSums) -> CovariateSums:
+        return CovariateSums(
+            self.n + other.n,
+            self.centre,
+            self.unit,
+            np.maximum(self.spread, other.spread),
+            self.total + other.total,
+            self.gram + other.gram,
+        )
+
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse constant or collinear columns, by name."""
+        constant = self.spread * self.unit <= 1e-12 * np.maximum(np.abs(self.centre), np.finfo(float).tiny)
+        if constant.any():
+            listed = ", ".join(names[j] for j in np.flatnonzero(constant).tolist())
+            raise IdentificationError(
+                f"constant covariates: {listed}; leave them out (the baseline has its own intercept)"
+            )
+        gram = self.gram - np.outer(self.total, self.total) / self.n
+        scale = 1.0 / np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
+        values, vectors = np.linalg.eigh(gram * np.outer(scale, scale))
+        if values.size == 0 or values[0] > RANK_TOLERANCE:
+            return
+        involved = np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3).tolist()
+        listed = ", ".join(names[j] for j in involved[:8]) + (", ..." if len(involved) > 8 else "")
+        splines = any(names[j].startswith(("cr(", "cs(", "cc(")) for j in involved)
+        hint = ", or give the spline constraints='center'" if splines else ""
+        raise IdentificationError(f"collinear covariates: {listed}; leave one of them out{hint}")
 
 
 def check_separation(objective: Objective) -> None:
@@ -106,48 +150,87 @@ def check_separation(objective: Objective) -> None:
 def recession_direction(objective: Objective) -> tuple[Array, bool] | None:
     """Return a direction along which the likelihood never falls and somewhere grows, or None.
 
-    The second value says whether exact rows gain (the likelihood is unbounded).
+    The second value says whether exact rows gain (the likelihood is unbounded). Rows that are elsewhere are asked
+    for what contradicts a direction that those at hand allow.
     """
-    equal, slack, gains = _conditions(objective)
-    basis = la.null_space(equal, rcond=1e-10) if equal.shape[0] else np.eye(objective.n_parameters)
-    if basis.shape[1] == 0 or slack.shape[0] == 0:
-        return None
     lower, upper = objective.coordinates.lower, objective.coordinates.upper
     fixed = lower == upper
     low = np.where(fixed, 0.0, np.where(np.isfinite(lower), 0.0, -1.0))
     high = np.where(fixed, 0.0, 1.0)
-    direction = _maximise(slack, basis, low, high)
-    if direction is None:
-        return None
-    return direction, bool((slack[gains] @ direction > SLACK_TOLERANCE).any())
+    known = Conditions.of(objective.blocks.at_hand, objective.coordinates.n_baseline, objective.n_parameters)
+    for _ in range(MOST_ROUNDS):
+        equal = known.equal()
+        basis = la.null_space(equal, rcond=1e-10) if equal.shape[0] else np.eye(objective.n_parameters)
+        if basis.shape[1] == 0 or known.slack.shape[0] == 0:
+            return None
+        direction = _maximise(known.slack, basis, low, high)
+        if direction is None:
+            return None
+        more = objective.blocks.contradictions(lambda terms: known.broken_by(terms, direction))  # noqa: B023
+        if more is None:
+            return direction, bool((known.slack[known.gains] @ direction > SLACK_TOLERANCE).any())
+        known = known + more
+    return None
 
 
-def _conditions(objective: Objective) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Return rows that must be zero (as a Gram root), rows that must not be negative, and which are exact."""
-    k, d = objective.coordinates.n_baseline, objective.n_parameters
-    gram = np.zeros((d, d))
-    slack, gains = [], []
+@dataclass(frozen=True, eq=False)
+class Conditions:
+    """What rows ask of a direction of recession: some products zero, others not negative."""
 
-    def add(rows: Array, exact: bool = False) -> None:
-        slack.append(rows)
-        gains.append(np.full(rows.shape[0], exact))
+    n_baseline: int
+    gram: Array  # of the rows whose products must be zero
+    slack: Array  # rows whose products must not be negative
+    gains: NDArray[np.bool_]  # which of them are exact
 
-    for term in objective.terms:
-        side = float(term.sign)
-        if term.kind == "exact" and term.slope is not None:
-            gram += term.C.T @ term.C
-            add(np.hstack([term.slope, np.zeros((term.slope.shape[0], d - k))]), exact=True)
-        elif term.ends is not None:
-            lower, difference = term.ends.dense()
-            add(side * np.hstack([lower + difference, term.C]))
-            add(-side * np.hstack([lower, term.C]))
-        else:
-            add((side if term.kind == "left" else -side) * term.C)
-    equal = np.zeros((0, d))
-    if gram.any():
-        values, vectors = np.linalg.eigh(gram)
-        equal = vectors[:, values > RANK_TOLERANCE * values[-1]].T
-    return equal, np.concatenate(slack), np.concatenate(gains)
+    @classmethod
+    def of(cls, terms: Iterable[Rows], k: int, d: int) -> Conditions:
+        """Return the conditions of these rows."""
+        gram = np.zeros((d, d))
+        slack, gains = [np.zeros((0, d))], [np.zeros(0, dtype=bool)]
+
+        def add(rows: Array, exact: bool = False) -> None:
+            slack.append(rows)
+            gains.append(np.full(rows.shape[0], exact))
+
+        for term in terms:
+            side = float(term.sign)
+            if term.kind == "exact" and term.slope is not None:
+                gram += term.C.T @ term.C
+                add(np.hstack([term.slope, np.zeros((term.slope.shape[0], d - k))]), exact=True)
+            elif term.ends is not None:
+                lower, difference = term.ends.dense()
+                add(side * np.hstack([lower + difference, term.C]))
+                add(-side * np.hstack([lower, term.C]))
+            else:
+                add((side if term.kind == "left" else -side) * term.C)
+        return cls(k, gram, np.concatenate(slack), np.concatenate(gains))
+
+    def equal(self) -> Array:
+        """Return rows that span those whose products must be zero."""
+        if not self.gram.any():
+            return np.zeros((0, self.gram.shape[0]))
+        values, vectors = np.linalg.eigh(self.gram)
+        return np.asarray(vectors[:, values > RANK_TOLERANCE * values[-1]].T)
+
+    def broken_by(self, terms: Iterable[Rows], direction: Array) -> Conditions | None:
+        """Return the conditions of other rows that a direction breaks, or the first of them."""
+        d = direction.size
+        terms = list(terms)
+        found = Conditions.of(terms, self.n_baseline, d)
+        size = np.maximum(np.abs(found.slack).max(axis=1, initial=0.0), 1e-300)
+        broken = np.flatnonzero(found.slack @ direction < -SLACK_TOLERANCE * size)[: LP_ROWS // 4]
+        exact = float(direction @ found.gram @ direction)
+        if broken.size == 0 and exact <= RANK_TOLERANCE * float(np.trace(found.gram)):
+            return None
+        return replace(found, slack=found.slack[broken], gains=found.gains[broken])
+
+    def __add__(self, other: Conditions) -> Conditions:
+        return Conditions(
+            self.n_baseline,
+            self.gram + other.gram,
+            np.vstack([self.slack, other.slack]),
+            np.concatenate([self.gains, other.gains]),
+        )
 
 
 def _maximise(slack: Array, basis: Array, low: Array, high: Array) -> Array | None:
@@ -163,7 +246,7 @@ def _maximise(slack: Array, basis: Array, low: Array, high: Array) -> Array | No
     use = np.arange(0, inside.shape[0], max(1, inside.shape[0] // LP_ROWS))
     bounds = np.vstack([basis, -basis])
     limits = np.concatenate([high, -low])
-    for _ in range(20):
+    for _ in range(MOST_ROUNDS):
         rows = inside[use]
         result = linprog(
             -rows.mean(axis=0),

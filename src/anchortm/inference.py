@@ -121,15 +121,9 @@ def _inverse_hessian(model: Any, clusters: Any, held: bool = False) -> Array:
 def _data(model: Any) -> Any:
     if model._data is None:
         raise InputError(NOT_AT_HAND)
-    if not np.array_equal(fingerprint(model._data), model._fingerprint):
+    if not np.array_equal(model._data.fingerprint(), model._fingerprint):
         raise InputError("X has been changed in place since the fit, so the influence of its rows is lost: fit again")
     return model._data
-
-
-def fingerprint(data: Any) -> Array:
-    """Return numbers that tell whether the covariates are still those of the fit, which need not own their memory."""
-    X = data.design.matrix
-    return np.concatenate([X.sum(axis=0), X[0], X[-1]]) if X.size else np.zeros(0)
 
 
 def _codes(clusters: Any, data: Any) -> Codes:

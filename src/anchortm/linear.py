@@ -20,7 +20,8 @@ from anchortm.exceptions import IdentificationError, InputError
 from anchortm.formula import FormulaMixin
 from anchortm.frames import is_frame, native
 from anchortm.identification import check_covariates
-from anchortm.model import check_weights, one_column
+from anchortm.model import one_column
+from anchortm.numbers import check_weights
 from anchortm.projections import Projection, projection
 from anchortm.response import as_response
 

@@ -7,17 +7,19 @@ import os
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from anchortm.anchors import AnchorColumns, anchor_columns
+from anchortm.anchors import anchor_columns
+from anchortm.backends.sources import open_source
+from anchortm.backends.streamed import Stream
 from anchortm.bands import ConfidenceBand, Of, confidence_band
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.columns import BLOCK_ROWS
@@ -31,7 +33,7 @@ from anchortm.exceptions import (
     InputError,
     InputTypeError,
 )
-from anchortm.formula import FormulaMixin
+from anchortm.formula import Formula, FormulaMixin
 from anchortm.frames import is_frame, native
 from anchortm.identification import check_covariates, check_kinds
 from anchortm.inference import (
@@ -40,13 +42,14 @@ from anchortm.inference import (
     bootstrap,
     coefficient_intervals,
     covariance,
-    fingerprint,
     resolve,
 )
+from anchortm.inputs import Data, drop_empty_classes
 from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
 from anchortm.links import Link
 from anchortm.newton import Options, Solution, restarts
-from anchortm.objective import Objective, build_objective
+from anchortm.numbers import check_weights, finite_numbers
+from anchortm.objective import Objective
 from anchortm.response import Response, as_response, sorted_words
 from anchortm.solver import solve
 from anchortm.summary import Summary, summarise
@@ -54,7 +57,7 @@ from anchortm.summary import Summary, summarise
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TransformationModel", "check_weights", "model", "one_column", "tell_alphabetical"]
+__all__ = ["TransformationModel", "model", "one_column", "tell_alphabetical"]
 
 Array = NDArray[np.float64]
 
@@ -117,18 +120,34 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         self._check_limits()
         if y is None:
             raise InputError("requires y to be passed, but the target y is None")
-        data = self._prepare(X, y, anchors, sample_weight, offset)
+        return self._fit(self._prepare(X, y, anchors, sample_weight, offset), xi)
+
+    def _fit(self, data: Data | Stream, xi: float) -> Self:
         if data.anchors is None and xi != 0.0:
             raise InputError(
                 f"xi = {xi:g} needs anchors: pass fit(..., anchors=...), name them after '|' in a formula, or use xi=0"
             )
-        link, basis = self._make_link(), self._make_basis(data.response, data.weights)
+        link = self._make_link()
+        if isinstance(data, Stream) and data.support is not None and getattr(self, "support", 0) is None:
+            basis = clone(self).set_params(support=data.support)._make_basis(data.response, data.weights)
+        else:
+            basis = self._make_basis(data.response, data.weights)
         objective = self._objective(link, basis, data)
         with self._threads(objective):
             solution, others = self._solve(objective, basis, data, xi)
         self._store(link, basis, data, objective, solution, others)
-        self._tell()
+        self._tell(5)
         return self
+
+    def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Formula:
+        """Fit to a table that is read in batches, and return the formula as new rows need it."""
+        xi = self._check_xi()
+        self._check_limits()
+        source = open_source(data, _n_jobs(self.n_jobs), True if self.verbose else None)
+        levels = self._fixed_levels()
+        stream = Stream(formula, source, self._scale, levels, sample_weight, offset, self.anchor_intercept)
+        self._fit(stream, xi)
+        return stream.reader.formula
 
     def _check_xi(self) -> float:
         if isinstance(self.xi, bool) or not isinstance(self.xi, (int, float, np.integer, np.floating)):
@@ -171,7 +190,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             columns = None if columns is None else columns.subset(keep)
         if len(response) == 1:
             raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
-        response, dropped = _drop_empty_classes(response)
+        response, dropped = drop_empty_classes(response)
         check_kinds(response)
         check_covariates(design.matrix, design.names)
         alphabetical = self._fixed_levels() is None and sorted_words(y, response)
@@ -186,30 +205,18 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         """Return the classes that the model was made with, if it was."""
         return None
 
-    def _objective(self, link: Link, basis: Basis, data: Data) -> Objective:
-        return build_objective(
-            link,
-            basis,
-            data.response,
-            data.design.matrix,
-            data.anchors,
-            data.weights,
-            data.offset,
-            self._sign,
-            self.anchor_intercept,
-            n_jobs=_n_jobs(self.n_jobs),
-            names=data.design.names,
-        )
+    def _objective(self, link: Link, basis: Basis, data: Data | Stream) -> Objective:
+        return data.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
 
     @staticmethod
     def _threads(objective: Objective) -> Any:
         """Keep BLAS to one thread where our blocks are small matrices; not worth its cost for small data."""
         return threadpool_limits(1, user_api="blas") if objective.n_rows > BLOCK_ROWS else nullcontext()
 
-    def _start(self, objective: Objective, basis: Basis, data: Data) -> Array:
-        p = data.design.matrix.shape[1]
+    def _start(self, objective: Objective, basis: Basis, data: Data | Stream) -> Array:
+        p = objective.n_parameters - objective.coordinates.n_baseline
         if self.start is None:
-            theta = start_values(objective.link, basis, data.response, data.weights)
+            theta = start_values(objective.link, basis, *data.typical)
             return objective.coordinates.join(theta, np.zeros(p))
         theta, beta = (np.asarray(part, dtype=np.float64) for part in self.start)
         if theta.size != basis.n_parameters or beta.size != p:
@@ -219,7 +226,9 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             )
         return objective.coordinates.join(theta, beta)
 
-    def _solve(self, objective: Objective, basis: Basis, data: Data, xi: float) -> tuple[Solution, list[Solution]]:
+    def _solve(
+        self, objective: Objective, basis: Basis, data: Data | Stream, xi: float
+    ) -> tuple[Solution, list[Solution]]:
         options = Options(tol=self.tol, max_iter=self.max_iter, verbose=self.verbose)
         solution = solve(objective, self._start(objective, basis, data), xi, options)
         if self.n_restarts and math.isfinite(xi):
@@ -231,22 +240,23 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         self,
         link: Link,
         basis: Basis,
-        data: Data,
+        data: Data | Stream,
         objective: Objective,
         solution: Solution,
         others: list[Solution],
     ) -> None:
         theta, beta = objective.coordinates.split(solution.v)
+        about = data.about()
         self.link_, self.basis_ = link, basis
         self.baseline_, self.coef_ = theta, beta
-        self.coef_names_ = list(data.design.names)
-        self.n_features_in_ = data.design.matrix.shape[1]
+        self.coef_names_ = list(about.names)
+        self.n_features_in_ = len(about.names)
         if self.anchor_names is not None:
             self.n_features_in_ += len(self._anchor_list())
         for stale in ("feature_names_in_", "support_", "classes_", "formula_"):
             self.__dict__.pop(stale, None)
-        if data.columns_given is not None:
-            self.feature_names_in_ = np.array(data.columns_given, dtype=object)
+        if about.columns_given is not None:
+            self.feature_names_in_ = np.array(about.columns_given, dtype=object)
         if hasattr(basis, "support"):
             self.support_ = basis.support
         if isinstance(basis, OrdinalBasis):
@@ -254,12 +264,11 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         n = objective.n_total
         self.xi_ = solution.xi
         self.n_rows_, self.n_total_ = objective.n_rows, n
-        self.row_kinds_ = data.response.counts()
-        self.time_ = data.response.scale == "time"
+        self.row_kinds_, self.time_ = about.kinds, about.time
         self.n_anchors_ = 0 if objective.anchors is None else objective.anchors.rank
-        self.float_codes_ = () if data.anchors is None else data.anchors.float_codes()
+        self.float_codes_ = about.float_codes
         self.dropped_anchors_ = () if objective.anchors is None else objective.anchors.dropped
-        self.dropped_classes_, self._alphabetical = data.dropped, data.alphabetical
+        self.dropped_classes_, self._alphabetical = about.dropped, about.alphabetical
         self.loglik_, self.loss_ = solution.sums.loglik, solution.loss
         self.penalty_ = solution.penalty_sum / n
         self.n_iter_, self.converged_ = max(1, solution.n_iter), solution.converged
@@ -271,19 +280,19 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         self._information = n * solution.hessian
         self._fixed = objective.coordinates.lower == objective.coordinates.upper
         self._jacobian = objective.coordinates.jacobian
-        self._data, self._sandwich, self._fingerprint = data, None, fingerprint(data)
-        self._binary, self._had_offset = _binary(data.design.matrix), data.offset is not None
+        self._data, self._sandwich, self._fingerprint = data, None, about.fingerprint
+        self._binary, self._had_offset = about.binary, about.had_offset
         self._history = solution.history
         self._reason = solution.reason
 
-    def _tell(self) -> None:
+    def _tell(self, level: int = 4) -> None:
         """Warn of what the data and the solution show, and keep it in ``warnings_``."""
         self.warnings_: list[str] = []
 
         def say(text: str, category: type[Warning] | None = AnchorTMWarning) -> None:
             self.warnings_.append(text)
             if category is not None:
-                warnings.warn(text, category, stacklevel=4)
+                warnings.warn(text, category, stacklevel=level)
 
         if self.dropped_anchors_:
             say(f"anchor columns dropped as constant or collinear: {', '.join(self.dropped_anchors_)}", AnchorWarning)
@@ -561,37 +570,6 @@ def tell_alphabetical(data: Data) -> None:
         warnings.warn(alphabetical(data.response.levels), AnchorTMWarning, stacklevel=4)
 
 
-class Data(NamedTuple):
-    """Checked inputs of one fit."""
-
-    response: Response
-    design: Design
-    anchors: AnchorColumns | None
-    weights: Array | None
-    offset: Array | None
-    dropped: tuple[Any, ...]
-    columns_given: tuple[str, ...] | None = None  # of X, anchors included
-    alphabetical: bool = False  # classes are words that were sorted
-    kept: NDArray[np.bool_] | None = None  # rows of positive weight, if there were others
-
-    def subset(self, rows: Any) -> Data:
-        """Return the inputs of these rows, without classes and anchor levels that no longer occur."""
-        response, dropped = _drop_empty_classes(self.response[rows])
-        return Data(
-            response,
-            self.design._replace(matrix=self.design.matrix[rows]),
-            None if self.anchors is None else self.anchors.subset(rows),
-            None if self.weights is None else self.weights[rows],
-            None if self.offset is None else self.offset[rows],
-            dropped,
-        )
-
-
-def _binary(X: Array) -> list[bool]:
-    """Return which columns are 0 or 1 in all rows; most are seen not to be in a few."""
-    return [all(bool(((part == 0.0) | (part == 1.0)).all()) for part in (column[:100], column)) for column in X.T]
-
-
 def one_column(y: Any) -> Any:
     """Return a single column as a vector, with scikit-learn's warning."""
     if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
@@ -606,47 +584,5 @@ def _n_jobs(n_jobs: int | None) -> int:
     return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
 
 
-def _numbers(values: Any, n: int, name: str) -> Array:
-    values = native(values)
-    array = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
-    try:
-        array = array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputTypeError(f"{name} must be numbers, not {array.dtype}") from None
-    if array.ndim == 0:
-        array = np.full(n, float(array))
-    if array.shape != (n,):
-        raise InputError(f"{name} has shape {array.shape}, expected ({n},): sample_weight and offset must be 1D array")
-    if not np.isfinite(array).all():
-        row = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise InputError(f"{name} is {array[row]} at row {row}; it must be finite")
-    return np.asarray(array)
-
-
-def check_weights(sample_weight: Any, n: int) -> Array | None:
-    """Return weights as numbers, None where all are 1; refuse negative ones and all zeros."""
-    if sample_weight is None:
-        return None
-    weights = _numbers(sample_weight, n, "sample_weight")
-    if (weights < 0.0).any():
-        row = int(np.flatnonzero(weights < 0.0)[0])
-        raise InputError(f"sample_weight is negative: {weights[row]} at row {row}; weights replicate rows")
-    if not weights.any():
-        raise InputError("all sample weights are zero: at least one row must count")
-    return None if (weights == 1.0).all() else weights
-
-
 def _offset(offset: Any, n: int) -> Array | None:
-    return None if offset is None else _numbers(offset, n, "offset")
-
-
-def _drop_empty_classes(response: Response) -> tuple[Response, tuple[Any, ...]]:
-    """Return an ordinal response without the classes that have no rows, and these classes."""
-    if response.levels is None:
-        return response, ()
-    seen = np.bincount(response.codes, minlength=len(response.levels)) > 0
-    if seen.all():
-        return response, ()
-    kept = [level for level, here in zip(response.levels, seen, strict=True) if here]
-    gone = tuple(level for level, here in zip(response.levels, seen, strict=True) if not here)
-    return as_response(response, "ordinal", kept), gone
+    return None if offset is None else finite_numbers(offset, n, "offset")

@@ -217,6 +217,7 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
         history.append({"iteration": iteration, "xi": xi, "loss": state.loss, "kkt": kkt, "active": int(binding.sum())})
         if options.verbose:
             print(f"xi {xi:.6g}  iteration {iteration}  loss {state.loss:.10g}  KKT {kkt:.1e}")
+        objective.blocks.tell(state.loss)
         if kkt <= options.tol and _is_minimum(state, binding):
             reason, converged = "converged", True
             break

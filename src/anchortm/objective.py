@@ -138,28 +138,12 @@ class Objective:
         }
         if self.anchors is None or not math.isfinite(xi) or not kinds <= safe.get(self.link.name, set()):
             return "none"
-        projected = self.anchors.part(slice(None)).spread(self.anchors.coefficients(sums.t))
-        return "local" if 2.0 * xi * float(np.abs(projected).max()) <= 1.0 else "none"
+        largest = self.blocks.largest_spread(self.anchors, self.anchors.coefficients(sums.t))
+        return "local" if 2.0 * xi * largest <= 1.0 else "none"
 
     def sample(self, size: int) -> Objective:
-        """Return the objective of about ``size`` rows, in the same coordinates.
-
-        One row at random from each stretch of rows, so that no pattern in their order shows through.
-        """
-        memory = self.memory
-        step = max(1, self.n_rows // size)
-        starts = np.arange(0, self.n_rows, step)
-        picks = np.minimum(starts + np.random.default_rng(0).integers(0, step, starts.size), self.n_rows - 1)
-        chosen = np.zeros(self.n_rows, dtype=bool)
-        chosen[picks] = True
-        picks, place = np.flatnonzero(chosen), np.cumsum(chosen) - 1
-        terms = []
-        for term in self.terms:
-            own = np.flatnonzero(chosen[term.rows])
-            terms.append(term.take(own, place[term.rows[own]]))
-        weights = None if self.weights is None else self.weights[picks]
-        anchors = None if self.anchors is None else self.anchors.subset(picks, weights)
-        blocks = MemoryBlocks(terms, anchors, picks.size, weights, memory.block_rows, memory.n_jobs)
+        """Return the objective of about ``size`` rows from all over the data, in the same coordinates."""
+        blocks, anchors = self.blocks.sample(size, self.anchors)
         return type(self)(self.link, self.coordinates, anchors, blocks, self.names)
 
     @property

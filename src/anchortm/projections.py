@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from anchortm.anchors import AnchorColumns
 from anchortm.exceptions import InputError
 
-__all__ = ["AnchorFrame", "AnchorMoments", "Part", "Projection", "projection"]
+__all__ = ["AnchorFrame", "AnchorMoments", "GroupProjection", "Part", "Projection", "projection"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]

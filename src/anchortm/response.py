@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import native
 
-__all__ = ["Interval", "Kind", "Response", "Surv", "as_response", "is_missing", "sorted_words"]
+__all__ = ["Interval", "Kind", "Response", "Surv", "as_response", "classes_of", "is_missing", "sorted_words"]
 
 Array = NDArray[np.float64]
 Scale = Literal["continuous", "time", "ordinal", "count"]
@@ -410,6 +410,24 @@ def _ordinal(y: object, levels: Sequence[Hashable] | None) -> Response:
         values = np.array(labels, dtype=object)[codes]
         _refuse(translated < 0, values, "y", "has a class that is not known", f"known are {list(levels)}")
     return _cells(translated, tuple(levels))
+
+
+class Classes(NamedTuple):
+    """Distinct classes, the place of each row among them, and all that an ordered categorical declares."""
+
+    labels: list[Hashable]
+    codes: NDArray[np.intp]
+    declared: tuple[Hashable, ...] | None
+
+
+def classes_of(y: object) -> Classes:
+    """Return the classes of some rows of an ordinal outcome."""
+    found = _categories(y)
+    if found is None:
+        labels, codes = _factorise(_column(y, "y"))
+        return Classes(labels, codes, None)
+    response = _ordinal(y, None)  # checks order and missing classes
+    return Classes(list(found[0]), response.codes, tuple(found[0]))
 
 
 def sorted_words(y: object, response: Response) -> bool:

@@ -137,7 +137,7 @@ def _from_sample(objective: Objective, v: Array, xi: float, options: Options) ->
 
     The sample is a hint: whatever it lacks (an event, a class, a branch) says nothing of all rows.
     """
-    if objective.n_rows < SUBSAMPLE_FROM:
+    if objective.n_rows < SUBSAMPLE_FROM and not objective.blocks.costly:
         return None
     sample = objective.sample(SUBSAMPLE_ROWS)
     try:

@@ -1,0 +1,90 @@
+"""Dask DataFrames: each partition is read where it is, and only results travel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from anchortm.backends.sources import BATCH_ROWS, Read, Source, T
+from anchortm.exceptions import InputError
+from anchortm.frames import select
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["DaskSource"]
+
+FAN_IN = 8  # results that are joined at once, on the way back
+
+
+class DaskSource(Source):
+    """A Dask DataFrame on the scheduler in use: a ``distributed.Client`` where there is one, else threads.
+
+    Partitions are worked on as the scheduler likes; results are joined in their order in a tree. A worker that dies
+    takes nothing along: Dask runs its tasks again elsewhere.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.names = [str(name) for name in frame.columns]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        import dask
+
+        parts = self._frame[[]].to_delayed() if not self.names else self._frame[self.names[:1]].to_delayed()
+        sizes = dask.compute(*[dask.delayed(len)(part) for part in parts])
+        return [0, *np.cumsum(sizes).tolist()]
+
+    @cached_property
+    def n_rows(self) -> int:
+        return int(self._starts[-1])
+
+    def _frames(self, columns: Sequence[str]) -> Iterator[Any]:
+        for part in self._frame[list(columns)].to_delayed():
+            yield part.compute()
+
+    def map(self, read: Read[T], join: Callable[[T, T], T], columns: Sequence[str], label: str) -> T:
+        import dask
+
+        self.passes += 1
+        tell = dask.delayed(_Task(read, join, tuple(columns)), pure=False)  # once, not once for each partition
+        parts = zip(self._frame[list(columns)].to_delayed(), self._starts[:-1], self._starts[1:], strict=True)
+        results = [dask.delayed(_call)(tell, part, start) for part, start, stop in parts if stop > start]
+        if not results:
+            raise InputError("the table has no rows")
+        while len(results) > 1:
+            results = [dask.delayed(_join)(tell, *results[k : k + FAN_IN]) for k in range(0, len(results), FAN_IN)]
+        if self.progress:
+            print(f"pass {self.passes}: {label}, {self.n_rows} rows in {len(self._starts) - 1} partitions")
+        result: T = results[0].compute()
+        return result
+
+
+class _Task:
+    """What is done with a partition, and with two results."""
+
+    def __init__(self, read: Read[Any], join: Callable[[Any, Any], Any], columns: tuple[str, ...]) -> None:
+        self.read, self.join, self.columns = read, join, columns
+
+
+def _call(task: _Task, part: pd.DataFrame, start: int) -> Any:
+    """Return the result of a partition, worked on in batches with one BLAS thread: Dask has threads of its own."""
+    result: Any = None
+    with threadpool_limits(1, user_api="blas"):
+        for first in range(0, len(part), BATCH_ROWS):
+            batch = select(part.iloc[first : first + BATCH_ROWS], task.columns)
+            found = task.read(batch, start + first)
+            result = found if result is None else task.join(result, found)
+    return result
+
+
+def _join(task: _Task, *results: Any) -> Any:
+    total = results[0]
+    for other in results[1:]:
+        total = task.join(total, other)
+    return total

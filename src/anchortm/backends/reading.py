@@ -1,0 +1,117 @@
+"""From a batch of a table's rows to checked columns: outcome, covariates, anchors, weights and offset."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.anchors import AnchorColumns, anchor_columns
+from anchortm.design import to_design
+from anchortm.exceptions import InputError
+from anchortm.formula import Formula
+from anchortm.numbers import check_weights, finite_numbers
+from anchortm.projections import AnchorFrame
+from anchortm.response import Response, Scale, as_response
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["AnchorCoding", "Batch", "Reader", "located"]
+
+Array = NDArray[np.float64]
+
+
+@contextmanager
+def located(start: int) -> Iterator[None]:
+    """Say in errors where in the table the batch begins whose rows they count."""
+    try:
+        yield
+    except InputError as error:
+        if start == 0:
+            raise
+        raise type(error)(f"{error} (rows counted from row {start} of the table)") from None
+
+
+@dataclass(frozen=True, eq=False)
+class AnchorCoding:
+    """The levels of the anchors in all rows, and what their columns look like."""
+
+    frame: AnchorFrame
+    levels: tuple[NDArray[Any], ...]
+    units: Array  # of the numeric columns
+    float_codes: tuple[str, ...]
+
+    @cached_property
+    def _places(self) -> list[Any]:
+        import pandas as pd
+
+        return [pd.Index(levels) for levels in self.levels]
+
+    def encode(self, found: AnchorColumns) -> AnchorColumns:
+        """Return the anchors of a batch with the codes of all rows."""
+        factors = tuple(
+            place.get_indexer(levels)[codes].astype(np.intp)
+            for place, levels, codes in zip(self._places, found.levels, found.factors, strict=True)
+        )
+        return AnchorColumns(factors, self.levels, found.columns / self.units, found.factor_names, found.column_names)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Checked columns of some rows."""
+
+    response: Response
+    X: Array
+    anchors: AnchorColumns | None
+    weights: Array | None
+    offset: Array | None
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """How a table's rows are read; ``levels`` (of classes) and ``anchors`` are known after a first pass."""
+
+    formula: Formula
+    names: tuple[str, ...]
+    scale: Scale
+    weight: str | None = None
+    offset: str | None = None
+    levels: tuple[Hashable, ...] | None = None
+    anchors: AnchorCoding | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the columns that are read."""
+        extra = [name for name in (self.weight, self.offset) if name is not None]
+        return list(dict.fromkeys([*self.formula.needed(self.names), *extra]))
+
+    def weights(self, frame: pd.DataFrame) -> Array | None:
+        """Return the weights of the rows, zeros included."""
+        if self.weight is None:
+            return None
+        return check_weights(self.formula.new_column(frame, self.weight), len(frame), zeros=True)
+
+    def read(self, frame: pd.DataFrame, start: int) -> Batch | None:
+        """Return the columns of a batch without its rows of weight zero, None if nothing is left."""
+        with located(start):
+            weights = self.weights(frame)
+            if weights is not None and not weights.all():
+                frame, weights = frame[weights > 0.0].reset_index(drop=True), weights[weights > 0.0]
+            if frame.empty:
+                return None
+            offset = None
+            if self.offset is not None:
+                offset = finite_numbers(self.formula.new_column(frame, self.offset), len(frame), "offset")
+            response = as_response(self.formula.outcome(frame), self.scale, self.levels)
+            X = to_design(self.formula.design(frame), len(frame)).matrix
+            anchors = None
+            if self.anchors is not None:
+                found = anchor_columns(self.formula.anchor_frame(frame), in_units=False)
+                anchors = self.anchors.encode(found)
+            return Batch(response, X, anchors, weights, offset)

@@ -1,0 +1,191 @@
+"""Tables too large for memory, read in batches of rows: Parquet files, pyarrow datasets, polars lazy frames."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tqdm import tqdm
+
+from anchortm.exceptions import InputError, InputTypeError
+from anchortm.frames import select
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["BATCH_ROWS", "Source", "open_source"]
+
+T = TypeVar("T")
+Read = Callable[["pd.DataFrame", int], T]  # rows of a batch, and the position of the first
+
+BATCH_ROWS = 131_072
+READ_AHEAD = 2  # batches
+
+
+class Source(ABC):
+    """A table whose rows are read as often as they are needed.
+
+    ``map`` is all that the rest needs: a function of a batch of rows, its results joined in order. How often the
+    table was read is in ``passes``.
+    """
+
+    names: list[str]
+    passes: int = 0
+    n_jobs: int = 1
+    progress: bool | None = None  # None: in a terminal only
+
+    @cached_property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Return the number of rows."""
+
+    @abstractmethod
+    def _frames(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield these columns of the rows in order, a batch at a time."""
+
+    def map(self, read: Read[T], join: Callable[[T, T], T], columns: Sequence[str], label: str) -> T:
+        """Return the joined results of ``read`` for all batches."""
+        self.passes += 1
+        bar = tqdm(
+            total=self.n_rows,
+            unit=" rows",
+            unit_scale=True,
+            desc=f"pass {self.passes}: {label}",
+            disable=None if self.progress is None else not self.progress,
+            leave=False,
+        )
+        result: T | None = None
+        with bar:
+            for size, part in self._results(read, columns):
+                result = part if result is None else join(result, part)
+                bar.update(size)
+        if result is None:
+            raise InputError("the table has no rows")
+        return result
+
+    def _results(self, read: Read[T], columns: Sequence[str]) -> Iterator[tuple[int, T]]:
+        """Yield the number of rows and the result of each batch, in order; ``n_jobs`` batches at once."""
+        batches = self._batches(columns)
+        if self.n_jobs <= 1:
+            for frame, start in batches:
+                yield len(frame), read(frame, start)
+            return
+        with ThreadPoolExecutor(self.n_jobs) as pool:
+            waiting: deque[tuple[int, Future[T]]] = deque()
+            for frame, start in batches:
+                waiting.append((len(frame), pool.submit(read, frame, start)))
+                if len(waiting) > self.n_jobs:
+                    size, future = waiting.popleft()
+                    yield size, future.result()
+            for size, future in waiting:
+                yield size, future.result()
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[tuple[pd.DataFrame, int]]:
+        start = 0
+        for table in self._frames(columns):
+            frame = select(table, columns)
+            if len(frame):
+                yield frame, start
+            start += len(frame)
+
+
+class ParquetSource(Source):
+    """A pyarrow dataset: Parquet files, of this machine or elsewhere."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        self.names = [str(name) for name in dataset.schema.names]
+
+    @cached_property
+    def n_rows(self) -> int:
+        return int(self._dataset.count_rows())
+
+    def _frames(self, columns: Sequence[str]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        held: list[Any] = []
+        batches = self._dataset.to_batches(
+            columns=list(columns), batch_size=BATCH_ROWS, batch_readahead=READ_AHEAD, fragment_readahead=1
+        )
+        for batch in itertools.chain(batches, [None]):
+            # small row groups are joined
+            if held and (batch is None or sum(b.num_rows for b in held) + batch.num_rows > BATCH_ROWS):
+                yield pa.Table.from_batches(held).to_pandas()
+                held = []
+            if batch is not None and batch.num_rows:
+                held.append(batch)
+
+
+class PolarsSource(Source):
+    """A polars LazyFrame, run in streaming mode once for each pass."""
+
+    def __init__(self, lazy: Any) -> None:
+        self._lazy = lazy
+        self.names = [str(name) for name in lazy.collect_schema().names()]
+
+    @cached_property
+    def n_rows(self) -> int:
+        import polars as pl
+
+        return int(self._lazy.select(pl.len()).collect(engine="streaming").item())
+
+    def _frames(self, columns: Sequence[str]) -> Iterator[Any]:
+        chosen = self._lazy.select(list(columns))
+        if hasattr(chosen, "collect_batches"):
+            yield from chosen.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
+            return
+        for start in range(0, self.n_rows, BATCH_ROWS):  # older versions run the query for each slice
+            yield chosen.slice(start, BATCH_ROWS).collect()
+
+
+def open_source(data: Any, n_jobs: int = 1, progress: bool | None = None) -> Source:
+    """Return the source of a path or glob of Parquet files, a pyarrow dataset, a LazyFrame or a Dask DataFrame."""
+    module = type(data).__module__.split(".")[0]
+    if isinstance(data, (str, os.PathLike)):
+        source: Source = ParquetSource(_dataset(os.fspath(data)))
+    elif module == "pyarrow":
+        source = ParquetSource(data)
+    elif module == "polars":
+        source = PolarsSource(data)
+    elif module.startswith("dask"):
+        from anchortm.backends.dask import DaskSource
+
+        source = DaskSource(data)
+    else:
+        raise InputTypeError(f"data must be a table, Parquet files or a lazy table, not {type(data)}")
+    source.n_jobs, source.progress = n_jobs, progress
+    return source
+
+
+def _dataset(path: str) -> Any:
+    """Return the dataset of a file, a folder or a glob of files."""
+    try:
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+    except ImportError:
+        raise InputError("Parquet files need pyarrow: pip install 'anchortm[parquet]'") from None
+    if not glob.has_magic(path):
+        if not Path(path).exists():
+            raise InputError(f"there is no file or folder {path}")
+        found: Any = path
+        if Path(path).is_dir() and not any(Path(path).rglob("*.parquet")):
+            raise InputError(f"there are no Parquet files (*.parquet) in {path}")
+    else:
+        found = sorted(name for name in glob.glob(path, recursive=True) if Path(name).is_file())
+        if not found:
+            raise InputError(f"no file matches {path}")
+    wrong = [name for name in ([found] if isinstance(found, str) else found) if name.lower().endswith(".csv")]
+    if wrong:
+        raise InputError(f"{wrong[0]} is a CSV file: turn it into Parquet to read it in batches, or read it as a table")
+    try:
+        return ds.dataset(found, format="parquet", partitioning="hive")
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"cannot read {path} as Parquet: {str(error).splitlines()[0]}") from None

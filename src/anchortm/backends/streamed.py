@@ -1,0 +1,323 @@
+"""Fitting to rows that are elsewhere: two passes to learn the table, then sums over its batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.backends.reading import AnchorCoding, Batch, Reader
+from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets
+from anchortm.backends.sources import Source
+from anchortm.bases import Basis
+from anchortm.blocks import Blocks, MemoryBlocks, Total, Work, add, run
+from anchortm.columns import Coordinates, Rows, make_coordinates
+from anchortm.empirical import SUPPORT_QUANTILES
+from anchortm.exceptions import IdentificationError, InputError
+from anchortm.formula import Formula
+from anchortm.identification import check_counts
+from anchortm.inputs import About
+from anchortm.likelihood import layout
+from anchortm.links import Link
+from anchortm.objective import Objective, build_objective, objective_type
+from anchortm.projections import GroupProjection, Projection
+from anchortm.response import Response, Scale, as_response
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Stream", "StreamedBlocks"]
+
+Array = NDArray[np.float64]
+T = TypeVar("T")
+
+BRACKET = 6.0  # standard errors of the sample's quantile to each side
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """All that turns a batch of rows into blocks: it travels to where the rows are."""
+
+    reader: Reader
+    link: Link
+    basis: Basis
+    sign: float
+    coordinates: Coordinates
+    geometry: Projection | None
+
+    def objective(self, batch: Batch) -> Objective:
+        """Return the share of a batch in the objective of all rows."""
+        return build_objective(
+            self.link,
+            self.basis,
+            batch.response,
+            batch.X,
+            batch.anchors,
+            batch.weights,
+            batch.offset,
+            self.sign,
+            self.reader.anchors is None or self.reader.anchors.frame.intercept,
+            coordinates=self.coordinates,
+            geometry=self.geometry,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Sum:
+    """The sums of a work over one batch."""
+
+    plan: _Plan
+    work: Work
+
+    def __call__(self, frame: pd.DataFrame, start: int) -> Total:
+        batch = self.plan.reader.read(frame, start)
+        return run([] if batch is None else self.plan.objective(batch).memory.blocks, self.work)
+
+
+@dataclass(frozen=True, eq=False)
+class _Largest:
+    """The largest |A @ coefficients| in one batch."""
+
+    plan: _Plan
+    coefficients: Array
+
+    def __call__(self, frame: pd.DataFrame, start: int) -> float:
+        batch = self.plan.reader.read(frame, start)
+        if batch is None or batch.anchors is None or self.plan.geometry is None:
+            return 0.0
+        order = batch.anchors.order()
+        anchors = self.plan.geometry.on(batch.anchors if order is None else batch.anchors.take(order))
+        return float(np.abs(anchors.part(slice(None)).spread(self.coefficients)).max())
+
+
+@dataclass(frozen=True, eq=False)
+class _Find:
+    """What a function finds in one batch."""
+
+    plan: _Plan
+    find: Callable[[list[Rows]], Any]
+
+    def __call__(self, frame: pd.DataFrame, start: int) -> Any:
+        batch = self.plan.reader.read(frame, start)
+        return None if batch is None else self.find(self.plan.objective(batch).terms)
+
+
+def _either(a: Any, b: Any) -> Any:
+    return (a if b is None else b) if a is None or b is None else a + b
+
+
+def _add(a: Total, b: Total) -> Total:
+    return add([a, b])
+
+
+class StreamedBlocks(Blocks):
+    """Rows of a source, read again for each sum."""
+
+    costly = True
+
+    def __init__(self, source: Source, plan: _Plan, stream: Stream, sample: Objective) -> None:
+        self.source, self.plan, self._sample = source, plan, sample
+        self.n_rows, self.n_total = stream.scan.n_rows, stream.scan.n_total
+        self.kinds = stream.kinds(plan.basis)
+        self._note = ""
+
+    def total(self, work: Work) -> Total:
+        return self.source.map(_Sum(self.plan, work), _add, self.plan.reader.columns, f"{work.label}{self._note}")
+
+    def one_slope(self) -> Array | None:
+        return self._sample.memory.one_slope()
+
+    def sample(self, size: int, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
+        return self._sample.memory, self._sample.anchors
+
+    @property
+    def at_hand(self) -> list[Rows]:
+        return self._sample.terms
+
+    def contradictions(self, find: Callable[[list[Rows]], T | None]) -> T | None:
+        work = _Find(self.plan, find)
+        found: T | None = self.source.map(work, _either, self.plan.reader.columns, "is the likelihood bounded?")
+        return found
+
+    def largest_spread(self, anchors: Projection, coefficients: Array) -> float:
+        if isinstance(anchors, GroupProjection):
+            return float(np.abs(coefficients).max())
+        work = _Largest(self.plan, coefficients)
+        return self.source.map(work, max, self.plan.reader.columns, "largest projected residual")
+
+    def tell(self, loss: float) -> None:
+        self._note = f", loss {loss:.8g}"
+
+
+class Stream:
+    """A table whose rows are elsewhere, learned in two passes.
+
+    Parameters
+    ----------
+    text : str
+        A formula.
+    source : Source
+    scale, fixed : how the model reads the outcome, and the classes it was made with
+    sample_weight, offset : column names, optional
+    intercept : bool
+        Whether the constant belongs to the span of the anchors.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        source: Source,
+        scale: Scale,
+        fixed: tuple[Hashable, ...] | None,
+        sample_weight: str | None,
+        offset: str | None,
+        intercept: bool,
+    ) -> None:
+        for argument, value in (("sample_weight", sample_weight), ("offset", offset)):
+            if value is not None and not isinstance(value, str):
+                raise InputError(f"{argument} must name a column when rows are read in batches, not {type(value)}")
+        self.source = source
+        formula = Formula.unread(text, source.names)
+        reader = Reader(formula, tuple(source.names), scale, sample_weight, offset)
+        formula.known([name for name in (sample_weight, offset) if name is not None], source.names)
+        self.scan = scan = first_pass(source, reader, scale == "ordinal", fixed)
+        levels: tuple[Hashable, ...] | None = None
+        self.dropped: tuple[Hashable, ...] = ()
+        if scale == "ordinal":
+            levels, self.dropped = scan.levels()
+        coding = None if scan.anchors is None else scan.anchors.coding(intercept)
+        wide = _joined(scan.wide)
+        formula.settle(scan.covariates, wide)
+        self.reader = replace(reader, levels=levels, anchors=coding)
+        sample = self.reader.read(_joined(scan.sample), 0)
+        assert sample is not None  # noqa: S101
+        self.sample = sample
+        self.names = tuple(formula.design_columns())
+        if scan.n_rows == 1:
+            raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
+        if scale not in ("ordinal", "count"):
+            check_counts(scan.kinds)
+        p = len(self.names)
+        if p + 1 >= scan.n_rows and p:
+            raise IdentificationError(
+                f"{p} covariates for {scan.n_rows} rows: more parameters than the rows can identify; "
+                "leave covariates out"
+            )
+        self.response, self.weights = self._wide_outcome(wide)
+        self._wide_is_all = len(wide) >= source.n_rows
+        brackets = self._brackets()
+        self.second = second_pass(source, self.reader, sample.X, brackets)
+        self.second.covariates.check(self.names)
+        self.support = self._exact_support() if brackets else None
+        self.scan.sample.clear()
+        self.scan.wide.clear()
+
+    @property
+    def alphabetical(self) -> bool:
+        """Return whether the classes are words that were sorted."""
+        levels = self.reader.levels
+        words = levels is not None and len(levels) >= 3 and self.scan.declared is None
+        return words and all(isinstance(x, str) and not any(c.isdigit() for c in x) for x in levels or ())
+
+    @property
+    def anchors(self) -> AnchorCoding | None:
+        """Return the anchors, if the formula has any."""
+        return self.reader.anchors
+
+    @property
+    def typical(self) -> tuple[Response, Array | None]:
+        """Return outcomes and weights for start values: those of the sample."""
+        return self.sample.response, self.sample.weights
+
+    def fingerprint(self) -> Array:
+        """Return nothing: files may change without our knowing."""
+        return np.zeros(0)
+
+    def about(self) -> About:
+        """Return what a model keeps of these rows."""
+        scan = self.scan
+        return About(
+            self.names,
+            self.names,
+            self._counts(),
+            scan.time,
+            () if self.anchors is None else self.anchors.float_codes,
+            self.dropped,
+            self.alphabetical,
+            self.second.binary.tolist(),
+            self.reader.offset is not None,
+            self.fingerprint(),
+        )
+
+    def _counts(self) -> dict[str, int]:
+        if self.reader.levels is None:
+            return self.scan.kinds
+        rows = [self.scan.rows_of[level] for level in self.reader.levels]
+        return {"exact": 0, "left": rows[0], "right": rows[-1], "interval": sum(rows[1:-1])}
+
+    def kinds(self, basis: Basis) -> frozenset[tuple[str, int]]:
+        """Return the kinds of rows and truncations under a basis, or more than there are."""
+        found = {(kind, 1) for kind, number in self._counts().items() if number}
+        if ("interval", 1) in found:  # at the bound of a basis its lower end is none
+            found.add(("left", 1))
+        if self.scan.truncated:
+            found |= {("left", -1), ("right", -1), ("interval", -1)}
+        return frozenset(found)
+
+    def _wide_outcome(self, wide: pd.DataFrame) -> tuple[Response, Array | None]:
+        """Return outcomes with weights that have the distribution of all rows, as well as it is known."""
+        scan, reader = self.scan, self.reader
+        if scan.weights_of and not any(isinstance(key, float) and math.isnan(key) for key in scan.weights_of):
+            values, copies = list(scan.weights_of), np.array(list(scan.weights_of.values()))
+            labels: Any = np.array(values, dtype=object) if reader.scale == "ordinal" else np.array(values)
+            return as_response(labels, reader.scale, reader.levels), copies
+        weights = reader.weights(wide)
+        if weights is not None and not weights.all():
+            wide, weights = wide[weights > 0.0].reset_index(drop=True), weights[weights > 0.0]
+        return as_response(reader.formula.outcome(wide), reader.scale), weights
+
+    def _brackets(self, widths: float = BRACKET) -> tuple[tuple[float, float], ...]:
+        """Return where the exact quantiles of the outcome must be, if they are to be found."""
+        only_exact = self.scan.kinds.get("exact") == self.scan.n_rows and not self.scan.truncated
+        if self._wide_is_all or not only_exact:
+            return ()
+        return support_brackets(self.response.lower, self.weights, widths)
+
+    def _exact_support(self) -> tuple[float, float] | None:
+        """Return the quantiles of all rows; brackets that missed them are widened."""
+        second: Second = self.second
+        for widths in (BRACKET, 100.0, math.inf):
+            if widths > BRACKET:
+                second = second_pass(self.source, self.reader, self.sample.X, self._brackets(widths))
+            found = [second.quantile(j, q, self.scan) for j, q in enumerate(SUPPORT_QUANTILES)]
+            if found[0] is not None and found[1] is not None:
+                return (found[0], found[1]) if found[0] < found[1] else (self.scan.low, self.scan.high)
+        return None
+
+    @cached_property
+    def _geometry(self) -> Projection | None:
+        if self.reader.anchors is None or self.second.anchors is None:
+            return None
+        return self.reader.anchors.frame.projection(self.second.anchors)
+
+    def objective(
+        self, link: Link, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int = 1
+    ) -> Objective:
+        """Return the anchor loss of all rows; the intercept and the threads are settled already."""
+        batch = self.sample
+        coordinates = make_coordinates(basis, layout(basis, batch.response), batch.X, sign)
+        plan = _Plan(self.reader, link, basis, sign, coordinates, self._geometry)
+        started = replace(plan, geometry=None).objective(batch)
+        blocks = StreamedBlocks(self.source, plan, self, started)
+        return objective_type(link, blocks)(link, coordinates, self._geometry, blocks, self.names)
+
+
+def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.concat(frames, ignore_index=True)

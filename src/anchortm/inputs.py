@@ -1,0 +1,122 @@
+"""The checked inputs of one fit, in memory, and what a model keeps of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.anchors import AnchorColumns
+from anchortm.bases import Basis
+from anchortm.design import Design
+from anchortm.links import Link
+from anchortm.objective import Objective, build_objective
+from anchortm.response import Response, as_response
+
+__all__ = ["About", "Data", "drop_empty_classes"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class About:
+    """What a fitted model says of its rows."""
+
+    names: tuple[str, ...]
+    columns_given: tuple[str, ...] | None
+    kinds: dict[str, int]  # numbers of exact, left-, right- and interval-censored rows
+    time: bool
+    float_codes: tuple[str, ...]
+    dropped: tuple[Any, ...]
+    alphabetical: bool
+    binary: list[bool]
+    had_offset: bool
+    fingerprint: Array
+
+
+class Data(NamedTuple):
+    """Checked inputs of one fit."""
+
+    response: Response
+    design: Design
+    anchors: AnchorColumns | None
+    weights: Array | None
+    offset: Array | None
+    dropped: tuple[Any, ...]
+    columns_given: tuple[str, ...] | None = None  # of X, anchors included
+    alphabetical: bool = False  # classes are words that were sorted
+    kept: NDArray[np.bool_] | None = None  # rows of positive weight, if there were others
+
+    def subset(self, rows: Any) -> Data:
+        """Return the inputs of these rows, without classes and anchor levels that no longer occur."""
+        response, dropped = drop_empty_classes(self.response[rows])
+        return Data(
+            response,
+            self.design._replace(matrix=self.design.matrix[rows]),
+            None if self.anchors is None else self.anchors.subset(rows),
+            None if self.weights is None else self.weights[rows],
+            None if self.offset is None else self.offset[rows],
+            dropped,
+        )
+
+    def objective(
+        self, link: Link, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int = 1
+    ) -> Objective:
+        """Return the anchor loss of these rows."""
+        return build_objective(
+            link,
+            basis,
+            self.response,
+            self.design.matrix,
+            self.anchors,
+            self.weights,
+            self.offset,
+            sign,
+            anchor_intercept,
+            n_jobs=n_jobs,
+            names=self.design.names,
+        )
+
+    @property
+    def typical(self) -> tuple[Response, Array | None]:
+        """Return outcomes and weights for start values: all of them."""
+        return self.response, self.weights
+
+    def fingerprint(self) -> Array:
+        """Return numbers that tell whether the covariates, which we need not own, are still those of the fit."""
+        X = self.design.matrix
+        return np.concatenate([X.sum(axis=0), X[0], X[-1]]) if X.size else np.zeros(0)
+
+    def about(self) -> About:
+        """Return what a model keeps of these inputs."""
+        return About(
+            self.design.names,
+            self.columns_given,
+            self.response.counts(),
+            self.response.scale == "time",
+            () if self.anchors is None else self.anchors.float_codes(),
+            self.dropped,
+            self.alphabetical,
+            _binary(self.design.matrix),
+            self.offset is not None,
+            self.fingerprint(),
+        )
+
+
+def _binary(X: Array) -> list[bool]:
+    """Return which columns are 0 or 1 in all rows; most are seen not to be in a few."""
+    return [all(bool(((part == 0.0) | (part == 1.0)).all()) for part in (column[:100], column)) for column in X.T]
+
+
+def drop_empty_classes(response: Response) -> tuple[Response, tuple[Any, ...]]:
+    """Return an ordinal response without the classes that have no rows, and these classes."""
+    if response.levels is None:
+        return response, ()
+    seen = np.bincount(response.codes, minlength=len(response.levels)) > 0
+    if seen.all():
+        return response, ()
+    kept = [level for level, here in zip(response.levels, seen, strict=True) if here]
+    gone = tuple(level for level, here in zip(response.levels, seen, strict=True) if not here)
+    return as_response(response, "ordinal", kept), gone

@@ -1,0 +1,46 @@
+"""Weights and offsets: one finite number for each row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.exceptions import InputError, InputTypeError
+from anchortm.frames import native
+
+__all__ = ["check_weights", "finite_numbers"]
+
+Array = NDArray[np.float64]
+
+
+def finite_numbers(values: Any, n: int, name: str) -> Array:
+    """Return values as n finite numbers; a single one counts for all rows."""
+    values = native(values)
+    array = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+    try:
+        array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(f"{name} must be numbers, not {array.dtype}") from None
+    if array.ndim == 0:
+        array = np.full(n, float(array))
+    if array.shape != (n,):
+        raise InputError(f"{name} has shape {array.shape}, expected ({n},): sample_weight and offset must be 1D array")
+    if not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise InputError(f"{name} is {array[row]} at row {row}; it must be finite")
+    return np.asarray(array)
+
+
+def check_weights(sample_weight: Any, n: int, zeros: bool = False) -> Array | None:
+    """Return weights as numbers, None where all are 1; refuse negative ones and, unless ``zeros``, all zeros."""
+    if sample_weight is None:
+        return None
+    weights = finite_numbers(sample_weight, n, "sample_weight")
+    if (weights < 0.0).any():
+        row = int(np.flatnonzero(weights < 0.0)[0])
+        raise InputError(f"sample_weight is negative: {weights[row]} at row {row}; weights replicate rows")
+    if not zeros and not weights.any():
+        raise InputError("all sample weights are zero: at least one row must count")
+    return None if (weights == 1.0).all() else weights

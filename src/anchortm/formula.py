@@ -10,6 +10,7 @@ import difflib
 import math
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -184,7 +185,12 @@ class Formula:
                 result[name] = np.array(levels)[codes]
             else:
                 result[name] = pd.Categorical.from_codes(codes, levels)
-        return pd.DataFrame(result, index=range(len(frame)))
+        return pd.DataFrame(result, index=range(len(frame)), copy=False)
+
+    @cached_property
+    def _plain(self) -> bool:
+        """Return whether the covariates are columns of numbers as they are."""
+        return self.design_columns() == self._used and not self._levels
 
     def design(self, data: Any) -> pd.DataFrame:
         """Return the covariates of new rows, with the levels and the transforms of the fit."""
@@ -192,7 +198,8 @@ class Formula:
         _known(self._used, column_names(data))
         frame = select(data, self._used)
         _complete(frame, "covariate")
-        return _without_intercept(_matrix(self._spec, self._coded_frame(frame)), len(frame))
+        coded = self._coded_frame(frame)
+        return coded.astype(np.float64) if self._plain else _without_intercept(_matrix(self._spec, coded), len(frame))
 
     def _outcome_columns(self, names: Sequence[str], entry: bool = True) -> set[str]:
         """Return the columns of the outcome; an entry time may be a covariate as well."""

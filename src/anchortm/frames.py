@@ -27,7 +27,9 @@ def native(values: Any) -> Any:
         return values.to_pandas()  # arrays too, which narwhals does not take
     wrapped = nw.from_native(values, pass_through=True, allow_series=True)
     if isinstance(wrapped, nw.LazyFrame):
-        raise InputTypeError(f"{type(values).__name__} is lazy: call collect() or compute() on it first")
+        raise InputTypeError(
+            f"{type(values).__name__} is lazy: fit it by a formula, from_formula(formula, data), or call collect() or compute() on it first"
+        )
     if not isinstance(wrapped, (nw.DataFrame, nw.Series)) or wrapped.implementation.is_polars():
         return values
     return wrapped.to_pandas()
@@ -64,9 +66,9 @@ def select(data: Any, names: Sequence[str]) -> pd.DataFrame:
     import pandas as pd
 
     if not isinstance(data, pd.DataFrame):
-        return pd.DataFrame({name: _from_polars(data[name]) for name in names}, index=range(data.shape[0]))
+        return pd.DataFrame({name: _from_polars(data[name]) for name in names}, range(data.shape[0]), copy=False)
     own = {str(name): name for name in data.columns}
-    return pd.DataFrame({name: _plain(data[own[name]]) for name in names}, index=range(len(data)))
+    return pd.DataFrame({name: _plain(data[own[name]]) for name in names}, range(len(data)), copy=False)
 
 
 def _plain(column: pd.Series) -> Any:

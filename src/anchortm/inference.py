@@ -27,6 +27,8 @@ from scipy import stats
 from tqdm import tqdm
 
 from anchortm.anchors import groups_of
+from anchortm.backends.streamed import Stream
+from anchortm.blocks import Influence
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
 from anchortm.newton import Options
 from anchortm.objective import Objective
@@ -71,6 +73,9 @@ def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> A
     if clusters is None and model._sandwich is not None:
         return np.array(model._sandwich)
     data = _data(model)
+    streamed = isinstance(data, Stream)
+    if streamed and clusters is not None:
+        raise InputError("clusters need the rows in memory, and these were read in batches: rows count as independent")
     groups = None if clusters is None else _codes(clusters, data)
     if groups is None and model.n_total_ < 2.0:
         raise InputError(
@@ -79,9 +84,16 @@ def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> A
         )
     if groups is not None:
         _few(int(groups.max()) + 1)
-    shares = np.vstack(list(_sums(model, data, groups)))
-    count = shares.shape[0] if groups is not None else model.n_total_
-    result = np.asarray(shares.T @ shares) * (count / (count - 1.0))
+    if streamed:
+        objective, work = _work(model, data)
+        with model._threads(objective):
+            result = objective.blocks.total(work)[1][0]
+        count = model.n_total_
+    else:
+        shares = np.vstack(list(_sums(model, data, groups)))
+        result = np.asarray(shares.T @ shares)
+        count = shares.shape[0] if groups is not None else model.n_total_
+    result *= count / (count - 1.0)
     if clusters is None:
         model._sandwich = result
     return np.array(result)
@@ -126,6 +138,13 @@ def _data(model: Any) -> Any:
     return model._data
 
 
+def _rows(model: Any) -> Any:
+    data = _data(model)
+    if isinstance(data, Stream):
+        raise InputError("this needs the rows in memory, and these were read in batches: use kind='sandwich'")
+    return data
+
+
 def _codes(clusters: Any, data: Any) -> Codes:
     """Return the cluster of each row of the fit, numbered from 0."""
     codes, _ = groups_of(clusters, "clusters")
@@ -141,7 +160,7 @@ def _codes(clusters: Any, data: Any) -> Codes:
 
 def influence(model: Any) -> Array:
     """Return the influence of each row of the fit on (baseline, coef): their derivative in the row's weight."""
-    data = _data(model)
+    data = _rows(model)
     shares = np.vstack([block for _, block in _influence(model, data)])
     order = None if data.anchors is None else data.anchors.order()
     if order is None:
@@ -168,16 +187,22 @@ def _sums(model: Any, data: Any, groups: Codes | None) -> Iterator[Array]:
 
 def _influence(model: Any, data: Any) -> Iterator[tuple[slice, Array]]:
     """Yield the influence on (baseline, coef) for blocks of rows, in the order of the objective."""
+    objective, work = _work(model, data)
+    with model._threads(objective):
+        for block in objective.memory.blocks:
+            yield block.rows, -work.shares(block)[0]
+
+
+def _work(model: Any, data: Any) -> tuple[Objective, Influence]:
+    """Return the objective of the fit, and the work that gives the influence of rows (but for its sign)."""
     objective: Objective = model._objective(model.link_, model.basis_, data)
     coordinates = objective.coordinates
     v = coordinates.join(model.baseline_, model.coef_)
     free = ~(model.active_ | (coordinates.lower == coordinates.upper))
-    pull, bread, K = _lagrangian(objective, v, model.xi_, free)
-    J = coordinates.jacobian.T
     with model._threads(objective):
-        work = objective.influence(v, pull, bread @ J, K @ J)
-        for block in objective.memory.blocks:
-            yield block.rows, -work.shares(block)[0]
+        pull, bread, K = _lagrangian(objective, v, model.xi_, free)
+        J = coordinates.jacobian.T
+        return objective, objective.influence(v, pull, bread @ J, K @ J)
 
 
 def _lagrangian(objective: Objective, v: Array, xi: float, free: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
@@ -242,7 +267,7 @@ def bootstrap(
     progress: bool | None = None,
 ) -> Bootstrap:
     """Return fits of the model to resampled clusters; see ``TransformationModel.bootstrap``."""
-    data = _data(model)
+    data = _rows(model)
     if not isinstance(n_bootstrap, (int, np.integer)) or n_bootstrap < 2:
         raise InputError(f"n_bootstrap must be a whole number of at least 2, not {n_bootstrap!r}")
     anchors = data.anchors

@@ -88,13 +88,15 @@ class State:
 def expand(objective: Objective, v: Array, sums: Sums, xi: float) -> State:
     n = objective.n_total
     pull = 2.0 * xi * sums.t
+    loss = loss_of(objective, sums, xi)
+    objective.blocks.tell(loss)
     d = objective.derivatives(v, pull if xi != 0.0 else None)
     penalty_gradient = d.E.T @ pull / n
     hessian = (d.hessian + 2.0 * xi * (d.E.T @ d.E)) / n
     return State(
         v,
         sums,
-        loss_of(objective, sums, xi),
+        loss,
         d.gradient / n + penalty_gradient,
         np.abs(d.gradient / n) + np.abs(penalty_gradient),
         # each element of t is a sum of about sqrt(n) in absolute terms
@@ -217,7 +219,6 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
         history.append({"iteration": iteration, "xi": xi, "loss": state.loss, "kkt": kkt, "active": int(binding.sum())})
         if options.verbose:
             print(f"xi {xi:.6g}  iteration {iteration}  loss {state.loss:.10g}  KKT {kkt:.1e}")
-        objective.blocks.tell(state.loss)
         if kkt <= options.tol and _is_minimum(state, binding):
             reason, converged = "converged", True
             break

@@ -24,6 +24,7 @@ from anchortm.bases import Basis, OrdinalBasis
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, ModelFileError
 from anchortm.files import write_whole
 from anchortm.formula import Formula
+from anchortm.inputs import Data
 from anchortm.links import LINKS, Link
 from anchortm.model import TransformationModel
 
@@ -113,7 +114,7 @@ def _covariance(model: Any) -> Any:
     """Return what standard errors need, the sandwich computed where it can be."""
     if model.baseline_.size + model.coef_.size > MAX_COVARIANCE:
         return None
-    if model._sandwich is None and model._data is not None and model.xi_ != 0.0:
+    if model._sandwich is None and isinstance(model._data, Data) and model.xi_ != 0.0:
         with suppress(AnchorTMError, np.linalg.LinAlgError):  # no strict optimum: there are none
             model.covariance("sandwich")
     parts = {"information": model._information, "fixed": model._fixed, "jacobian": model._jacobian}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -74,17 +75,13 @@ class _Task:
 
 def _call(task: _Task, part: pd.DataFrame, start: int) -> Any:
     """Return the result of a partition, worked on in batches with one BLAS thread: Dask has threads of its own."""
-    result: Any = None
     with threadpool_limits(1, user_api="blas"):
-        for first in range(0, len(part), BATCH_ROWS):
-            batch = select(part.iloc[first : first + BATCH_ROWS], task.columns)
-            found = task.read(batch, start + first)
-            result = found if result is None else task.join(result, found)
-    return result
+        batches = (first for first in range(0, len(part), BATCH_ROWS))
+        found = (
+            task.read(select(part.iloc[first : first + BATCH_ROWS], task.columns), start + first) for first in batches
+        )
+        return functools.reduce(task.join, found)
 
 
 def _join(task: _Task, *results: Any) -> Any:
-    total = results[0]
-    for other in results[1:]:
-        total = task.join(total, other)
-    return total
+    return functools.reduce(task.join, results)

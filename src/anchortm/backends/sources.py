@@ -62,14 +62,14 @@ class Source(ABC):
             disable=None if self.progress is None else not self.progress,
             leave=False,
         )
-        result: T | None = None
+        joined: list[T] = []
         with bar:
             for size, part in self._results(read, columns):
-                result = part if result is None else join(result, part)
+                joined = [join(joined[0], part) if joined else part]
                 bar.update(size)
-        if result is None:
+        if not joined:
             raise InputError("the table has no rows")
-        return result
+        return joined[0]
 
     def _results(self, read: Read[T], columns: Sequence[str]) -> Iterator[tuple[int, T]]:
         """Yield the number of rows and the result of each batch, in order; ``n_jobs`` batches at once."""
@@ -118,7 +118,7 @@ class ParquetSource(Source):
         for batch in itertools.chain(batches, [None]):
             # small row groups are joined
             if held and (batch is None or sum(b.num_rows for b in held) + batch.num_rows > BATCH_ROWS):
-                yield pa.Table.from_batches(held).to_pandas()
+                yield pa.Table.from_batches(held).to_pandas(split_blocks=True)
                 held = []
             if batch is not None and batch.num_rows:
                 held.append(batch)

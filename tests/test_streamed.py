@@ -1,0 +1,268 @@
+"""Tables that are read in batches give the fits that tables in memory give."""
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import anchortm as atm
+from anchortm.backends import scan, sources
+from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError, SeparationError
+
+X = "x0 + x1 + x2"
+TIGHT = {"tol": 1e-10}
+
+
+def table(n: int = 3000, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    site, effect = rng.integers(0, 12, n), rng.normal(size=12)
+    data = pd.DataFrame({f"x{j}": rng.normal(size=n) + 0.5 * effect[site] for j in range(3)})
+    latent = data.to_numpy() @ [0.5, -0.3, 0.2] + 0.5 * effect[site] + rng.logistic(size=n)
+    y = 10.0 * np.exp(latent / 4.0)
+    limit = np.quantile(y, 0.9)
+    return data.assign(
+        y=y,
+        time=np.minimum(y, limit),
+        event=y < limit,
+        low=np.floor(y),
+        high=np.where(y > 15, math.inf, np.floor(y) + 1.0),
+        entry=np.where(rng.random(n) < 0.3, 0.2 * np.minimum(y, limit), 0.0),
+        site=[f"site {k}" for k in site],
+        region=site % 3,
+        year=rng.normal(size=n),
+        quality=np.digitize(latent, [-2.0, 0.0, 2.0]),
+        word=np.array(["bad", "good", "very good"])[np.digitize(latent, [-1.0, 1.0])],
+        count=rng.poisson(np.exp(latent / 3.0)),
+        group=rng.choice(["a", "b", "c"], n),
+        weight=rng.integers(0, 4, n).astype(float),
+        share=rng.uniform(0.2, 2.0, n),
+        shift=0.1 * rng.normal(size=n),
+    )
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    return table()
+
+
+@pytest.fixture(scope="module")
+def files(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the rows in three Parquet files of uneven row groups."""
+    folder = tmp_path_factory.mktemp("rows")
+    for k, part in enumerate((rows[:300], rows[300:2000], rows[2000:])):
+        part.to_parquet(folder / f"part{k}.parquet", row_group_size=170, index=False)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "BATCH_ROWS", 400)
+
+
+def same(streamed: atm.AnchorTM, memory: atm.AnchorTM, tolerance: float = 1e-8, sampled: bool = False) -> None:
+    """Compare two fits; ``sampled`` says that columns were standardised by few rows, the unit of the curvature."""
+    np.testing.assert_allclose(streamed.coef_, memory.coef_, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(streamed.baseline_, memory.baseline_, rtol=tolerance, atol=tolerance)
+    assert streamed.coef_names_ == memory.coef_names_
+    assert streamed.converged_
+    assert streamed.kkt_ <= streamed.tol
+    for name in ("loss_", "loglik_", "penalty_", "n_total_", *(() if sampled else ("min_eigenvalue_",))):
+        assert getattr(streamed, name) == pytest.approx(getattr(memory, name), rel=1e-7, abs=1e-9), name
+    for name in ("row_kinds_", "time_", "n_rows_", "n_anchors_", "dropped_anchors_", "convexity_", "n_parameters_"):
+        assert getattr(streamed, name) == getattr(memory, name), name
+    assert streamed._binary == memory._binary
+
+
+CASES = {
+    "censored": (atm.ContinuousLogit, f"Surv(time, event) ~ {X} | site", {"xi": 10.0}),
+    "exact normal": (atm.ContinuousProbit, f"y ~ {X} + group | site", {"xi": 3.0}),
+    "closed form": (atm.NormalLinear, f"y ~ {X} + C(region) | site + year", {"xi": 3.0}),
+    "partialling out": (atm.NormalLinear, f"y ~ {X} | site", {"xi": -0.5}),
+    "numeric anchors": (atm.ContinuousLogit, "y ~ x0 + x1 | year + N(region)", {"xi": 3.0}),
+    "no constant": (atm.ContinuousLogit, "y ~ x0 + x1 | year", {"xi": 3.0, "anchor_intercept": False}),
+    "two factors": (atm.ProportionalHazards, f"Surv(time, event) ~ {X} | site + group", {"xi": 1.0}),
+    "delayed entry": (atm.ProportionalHazards, f"Surv(time, event, entry) ~ {X} | site", {"xi": 0.0}),
+    "intervals": (atm.ContinuousLogit, f"Interval(low, high) ~ {X} | site", {"xi": 1.0}),
+    "classes": (atm.OrdinalRegression, f"quality ~ {X} | site", {"xi": 10.0}),
+    "ordered words": (atm.OrdinalRegression, "ordered(word, 'bad', 'good', 'very good') ~ x0 | site", {"xi": 1.0}),
+    "counts": (atm.CountRegression, f"count ~ {X} | site", {"xi": 1.0, "order": 3}),
+    "weights": (atm.ContinuousLogit, f"y ~ {X} | site", {"xi": 1.0, "sample_weight": "weight"}),
+    "shares": (atm.ContinuousProbit, f"y ~ {X} | site", {"xi": 1.0, "sample_weight": "share", "offset": "shift"}),
+    "remembering terms": (atm.ContinuousLogit, "y ~ bs(x0, 4) + scale(x1) + poly(x2, 2) | site", {"xi": 1.0}),
+    "the limit": (atm.ContinuousLogit, "y ~ x0 + x1 | year", {"xi": math.inf}),
+    "parametric": (atm.ParametricSurvival, f"Surv(time, event) ~ {X}", {"xi": 0.0}),
+    "no covariates": (atm.Lehmann, "y ~ 1", {"xi": 0.0}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_batches_and_memory_agree(case: str, rows: pd.DataFrame, files: Path) -> None:
+    model, formula, options = CASES[case]
+    tight = options | TIGHT
+    same(model.from_formula(formula, f"{files}/*.parquet", **tight), model.from_formula(formula, rows, **tight))
+
+
+def test_every_kind_of_source(rows: pd.DataFrame, files: Path) -> None:
+    formula = f"Surv(time, event) ~ {X} + group | site"
+    memory = atm.ContinuousLogit.from_formula(formula, rows, xi=5.0, **TIGHT)
+    lazy = pl.scan_parquet(files / "*.parquet")
+    for source in (files, str(files), ds.dataset(files), lazy, lazy.with_columns(x0=pl.col("x0") + 0.0)):
+        same(atm.ContinuousLogit.from_formula(formula, source, xi=5.0, **TIGHT), memory)
+    same(atm.ContinuousLogit.from_formula(formula, files, xi=5.0, n_jobs=3, **TIGHT), memory)
+
+
+def test_categories_and_partitions(rows: pd.DataFrame, tmp_path: Path) -> None:
+    """Dictionaries that differ from file to file, and columns that are folders."""
+    data = rows.assign(group=pd.Categorical(rows.group, ["c", "a", "b"]))
+    table = pa.Table.from_pandas(data, preserve_index=False)
+    pq.write_to_dataset(table, tmp_path / "by_region", partition_cols=["region"])
+    formula = "y ~ x0 + group | C(region)"
+    memory = atm.ContinuousLogit.from_formula(formula, data, xi=2.0, **TIGHT)
+    same(atm.ContinuousLogit.from_formula(formula, tmp_path / "by_region", xi=2.0, **TIGHT), memory)
+
+
+def test_quantiles_are_exact_beyond_the_sample(
+    rows: pd.DataFrame, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "WIDE_ROWS", 500)
+    monkeypatch.setattr(scan, "SAMPLE_ROWS", 250)
+    for options in ({}, {"sample_weight": "weight"}, {"sample_weight": "share"}):
+        memory = atm.ContinuousLogit.from_formula(f"y ~ {X} | site", rows, xi=1.0, **TIGHT, **options)
+        streamed = atm.ContinuousLogit.from_formula(f"y ~ {X} | site", files, xi=1.0, **TIGHT, **options)
+        np.testing.assert_allclose(streamed.support_, memory.support_, rtol=1e-14)
+        same(streamed, memory, sampled=True)
+    counts = [atm.CountRegression.from_formula("count ~ x0 | site", data, order=2) for data in (rows, files)]
+    assert counts[0].support_ == counts[1].support_
+    # for censored rows the quantiles are those of the sample
+    memory = atm.ContinuousLogit.from_formula(f"Surv(time, event) ~ {X}", rows)
+    streamed = atm.ContinuousLogit.from_formula(f"Surv(time, event) ~ {X}", files)
+    ranks = [np.mean(rows.y <= end) for end in streamed.support_]
+    np.testing.assert_allclose(ranks, (0.1, 0.9), atol=5 * math.sqrt(0.09 / 500))
+    assert streamed.support_ != memory.support_
+
+
+def test_standard_errors(rows: pd.DataFrame, files: Path) -> None:
+    for formula, options in (
+        (f"Surv(time, event, entry) ~ {X} | site", {"xi": 5.0}),
+        (f"y ~ {X} | year", {"xi": 2.0, "sample_weight": "weight"}),
+        (f"y ~ {X} | site", {"xi": 0.0}),
+    ):
+        memory = atm.ContinuousLogit.from_formula(formula, rows, **options, **TIGHT)
+        streamed = atm.ContinuousLogit.from_formula(formula, files, **options, **TIGHT)
+        for kind in ("sandwich",) if options["xi"] else ("hessian", "sandwich"):
+            np.testing.assert_allclose(streamed.covariance(kind), memory.covariance(kind), rtol=1e-6, atol=1e-12)
+    assert str(streamed.summary()).splitlines()[-8:] == str(memory.summary()).splitlines()[-8:]
+    with pytest.raises(InputError, match="sandwich"):
+        streamed.bootstrap(10)
+    with pytest.raises(InputError, match="clusters need the rows"):
+        streamed.covariance("sandwich", clusters=rows.site)
+
+
+def test_the_model_is_whole(rows: pd.DataFrame, files: Path, tmp_path: Path) -> None:
+    formula = f"Surv(time, event) ~ {X} + group | site"
+    model = atm.ContinuousLogit.from_formula(formula, files, xi=5.0, offset="shift")
+    atm.save(model, tmp_path / "model.json")
+    for one in (model, atm.load(tmp_path / "model.json")):
+        np.testing.assert_allclose(
+            one.predict(rows[:50]),
+            atm.ContinuousLogit.from_formula(formula, rows, xi=5.0, offset="shift").predict(rows[:50]),
+            rtol=1e-6,
+        )
+    assert "site" not in model.coef_names_
+    assert model.score(rows) == pytest.approx(model.loglik_ / 3000)
+
+
+def test_progress_shows_pass_rows_and_loss(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    atm.ContinuousLogit.from_formula(f"y ~ {X} | site", files, xi=1.0, verbose=1)
+    shown = capsys.readouterr().err
+    assert "pass 1: levels and ranges" in shown
+    assert "derivatives, loss " in shown
+    assert "rows" in shown
+
+
+def test_bad_input(rows: pd.DataFrame, files: Path, tmp_path: Path) -> None:
+    fit = atm.ContinuousLogit.from_formula
+    holed = rows.copy()
+    holed.loc[1234, "x1"] = math.nan
+    holed.to_parquet(tmp_path / "holed.parquet", index=False)
+    with pytest.raises(InputError, match=r"'x1' is missing in 1 row, first at row 34; .*\(rows counted from row 1200"):
+        fit(f"y ~ {X}", tmp_path / "holed.parquet")
+    with pytest.raises(InputError, match="no file or folder"):
+        fit("y ~ x0", tmp_path / "nothing.parquet")
+    with pytest.raises(InputError, match="no file matches"):
+        fit("y ~ x0", str(tmp_path / "*.pq"))
+    with pytest.raises(InputError, match="no Parquet files"):
+        fit("y ~ x0", _empty(tmp_path))
+    (tmp_path / "text.parquet").write_text("no Parquet at all")
+    with pytest.raises(InputError, match="cannot read"):
+        fit("y ~ x0", tmp_path / "text.parquet")
+    (tmp_path / "rows.csv").write_text("y,x0\n1,2\n")
+    with pytest.raises(InputError, match="CSV file"):
+        fit("y ~ x0", tmp_path / "rows.csv")
+    rows[:0].to_parquet(tmp_path / "empty.parquet", index=False)
+    with pytest.raises(InputError, match="no rows"):
+        fit("y ~ x0", tmp_path / "empty.parquet")
+    with pytest.raises(InputError, match="did you mean 'site'"):
+        fit("y ~ x0 | sites", files)
+    with pytest.raises(InputError, match="no column 'w'"):
+        fit("y ~ x0", files, sample_weight="w")
+    with pytest.raises(InputError, match="sample_weight must name a column"):
+        fit("y ~ x0", files, sample_weight=np.ones(3000))
+    with pytest.raises(InputError, match="needs anchors"):
+        fit("y ~ x0", files, xi=1.0)
+    with pytest.raises(IdentificationError, match="collinear covariates: x0, I"):
+        fit("y ~ x0 + I(2 * x0)", files)
+    with pytest.raises(InputTypeError, match="takes a table in memory"):
+        atm.LinearAnchorRegression.from_formula("y ~ x0 | site", files)
+    with pytest.raises(InputTypeError, match="from_formula"):
+        atm.ContinuousLogit().fit(pl.scan_parquet(files / "*.parquet"), rows.y)
+
+
+def _empty(tmp_path: Path) -> Path:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    return folder
+
+
+def test_separation_is_seen_in_all_rows(rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What separates the sample need not separate all rows, and what separates all is named."""
+    monkeypatch.setattr(scan, "SAMPLE_ROWS", 100)
+    data = rows.assign(high=(rows.x0 > 0).astype(int))
+    data.to_parquet(tmp_path / "separated.parquet", index=False)
+    with pytest.raises(SeparationError, match="x0"):
+        atm.OrdinalRegression.from_formula("high ~ x0", tmp_path / "separated.parquet")
+    near = data.copy()
+    near.loc[[700, 701], "high"] = 1 - near.loc[[700, 701], "high"]
+    near.to_parquet(tmp_path / "near.parquet", index=False)
+    model = atm.OrdinalRegression.from_formula("high ~ x0", tmp_path / "near.parquet")
+    assert model.coef_ == pytest.approx(atm.OrdinalRegression.from_formula("high ~ x0", near).coef_, rel=1e-5)
+
+
+def test_classes_and_warnings(rows: pd.DataFrame, files: Path, tmp_path: Path) -> None:
+    with pytest.warns(AnchorTMWarning, match="alphabetical order, bad < good < very good"):
+        atm.OrdinalRegression.from_formula("word ~ x0", files)
+    data = rows.assign(grade=pd.Categorical(rows.word, ["bad", "fair", "good", "very good"], ordered=True))
+    data.to_parquet(tmp_path / "grades.parquet", index=False)
+    with pytest.warns(AnchorTMWarning, match="classes without rows dropped: fair"):
+        model = atm.OrdinalRegression.from_formula("grade ~ x0", tmp_path / "grades.parquet")
+    assert list(model.classes_) == ["bad", "good", "very good"]
+    rows.assign(one="here").to_parquet(tmp_path / "one.parquet", index=False)
+    with pytest.warns(AnchorTMWarning, match="single environment"):
+        atm.ContinuousLogit.from_formula("y ~ x0 | one", tmp_path / "one.parquet", xi=1.0)
+
+
+def test_sample_rows_do_not_depend_on_batches() -> None:
+    n, every = 10_000, 7
+    whole = scan._picks(0, n, every)
+    edges = [0, 3, 100, 101, 5000, n]
+    parts = np.concatenate([a + scan._picks(a, b - a, every) for a, b in itertools.pairwise(edges)])
+    assert (whole == parts).all()
+    assert len(whole) == pytest.approx(n / every, abs=1)
+    assert np.unique(whole % every).size == every

@@ -32,6 +32,7 @@ _HOME = {
     "likelihood_ratio_test": "summary",
     "load": "persistence",
     "marginal_effects": "effects",
+    "predict_table": "predictions",
     "save": "persistence",
     "xi_by_score_test": "search",
     "xi_from_gamma": "path",

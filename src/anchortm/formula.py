@@ -6,7 +6,6 @@ The covariates are formulaic's, whose stateful transforms (splines, scaling, con
 from __future__ import annotations
 
 import ast
-import difflib
 import math
 import re
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ import numpy as np
 
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.facts import ColumnFacts, check_levels, level_key
-from anchortm.frames import column_names, is_batched, native, select
+from anchortm.frames import column_names, is_batched, known, native, select
 from anchortm.grammar import DOT, EXTRA, TRANSFORMS, check_factor, evaluate, ordered, outside_quotes, parse_formula
 from anchortm.response import Interval, Surv
 
@@ -85,7 +84,7 @@ class Formula:
         parse_formula(f"y ~ {self._text}", LONGEST)  # with all that a dot stands for
         formula = _formula(self._text)
         used = _variables(formula)
-        _known(sorted(used), names)
+        known(sorted(used), names)
         reserved = sorted(used & RESERVED)
         if reserved:
             raise InputError(f"columns of a formula cannot be called {', '.join(reserved)}: rename them")
@@ -135,13 +134,13 @@ class Formula:
         """Return the columns of covariates, outcome and anchors."""
         anchors = [name for name, _ in self._parsed.anchors]
         outcome = sorted(self._outcome_columns(names))
-        _known([*outcome, *anchors], names)
+        known([*outcome, *anchors], names)
         return list(dict.fromkeys([*self._used, *outcome, *anchors]))
 
-    @staticmethod
-    def known(wanted: Sequence[str], names: Sequence[str]) -> None:
-        """Refuse names that a table with these columns does not have."""
-        _known(wanted, names)
+    @property
+    def covariate_columns(self) -> list[str]:
+        """Return the columns of the covariates."""
+        return list(self._used)
 
     def outcome_columns(self, names: Sequence[str]) -> list[str]:
         """Return the columns of the outcome."""
@@ -195,7 +194,7 @@ class Formula:
     def design(self, data: Any) -> pd.DataFrame:
         """Return the covariates of new rows, with the levels and the transforms of the fit."""
         data = native(data)
-        _known(self._used, column_names(data))
+        known(self._used, column_names(data))
         frame = select(data, self._used)
         _complete(frame, "covariate")
         coded = self._coded_frame(frame)
@@ -217,7 +216,7 @@ class Formula:
         data = native(data)
         node, names = self._parsed.left, column_names(data)
         wanted = sorted(self._outcome_columns(names))
-        _known(wanted, names)
+        known(wanted, names)
         frame = select(data, wanted)
         _complete(frame, "outcome")
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Surv", "Interval"):
@@ -234,7 +233,7 @@ class Formula:
         terms, data = self._parsed.anchors, native(data)
         if not terms:
             return None
-        _known([name for name, _ in terms], column_names(data))
+        known([name for name, _ in terms], column_names(data))
         frame = select(data, list(dict.fromkeys(name for name, _ in terms)))
         _complete(frame, "anchor")
         for name, kind in terms:
@@ -275,7 +274,7 @@ class Formula:
         if not isinstance(values, str):
             return values
         data = native(data)
-        _known([values], column_names(data))
+        known([values], column_names(data))
         frame = select(data, [values])
         _complete(frame, "column")
         return frame[values]
@@ -511,14 +510,6 @@ def _alike(a: Any, b: Any, name: Any = "") -> bool:
     if a is None or isinstance(a, (str, bool, np.bool_)):
         return type(b) is type(a) if a is None else bool(a == b)
     return isinstance(b, (int, float)) and not isinstance(b, bool) and bool(np.isfinite(b))
-
-
-def _known(wanted: Sequence[str], names: Sequence[str]) -> None:
-    for name in wanted:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise InputError(f"there is no column {name!r} in the data; {hint}its columns are {', '.join(names)}")
 
 
 def _complete(frame: pd.DataFrame, what: str) -> None:

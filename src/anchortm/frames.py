@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import warnings
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from anchortm.exceptions import InputError, InputTypeError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["column_names", "is_batched", "is_frame", "native", "read_csv", "select"]
+__all__ = ["column_names", "is_batched", "is_frame", "known", "native", "read_csv", "select"]
 
 
 def native(values: Any) -> Any:
@@ -28,7 +29,8 @@ def native(values: Any) -> Any:
     wrapped = nw.from_native(values, pass_through=True, allow_series=True)
     if isinstance(wrapped, nw.LazyFrame):
         raise InputTypeError(
-            f"{type(values).__name__} is lazy: fit it by a formula, from_formula(formula, data), or call collect() or compute() on it first"
+            f"{type(values).__name__} is lazy: fit it by a formula, from_formula(formula, data), predict with "
+            "predict_table, or call collect() or compute() on it first"
         )
     if not isinstance(wrapped, (nw.DataFrame, nw.Series)) or wrapped.implementation.is_polars():
         return values
@@ -59,6 +61,15 @@ def column_names(data: Any) -> list[str]:
     if doubled:
         raise InputError(f"column names occur more than once: {', '.join(doubled)}; rename them")
     return names
+
+
+def known(wanted: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse columns that a table with these names does not have."""
+    for name in wanted:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise InputError(f"there is no column {name!r} in the data; {hint}its columns are {', '.join(names)}")
 
 
 def select(data: Any, names: Sequence[str]) -> pd.DataFrame:

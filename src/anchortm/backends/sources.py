@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tqdm import tqdm
 
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.frames import select
+from anchortm.frames import known, select
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,6 +53,15 @@ class Source(ABC):
 
     def map(self, read: Read[T], join: Callable[[T, T], T], columns: Sequence[str], label: str) -> T:
         """Return the joined results of ``read`` for all batches."""
+        joined: list[T] = []
+        for part in self.each(read, columns, label):
+            joined = [join(joined[0], part) if joined else part]
+        if not joined:
+            raise InputError("the table has no rows")
+        return joined[0]
+
+    def each(self, read: Read[T], columns: Sequence[str], label: str) -> Iterator[T]:
+        """Yield the result of ``read`` for each batch, in order, and show progress."""
         self.passes += 1
         bar = tqdm(
             total=self.n_rows,
@@ -62,14 +71,14 @@ class Source(ABC):
             disable=None if self.progress is None else not self.progress,
             leave=False,
         )
-        joined: list[T] = []
         with bar:
             for size, part in self._results(read, columns):
-                joined = [join(joined[0], part) if joined else part]
+                yield part
                 bar.update(size)
-        if not joined:
-            raise InputError("the table has no rows")
-        return joined[0]
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Refuse columns that the table does not have."""
+        known(columns, self.names)
 
     def _results(self, read: Read[T], columns: Sequence[str]) -> Iterator[tuple[int, T]]:
         """Yield the number of rows and the result of each batch, in order; ``n_jobs`` batches at once."""

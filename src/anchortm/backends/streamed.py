@@ -184,7 +184,7 @@ class Stream:
         self.source = source
         formula = Formula.unread(text, source.names)
         reader = Reader(formula, tuple(source.names), scale, sample_weight, offset)
-        formula.known([name for name in (sample_weight, offset) if name is not None], source.names)
+        source.check([name for name in (sample_weight, offset) if name is not None])
         self.scan = scan = first_pass(source, reader, scale == "ordinal", fixed)
         levels: tuple[Hashable, ...] | None = None
         self.dropped: tuple[Hashable, ...] = ()

@@ -55,14 +55,17 @@ def data(options: Any) -> None:
 
 def fit(options: Any) -> None:
     """Fit one model and print its summary, or several along xi and print a table."""
-    from anchortm.cli.tables import as_json, as_text, check_output, read_table, write_table
+    from anchortm.cli.tables import as_json, as_text, check_output, in_batches, read_table, write_table
     from anchortm.path import anchor_path
     from anchortm.persistence import save
 
     check_output(options.output)
     check_output(options.save, (".json",))
     _apart(options.data, options.output, options.save)
+    batches = options.batches or in_batches(options.data)
     if len(options.xi) > 1:
+        if batches:
+            raise InputError("a table that is read in batches is fitted at one --xi at a time")
         if options.save:
             raise InputError(f"--save takes one model, and there are {len(options.xi)} values of --xi")
         model, made, extra = _prepare(options)
@@ -72,7 +75,7 @@ def fit(options: Any) -> None:
         template = make_model(options.model, order=options.order, support=options.support, log_first=options.log_first)
         model = type(template).from_formula(
             options.formula,
-            read_table(options.data),
+            options.data if batches else read_table(options.data),
             sample_weight=options.weights,
             offset=options.offset,
             **(template.get_params(deep=False) | {"xi": options.xi[0]}),
@@ -188,43 +191,35 @@ def loeo(options: Any) -> None:
 
 
 def predict(options: Any) -> None:
-    """Predict with a saved model."""
-    import pandas as pd
-
-    from anchortm.cli.tables import as_json, as_text, check_output, read_table, write_table
+    """Predict with a saved model; Parquet to Parquet in batches."""
+    from anchortm.cli.tables import as_json, as_text, check_output, in_batches, read_table, write_table
     from anchortm.persistence import load
+    from anchortm.predictions import predict_table
 
     check_output(options.output)
     _apart(options.model, options.data, options.output)
-    model, new = load(options.model), read_table(options.data)
-    distribution = model.predict_distribution(new)
-    columns: dict[str, Any] = {}
-
-    def add(name: str, values: Any) -> None:
-        if name in columns:
-            raise InputError(f"there would be two columns {name!r}: rename the one that --keep names, or ask once")
-        columns[name] = values
-
-    for name in options.keep.split(",") if options.keep else []:
-        if name not in new:
-            raise InputError(f"--keep: there is no column {name!r} in {options.data}")
-        add(name, new[name].to_numpy())
-    if not (options.quantiles or options.cdf or options.sf):
-        add("prediction", model.predict(new))
-    for q in options.quantiles:
-        add(f"q{q:.15g}", distribution.ppf(q))
-    for kind, points in (("cdf", options.cdf), ("sf", options.sf)):
-        for point in points.split(",") if points else []:
-            add(f"{kind}_{point.strip()}", getattr(distribution, kind)(_outcome(model, point.strip())))
-    if hasattr(model, "classes_") and not options.quantiles:
-        for level, p in zip(model.classes_, model.predict_proba(new).T, strict=True):
-            add(f"p_{level}", p)
-    table = pd.DataFrame(columns)
+    model = load(options.model)
+    wanted = {
+        "quantiles": options.quantiles,
+        "keep": options.keep.split(",") if options.keep else [],
+        "cdf": _outcomes(model, options.cdf),
+        "sf": _outcomes(model, options.sf),
+    }
+    many = in_batches(options.data)
+    if many or (not options.json and all(str(file).endswith(".parquet") for file in (options.data, options.output))):
+        predict_table(model, options.data, options.output, **wanted)
+        print(f"written to {options.output}", file=sys.stderr)
+        return
+    table = predict_table(model, read_table(options.data), **wanted)
     _write(table, options.output, write_table)
     if options.json:
         print(as_json(table))
     elif options.output is None:
         print(as_text(table))
+
+
+def _outcomes(model: Any, text: str) -> list[Any]:
+    return [_outcome(model, point.strip()) for point in text.split(",")] if text else []
 
 
 def _outcome(model: Any, text: str) -> Any:

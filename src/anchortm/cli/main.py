@@ -123,6 +123,12 @@ def parser() -> argparse.ArgumentParser:
         'anchortm fit cgd.csv --model cox --formula "Surv(tstop, status) ~ treat + age | center" --xi 0,1,10',
     )
     _add_model(fit)
+    fit.add_argument(
+        "--batches",
+        action="store_true",
+        help="read a .parquet file in batches, for tables larger than memory; folders and quoted patterns of files "
+        "always are",
+    )
     fit.add_argument("--save", metavar="FILE", help="write the fitted model to this .json file (one xi)")
     fit.add_argument("--output", metavar="FILE", help="write the coefficients to this .csv, .parquet or .json file")
     fit.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -155,7 +161,10 @@ def parser() -> argparse.ArgumentParser:
         "anchortm predict price.json boston.csv --quantiles 0.1,0.5,0.9 --sf 30,50 --output predictions.csv",
     )
     predict.add_argument("model", help="a file written by anchortm fit --save")
-    predict.add_argument("data", help="a .csv or .parquet file with the columns of the model's formula")
+    predict.add_argument(
+        "data",
+        help="a .csv or .parquet file, or a folder or quoted pattern of .parquet files, with the formula's columns",
+    )
     predict.add_argument(
         "--quantiles", type=_numbers, default=[], metavar="Q,...", help="quantiles, such as 0.1,0.5,0.9"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import math
 import shutil
@@ -17,7 +18,7 @@ from anchortm.frames import read_csv
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["as_json", "as_text", "check_output", "read_table", "write_table"]
+__all__ = ["as_json", "as_text", "check_output", "in_batches", "read_table", "write_table"]
 
 READ = (".csv", ".parquet")
 WRITE = (".csv", ".parquet", ".json")
@@ -45,6 +46,11 @@ def read_table(path: str) -> pd.DataFrame:
     if data.shape[1] == 1 and any(mark in str(data.columns[0]) for mark in ";\t"):
         raise InputError(f"{path} has one column, {data.columns[0]!r}: its values should be separated by commas")
     return data
+
+
+def in_batches(path: str) -> bool:
+    """Return whether a path stands for many files: a folder or a pattern."""
+    return Path(path).is_dir() or glob.has_magic(path)
 
 
 def check_output(path: str | None, endings: tuple[str, ...] = WRITE) -> None:

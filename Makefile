@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-slow bench lint format accuracy r-report docs-outputs reproduce clean
+.PHONY: help demo test test-slow bench bench-guard lint format accuracy r-report docs-outputs reproduce clean
 
 help:
 	@echo "make demo       leave-one-town-out on BostonHousing2 with four models, from nothing"
 	@echo "make test       run the tests"
 	@echo "make test-slow  run the long checks too"
 	@echo "make bench      speed and memory side by side with peers, writes benchmarks/results.md"
+	@echo "make bench-guard  speed of the working tree against the last commit, as ratios"
 	@echo "make lint       ruff and mypy"
 	@echo "make r-report   compare with R's own optimum, write docs/where_r_stops_short.md"
 	@echo "make accuracy   measure the links against 80-digit arithmetic, write docs/accuracy.md"
@@ -46,6 +47,9 @@ test-slow: .venv/test.stamp
 
 bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/run.py
+
+bench-guard: .venv/demo.stamp
+	$(BIN)/python benchmarks/guard.py
 
 lint: .venv/lint.stamp
 	$(BIN)/python -m ruff check .

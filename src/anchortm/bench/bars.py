@@ -1,0 +1,181 @@
+"""The bars that the design sets, except those against peers and on disk."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from anchortm.bench.engine import (
+    Facts,
+    Options,
+    Side,
+    best,
+    censored,
+    classes,
+    count,
+    first_line,
+    gram,
+    in_child,
+    outcome,
+    peak,
+    reset_peak,
+    resident,
+    simulate,
+)
+from anchortm.bench.rows import Bar, Comparison, Line
+
+__all__ = ["XIS", "c_logit", "c_probit_path", "fits", "growth", "import_time", "leave_one_out", "memory", "o_logit"]
+
+XIS = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4]
+COVARIATES = ["crim", "zn", "indus", "nox", "rm", "age", "lstat"]
+Rows = list[Line | Comparison]
+
+
+def _no_facts(_: Any) -> Facts:
+    return {}
+
+
+def c_logit(n: int, levels: int = 100) -> Side:
+    """Return an anchored c-logit fit with a tenth of the rows censored."""
+    from anchortm.estimators import ContinuousLogit
+
+    X, latent, site = simulate(n, levels)
+    y = censored(latent)
+    return lambda: ContinuousLogit(xi=10.0).fit(X, y, anchors=site), _no_facts
+
+
+def c_probit_path(n: int, levels: int = 100) -> Side:
+    """Return the path of a c-probit model along six xi."""
+    from anchortm.estimators import ContinuousProbit
+    from anchortm.path import anchor_path
+
+    X, latent, site = simulate(n, levels)
+    y = outcome(latent)
+    return lambda: anchor_path(ContinuousProbit(), X, y, site, XIS), _no_facts
+
+
+def o_logit(n: int, levels: int = 100) -> Side:
+    """Return an anchored o-logit fit with six classes."""
+    from anchortm.estimators import OrdinalRegression
+
+    X, latent, site = simulate(n, levels)
+    y = classes(latent)
+    return lambda: OrdinalRegression(xi=10.0).fit(X, y, anchors=site), _no_facts
+
+
+FITS: dict[Bar, Callable[[int], Side]] = {
+    Bar("c-logit, 10 % right-censored, xi = 10, n = {large}", "Grams", 20.0): c_logit,
+    Bar("c-probit exact, path of 6 xi, n = {large}", "Grams", 20.0): c_probit_path,
+    Bar("o-logit, K = 6, xi = 10, n = {large}", "Grams", 20.0): o_logit,
+}
+
+
+def _lines(bar: Bar, options: Options, measure: Callable[[], float], note: str = "") -> Rows:
+    """Return the line of a bar, also when measuring it fails."""
+    try:
+        return [bar.line(measure(), options, note)]
+    except Exception as error:
+        return [bar.failed(first_line(error), options)]
+
+
+def fits(options: Options) -> Rows:
+    """Return the large fits in Grams."""
+
+    def grams(side: Callable[[int], Side]) -> float:
+        work, _ = side(options.sizes.large)
+        return best(work, options.repeats) / gram(options.sizes.large)
+
+    return [row for bar, side in FITS.items() for row in _lines(bar, options, lambda side=side: grams(side))]  # type: ignore[misc]
+
+
+def leave_one_out(options: Options) -> Rows:
+    """Return the seconds of leaving out each town of BostonHousing2 at 6 xi with 4 models, in one process."""
+    from anchortm.datasets import load_boston_housing2
+    from anchortm.estimators import ContinuousLogit, ContinuousProbit, NormalLinear
+    from anchortm.evaluation import leave_one_environment_out
+    from anchortm.response import Surv
+
+    data = load_boston_housing2()
+    data = data[data.town.isin(sorted(data.town.unique())[: options.sizes.towns])]
+    X, y, town = data[COVARIATES], data.cmedv, data.town
+    logit = ContinuousLogit(support=(12.9, 34.65))
+    models = [(NormalLinear(), y), (ContinuousProbit(), y), (logit, y), (logit, Surv(y, y != 50))]
+
+    def work() -> None:
+        for model, response in models:
+            leave_one_environment_out(model, X, response, town, XIS)
+
+    bar = Bar("BostonHousing2, {towns} towns x 6 xi x 4 models left out", "seconds, one core", 10.0)
+    return _lines(bar, options, lambda: best(work, min(2, options.repeats)))
+
+
+def peak_of_a_fit(n: int) -> Facts:
+    """Return the peak of a c-logit fit, its inputs included, in bytes of design plus basis."""
+    from anchortm.estimators import ContinuousLogit
+
+    c_logit(400)[0]()  # loads what is loaded on first use
+    X, latent, site = simulate(n)
+    y = censored(latent)
+    del latent
+    gc.collect()
+    held = X.nbytes + site.nbytes + y.lower.nbytes + y.upper.nbytes
+    known, before = reset_peak(), resident()
+    ContinuousLogit(xi=10.0).fit(X, y, anchors=site)
+    top = peak()
+    if not known or before is None or top is None:
+        return {"error": "this system does not tell peaks of memory"}
+    return {"ratio": (top - before + held) / (8 * n * 17)}
+
+
+def memory(options: Options) -> Rows:
+    """Return the peak memory of a fit."""
+    bar = Bar("peak memory, c-logit, n = {large}", "bytes of design plus basis", 2.5)
+    found = in_child(peak_of_a_fit, options.sizes.large)
+    return [bar.failed(found["error"], options) if "error" in found else bar.line(found["ratio"], options)]
+
+
+def _row_and_pass(n: int, levels: int, repeats: int) -> float:
+    """Return the seconds of the sums and the derivatives for a row."""
+    from threadpoolctl import threadpool_limits
+
+    from anchortm.anchors import anchor_columns
+    from anchortm.bases import BernsteinBasis
+    from anchortm.likelihood import start_values
+    from anchortm.links import Logistic
+    from anchortm.objective import build_objective
+
+    X, latent, site = simulate(n, levels, p=4)
+    y, basis, link = censored(latent), BernsteinBasis(6, (5.0, 20.0)), Logistic()
+    objective = build_objective(link, basis, y, X, anchor_columns(site))
+    v = objective.coordinates.join(start_values(link, basis, y), np.zeros(4))
+    t = objective.sums(v).t
+    with threadpool_limits(1):
+        return (best(lambda: objective.sums(v), repeats) + best(lambda: objective.derivatives(v, t), repeats)) / n
+
+
+def growth(options: Options) -> Rows:
+    """Return how the time for each row and pass grows with rows and with levels."""
+    (few, many), (some, all_), repeats = options.sizes.growth_rows, options.sizes.growth_levels, options.repeats
+    rows = Bar(f"time for a row and pass, {count(many)} against {count(few)} rows", "ratio", 2.0)
+    levels = Bar(f"time for a row and pass, {count(all_)} against {count(some)} levels, n = {{large}}", "ratio", 2.0)
+    large = options.sizes.large
+    return [
+        *_lines(rows, options, lambda: _row_and_pass(many, 100, repeats) / _row_and_pass(few, 100, repeats)),
+        *_lines(levels, options, lambda: _row_and_pass(large, all_, repeats) / _row_and_pass(large, some, repeats)),
+    ]
+
+
+def import_time(options: Options) -> Rows:
+    """Return the time of importing anchortm against scikit-learn's base, each in a new interpreter."""
+
+    def seconds(module: str) -> float:
+        line = [sys.executable, "-c", f"import {module}"]
+        return best(lambda: subprocess.run(line, check=True), options.repeats)  # noqa: S603
+
+    bar = Bar("import anchortm", "times importing sklearn.base", 1.2)
+    return _lines(bar, options, lambda: seconds("anchortm") / seconds("sklearn.base"))

@@ -1,0 +1,100 @@
+"""Rows on disk: a fit to Parquet files that need not fit into memory, and the same rows in memory."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from anchortm.bench.engine import Facts, Options, in_child, outcome, peak, simulate
+from anchortm.bench.rows import Bar, Comparison, Line
+
+__all__ = ["fit_in_memory", "fit_on_disk", "out_of_core", "write_rows"]
+
+COVARIATES = [f"x{j}" for j in range(10)]
+FORMULA = f"Surv(time, event) ~ {' + '.join(COVARIATES)} | site"
+BYTES_A_ROW = 110  # time, event, ten covariates and a site, hardly compressible
+LIMIT = 20.0  # times above are censored: about a tenth
+
+
+def write_rows(folder: Path, n: int, rows_a_file: int) -> str:
+    """Write simulated rows to Parquet files of a folder, one after the other, and return their pattern."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for part, start in enumerate(range(0, n, rows_a_file)):
+        X, latent, site = simulate(min(rows_a_file, n - start), part=part)
+        y = outcome(latent)
+        columns = {"time": np.minimum(y, LIMIT), "event": y < LIMIT, "site": site}
+        table = pa.table(columns | dict(zip(COVARIATES, X.T, strict=True)))
+        pq.write_table(table, folder / f"part-{part:04d}.parquet")
+    return str(folder / "*.parquet")
+
+
+def _facts(model: object, seconds: float) -> Facts:
+    return {
+        "seconds": seconds,
+        "resident": peak(),
+        "coef": [float(b) for b in model.coef_],  # type: ignore[attr-defined]
+        "passes": getattr(model, "n_passes_", None),
+    }
+
+
+def fit_on_disk(pattern: str) -> Facts:
+    """Fit from the files."""
+    from anchortm.estimators import ContinuousLogit
+
+    start = time.perf_counter()
+    model = ContinuousLogit.from_formula(FORMULA, data=pattern, xi=10.0)
+    return _facts(model, time.perf_counter() - start)
+
+
+def fit_in_memory(pattern: str) -> Facts:
+    """Read the files, then fit from memory; reading is not on the clock."""
+    import pandas as pd
+
+    from anchortm.estimators import ContinuousLogit
+
+    path = Path(pattern)
+    frame = pd.concat([pd.read_parquet(file) for file in sorted(path.parent.glob(path.name))], ignore_index=True)
+    start = time.perf_counter()
+    model = ContinuousLogit.from_formula(FORMULA, data=frame, xi=10.0)
+    return _facts(model, time.perf_counter() - start)
+
+
+def out_of_core(options: Options) -> list[Line | Comparison]:
+    """Return memory, time and exactness of a fit from disk."""
+    sizes = options.sizes
+    memory = Bar("out of core, c-logit censored, xi = 10, n = {disk} rows on Parquet", "GB resident", 1.5)
+    pace = Bar("the same, time for a row", "times the fit of {disk_check} rows in memory", None)
+    exact = Bar("out of core against in memory, n = {disk_check}", "largest difference of coefficients", 1e-8)
+    bars = (memory, pace, exact)
+    needed, free = BYTES_A_ROW * (sizes.disk + sizes.disk_check), shutil.disk_usage(tempfile.gettempdir()).free
+    if needed > free:
+        error = f"{needed / 2**30:.1f} GB of disk are needed, {free / 2**30:.1f} GB are free"
+        return [bar.failed(error, options) for bar in bars]
+    with tempfile.TemporaryDirectory() as name:
+        check, big = Path(name) / "check", Path(name) / "big"
+        check.mkdir()
+        few = write_rows(check, sizes.disk_check, sizes.disk_file)
+        kept, small = in_child(fit_in_memory, few), in_child(fit_on_disk, few)
+        for found in (small, kept):
+            if "error" in found:
+                return [bar.failed(found["error"], options) for bar in bars]
+        big.mkdir()
+        large = in_child(fit_on_disk, write_rows(big, sizes.disk, sizes.disk_file))
+    rows: list[Line | Comparison] = []
+    if "error" in large:
+        rows += [bar.failed(large["error"], options) for bar in (memory, pace)]
+    elif large["resident"] is None:
+        rows.append(memory.failed("this system does not tell peaks of memory", options))
+    else:
+        passes = "" if large["passes"] is None else f", {large['passes']} passes"
+        rows.append(memory.line(large["resident"] / 1e9, options, f"{large['seconds']:.3g} s{passes}"))
+    if "error" not in large:
+        rows.append(pace.line(large["seconds"] / sizes.disk / (kept["seconds"] / sizes.disk_check), options))
+    difference = max(abs(a - b) for a, b in zip(small["coef"], kept["coef"], strict=True))
+    return [*rows, exact.line(difference, options)]

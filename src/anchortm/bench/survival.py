@@ -1,0 +1,151 @@
+"""Peers on ordinal and time-to-event data: statsmodels, lifelines, scikit-survival. Maximum likelihood, xi = 0."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.bench.engine import Facts, Side, classes, simulate
+
+__all__ = [
+    "cox_ours",
+    "cox_scikit_survival",
+    "ordinal_ours",
+    "ordinal_statsmodels",
+    "spline_cox_lifelines",
+    "spline_cox_ours",
+    "weibull_lifelines",
+    "weibull_ours",
+]
+
+Array = NDArray[np.float64]
+UNIT = 10.0  # of time for the spline peer, which fails at some sizes without, and asks for it
+
+
+def _ordinal(n: int) -> tuple[Array, NDArray[np.intp]]:
+    X, latent, _ = simulate(n)
+    return X, classes(latent)
+
+
+def _ordinal_facts(X: Array, y: NDArray[np.intp], thresholds: Array, beta: Array) -> Facts:
+    """Return the mean loss of class k: -log(F(theta_k - x'b) - F(theta_(k-1) - x'b)), F logistic."""
+    from scipy.special import expit
+
+    ends = np.concatenate([[-np.inf], thresholds, [np.inf]])
+    shift = X @ beta
+    loss = -np.log(expit(ends[y + 1] - shift) - expit(ends[y] - shift))
+    return {"loss": float(loss.mean()), "coef": beta.tolist()}
+
+
+def ordinal_ours(n: int) -> Side:
+    """Return an ordinal logit fit."""
+    from anchortm.estimators import OrdinalRegression
+
+    X, y = _ordinal(n)
+    return lambda: OrdinalRegression().fit(X, y), lambda m: _ordinal_facts(X, y, m.baseline_, m.coef_)
+
+
+def ordinal_statsmodels(n: int) -> Side:
+    """Return an ordinal logit fit by statsmodels."""
+    from statsmodels.miscmodels.ordinal_model import OrderedModel
+
+    X, y = _ordinal(n)
+
+    def facts(found: Any) -> Facts:
+        thresholds = found.model.transform_threshold_params(found.params)[1:-1]
+        return _ordinal_facts(X, y, thresholds, np.asarray(found.params[: X.shape[1]]))
+
+    return lambda: OrderedModel(y, X, distr="logit").fit(method="bfgs", disp=False, maxiter=500), facts
+
+
+def _times(n: int) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Return covariates, times from a Weibull model with random censoring, and whether there was an event."""
+    world, rng = np.random.default_rng(3), np.random.default_rng(4)
+    beta, X = 0.3 * world.normal(size=10), rng.normal(size=(n, 10))
+    failure = 10.0 * np.exp((X @ beta + np.log(rng.exponential(size=n))) / 1.5)
+    limit = 10.0 * np.exp(rng.normal(size=n) + 0.5)
+    return X, np.minimum(failure, limit), failure <= limit
+
+
+def _frame(X: Array, time: Array, event: NDArray[np.bool_]) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]).assign(time=time, event=event)
+
+
+def _weibull_facts(n: int, theta: Array, beta: Array) -> Facts:
+    """Return the mean loss with h = theta_0 + theta_1 log t - x'b: -event (h + log h') + exp(h)."""
+    X, time, event = _times(n)
+    h = theta[0] + theta[1] * np.log(time) - X @ beta
+    loss = np.exp(h) - event * (h + np.log(theta[1] / time))
+    return {"loss": float(loss.mean()), "coef": (beta / theta[1]).tolist()}
+
+
+def weibull_ours(n: int) -> Side:
+    """Return a Weibull fit."""
+    from anchortm.estimators import ParametricSurvival
+    from anchortm.response import Surv
+
+    X, time, event = _times(n)
+    y = Surv(time, event)
+    work = ParametricSurvival(dist="weibull").fit
+    return lambda: work(X, y), lambda m: _weibull_facts(n, m.baseline_, m.coef_)
+
+
+def weibull_lifelines(n: int) -> Side:
+    """Return a Weibull fit by lifelines: log t scales with exp(lambda), shape exp(rho)."""
+    from lifelines import WeibullAFTFitter
+
+    frame = _frame(*_times(n))
+
+    def facts(found: Any) -> Facts:
+        scale = found.params_.xs("lambda_", level=0)
+        rho = float(np.exp(found.params_[("rho_", "Intercept")]))
+        slope = scale.drop("Intercept").to_numpy()
+        return _weibull_facts(n, np.array([-rho * scale["Intercept"], rho]), rho * slope)
+
+    return lambda: WeibullAFTFitter().fit(frame, "time", "event"), facts
+
+
+def cox_ours(n: int) -> Side:
+    """Return a proportional hazards fit with a Bernstein baseline in log t."""
+    from anchortm.estimators import ProportionalHazards
+    from anchortm.response import Surv
+
+    X, time, event = _times(n)
+    y = Surv(time, event)
+    return lambda: ProportionalHazards(log_first=True).fit(X, y), lambda m: {"coef": m.coef_.tolist()}
+
+
+def spline_cox_ours(n: int) -> Side:
+    """Return the same fit with its loss."""
+    work, _ = cox_ours(n)
+    return work, lambda m: {"loss": -m.loglik_ / n, "coef": m.coef_.tolist()}
+
+
+def spline_cox_lifelines(n: int) -> Side:
+    """Return proportional hazards with a spline baseline by lifelines, and the loss that it reports."""
+    from lifelines import CoxPHFitter
+
+    X, time, event = _times(n)
+    frame = _frame(X, time / UNIT, event)
+
+    def facts(found: Any) -> Facts:
+        beta = found.params_.xs("beta_", level=0).drop("Intercept", errors="ignore").to_numpy()
+        return {"loss": -found.log_likelihood_ / n + event.mean() * math.log(UNIT), "coef": beta.tolist()}
+
+    fitter = {"baseline_estimation_method": "spline", "n_baseline_knots": 4}
+    return lambda: CoxPHFitter(**fitter).fit(frame, "time", "event"), facts
+
+
+def cox_scikit_survival(n: int) -> Side:
+    """Return a Cox fit by scikit-survival."""
+    from sksurv.linear_model import CoxPHSurvivalAnalysis
+
+    X, time, event = _times(n)
+    y = np.empty(n, dtype=[("event", bool), ("time", float)])
+    y["event"], y["time"] = event, time
+    return lambda: CoxPHSurvivalAnalysis(ties="breslow").fit(X, y), lambda m: {"coef": m.coef_.tolist()}

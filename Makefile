@@ -46,7 +46,7 @@ test-slow: .venv/test.stamp
 	@touch $@
 
 bench: .venv/bench.stamp
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/anchortm bench --out benchmarks
 
 bench-guard: .venv/demo.stamp
 	$(BIN)/python benchmarks/guard.py

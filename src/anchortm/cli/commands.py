@@ -14,7 +14,7 @@ from typing import Any
 from anchortm.cli.models import make_model
 from anchortm.exceptions import InputError
 
-__all__ = ["completion", "data", "demo", "fit", "loeo", "path", "predict", "reproduce"]
+__all__ = ["bench", "completion", "data", "demo", "fit", "loeo", "path", "predict", "reproduce"]
 
 PICTURES = (".png", ".pdf", ".svg")
 TECHNICAL = ["kkt", "min_eigenvalue", "convexity", "lower_minimum_known"]  # columns that a terminal does not need
@@ -260,6 +260,21 @@ def reproduce(options: Any) -> None:
     counts = Counter(claim.verdict for claim in claims)
     print(f"\n{len(claims)} claims: {', '.join(f'{n} {verdict}' for verdict, n in counts.most_common())}.")
     print(f"Figures, tables and claims are in {options.out}.")
+
+
+def bench(options: Any) -> None:
+    """Run the benchmark and print its report."""
+    from anchortm.bench.engine import FULL, QUICK, Options
+    from anchortm.bench.suite import FIGURE, check_parts, run
+
+    repeats = (1 if options.quick else 3) if options.repeats is None else options.repeats
+    if repeats < 1:
+        raise InputError(f"--repeats must be at least 1, not {repeats}")
+    if FIGURE in check_parts(options.only):
+        _figure()  # matplotlib, before any work
+    how = Options(QUICK if options.quick else FULL, repeats)
+    print(run(options.only, Path(options.out), how, lambda text: print(text, file=sys.stderr, flush=True)))
+    print(f"Written to {options.out}.", file=sys.stderr)
 
 
 def completion(options: Any) -> None:

@@ -196,6 +196,17 @@ def parser() -> argparse.ArgumentParser:
     reproduce.add_argument("--fresh", action="store_true", help="compute again what was computed before")
     reproduce.add_argument("--json", action="store_true", help="print the claims as JSON")
 
+    bench = add(
+        "bench",
+        commands.bench,
+        "Measure speed and memory side by side with peers, as ratios in one run.",
+        "anchortm bench --quick --only import cvxpy --out bench",
+    )
+    bench.add_argument("--out", default="bench", metavar="FOLDER", help="folder for results.md and the figure")
+    bench.add_argument("--quick", action="store_true", help="small sizes: about a minute, and no bar is judged")
+    bench.add_argument("--only", nargs="+", default=[], metavar="PART", help="parts to run (default: all)")
+    bench.add_argument("--repeats", type=int, metavar="N", help="the best of so many runs counts (default 3, quick 1)")
+
     completion = add(
         "completion",
         commands.completion,

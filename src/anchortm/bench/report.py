@@ -1,0 +1,110 @@
+"""The report: machine, versions, the bars, the peers, the figure, and what failed or was lost."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from anchortm.bench.curves import Curve
+from anchortm.bench.engine import Options
+from anchortm.bench.rows import Comparison, Line
+
+__all__ = ["machine", "report"]
+
+PACKAGES = [
+    "anchortm",
+    "numpy",
+    "scipy",
+    "pandas",
+    "scikit-learn",
+    "daqp",
+    "formulaic",
+    "pyarrow",
+    "cvxpy",
+    "clarabel",
+    "statsmodels",
+    "lifelines",
+    "scikit-survival",
+    "ivmodels",
+    "glum",
+    "matplotlib",
+]
+
+READING = """\
+Times are ratios within one run: other machines give other seconds and much the same ratios. A Gram is the time of one
+weighted cross-product of n x 17 numbers (whole array, one BLAS thread, best of five), about what a Newton step must do
+at least. In each comparison both sides have a process of their own and one BLAS thread; the best of several runs
+counts, without the time of imports and of making the data. *Times faster* is the peer's time over ours: below 1 the
+peer is faster. *Loss difference* is the peer's mean loss minus ours on the same data: positive means ours is lower.
+Where both fit the same model, the same lines compute it from the parameters of both. *Memory* is the peer's peak over
+ours, data included, above what was held after imports and a first small fit."""
+
+
+def machine() -> str:
+    """Return processor, cores, memory and system in words."""
+    name = platform.processor() or platform.machine()
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    memory = ""
+    with suppress(OSError, ValueError, AttributeError):
+        memory = f", {os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GB of memory"
+    return f"{name} ({platform.machine()}), {os.cpu_count()} cores{memory}, {platform.system()}"
+
+
+def _versions() -> str:
+    found = []
+    for name in PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(f"{name} not installed")
+    return ", ".join(found)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    cells = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells] + [""]
+
+
+def report(
+    rows: list[Line | Comparison], curves: list[Curve], parts: list[str] | None, picture: str | None, options: Options
+) -> str:
+    """Return the report in Markdown; ``parts`` names the parts if not all were run."""
+    lines = [row for row in rows if isinstance(row, Line)]
+    comparisons = [row for row in rows if isinstance(row, Comparison)]
+    command = "`anchortm bench`" + ("" if parts is None else f" with only {', '.join(parts)}")
+    text = [
+        "# Benchmarks",
+        "",
+        f"Written by {command} on {datetime.date.today()}.",
+        "",
+        f"- Machine: {machine()}",
+        f"- Python {platform.python_version()}; {_versions()}",
+        f"- Repeats: the best of at least {options.repeats}, fewer where one takes long",
+        "",
+    ]
+    if not options.judged:
+        text += [
+            "**Sizes were reduced (a quick run): these numbers are no measure of the bars, which are not judged.**",
+            "",
+        ]
+    if lines:
+        cells = [[row.work, row.unit, row.measured, row.bar, row.met] for row in lines]
+        text += ["## Bars", "", *_table(["work", "unit", "measured", "bar", "met"], cells)]
+    if comparisons:
+        cells = [[row.work, row.peer, row.faster, row.loss, row.memory, row.note] for row in comparisons]
+        text += [
+            "## Peers on the same data",
+            "",
+            *_table(["work", "peer", "times faster", "loss difference", "memory", "note"], cells),
+        ]
+    if picture is not None:
+        text += ["## Growth", "", f"![Time against rows and against anchor levels]({picture})", ""]
+    troubles = [row.trouble for row in rows if row.trouble] + [t for curve in curves for t in curve.troubles]
+    lost = "; ".join(troubles) + "." if troubles else "nothing."
+    return "\n".join([*text, f"**Failed, missed or lost:** {lost}", "", "## How to read it", "", READING, ""])

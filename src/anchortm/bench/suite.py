@@ -1,0 +1,87 @@
+"""The parts of the benchmark in the order of the design's table, run one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from anchortm.bench import bars, disk, peers
+from anchortm.bench.curves import Curve, curves, draw
+from anchortm.bench.engine import Options, first_line
+from anchortm.bench.report import report
+from anchortm.bench.rows import Comparison, Line, unfinished
+from anchortm.exceptions import InputError
+from anchortm.files import write_whole
+
+__all__ = ["FIGURE", "PARTS", "check_parts", "run"]
+
+Rows = list[Line | Comparison]
+
+FIGURE = "figure"
+PARTS: dict[str, Callable[[Options], Rows]] = {
+    "fits": bars.fits,
+    "leave-one-out": bars.leave_one_out,
+    "cvxpy": lambda options: peers.compare_all("cvxpy", options),
+    "statsmodels": lambda options: peers.compare_all("statsmodels", options),
+    "memory": bars.memory,
+    "out-of-core": disk.out_of_core,
+    "growth": bars.growth,
+    "import": bars.import_time,
+    "adam": lambda options: peers.compare_all("adam", options),
+    "lifelines": lambda options: peers.compare_all("lifelines", options),
+    "scikit-survival": lambda options: peers.compare_all("scikit-survival", options),
+    "ivmodels": lambda options: peers.compare_all("ivmodels", options),
+    "glum": lambda options: peers.compare_all("glum", options),
+}
+
+
+def check_parts(names: list[str]) -> list[str]:
+    """Return the parts to run in their order, all if none is named."""
+    known = [*PARTS, FIGURE]
+    for name in names:
+        if name not in known:
+            raise InputError(f"there is no part {name!r} of the benchmark; there are {', '.join(known)}")
+    return [name for name in known if not names or name in names]
+
+
+def run(names: list[str], folder: Path, options: Options, say: Callable[[str], None]) -> str:
+    """Run parts, write ``results.md`` and the figure to the folder, and return the report.
+
+    A part that fails is a row of the report, and the others are run all the same.
+    """
+    chosen = check_parts(names)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {folder}: {error.strerror}") from None
+    rows: Rows = []
+    found: list[Curve] = []
+    picture = None
+    for name in chosen:
+        say(f"{name} ...")
+        try:
+            if name == FIGURE:
+                found = curves(options, say)
+                picture = write_whole(folder / "times.png", partial(_save, draw(found, options))).name
+                continue
+            new = PARTS[name](options)
+        except Exception as error:
+            new = [unfinished(name, first_line(error))]
+        for row in new:
+            say(f"    {row.work}: {_short(row)}")
+        rows += new
+    text = report(rows, found, chosen if names else None, picture, options)
+    write_whole(folder / "results.md", lambda file: file.write_text(text, encoding="utf-8"))
+    return text
+
+
+def _save(figure: Any, file: Path) -> None:
+    figure.savefig(file, dpi=150)
+
+
+def _short(row: Line | Comparison) -> str:
+    if isinstance(row, Line):
+        return f"{row.measured} {row.unit}"
+    return f"{row.faster} ({row.peer}), {row.note}"

@@ -36,7 +36,7 @@ PACKAGES = [
 
 READING = """\
 Times are ratios within one run: other machines give other seconds and much the same ratios. A Gram is the time of one
-weighted cross-product of n x 17 numbers (whole array, one BLAS thread, best of five), about what a Newton step must do
+weighted cross-product of n x 17 numbers (whole array, one BLAS thread), about what a Newton step must do
 at least. In each comparison both sides have a process of their own and one BLAS thread; the best of several runs
 counts, without the time of imports and of making the data. *Times faster* is the peer's time over ours: below 1 the
 peer is faster. *Loss difference* is the peer's mean loss minus ours on the same data: positive means ours is lower.

@@ -147,6 +147,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         levels = self._fixed_levels()
         stream = Stream(formula, source, self._scale, levels, sample_weight, offset, self.anchor_intercept)
         self._fit(stream, xi)
+        self.n_passes_ = source.passes
         return stream.reader.formula
 
     def _check_xi(self) -> float:

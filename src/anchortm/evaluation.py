@@ -12,6 +12,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from anchortm import plotting
@@ -104,7 +105,8 @@ def leave_one_environment_out(
     sample_weight, offset : arrays, optional
         As for ``fit``; weights replicate rows, of left-out environments too.
     n_jobs : int, optional
-        Processes over environments; -1 for all cores.
+        Processes over environments; -1 for all cores. Within ``joblib.parallel_config("dask")`` the workers of the
+        Dask client in use.
     progress : bool, optional
         Show a progress bar; by default only in a terminal.
 
@@ -132,13 +134,14 @@ def leave_one_environment_out(
     if data.kept is not None:  # rows of weight 0 are gone, and with them perhaps environments
         found, groups = np.unique(groups[data.kept], return_inverse=True)
         labels = labels[found]
-    starts = _full_path(model, data, values)
     hidden = None if progress is None else not progress  # None: shown in a terminal only
     tasks = tqdm(list(enumerate(labels.tolist())), desc="environments", disable=hidden)
-    results = Parallel(n_jobs=n_jobs)(
-        delayed(_one)(model, data, np.flatnonzero(groups != e), np.flatnonzero(groups == e), name, values, starts)
-        for e, name in tasks
-    )
+    with threadpool_limits(1, user_api="blas"):  # many small fits
+        starts = _full_path(model, data, values)
+        results = Parallel(n_jobs=n_jobs)(
+            delayed(_one)(model, data, np.flatnonzero(groups != e), np.flatnonzero(groups == e), name, values, starts)
+            for e, name in tasks
+        )
     return LeaveOneEnvironmentOut([row for rows in results for row in rows], type(model).__name__)
 
 

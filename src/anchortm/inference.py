@@ -24,6 +24,7 @@ import scipy.linalg as la
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy import stats
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from anchortm.anchors import groups_of
@@ -284,7 +285,8 @@ def bootstrap(
     rng = np.random.default_rng(random_state)
     samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
     shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
-    found = Parallel(n_jobs=n_jobs)(delayed(_refit)(model, data, weights) for weights in shown)
+    with threadpool_limits(1, user_api="blas"):  # many small fits
+        found = Parallel(n_jobs=n_jobs)(delayed(_refit)(model, data, weights) for weights in shown)
     draws = np.array([draw for draw in found if draw is not None])
     failed = n_bootstrap - len(draws)
     if failed > MOST_FAILURES * n_bootstrap:

@@ -31,6 +31,7 @@ __all__ = [
     "Piece",
     "SecondOrder",
     "SlopeDerivatives",
+    "Together",
     "Work",
     "evaluate_rows",
     "run",
@@ -344,6 +345,23 @@ class SecondOrder(Work):
             hessian[:k, k:] += block
             hessian[k:, :k] += block.T
             hessian[k:, k:] += (X * both[:, None]).T @ X
+
+
+@dataclass(frozen=True, eq=False)
+class Together(Work):
+    """Two works in one pass; their arrays one after the other, and the sum of their numbers."""
+
+    label: ClassVar[str] = "log-likelihood and derivatives"
+    first: Work
+    second: Work
+
+    @property
+    def shapes(self) -> list[Shape]:
+        return [*self.first.shapes, *self.second.shapes]
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        cut = len(self.first.shapes)
+        return self.first(block, arrays[:cut]) + self.second(block, arrays[cut:])
 
 
 @dataclass(frozen=True, eq=False)

@@ -290,7 +290,9 @@ def _line_search(objective: Objective, state: State, step: Array, xi: float) -> 
         v = np.clip(state.v + length * step, lower, upper)
         if length == 1.0:  # v + (bound - v) may miss the bound by a rounding
             v = np.where(step == lower - state.v, lower, np.where(step == upper - state.v, upper, v))
-        sums = objective.sums(v)
+        # to first order, t there
+        expected = None if xi == 0.0 else 2.0 * xi * (state.sums.t + state.E @ (v - state.v))
+        sums = objective.sums(v, expected)
         if math.isfinite(sums.loglik):
             gain = state.loss - loss_of(objective, sums, xi)
             if gain >= -ARMIJO * length * slope or (gain >= -noise and abs(slope) <= 1e4 * noise):

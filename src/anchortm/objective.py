@@ -31,6 +31,7 @@ from anchortm.blocks import (
     Moments,
     SecondOrder,
     SlopeDerivatives,
+    Together,
     evaluate_rows,
 )
 from anchortm.columns import BLOCK_ROWS, Coordinates, Rows, make_coordinates, standardised
@@ -42,6 +43,8 @@ from anchortm.response import Response
 __all__ = ["Derivatives", "NormalObjective", "Objective", "Sums", "build_objective", "objective_type"]
 
 Array = NDArray[np.float64]
+
+NEAR = 0.01  # of a multiplier that was expected, relative
 
 
 class Sums(NamedTuple):
@@ -62,6 +65,24 @@ class Derivatives(NamedTuple):
     E: Array
 
 
+class _Latest(NamedTuple):
+    """Sums and derivatives of one pass, the latter for about this multiplier."""
+
+    v: Array
+    sums: Sums
+    multiplier: Array | None
+    derivatives: Derivatives
+
+    def serves(self, v: Array, multiplier: Array | None) -> bool:
+        """Return whether the derivatives are those that are asked for, or as good."""
+        if not np.array_equal(self.v, v) or (multiplier is None) != (self.multiplier is None):
+            return False
+        if multiplier is None or self.multiplier is None:
+            return True
+        # the multiplier's part of the Hessian is not needed to full accuracy on the way, and at its end nothing is off
+        return bool(np.linalg.norm(multiplier - self.multiplier) <= NEAR * np.linalg.norm(multiplier))
+
+
 class Objective:
     """The anchor loss of one data set, wherever its rows are: sums and derivatives at any v."""
 
@@ -78,6 +99,7 @@ class Objective:
         self.n_rows, self.n_total = blocks.n_rows, blocks.n_total
         self.n_parameters = coordinates.scale.size
         self.n_sums = 0 if anchors is None else anchors.n_sums
+        self._latest: _Latest | None = None
 
     @property
     def memory(self) -> MemoryBlocks:
@@ -99,17 +121,36 @@ class Objective:
         """Return coordinates of t as coefficients of the anchors."""
         return None if t is None or self.anchors is None else self.anchors.coefficients(t)
 
-    def sums(self, v: Array) -> Sums:
-        """Return the log-likelihood and t at v."""
+    def sums(self, v: Array, expected: Array | None = None) -> Sums:
+        """Return the log-likelihood and t at v.
+
+        Where a pass over the rows is costly the derivatives are taken in the same pass, with the multiplier that
+        is ``expected``, and kept for the next call of ``derivatives``.
+        """
         work = LogLikelihood(self.link, v, self.coordinates.n_baseline, self.n_sums)
-        loglik, (s,) = self.blocks.total(work)
-        return Sums(loglik, s if self.anchors is None else self.anchors.root(s))
+        if not self.blocks.costly:
+            loglik, (s,) = self.blocks.total(work)
+            return Sums(loglik, self._root(s))
+        if self._latest is None or not np.array_equal(self._latest.v, v):
+            loglik, (s, *rest) = self.blocks.total(Together(work, self._second_order(v, expected)))
+            self._latest = _Latest(v.copy(), Sums(loglik, self._root(s)), expected, self._derivatives(rest))
+        return self._latest.sums
 
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
         """Return the derivatives at v, with the curvature of r along ``multiplier`` if given."""
-        work = SecondOrder(self.link, v, self.coordinates.n_baseline, self.n_sums, self._spread(multiplier))
-        _, (gradient, hessian, G) = self.blocks.total(work)
-        return Derivatives(gradient, hessian, G if self.anchors is None else self.anchors.root(G))
+        if self._latest is not None and self._latest.serves(v, multiplier):
+            return self._latest.derivatives
+        return self._derivatives(self.blocks.total(self._second_order(v, multiplier))[1])
+
+    def _second_order(self, v: Array, multiplier: Array | None) -> SecondOrder:
+        return SecondOrder(self.link, v, self.coordinates.n_baseline, self.n_sums, self._spread(multiplier))
+
+    def _derivatives(self, arrays: list[Array]) -> Derivatives:
+        gradient, hessian, G = arrays
+        return Derivatives(gradient, hessian, self._root(G))
+
+    def _root(self, sums: Array) -> Array:
+        return sums if self.anchors is None else self.anchors.root(sums)
 
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Influence:
         """Return the work that gives the rows' shares in the influence; see ``Influence``."""
@@ -168,13 +209,15 @@ class NormalObjective(Objective):
     rows (the terms log h') are touched, and not even they where the slope is one number.
     """
 
+    _slopes: tuple[Array, float, list[Array]] | None = None  # of the latest pass, where passes are costly
+
     @cached_property
     def moments(self) -> tuple[Array, Array]:
         """Return M = [C o]'W[C o] and E = Q'W[C o], o the offset."""
         _, (M, G) = self.blocks.total(Moments(self.n_parameters, self.n_sums))
-        return M, (G if self.anchors is None else self.anchors.root(G))
+        return M, self._root(G)
 
-    def sums(self, v: Array) -> Sums:
+    def sums(self, v: Array, expected: Array | None = None) -> Sums:
         M, E = self.moments
         extended = np.append(v, 1.0)
         quadratic = -0.5 * float(extended @ M @ extended) - self.n_total * 0.5 * math.log(2.0 * math.pi)
@@ -186,13 +229,18 @@ class NormalObjective(Objective):
         gradient, hessian = M[:d] @ np.append(v, 1.0), M[:d, :d].copy()
         k = self.coordinates.n_baseline
         if self._one_slope is None:
-            _, (g, H) = self.blocks.total(SlopeDerivatives(v[:k]))
+            g, H = self._slope_derivatives(v[:k])
         else:
             D = self._one_slope / float(self._one_slope @ v[:k])
             g, H = -self.n_total * D, self.n_total * np.outer(D, D)
         gradient[:k] += g
         hessian[:k, :k] += H
         return Derivatives(gradient, hessian, E[:, :d])
+
+    def _slope_derivatives(self, v: Array) -> list[Array]:
+        if self._slopes is not None and np.array_equal(self._slopes[0], v):
+            return self._slopes[2]
+        return self.blocks.total(SlopeDerivatives(v))[1]
 
     @cached_property
     def _one_slope(self) -> Array | None:
@@ -206,6 +254,11 @@ class NormalObjective(Objective):
 
     def _log_slopes(self, v: Array) -> float:
         k = self.coordinates.n_baseline
+        if self._one_slope is None and self.blocks.costly:
+            if self._slopes is None or not np.array_equal(self._slopes[0], v[:k]):
+                total, arrays = self.blocks.total(Together(LogSlopes(v[:k]), SlopeDerivatives(v[:k])))
+                self._slopes = (v[:k].copy(), total, arrays)
+            return self._slopes[1]
         if self._one_slope is None:
             return self.blocks.total(LogSlopes(v[:k]))[0]
         slope = float(self._one_slope @ v[:k])

@@ -17,15 +17,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.linalg as la
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from anchortm.columns import BLOCK_ROWS
+from anchortm.columns import BLOCK_ROWS, Rows
+from anchortm.design import MAX_DENSE, Matrix, WideMatrix
 from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.objective import Objective
 from anchortm.response import Kind, Response
 
-__all__ = ["check_covariates", "check_kinds", "check_separation", "recession_direction"]
+__all__ = ["check_covariates", "check_kinds", "check_levels", "check_separation", "recession_direction"]
 
 Array = NDArray[np.float64]
 
@@ -47,7 +49,28 @@ def check_kinds(response: Response) -> None:
         )
 
 
-def check_covariates(X: Array, names: Sequence[str]) -> None:
+def check_levels(response: Response, X: Matrix, names: Sequence[str]) -> None:
+    """Refuse levels of a wide factor whose rows are all at one end, so that their effect has no finite estimate."""
+    if not isinstance(X, WideMatrix) or X.codes is None:
+        return
+    lowest, highest = {"ordinal": ("in the lowest class", "in the highest class"), "count": ("0", "the highest")}.get(
+        response.scale, ("left-censored", "right-censored")
+    )
+    for inner, what in ((np.isfinite(response.lower), lowest), (np.isfinite(response.upper), highest)):
+        bare = np.flatnonzero(np.bincount(X.codes, inner, X.n_levels) == 0.0)
+        if bare.size:
+            raise SeparationError(
+                f"separation: all rows of {_listed(bare, X, names)} are {what}, so that the likelihood grows without a "
+                "maximum; leave these rows out, or merge the levels with others"
+            )
+
+
+def _listed(levels: NDArray[np.intp], X: WideMatrix, names: Sequence[str]) -> str:
+    called = [names[X.levels.start + j - 1] if j else f"{X.factor}, {X.reference}" for j in levels[:8].tolist()]
+    return ", ".join(called) + (f" and {levels.size - 8} more levels" if levels.size > 8 else "")
+
+
+def check_covariates(X: Matrix, names: Sequence[str]) -> None:
     """Refuse constant, duplicated or collinear covariates, by name."""
     if X.shape[1] == 0:
         return
@@ -56,6 +79,9 @@ def check_covariates(X: Array, names: Sequence[str]) -> None:
         raise IdentificationError(
             f"{p} covariates for {n} rows: more parameters than the rows can identify; leave covariates out"
         )
+    if isinstance(X, WideMatrix):
+        _check_wide(X, names)
+        return
     # in blocks, around a centre near the mean and in units of the spread
     blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
     centre = X[:: max(1, n // 1000)].mean(axis=0)
@@ -71,7 +97,11 @@ def check_covariates(X: Array, names: Sequence[str]) -> None:
         gram += unit.T @ unit
     gram = gram - np.outer(total, total) / n
     scale = 1.0 / np.sqrt(np.diag(gram))
-    values, vectors = np.linalg.eigh(gram * np.outer(scale, scale))
+    _refuse_collinear(gram * np.outer(scale, scale), names)
+
+
+def _refuse_collinear(correlation: Array, names: Sequence[str]) -> None:
+    values, vectors = np.linalg.eigh(correlation)
     if values[0] > RANK_TOLERANCE:
         return
     involved = np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3).tolist()
@@ -81,8 +111,55 @@ def check_covariates(X: Array, names: Sequence[str]) -> None:
     raise IdentificationError(f"collinear covariates: {listed}; leave one of them out{hint}")
 
 
+def _check_wide(X: WideMatrix, names: Sequence[str]) -> None:
+    """Refuse levels without rows, and columns that are collinear given the levels."""
+    n, _ = X.shape
+    numbers = X.dense - X.dense.mean(axis=0)
+    size = np.abs(numbers).max(axis=0, initial=0.0)
+    numbers /= np.where(size > 0.0, size, 1.0)
+    columns = X.sparse
+    own = [names[j] for j in (*X.dense_at.tolist(), *X.sparse_at.tolist())]
+    total = np.concatenate([numbers.sum(axis=0), np.asarray(columns.sum(axis=0)).ravel()])
+    across = np.asarray(columns.T @ numbers)
+    gram = np.block([[numbers.T @ numbers, across.T], [across, (columns.T @ columns).toarray()]])
+    spread = np.diag(gram) - total**2 / n
+    constant = np.append(size <= 1e-12 * np.abs(X.dense).max(axis=0, initial=0.0), spread[size.size :] <= 0.0)
+    if constant.any():
+        listed = ", ".join(own[j] for j in np.flatnonzero(constant).tolist())
+        raise IdentificationError(f"constant covariates: {listed}; leave them out (the baseline has its own intercept)")
+    if X.codes is None:
+        within = gram - np.outer(total, total) / n
+    else:
+        count = np.bincount(X.codes, minlength=X.n_levels)
+        if not count.all():
+            empty = np.flatnonzero(count == 0)
+            raise IdentificationError(
+                f"no row has {_listed(empty, X, names)}: leave such levels out"
+                if empty[0]
+                else f"the {X.factor} add up to 1 in every row, as the baseline's intercept does: leave one of them out"
+            )
+        groups = sp.csr_matrix((np.ones(n), X.codes, np.arange(n + 1)), shape=(n, X.n_levels)).T
+        sums = np.hstack([groups @ numbers, (groups @ columns).toarray()])
+        within = gram - sums.T @ (sums / count[:, None])
+    fixed = np.diag(within) <= RANK_TOLERANCE * spread
+    if fixed.any():
+        listed = ", ".join(own[j] for j in np.flatnonzero(fixed).tolist())
+        raise IdentificationError(
+            f"constant within every level of {X.factor}: {listed}; such effects cannot be told from those of the "
+            "levels: leave these covariates out, or the factor"
+        )
+    if own:
+        scale = 1.0 / np.sqrt(np.diag(within))
+        _refuse_collinear(within * np.outer(scale, scale), own)
+
+
 def check_separation(objective: Objective) -> None:
-    """Raise ``SeparationError`` if the likelihood has no maximiser."""
+    """Raise ``SeparationError`` if the likelihood has no maximiser.
+
+    With a wide factor and many rows the programme is too large, and the question stays open.
+    """
+    if objective.coordinates.wide is not None and objective.n_rows * objective.n_parameters > MAX_DENSE:
+        return
     found = recession_direction(objective)
     if found is None:
         return
@@ -132,17 +209,25 @@ def _conditions(objective: Objective) -> tuple[Array, Array, NDArray[np.bool_]]:
         slack.append(rows)
         gains.append(np.full(rows.shape[0], exact))
 
+    def whole(term: Rows, rows: Array) -> Array:
+        """Return rows with the columns of a wide design."""
+        if term.wide is None:
+            return rows
+        levels = [] if term.wide.codes is None else [term.wide.dummies().toarray()]
+        return objective.coordinates.fold(np.hstack([rows, term.wide.sparse.toarray(), *levels]))
+
     for term in objective.terms:
         side = float(term.sign)
         if term.kind == "exact" and term.slope is not None:
-            gram += term.C.T @ term.C
+            C = whole(term, term.C)
+            gram += C.T @ C
             add(np.hstack([term.slope, np.zeros((term.slope.shape[0], d - k))]), exact=True)
         elif term.ends is not None:
             lower, difference = term.ends.dense()
-            add(side * np.hstack([lower + difference, term.C]))
-            add(-side * np.hstack([lower, term.C]))
+            add(side * whole(term, np.hstack([lower + difference, term.C])))
+            add(-side * whole(term, np.hstack([lower, term.C])))
         else:
-            add((side if term.kind == "left" else -side) * term.C)
+            add((side if term.kind == "left" else -side) * whole(term, term.C))
     equal = np.zeros((0, d))
     if gram.any():
         values, vectors = np.linalg.eigh(gram)

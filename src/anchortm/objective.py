@@ -14,13 +14,15 @@ weight_i (Q mu)_i D2 r_i. It is 2 xi t for a finite xi and n lambda for xi = inf
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.anchors import AnchorColumns, Projection, projection
+from anchortm.arrow import Arrow
 from anchortm.bases import Basis
 from anchortm.blocks import (
     Blocks,
@@ -31,9 +33,12 @@ from anchortm.blocks import (
     Moments,
     SecondOrder,
     SlopeDerivatives,
+    WideSecondOrder,
     evaluate_rows,
 )
 from anchortm.columns import BLOCK_ROWS, Coordinates, Rows, make_coordinates, standardised
+from anchortm.design import Matrix, WideMatrix
+from anchortm.exceptions import InputError
 from anchortm.likelihood import layout
 from anchortm.links import Link, Normal
 from anchortm.response import Response
@@ -41,6 +46,8 @@ from anchortm.response import Response
 __all__ = ["Derivatives", "NormalObjective", "Objective", "Sums", "build_objective", "objective_type"]
 
 Array = NDArray[np.float64]
+
+MAX_CROSS = 20_000_000  # anchor directions, or sparse columns, times levels of a wide factor
 
 
 class Sums(NamedTuple):
@@ -57,8 +64,14 @@ class Derivatives(NamedTuple):
     """
 
     gradient: Array
-    hessian: Array
+    hessian: Any  # an array, or an Arrow where the levels of a wide factor are among the parameters
     E: Array
+
+    def penalised(self, weight: float) -> Any:
+        """Return the Hessian plus weight E'E."""
+        if isinstance(self.hessian, Arrow):
+            return replace(self.hessian, weight=weight)
+        return self.hessian + weight * (self.E.T @ self.E)
 
 
 class Objective:
@@ -100,15 +113,28 @@ class Objective:
 
     def sums(self, v: Array) -> Sums:
         """Return the log-likelihood and t at v."""
-        work = LogLikelihood(self.link, v, self.coordinates.n_baseline, self.n_sums)
+        work = LogLikelihood(self.link, self.coordinates.unfold(v), self.coordinates.n_baseline, self.n_sums)
         loglik, (s,) = self.blocks.total(work)
         return Sums(loglik, s if self.anchors is None else self.anchors.root(s))
 
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
         """Return the derivatives at v, with the curvature of r along ``multiplier`` if given."""
+        if self.coordinates.wide is not None:
+            return self._wide_derivatives(v, multiplier)
         work = SecondOrder(self.link, v, self.coordinates.n_baseline, self.n_sums, self._spread(multiplier))
         _, (gradient, hessian, G) = self.blocks.total(work)
         return Derivatives(gradient, hessian, G if self.anchors is None else self.anchors.root(G))
+
+    def _wide_derivatives(self, v: Array, multiplier: Array | None) -> Derivatives:
+        coordinates = self.coordinates
+        assert coordinates.wide is not None  # noqa: S101
+        w, k, levels = coordinates.unfold(v), coordinates.n_baseline, coordinates.wide.share.size
+        work = WideSecondOrder(self.link, w, k, self.n_sums, self._spread(multiplier), levels)
+        _, (gradient, A, G, B, D, F) = self.blocks.total(work)
+        E = np.hstack([G, F])
+        E = E if self.anchors is None else self.anchors.root(E)
+        hessian = Arrow(coordinates, A, B, D, E) if levels else coordinates.fold(coordinates.fold(A).T)
+        return Derivatives(coordinates.fold(gradient), hessian, coordinates.fold(E))
 
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Influence:
         """Return the work that gives the rows' shares in the influence; see ``Influence``."""
@@ -117,13 +143,18 @@ class Objective:
             self.link, v, self.coordinates.n_baseline, bread, self._spread(pull), self._spread(K), self._spread(t)
         )
 
+    @property
+    def affine(self) -> bool:
+        """Return whether the residuals are linear in v, so that the loss is convex: exact rows, normal link."""
+        return isinstance(self.link, Normal) and self.blocks.kinds == {("exact", 1)}
+
     def convexity(self, sums: Sums, xi: float) -> Literal["global", "local", "none"]:
         """Return what is known of a minimum: the loss is convex everywhere, around it, or neither is known.
 
         For the logistic link, and for extreme values without their awkward side, -D2 l >= |D2 r|
         row by row, so the loss is convex where 2 xi |P r| <= 1.
         """
-        if isinstance(self, NormalObjective):
+        if self.affine:
             return "global"
         kinds = {kind for kind, _ in self.blocks.kinds}
         if any(sign < 0 for _, sign in self.blocks.kinds):
@@ -171,7 +202,7 @@ class Objective:
         """Return the score residuals in the order of the objective's rows."""
         r = np.zeros(self.n_rows)
         for term in self.terms:
-            values, _ = evaluate_rows(self.link, term, v, self.coordinates.n_baseline)
+            values, _ = evaluate_rows(self.link, term, self.coordinates.unfold(v), self.coordinates.n_baseline)
             r[term.rows] += term.sign * values.r
         return r
 
@@ -231,7 +262,7 @@ def build_objective(
     link: Link,
     basis: Basis,
     response: Response,
-    X: Array,
+    X: Matrix,
     anchors: AnchorColumns | None = None,
     weights: Array | None = None,
     offset: Array | None = None,
@@ -254,8 +285,18 @@ def build_objective(
     coordinates = make_coordinates(basis, parts, X, sign)
     rows = [standardised(basis, part, X, order, sign, coordinates, weights, offset) for part in parts]
     projected = None if anchors is None else projection(anchors, weights, anchor_intercept)
+    if isinstance(X, WideMatrix):
+        block_rows = max(block_rows, X.n_levels)  # sums by level are no smaller
+        beside = X.sparse_at.size + (0 if projected is None else projected.n_sums)
+        if beside * X.n_levels > MAX_CROSS:
+            raise InputError(
+                f"{beside} anchor directions and sparse columns beside a factor of {X.n_levels} levels are too many: "
+                f"their product may be {MAX_CROSS}; merge levels, or leave one out"
+            )
     blocks = MemoryBlocks(rows, projected, len(response), weights, block_rows, n_jobs)
     names = names or tuple(f"x{j}" for j in range(X.shape[1]))
+    if isinstance(X, WideMatrix):
+        return Objective(link, coordinates, projected, blocks, names)
     return objective_type(link, blocks)(link, coordinates, projected, blocks, names)
 
 

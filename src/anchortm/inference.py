@@ -27,6 +27,8 @@ from scipy import stats
 from tqdm import tqdm
 
 from anchortm.anchors import groups_of
+from anchortm.arrow import Arrow
+from anchortm.design import WideMatrix
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
 from anchortm.newton import Options
 from anchortm.objective import Objective
@@ -35,7 +37,16 @@ from anchortm.solver import solve_near
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Bootstrap", "bootstrap", "checked_level", "coefficient_intervals", "covariance", "influence", "resolve"]
+__all__ = [
+    "Bootstrap",
+    "bootstrap",
+    "checked_level",
+    "coefficient_intervals",
+    "covariance",
+    "influence",
+    "resolve",
+    "standard_errors",
+]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -114,8 +125,23 @@ def _inverse_hessian(model: Any, clusters: Any, held: bool = False) -> Array:
     if model._information is None:
         raise InputError(NOT_AT_HAND)
     free = ~(model._fixed | (model.active_ if held else False))
-    J = model._jacobian[:, free]
-    return np.asarray(J @ np.linalg.solve(model._information[np.ix_(free, free)], J.T))
+    information, jacobian = model._information, model._jacobian
+    if isinstance(information, Arrow):
+        jacobian = information.coordinates.jacobian
+        information = information.toarray()
+    J = jacobian[:, free]
+    return np.asarray(J @ np.linalg.solve(information[np.ix_(free, free)], J.T))
+
+
+def standard_errors(model: Any, kind: str | None, clusters: Any, **options: Any) -> Array:
+    """Return the standard errors of the coefficients; with a wide factor at xi = 0 without their covariances."""
+    k = model.baseline_.size
+    if isinstance(model._information, Arrow) and model.xi_ == 0.0 and clusters is None and kind in (None, "hessian"):
+        if options:
+            raise InputError(f"{', '.join(options)}: only with kind='bootstrap'")
+        _strict(model)
+        return np.sqrt(model._information.variances(~model._fixed)[k:])
+    return np.sqrt(np.diag(covariance(model, kind, clusters, **options))[k:])
 
 
 def _data(model: Any) -> Any:
@@ -129,6 +155,7 @@ def _data(model: Any) -> Any:
 def fingerprint(data: Any) -> Array:
     """Return numbers that tell whether the covariates are still those of the fit, which need not own their memory."""
     X = data.design.matrix
+    X = X.dense if isinstance(X, WideMatrix) else X  # the rest is ours
     return np.concatenate([X.sum(axis=0), X[0], X[-1]]) if X.size else np.zeros(0)
 
 
@@ -174,6 +201,8 @@ def _sums(model: Any, data: Any, groups: Codes | None) -> Iterator[Array]:
 
 def _influence(model: Any, data: Any) -> Iterator[tuple[slice, Array]]:
     """Yield the influence on (baseline, coef) for blocks of rows, in the order of the objective."""
+    if isinstance(data.design.matrix, WideMatrix):
+        data = data._replace(design=data.design._replace(matrix=data.design.matrix.toarray()))
     objective: Objective = model._objective(model.link_, model.basis_, data)
     coordinates = objective.coordinates
     v = coordinates.join(model.baseline_, model.coef_)
@@ -332,8 +361,7 @@ def coefficient_intervals(model: Any, level: float, kind: str | None, clusters: 
     """Return coefficients with standard errors and normal intervals; see ``TransformationModel.intervals``."""
     import pandas as pd
 
-    k = model.baseline_.size
-    errors = np.sqrt(np.diag(covariance(model, kind, clusters, **options))[k:])
+    errors = standard_errors(model, kind, clusters, **options)
     width = stats.norm.ppf(0.5 + 0.5 * checked_level(level)) * errors
     table = {"coef": model.coef_, "std. error": errors, "lower": model.coef_ - width, "upper": model.coef_ + width}
     return pd.DataFrame(table, index=pd.Index(model.coef_names_, name="covariate"))

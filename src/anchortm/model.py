@@ -18,10 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from anchortm.anchors import AnchorColumns, anchor_columns
+from anchortm.arrow import Arrow
 from anchortm.bands import ConfidenceBand, Of, confidence_band
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.columns import BLOCK_ROWS
-from anchortm.design import Design, check_columns, split_anchors, to_design, without_anchors
+from anchortm.design import Design, Matrix, WideMatrix, check_columns, split_anchors, to_design, without_anchors
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import (
     AnchorTMWarning,
@@ -33,7 +34,7 @@ from anchortm.exceptions import (
 )
 from anchortm.formula import FormulaMixin
 from anchortm.frames import is_frame, native
-from anchortm.identification import check_covariates, check_kinds
+from anchortm.identification import check_covariates, check_kinds, check_levels
 from anchortm.inference import (
     FLAT_CURVATURE,
     Bootstrap,
@@ -42,6 +43,7 @@ from anchortm.inference import (
     covariance,
     fingerprint,
     resolve,
+    standard_errors,
 )
 from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
 from anchortm.links import Link
@@ -97,8 +99,9 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array or frame of shape (n, p), or None
-            Covariates. None gives an unconditional model.
+        X : array, frame or sparse matrix of shape (n, p), or None
+            Covariates. None gives an unconditional model. Sparse columns stay sparse, and dummies of a factor with
+            more than 100 levels that stand side by side are held as codes.
         y : array, Response or ordered categorical
             The outcome; see ``Surv`` and ``Interval`` for censored ones.
         anchors : array, series, frame or list of columns, optional
@@ -150,13 +153,13 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
         """Check the inputs once; drop rows of weight zero."""
         X, y = native(X), native(y)
-        columns_given = list(X.columns) if is_frame(X) else None
+        columns_given = list(X.columns) if is_frame(X) else list(X.names) if isinstance(X, Design) and X.named else None
         if self.anchor_names is not None:
             if anchors is not None:
                 raise InputError("give anchors to fit, or anchor_names to the constructor, not both")
             X, anchors = split_anchors(X, self._anchor_list())
         response = as_response(one_column(y), self._scale, self._fixed_levels())
-        design = to_design(X, len(response))
+        design = to_design(X, len(response), wide=True)
         columns = None if anchors is None else anchor_columns(anchors)
         n = len(response)
         for name, size in (("X", design.matrix.shape[0]), ("anchors", n if columns is None else len(columns))):
@@ -174,6 +177,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         response, dropped = _drop_empty_classes(response)
         check_kinds(response)
         check_covariates(design.matrix, design.names)
+        check_levels(response, design.matrix, design.names)
         alphabetical = self._fixed_levels() is None and sorted_words(y, response)
         given = tuple(columns_given) if design.named and columns_given is not None else None
         return Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep)
@@ -187,11 +191,14 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         return None
 
     def _objective(self, link: Link, basis: Basis, data: Data) -> Objective:
+        matrix = data.design.matrix
+        if isinstance(matrix, WideMatrix) and not 0.0 <= self.xi < math.inf:
+            matrix = matrix.toarray()  # the ends of the path know no wide factors
         return build_objective(
             link,
             basis,
             data.response,
-            data.design.matrix,
+            matrix,
             data.anchors,
             data.weights,
             data.offset,
@@ -270,7 +277,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         # information about the parameters, for standard errors: n times the Hessian, and d(theta, beta)/dv
         self._information = n * solution.hessian
         self._fixed = objective.coordinates.lower == objective.coordinates.upper
-        self._jacobian = objective.coordinates.jacobian
+        self._jacobian = None if isinstance(solution.hessian, Arrow) else objective.coordinates.jacobian
         self._data, self._sandwich, self._fingerprint = data, None, fingerprint(data)
         self._binary, self._had_offset = _binary(data.design.matrix), data.offset is not None
         self._history = solution.history
@@ -384,7 +391,8 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
     def standard_errors(self, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
         """Return the standard errors of ``coef_``; arguments as for ``covariance``."""
-        return np.sqrt(np.diag(self.covariance(kind, clusters, **options))[self.baseline_.size :])
+        check_is_fitted(self, "coef_")
+        return standard_errors(self, kind, clusters, **options)
 
     def intervals(
         self, level: float = 0.95, kind: str | None = None, clusters: Any = None, **options: Any
@@ -422,7 +430,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         X = self._covariates(X)
         if self.anchor_names is not None and X is not None:
             X = without_anchors(X, self._anchor_list(), self.coef_names_, self.n_features_in_)
-        design = to_design(X, n_rows)
+        design = to_design(X, n_rows, wide=True)
         check_columns(design, self.coef_names_, hasattr(self, "feature_names_in_"), type(self).__name__)
         return design
 
@@ -431,7 +439,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         offset = self._new_offset(X, offset)
         if X is None and n_rows is None and offset is not None:
             n_rows = np.size(offset)
-        shift = self._design(X, n_rows).matrix @ self.coef_
+        shift: Array = self._design(X, n_rows).matrix @ self.coef_
         extra = _offset(offset, shift.size)
         return self._sign * (shift if extra is None else shift + extra)
 
@@ -527,7 +535,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "coef_")
         n_rows = 1 if X is None and offset is None else None
         offset = self._new_offset(X, offset)
-        matrix = self._design(X, n_rows if offset is None else np.size(offset)).matrix
+        matrix = to_design(self._design(X, n_rows if offset is None else np.size(offset))).matrix
         distribution = self.predict_distribution(X, offset=offset, n_rows=n_rows)
         uncertainty = resolve(self, uncertainty)
         fixed = distribution.shift - self._sign * (matrix @ self.coef_)
@@ -587,8 +595,13 @@ class Data(NamedTuple):
         )
 
 
-def _binary(X: Array) -> list[bool]:
+def _binary(X: Matrix) -> list[bool]:
     """Return which columns are 0 or 1 in all rows; most are seen not to be in a few."""
+    if isinstance(X, WideMatrix):
+        result = np.ones(X.shape[1], dtype=bool)
+        result[X.dense_at] = _binary(X.dense)
+        result[X.sparse_at] = [bool(np.isin(column.data, (0.0, 1.0)).all()) for column in X.sparse.T.tocsr()]
+        return result.tolist()
     return [all(bool(((part == 0.0) | (part == 1.0)).all()) for part in (column[:100], column)) for column in X.T]
 
 

@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
+from anchortm.design import MAX_SPARSE, WIDE, Design, WideMatrix, to_design
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
 from anchortm.frames import column_names, native, select
 from anchortm.grammar import DOT, EXTRA, TRANSFORMS, check_factor, evaluate, ordered, outside_quotes, parse_formula
@@ -46,7 +48,7 @@ class Formula:
 
     Attributes
     ----------
-    X : DataFrame
+    X : DataFrame, or where a factor has more than 100 levels a design that holds it as codes
     y : outcome
     anchors : DataFrame or None
 
@@ -87,9 +89,11 @@ class Formula:
         self._kinds: dict[str, str] = {}
         self._ranges: dict[str, tuple[float, float]] = {}
         self._learn(frame, _coded(formula))
+        formula = self._set_wide_apart(formula)
         _bound_columns(formula, self._levels, MAX_COLUMNS)
         matrix = _matrix(formula, self._coded_frame(frame))
-        self._spec, self.X = matrix.model_spec, _without_intercept(matrix, len(frame))
+        self._spec = matrix.model_spec
+        self.X = self._with_wide(_without_intercept(matrix, len(frame)), frame)
         self.y, self.anchors = self.outcome(data), self._anchors(data, names)
 
     def _expand_dot(self, names: Sequence[str]) -> str:
@@ -154,35 +158,98 @@ class Formula:
 
         result = {}
         for name in self._used:
+            if name in self._wide.values():
+                continue
             if name not in self._levels:
                 if frame[name].dtype.kind not in "biuf":
                     raise InputError(f"covariate {name!r} was numbers in the fit, and is {frame[name].iloc[0]!r} here")
                 result[name] = frame[name].to_numpy()
                 continue
-            levels = self._levels[name]
-            place = {_key(level): k for k, level in enumerate(levels)}
-            own, values = pd.factorize(frame[name])
-            keys = [_key(value) for value in values]
-            unseen = sorted({key for key in keys if key not in place})
-            if unseen:
-                raise InputError(
-                    f"covariate {name!r} has levels that the fit has not seen: {', '.join(unseen)}; "
-                    f"known: {', '.join(map(str, levels))}"
-                )
-            codes = np.array([place[key] for key in keys], dtype=np.intp)[own]
+            levels, codes = self._levels[name], self._codes(frame, name)
             if self._kinds[name] == "code":
                 result[name] = np.array(levels)[codes]
             else:
                 result[name] = pd.Categorical.from_codes(codes, levels)
         return pd.DataFrame(result, index=range(len(frame)))
 
-    def design(self, data: Any) -> pd.DataFrame:
+    def _codes(self, frame: pd.DataFrame, name: str) -> Any:
+        """Return the place of each row's level among those of the fit."""
+        import pandas as pd
+
+        levels = self._levels[name]
+        place = {_key(level): k for k, level in enumerate(levels)}
+        own, values = pd.factorize(frame[name])
+        keys = [_key(value) for value in values]
+        unseen = sorted({key for key in keys if key not in place})
+        if unseen:
+            raise InputError(
+                f"covariate {name!r} has levels that the fit has not seen: {_some(unseen)}; known: {_some(levels)}"
+            )
+        return np.array([place[key] for key in keys], dtype=np.int32)[own]
+
+    def _set_wide_apart(self, formula: Any) -> Any:
+        """Return the formula without its wide factors, which stand alone in one term and are kept as codes."""
+        used = [sorted(_variables([term])) for term in formula]
+        self._wide = {
+            str(term): own[0]
+            for term, own in zip(formula, used, strict=True)
+            if re.fullmatch(r"[^(]*|C\(\s*(`[^`]+`|\w+)\s*\)", str(term))
+            and len(own) == len(term.factors) == 1
+            and len(self._levels.get(own[0], ())) > WIDE
+            and sum(own[0] in other for other in used) == 1
+        }
+        self._terms = [str(term) for term in formula]
+        return type(formula)([term for term in formula if str(term) not in self._wide])
+
+    def _wide_columns(self) -> tuple[dict[str, slice], list[str]]:
+        """Return where the columns of each term stand among all covariates, and their names."""
+        places: dict[str, slice] = {}
+        names: list[str] = []
+        slices = {str(term): place for term, place in self._spec.term_slices.items()}
+        for term in self._terms:
+            first = len(names)
+            if term in self._wide:
+                names += [f"{term}[T.{level}]" for level in self._levels[self._wide[term]][1:]]
+            else:
+                names += [name for name in self._spec.column_names[slices[term]] if name != "Intercept"]
+            places[term] = slice(first, len(names))
+        return places, names
+
+    def _with_wide(self, rest: pd.DataFrame, frame: pd.DataFrame) -> Any:
+        """Return the covariates with the wide factors: the largest as codes, others as sparse columns."""
+        if not self._wide:
+            return rest
+        places, names = self._wide_columns()
+        main, *others = sorted(self._wide, key=lambda term: -len(self._levels[self._wide[term]]))
+        sparse = [places[term] for term in others]
+        if sum(place.stop - place.start for place in sparse) > MAX_SPARSE:
+            raise InputError(
+                f"beside the largest factor others may have {MAX_SPARSE} levels: merge levels of {', '.join(others)}"
+            )
+        n = len(rest)
+        pieces = [
+            sp.csr_matrix((np.ones(n), (np.arange(n), self._codes(frame, self._wide[term]))))[:, 1:] for term in others
+        ]
+        taken = {j for term in self._wide for j in range(places[term].start, places[term].stop)}
+        matrix = WideMatrix(
+            to_design(rest).matrix,
+            np.array([j for j in range(len(names)) if j not in taken], dtype=np.intp),
+            sp.hstack(pieces, format="csr") if pieces else sp.csr_matrix((n, 0)),
+            np.array([j for place in sparse for j in range(place.start, place.stop)], dtype=np.intp),
+            self._codes(frame, self._wide[main]),
+            places[main],
+            main,
+            str(self._levels[self._wide[main]][0]),
+        )
+        return Design(matrix, tuple(names), True)
+
+    def design(self, data: Any) -> Any:
         """Return the covariates of new rows, with the levels and the transforms of the fit."""
         data = native(data)
         _known(self._used, column_names(data))
         frame = select(data, self._used)
         _complete(frame, "covariate")
-        return _without_intercept(_matrix(self._spec, self._coded_frame(frame)), len(frame))
+        return self._with_wide(_without_intercept(_matrix(self._spec, self._coded_frame(frame)), len(frame)), frame)
 
     def _outcome_columns(self, names: Sequence[str], entry: bool = True) -> set[str]:
         """Return the columns of the outcome; an entry time may be a covariate as well."""
@@ -231,7 +298,7 @@ class Formula:
 
     def design_columns(self) -> list[str]:
         """Return the names of the covariates."""
-        return [name for name in self._spec.column_names if name != "Intercept"]
+        return self._wide_columns()[1]
 
     def column(self, values: Any) -> Any:
         """Return a column of the data by its name, and anything else as it is."""
@@ -315,14 +382,16 @@ class Formula:
             raise InputError("the columns of the saved formula do not hold together")
         for name in self._levels:
             self._check_levels(name, 10**9)
+        formula = self._set_wide_apart(formula)
         _bound_columns(formula, self._levels, 20 * n_columns + 200)
         # the structure comes from made-up rows, the numbers in the transforms from the file
         rng = np.random.default_rng(0)
-        rows = max([60, *(2 * len(levels) for levels in self._levels.values())])
+        narrow = {name: levels for name, levels in self._levels.items() if name not in self._wide.values()}
+        rows = max([60, *(2 * len(levels) for levels in narrow.values())])
         made = {name: rng.uniform(low, high, rows) for name, (low, high) in self._ranges.items()}
         made |= {
             name: np.array([levels[k % len(levels)] for k in range(rows)], dtype=object)
-            for name, levels in self._levels.items()
+            for name, levels in narrow.items()
         }
         frame = self._coded_frame(pd.DataFrame(made, index=range(rows)))
         self._spec = _matrix(formula, frame, "ignore").model_spec
@@ -475,6 +544,11 @@ def _key(value: Any) -> str:
     if isinstance(value, (int, float, np.integer, np.floating)):
         return str(int(value)) if float(value).is_integer() else str(float(value))
     return str(value)
+
+
+def _some(values: Sequence[Any]) -> str:
+    """Return values as text, the first of many."""
+    return ", ".join(map(str, values[:20])) + (f", ... ({len(values)} in all)" if len(values) > 20 else "")
 
 
 def _alike(a: Any, b: Any, name: Any = "") -> bool:

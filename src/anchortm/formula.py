@@ -228,7 +228,11 @@ class Formula:
             )
         n = len(rest)
         pieces = [
-            sp.csr_matrix((np.ones(n), (np.arange(n), self._codes(frame, self._wide[term]))))[:, 1:] for term in others
+            sp.csr_matrix(
+                (np.ones(n), self._codes(frame, self._wide[term]), np.arange(n + 1)),
+                shape=(n, len(self._levels[self._wide[term]])),
+            )[:, 1:]
+            for term in others
         ]
         taken = {j for term in self._wide for j in range(places[term].start, places[term].stop)}
         matrix = WideMatrix(

@@ -114,33 +114,33 @@ def _refuse_collinear(correlation: Array, names: Sequence[str]) -> None:
 def _check_wide(X: WideMatrix, names: Sequence[str]) -> None:
     """Refuse levels without rows, and columns that are collinear given the levels."""
     n, _ = X.shape
+    own = [names[j] for j in (*X.dense_at.tolist(), *X.sparse_at.tolist())]
+    codes = np.zeros(n, dtype=np.int32) if X.codes is None else X.codes
+    count = np.bincount(codes, minlength=max(1, X.n_levels))
+    if not count.all():
+        empty = np.flatnonzero(count == 0)
+        raise IdentificationError(
+            f"no row has {_listed(empty, X, names)}: leave such levels out"
+            if empty[0]
+            else f"the {X.factor} add up to 1 in every row, as the baseline's intercept does: leave one of them out"
+        )
+    # numbers in units of their spread; what is left of them within levels is orthogonal to the levels
     numbers = X.dense - X.dense.mean(axis=0)
     size = np.abs(numbers).max(axis=0, initial=0.0)
     numbers /= np.where(size > 0.0, size, 1.0)
-    columns = X.sparse
-    own = [names[j] for j in (*X.dense_at.tolist(), *X.sparse_at.tolist())]
-    total = np.concatenate([numbers.sum(axis=0), np.asarray(columns.sum(axis=0)).ravel()])
-    across = np.asarray(columns.T @ numbers)
-    gram = np.block([[numbers.T @ numbers, across.T], [across, (columns.T @ columns).toarray()]])
-    spread = np.diag(gram) - total**2 / n
-    constant = np.append(size <= 1e-12 * np.abs(X.dense).max(axis=0, initial=0.0), spread[size.size :] <= 0.0)
+    spread = np.einsum("ij,ij->j", numbers, numbers)
+    groups = sp.csr_matrix((np.ones(n), codes, np.arange(n + 1)), shape=(n, count.size)).T
+    numbers -= ((groups @ numbers) / count[:, None])[codes]
+    sums = (groups @ X.sparse).toarray()
+    inner = (X.sparse.T @ X.sparse).toarray()
+    spread = np.append(spread, np.diag(inner) - sums.sum(axis=0) ** 2 / n)
+    still = size <= 1e-12 * np.abs(X.dense).max(axis=0, initial=0.0)
+    constant = np.append(still, spread[size.size :] <= 1e-12 * np.diag(inner))
     if constant.any():
         listed = ", ".join(own[j] for j in np.flatnonzero(constant).tolist())
         raise IdentificationError(f"constant covariates: {listed}; leave them out (the baseline has its own intercept)")
-    if X.codes is None:
-        within = gram - np.outer(total, total) / n
-    else:
-        count = np.bincount(X.codes, minlength=X.n_levels)
-        if not count.all():
-            empty = np.flatnonzero(count == 0)
-            raise IdentificationError(
-                f"no row has {_listed(empty, X, names)}: leave such levels out"
-                if empty[0]
-                else f"the {X.factor} add up to 1 in every row, as the baseline's intercept does: leave one of them out"
-            )
-        groups = sp.csr_matrix((np.ones(n), X.codes, np.arange(n + 1)), shape=(n, X.n_levels)).T
-        sums = np.hstack([groups @ numbers, (groups @ columns).toarray()])
-        within = gram - sums.T @ (sums / count[:, None])
+    across = np.asarray(X.sparse.T @ numbers)
+    within = np.block([[numbers.T @ numbers, across.T], [across, inner - sums.T @ (sums / count[:, None])]])
     fixed = np.diag(within) <= RANK_TOLERANCE * spread
     if fixed.any():
         listed = ", ".join(own[j] for j in np.flatnonzero(fixed).tolist())

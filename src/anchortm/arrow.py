@@ -146,17 +146,10 @@ class Arrow:
 
     def _scatter(self, kept: Array, levels_step: Array) -> Array:
         """Return a step in v from steps of the kept parameters and the eliminated levels."""
-        rest, sparse, levels, share, sign = self._places
-        mean, scale = self.coordinates.mean, self.coordinates.scale
-        own, b = self._split.own, rest.size
-        f = np.empty(share.size)
+        own, b = self._split.own, self._places.rest.size
+        f = np.empty(own.size)
         f[own], f[~own] = levels_step, kept[b - 1 :]
-        step = np.zeros(scale.size)
-        step[rest[1:]] = kept[: b - 1]
-        raw = sign * (f[1:] - f[0])
-        step[levels] = raw * scale[levels]
-        step[0] = f[0] + mean[levels] @ raw + (mean / scale)[sparse] @ step[sparse]
-        return step
+        return self.coordinates.from_levels(kept[: b - 1], f)
 
     def free(self, binding: Mask) -> Mask:
         """Return which of the kept parameters no bound holds."""

@@ -94,6 +94,44 @@ class Coordinates:
         result[..., levels] = (sign * gradient[..., rest.size + 1 :] - first * self.mean[levels]) / self.scale[levels]
         return result
 
+    def levels(self, v: Array) -> tuple[Array, Array]:
+        """Return the parameters other than the constant and the levels', and h's constant in each level."""
+        assert self.wide is not None  # noqa: S101
+        w, b = self.unfold(v), self.wide.rest.size
+        return w[1:b], w[0] + w[b:]
+
+    def from_levels(self, u: Array, constant: Array) -> Array:
+        """Return v from what ``levels`` gives."""
+        assert self.wide is not None  # noqa: S101
+        rest, sparse, levels, _, sign = self.wide
+        v = np.zeros(self.scale.size)
+        v[rest[1:]] = u
+        raw = sign * (constant[1:] - constant[0])
+        v[levels] = raw * self.scale[levels]
+        v[0] = constant[0] + self.mean[levels] @ raw + (self.mean / self.scale)[sparse] @ v[sparse]
+        return v
+
+    def some_levels(self, count: NDArray[Any]) -> Coordinates:
+        """Return the coordinates for levels with so many rows, the first of them the reference."""
+        assert self.wide is not None  # noqa: S101
+        rest, sparse, levels, _, sign = self.wide
+        share = count / count.sum()
+        stop = levels.start + share.size - 1
+
+        def cut(values: Array, own: Array) -> Array:
+            return np.concatenate([values[: levels.start], own, values[levels.stop :]])
+
+        free = np.full(share.size - 1, np.inf)
+        moved = [np.where(at < levels.start, at, at - levels.stop + stop) for at in (rest, sparse)]
+        return Coordinates(
+            self.matrix,
+            cut(self.mean, sign * share[1:]),
+            cut(self.scale, np.sqrt(share[1:] * (1.0 - share[1:]))),
+            cut(self.lower, -free),
+            cut(self.upper, free),
+            Places(moved[0], moved[1], slice(levels.start, stop), share, sign),
+        )
+
     def join(self, theta: Array, beta: Array) -> Array:
         """Return v for a theta that satisfies the equality constraints."""
         delta, *_ = np.linalg.lstsq(self.matrix, theta, rcond=None)

@@ -77,6 +77,8 @@ class Derivatives(NamedTuple):
 class Objective:
     """The anchor loss of one data set, wherever its rows are: sums and derivatives at any v."""
 
+    levels: NDArray[np.intp] | None = None  # of a wide factor, that a sample has
+
     def __init__(
         self,
         link: Link,
@@ -174,23 +176,63 @@ class Objective:
     def sample(self, size: int) -> Objective:
         """Return the objective of about ``size`` rows, in the same coordinates.
 
-        One row at random from each stretch of rows, so that no pattern in their order shows through.
+        One row at random from each stretch of rows, so that no pattern in their order shows through; of a wide
+        factor all rows of some levels, whose coordinates are their own.
         """
-        memory = self.memory
-        step = max(1, self.n_rows // size)
-        starts = np.arange(0, self.n_rows, step)
-        picks = np.minimum(starts + np.random.default_rng(0).integers(0, step, starts.size), self.n_rows - 1)
+        memory, coordinates, rng = self.memory, self.coordinates, np.random.default_rng(0)
         chosen = np.zeros(self.n_rows, dtype=bool)
-        chosen[picks] = True
+        levels, code = None, np.zeros(0, dtype=np.int32)
+        if coordinates.wide is not None and coordinates.wide.share.size:
+            codes, n_levels = self._codes(), coordinates.wide.share.size
+            count, order = np.bincount(codes, minlength=n_levels), rng.permutation(n_levels)
+            enough = int(np.searchsorted(np.cumsum(count[order]), size)) + 1
+            levels = np.sort(order[: max(2, enough)])
+            code = np.full(n_levels, -1, dtype=np.int32)
+            code[levels] = np.arange(levels.size)
+            chosen = code[codes] >= 0
+            coordinates = coordinates.some_levels(count[levels])
+        else:
+            step = max(1, self.n_rows // size)
+            starts = np.arange(0, self.n_rows, step)
+            chosen[np.minimum(starts + rng.integers(0, step, starts.size), self.n_rows - 1)] = True
         picks, place = np.flatnonzero(chosen), np.cumsum(chosen) - 1
         terms = []
         for term in self.terms:
             own = np.flatnonzero(chosen[term.rows])
-            terms.append(term.take(own, place[term.rows[own]]))
+            part = term.take(own, place[term.rows[own]])
+            if levels is not None and part.wide is not None and part.wide.codes is not None:
+                part = replace(part, wide=replace(part.wide, codes=code[part.wide.codes], n_levels=levels.size))
+            terms.append(part)
         weights = None if self.weights is None else self.weights[picks]
         anchors = None if self.anchors is None else self.anchors.subset(picks, weights)
         blocks = MemoryBlocks(terms, anchors, picks.size, weights, memory.block_rows, memory.n_jobs)
-        return type(self)(self.link, self.coordinates, anchors, blocks, self.names)
+        result = type(self)(self.link, coordinates, anchors, blocks, self.names)
+        result.levels = levels
+        return result
+
+    def _codes(self) -> NDArray[np.int32]:
+        """Return the level of each row."""
+        codes = np.zeros(self.n_rows, dtype=np.int32)
+        for term in self.terms:
+            if term.wide is not None and term.wide.codes is not None:
+                codes[term.rows] = term.wide.codes
+        return codes
+
+    def from_whole(self, whole: Objective, v: Array) -> Array:
+        """Return the parameters of a sample from those of all rows."""
+        if self.levels is None:
+            return v
+        u, constant = whole.coordinates.levels(v)
+        return self.coordinates.from_levels(u, constant[self.levels])
+
+    def to_whole(self, whole: Objective, v: Array) -> Array:
+        """Return the parameters of all rows from those of a sample; levels that it lacks are like the others."""
+        if self.levels is None or whole.coordinates.wide is None:
+            return v
+        u, own = self.coordinates.levels(v)
+        constant = np.full(whole.coordinates.wide.share.size, own.mean())
+        constant[self.levels] = own
+        return whole.coordinates.from_levels(u, constant)
 
     @property
     def mean_offset(self) -> float:

@@ -59,9 +59,8 @@ def follow(objective: Objective, start: Solution, target: float, options: Option
         there = _correct(objective, here, xi, options)
         n_iter += there.n_iter
         move, miss = _distances(here, there, xi)
-        smooth = all(row.get("model", "newton") == "newton" for row in there.history)
         folds = here.folds
-        if not (smooth and miss <= 0.5 * move + 1e-6 and there.converged):
+        if not (_smooth(there) and miss <= 0.5 * move + 1e-6 and there.converged):
             if step > SHORTEST_STEP:
                 step = 0.5 * min(step, left)
                 continue
@@ -72,6 +71,11 @@ def follow(objective: Objective, start: Solution, target: float, options: Option
         step *= 2.0 if miss <= 0.1 * move else 1.25
     here = replace(here, n_iter=start.n_iter + n_iter, history=history)
     return here if here.xi == target else _stopped(objective, here, target)
+
+
+def _smooth(solution: Solution) -> bool:
+    """Return whether the way to a solution met no downward curvature."""
+    return all(row.get("model", "newton") == "newton" for row in solution.history)
 
 
 def _stopped(objective: Objective, here: Solution, target: float) -> Solution:
@@ -148,17 +152,18 @@ def _from_sample(objective: Objective, v: Array, xi: float, options: Options) ->
 
     The sample is a hint: whatever it lacks (an event, a class, a branch) says nothing of all rows.
     """
-    if objective.n_rows < SUBSAMPLE_FROM or objective.coordinates.wide is not None:
+    if objective.n_rows < SUBSAMPLE_FROM:
         return None
     sample = objective.sample(SUBSAMPLE_ROWS)
     try:
-        near = minimise(sample, _startable(sample, v), 0.0, options)
+        near = minimise(sample, _startable(sample, sample.from_whole(objective, v)), 0.0, options)
         if xi > 0.0 and near.converged:
             near = follow(sample, near, xi, options)
     except (ArithmeticError, InputError):
         return None
     good = is_strict(sample, near) and not near.folds
-    return near.v if good and math.isfinite(objective.sums(near.v).loglik) else None
+    v = sample.to_whole(objective, near.v)
+    return v if good and math.isfinite(objective.sums(v).loglik) else None
 
 
 def _startable(objective: Objective, v: Array) -> Array:
@@ -199,7 +204,10 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
     if 0.0 < xi < math.inf and enough and not objective.affine:
         near = _from_sample(objective, v, xi, options)
         if near is not None:
-            return _checked(objective, minimise(objective, near, xi, options))
+            found = minimise(objective, near, xi, options)
+            # levels that the sample lacks start from afar: the branch is the same if the way is smooth
+            if objective.coordinates.wide is None or (found.converged and _smooth(found)):
+                return _checked(objective, found)
     return solve_path(objective, v, [xi], options)[0]
 
 

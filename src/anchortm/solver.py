@@ -39,6 +39,7 @@ FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
 NO_MINIMUM = "the branch connected to xi = 0 ends near xi = {:.3g}, and no other minimum was found"
 SUBSAMPLE_FROM = 100_000
 SUBSAMPLE_ROWS = 20_000
+WIDE_STEPS = 10  # from the solution of some levels to that of all
 
 
 def follow(objective: Objective, start: Solution, target: float, options: Options) -> Solution:
@@ -204,9 +205,11 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
     if 0.0 < xi < math.inf and enough and not objective.affine:
         near = _from_sample(objective, v, xi, options)
         if near is not None:
-            found = minimise(objective, near, xi, options)
-            # levels that the sample lacks start from afar: the branch is the same if the way is smooth
-            if objective.coordinates.wide is None or (found.converged and _smooth(found)):
+            if objective.coordinates.wide is None:
+                return _checked(objective, minimise(objective, near, xi, options))
+            # levels that the sample lacks start from afar: the branch is the same if the way is short and smooth
+            found = minimise(objective, near, xi, replace(options, max_iter=min(options.max_iter, WIDE_STEPS)))
+            if found.converged and _smooth(found):
                 return _checked(objective, found)
     return solve_path(objective, v, [xi], options)[0]
 

@@ -45,6 +45,7 @@ DEGENERATE = "the check's data have no maximum-likelihood estimate: separated cl
 EXPECTED = {
     "check_estimators_empty_data_messages": NO_FEATURES,
     "check_sample_weight_equivalence_on_dense_data": "30 columns for 15 rows: refused as collinear",
+    "check_sample_weight_equivalence_on_sparse_data": "30 columns for 15 rows: refused as collinear",
     "check_sample_weights_shape": DEGENERATE,
     "check_sample_weights_not_overwritten": DEGENERATE,
     "check_regressors_no_decision_function": DEGENERATE,

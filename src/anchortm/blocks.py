@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from anchortm.columns import Rows
@@ -32,6 +33,7 @@ __all__ = [
     "SecondOrder",
     "SlopeDerivatives",
     "Together",
+    "WideSecondOrder",
     "Work",
     "evaluate_rows",
     "run",
@@ -189,14 +191,19 @@ class MemoryBlocks(Blocks):
         # one row at random from each stretch of rows, so that no pattern in their order shows through
         step = max(1, self.n_rows // size)
         starts = np.arange(0, self.n_rows, step)
-        picks = np.minimum(starts + np.random.default_rng(0).integers(0, step, starts.size), self.n_rows - 1)
         chosen = np.zeros(self.n_rows, dtype=bool)
-        chosen[picks] = True
+        chosen[np.minimum(starts + np.random.default_rng(0).integers(0, step, starts.size), self.n_rows - 1)] = True
+        return self.take(chosen, anchors, lambda part: part)
+
+    def take(
+        self, chosen: NDArray[np.bool_], anchors: Projection | None, change: Callable[[Rows], Rows]
+    ) -> tuple[MemoryBlocks, Projection | None]:
+        """Return the chosen rows, changed, with the anchors' projection for them alone."""
         picks, place = np.flatnonzero(chosen), np.cumsum(chosen) - 1
         terms = []
         for term in self.terms:
             own = np.flatnonzero(chosen[term.rows])
-            terms.append(term.take(own, place[term.rows[own]]))
+            terms.append(change(term.take(own, place[term.rows[own]])))
         weights = None if self.weights is None else self.weights[picks]
         anchors = None if anchors is None else anchors.subset(picks, weights)
         return MemoryBlocks(terms, anchors, picks.size, weights, self.block_rows, self.n_jobs), anchors
@@ -210,14 +217,20 @@ def _weighted(weights: Array | None, sign: int, values: Array) -> Array:
 
 def evaluate_rows(link: Link, data: Rows, v: Array, k: int) -> tuple[OneEnd | TwoEnds, Array | None]:
     """Return the link's quantities at h = c'v, and h' for exact rows; the first k parameters are the baseline's."""
+    size = data.n_dense(k)
+    wide = None if data.wide is None else data.wide.values(v[size:])
     if data.kind == "interval":
         assert data.ends is not None  # noqa: S101
         lower, width = data.ends.values(v[:k])
-        lower += data.C @ v[k:]
+        lower += data.C @ v[k:size]
+        if wide is not None:
+            lower += wide
         if data.offset is not None:
             lower += data.offset
         return link.interval(lower, lower + width, width), None
-    h = data.C @ v
+    h = data.C @ v[:size]
+    if wide is not None:
+        h += wide
     if data.offset is not None:
         h += data.offset
     if data.kind == "exact":
@@ -362,6 +375,94 @@ class Together(Work):
     def __call__(self, block: Block, arrays: list[Array]) -> float:
         cut = len(self.first.shapes)
         return self.first(block, arrays[:cut]) + self.second(block, arrays[cut:])
+
+
+@dataclass(frozen=True, eq=False)
+class WideSecondOrder(SecondOrder):
+    """The same for a wide design, in the parameters that ``Coordinates.unfold`` gives.
+
+    The Hessian of the levels is diagonal: beside the one of the rest there are the sums across (a row
+    for each level), the diagonal, and the anchors' sums of the levels. No array is rows or levels by levels.
+    """
+
+    n_levels: int = 0
+
+    @property
+    def shapes(self) -> list[Shape]:
+        levels, rest = self.n_levels, self.v.size - self.n_levels
+        return [(self.v.size,), (rest, rest), (self.n_sums, rest), (levels, rest), (levels,), (self.n_sums, levels)]
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        gradient, hessian, G = arrays[:3]
+        for piece in block.pieces:
+            bend = None if self.spread is None or piece.part is None else piece.part.spread(self.spread)
+            values, slope = evaluate_rows(self.link, piece.data, self.v, self.n_baseline)
+            c = piece.data.n_dense(self.n_baseline)
+            inner = gradient[:c], hessian[:c, :c], G[:, :c]
+            if isinstance(values, OneEnd):
+                self._add_one_end(piece, values, slope, bend, *inner)
+            else:
+                self._add_two_ends(piece, values, bend, *inner)
+            self._add_wide(piece, values, bend, *arrays)
+        return 0.0
+
+    def _add_wide(
+        self,
+        piece: Piece,
+        t: OneEnd | TwoEnds,
+        bend: Array | None,
+        gradient: Array,
+        hessian: Array,
+        G: Array,
+        across: Array,
+        diagonal: Array,
+        F: Array,
+    ) -> None:
+        data, wide, k = piece.data, piece.data.wide, self.n_baseline
+        assert wide is not None  # noqa: S101
+        c, b, S = data.n_dense(k), hessian.shape[0], wide.sparse
+
+        def w(values: Array) -> Array:
+            return _weighted(data.weights, data.sign, values)
+
+        r, dr, cross = w(t.r), w(t.dr if isinstance(t, OneEnd) else t.r_u + t.r_v), np.zeros(0)
+        both = dr
+        if isinstance(t, TwoEnds):
+            cross = w(t.r_u if bend is None else t.r_u + (t.r_uu + t.r_uv) * bend)
+            both = both if bend is None else both + w((t.r_uu + 2.0 * t.r_uv + t.r_vv) * bend)
+        elif bend is not None:
+            both = both + w(t.d2r * bend)
+
+        def beside(M: sp.csr_matrix, weighted: Any) -> Array:
+            """Return M' times the weighted rows c; ``weighted`` is M' with the weights."""
+            sums = weighted @ data.C
+            return sums if data.ends is None else np.hstack([data.ends.cross(both, cross, M).T, sums])
+
+        weighted = S.multiply(both[:, None]).tocsr() if b > c else S
+        if b > c:
+            gradient[c:b] += S.T @ r
+            sums = beside(S, weighted.T)
+            hessian[c:b, :c] += sums
+            hessian[:c, c:b] += sums.T
+            _add_sparse(hessian[c:b, c:b], S.T @ weighted)
+            if piece.part is not None:
+                piece.part.add_sparse(G[:, c:b], dr, S)
+        if wide.codes is not None:
+            levels, dummies = self.n_levels, wide.dummies()
+            gradient[b:] += np.bincount(wide.codes, r, levels)
+            diagonal += np.bincount(wide.codes, both, levels)
+            m = both.size
+            by_level = sp.csc_matrix((both, wide.codes, np.arange(m + 1)), shape=(levels, m))
+            across[:, :c] += beside(dummies, by_level)
+            if b > c:
+                _add_sparse(across[:, c:], dummies.T @ weighted)
+            if piece.part is not None:
+                piece.part.add_sparse(F, dr, dummies)
+
+
+def _add_sparse(target: Array, matrix: Any) -> None:
+    entries = matrix.tocoo()
+    target[entries.row, entries.col] += entries.data
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,28 +3,47 @@
 The baseline's increments and the covariates become columns c_j with mean 0 and deviation 1, the
 first column is the constant, so that h = c'v, the monotonicity constraints are bounds on v, and a
 user's units do not matter. Columns are made block by block from the basis and the design.
+
+Of a wide design the sparse columns and the levels of the factor are scaled but not centred in the
+rows, which keeps their zeros; the parameters v are those of centred columns all the same, and
+``unfold`` and ``fold`` go from one to the other.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from anchortm.bases import Basis
+from anchortm.design import Matrix, WideMatrix
 from anchortm.ends import CellEnds, Ends, RowEnds
 from anchortm.likelihood import Layout
 
-__all__ = ["BLOCK_ROWS", "Coordinates", "Rows", "make_coordinates", "standardised"]
+__all__ = ["BLOCK_ROWS", "Coordinates", "Places", "Rows", "WideRows", "make_coordinates", "standardised"]
 
 Array = NDArray[np.float64]
 
 BLOCK_ROWS = 16_384
 MAX_CELLS = 1000  # classes or counts that are summed over as cells
 SCALE_ROWS = 100_000  # means and deviations of the columns are taken from about as many rows
+
+
+class Places(NamedTuple):
+    """Where the parameters of a wide design stand among v.
+
+    ``rest`` are all but the levels': of the baseline, of the columns of numbers, of the sparse columns.
+    """
+
+    rest: NDArray[np.intp]
+    sparse: NDArray[np.intp]
+    levels: slice
+    share: Array  # of the rows in each level, the reference first
+    sign: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +59,7 @@ class Coordinates:
     scale: Array
     lower: Array
     upper: Array
+    wide: Places | None = None
 
     @property
     def n_baseline(self) -> int:
@@ -51,6 +71,66 @@ class Coordinates:
         raw = v / self.scale
         raw[0] -= self.mean @ raw
         return self.matrix @ raw[: self.n_baseline], raw[self.n_baseline :]
+
+    def unfold(self, v: Array) -> Array:
+        """Return the parameters of the rows: v itself, or those of a wide design's rest and levels."""
+        if self.wide is None:
+            return v
+        rest, sparse, levels, share, sign = self.wide
+        raw = v / self.scale
+        w = np.concatenate([v[rest], np.zeros(min(1, share.size)), sign * raw[levels]])
+        w[0] -= self.mean[sparse] @ raw[sparse] + self.mean[levels] @ raw[levels]
+        return w
+
+    def fold(self, gradient: Array) -> Array:
+        """Return derivatives in v (the last axis) from those in ``unfold(v)``."""
+        if self.wide is None:
+            return gradient
+        rest, sparse, levels, _, sign = self.wide
+        result = np.empty((*gradient.shape[:-1], self.scale.size))
+        first = gradient[..., :1]
+        result[..., rest] = gradient[..., : rest.size]
+        result[..., sparse] -= first * (self.mean / self.scale)[sparse]
+        result[..., levels] = (sign * gradient[..., rest.size + 1 :] - first * self.mean[levels]) / self.scale[levels]
+        return result
+
+    def levels(self, v: Array) -> tuple[Array, Array]:
+        """Return the parameters other than the constant and the levels', and h's constant in each level."""
+        assert self.wide is not None  # noqa: S101
+        w, b = self.unfold(v), self.wide.rest.size
+        return w[1:b], w[0] + w[b:]
+
+    def from_levels(self, u: Array, constant: Array) -> Array:
+        """Return v from what ``levels`` gives."""
+        assert self.wide is not None  # noqa: S101
+        rest, sparse, levels, _, sign = self.wide
+        v = np.zeros(self.scale.size)
+        v[rest[1:]] = u
+        raw = sign * (constant[1:] - constant[0])
+        v[levels] = raw * self.scale[levels]
+        v[0] = constant[0] + self.mean[levels] @ raw + (self.mean / self.scale)[sparse] @ v[sparse]
+        return v
+
+    def some_levels(self, count: NDArray[Any]) -> Coordinates:
+        """Return the coordinates for levels with so many rows, the first of them the reference."""
+        assert self.wide is not None  # noqa: S101
+        rest, sparse, levels, _, sign = self.wide
+        share = count / count.sum()
+        stop = levels.start + share.size - 1
+
+        def cut(values: Array, own: Array) -> Array:
+            return np.concatenate([values[: levels.start], own, values[levels.stop :]])
+
+        free = np.full(share.size - 1, np.inf)
+        moved = [np.where(at < levels.start, at, at - levels.stop + stop) for at in (rest, sparse)]
+        return Coordinates(
+            self.matrix,
+            cut(self.mean, sign * share[1:]),
+            cut(self.scale, np.sqrt(share[1:] * (1.0 - share[1:]))),
+            cut(self.lower, -free),
+            cut(self.upper, free),
+            Places(moved[0], moved[1], slice(levels.start, stop), share, sign),
+        )
 
     def join(self, theta: Array, beta: Array) -> Array:
         """Return v for a theta that satisfies the equality constraints."""
@@ -69,6 +149,31 @@ class Coordinates:
 
 
 @dataclass(frozen=True, eq=False)
+class WideRows:
+    """What ``C`` does not hold of the rows of a wide design: scaled sparse columns, and the level of each row."""
+
+    sparse: sp.csr_matrix
+    codes: NDArray[np.int32] | None
+    n_levels: int
+
+    def take(self, own: Any) -> WideRows:
+        """Return a part of these rows."""
+        return WideRows(self.sparse[own], None if self.codes is None else self.codes[own], self.n_levels)
+
+    def values(self, w: Array) -> Array:
+        """Return the share of these columns in h; w are their parameters."""
+        s = self.sparse.shape[1]
+        levels = 0.0 if self.codes is None else w[s:][self.codes]
+        return np.asarray(self.sparse @ w[:s] + levels if s else levels + np.zeros(self.sparse.shape[0]))
+
+    def dummies(self) -> sp.csr_matrix:
+        """Return the levels as a sparse matrix of ones."""
+        assert self.codes is not None  # noqa: S101
+        m = self.codes.size
+        return sp.csr_matrix((np.ones(m), self.codes, np.arange(m + 1)), shape=(m, self.n_levels))
+
+
+@dataclass(frozen=True, eq=False)
 class Rows:
     """Rows of one term with their columns.
 
@@ -83,6 +188,11 @@ class Rows:
     slope: Array | None
     weights: Array | None
     offset: Array | None
+    wide: WideRows | None = None
+
+    def n_dense(self, n_baseline: int) -> int:
+        """Return the number of parameters of the baseline and the columns of C."""
+        return int(self.C.shape[1]) + (n_baseline if self.ends is not None else 0)
 
     def cut(self, start: int, stop: int) -> Rows:
         """Return the rows at positions start to stop of the response."""
@@ -96,8 +206,9 @@ class Rows:
             return None if values is None else values[own]
 
         ends = None if self.ends is None else self.ends.take(own)
-        columns = map(part, (self.slope, self.weights, self.offset))
-        return Rows(self.kind, self.sign, rows, self.C[own], ends, *columns)
+        slope, weights, offset = map(part, (self.slope, self.weights, self.offset))
+        wide = None if self.wide is None else self.wide.take(own)
+        return Rows(self.kind, self.sign, rows, self.C[own], ends, slope, weights, offset, wide)
 
 
 def _reduced(basis: Basis) -> tuple[Array, Array, Array]:
@@ -113,7 +224,7 @@ def _reduced(basis: Basis) -> tuple[Array, Array, Array]:
     return increments.matrix @ merge, increments.lower[kept], increments.upper[kept]
 
 
-def make_coordinates(basis: Basis, parts: list[Layout], X: Array, sign: float) -> Coordinates:
+def make_coordinates(basis: Basis, parts: list[Layout], X: Matrix, sign: float) -> Coordinates:
     """Return coordinates in which the columns have mean 0 and deviation 1 (on a sample of many rows)."""
     matrix, lower, upper = _reduced(basis)
     ends = np.concatenate(
@@ -121,15 +232,41 @@ def make_coordinates(basis: Basis, parts: list[Layout], X: Array, sign: float) -
     )
     mean, spread = _mean_and_deviation(basis.rows(ends[:: max(1, ends.size // SCALE_ROWS)]) @ matrix)
     mean[0], spread[0] = 0.0, 1.0
-    x_mean, x_spread = _mean_and_deviation(X[:: max(1, X.shape[0] // SCALE_ROWS)])
-    p = X.shape[1]
+    p, wide = X.shape[1], None
+    if isinstance(X, WideMatrix):
+        x_mean, x_spread, share = _wide_mean_and_deviation(X)
+        k = matrix.shape[1]
+        rest = np.concatenate([np.arange(k), k + X.dense_at, k + X.sparse_at])
+        wide = Places(rest, k + X.sparse_at, slice(k + X.levels.start, k + X.levels.stop), share, sign)
+    else:
+        x_mean, x_spread = _mean_and_deviation(X[:: max(1, X.shape[0] // SCALE_ROWS)])
     return Coordinates(
         matrix,
         np.concatenate([mean, sign * x_mean]),
         np.concatenate([spread, x_spread]),
         np.concatenate([lower * spread, np.full(p, -np.inf)]),
         np.concatenate([upper * spread, np.full(p, np.inf)]),
+        wide,
     )
+
+
+def _wide_mean_and_deviation(X: WideMatrix) -> tuple[Array, Array, Array]:
+    """Return means and deviations of all columns, and the share of the rows in each level."""
+    n, p = X.shape
+    mean, spread = np.zeros(p), np.ones(p)
+    mean[X.dense_at], spread[X.dense_at] = _mean_and_deviation(X.dense[:: max(1, n // SCALE_ROWS)])
+    if X.sparse_at.size:
+        first = np.asarray(X.sparse.mean(axis=0)).ravel()
+        second = np.asarray(X.sparse.multiply(X.sparse).mean(axis=0)).ravel()
+        deviation = np.sqrt(np.maximum(second - first**2, 0.0))
+        mean[X.sparse_at], spread[X.sparse_at] = first, np.where(deviation > 0.0, deviation, 1.0)
+    if X.codes is None:
+        return mean, spread, np.zeros(0)
+    share = np.bincount(X.codes, minlength=X.n_levels) / n
+    mean[X.levels] = share[1:]
+    # a level without rows stays where it is
+    spread[X.levels] = np.where(share[1:] > 0.0, np.sqrt(share[1:] * (1.0 - share[1:])), 1.0)
+    return mean, spread, share
 
 
 def _mean_and_deviation(columns: Array) -> tuple[Array, Array]:
@@ -162,7 +299,7 @@ def _ends(basis: Basis, part: Layout, matrix: Array, shift: Array) -> Ends:
 def standardised(
     basis: Basis,
     part: Layout,
-    X: Array,
+    X: Matrix,
     order: NDArray[np.intp] | None,
     sign: float,
     coordinates: Coordinates,
@@ -174,7 +311,8 @@ def standardised(
     mean, scale = coordinates.mean, coordinates.scale
     matrix, shift = coordinates.matrix / scale[:k], mean / scale
     two_ends, exact = part.kind == "interval", part.kind == "exact"
-    covariates = X.shape[1]
+    columns, at = (X.dense, k + X.dense_at) if isinstance(X, WideMatrix) else (X, slice(k, None))
+    covariates = columns.shape[1]
     C = np.empty((m, covariates if two_ends else k + covariates))
     ends = _ends(basis, part, matrix, shift[:k]) if two_ends else None
     slope = np.empty((m, k)) if exact else None
@@ -188,8 +326,8 @@ def standardised(
             np.matmul(basis.derivative_rows(part.upper[block]), matrix, out=slope[block])
         if covariates:
             own = part.rows[block]
-            x = X[own if order is None else order[own]] * (sign / scale[k:])
-            np.subtract(x, shift[k:], out=C[block, -covariates:])
+            x = columns[own if order is None else order[own]] * (sign / scale[at])
+            np.subtract(x, shift[at], out=C[block, -covariates:])
     return Rows(
         part.kind,
         part.sign,
@@ -199,4 +337,14 @@ def standardised(
         slope,
         None if weights is None else weights[part.rows],
         None if offset is None else sign * offset[part.rows],
+        _wide_rows(X, part.rows if order is None else order[part.rows], k, sign, scale)
+        if isinstance(X, WideMatrix)
+        else None,
     )
+
+
+def _wide_rows(X: WideMatrix, rows: NDArray[np.intp], k: int, sign: float, scale: Array) -> WideRows:
+    sparse = X.sparse[rows]
+    if X.sparse_at.size:
+        sparse = sp.csr_matrix(sparse.multiply(sign / scale[k + X.sparse_at]))
+    return WideRows(sparse, None if X.codes is None else X.codes[rows], X.n_levels)

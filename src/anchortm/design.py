@@ -4,30 +4,100 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import is_frame, native
 from anchortm.response import is_missing
 
-__all__ = ["Design", "check_columns", "split_anchors", "to_design", "without_anchors"]
+__all__ = ["WIDE", "Design", "Matrix", "WideMatrix", "check_columns", "split_anchors", "to_design", "without_anchors"]
 
 Array = NDArray[np.float64]
+
+WIDE = 100  # a factor with more levels than this is held as codes, not as columns
+MAX_SPARSE = 3000  # sparse columns beside the factor
+MAX_DENSE = 50_000_000  # numbers that a wide matrix may have where something needs all of it
+FULL = 0.1  # a sparse column with a larger share of entries is held as numbers
+
+
+@dataclass(frozen=True, eq=False)
+class WideMatrix:
+    """Covariates that are mostly zeros: columns of numbers, sparse columns, and the levels of one factor as codes.
+
+    Code 0 is the reference, the level without a column; the others' columns stand at ``levels``.
+    """
+
+    dense: Array
+    dense_at: NDArray[np.intp]
+    sparse: sp.csr_matrix
+    sparse_at: NDArray[np.intp]
+    codes: NDArray[np.int32] | None
+    levels: slice
+    factor: str = ""
+    reference: str = ""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Return the numbers of rows and columns."""
+        return self.dense.shape[0], self.dense_at.size + self.sparse_at.size + self.levels.stop - self.levels.start
+
+    @property
+    def n_levels(self) -> int:
+        """Return the number of levels, the reference included."""
+        return 0 if self.codes is None else self.levels.stop - self.levels.start + 1
+
+    def __getitem__(self, rows: Any) -> WideMatrix:
+        codes = None if self.codes is None else self.codes[rows]
+        return replace(self, dense=self.dense[rows], sparse=self.sparse[rows], codes=codes)
+
+    def __matmul__(self, coef: Array) -> Array:
+        result = self.dense @ coef[self.dense_at] + self.sparse @ coef[self.sparse_at]
+        if self.codes is not None:
+            result += np.append(0.0, coef[self.levels])[self.codes]
+        return np.asarray(result)
+
+    def toarray(self) -> Array:
+        """Return all columns as numbers, where these are not too many."""
+        n, p = self.shape
+        if n * p > MAX_DENSE:
+            raise InputError(
+                f"this needs all {p} columns of {n} rows as numbers, too many; take fewer rows, or merge levels"
+            )
+        result = np.zeros((n, p))
+        result[:, self.dense_at] = self.dense
+        result[:, self.sparse_at] = self.sparse.toarray()
+        if self.codes is not None:
+            own = np.flatnonzero(self.codes)
+            result[own, self.levels.start + self.codes[own] - 1] = 1.0
+        return result
+
+
+Matrix = Array | WideMatrix
 
 
 class Design(NamedTuple):
     """A matrix of covariates and their names; ``named`` says whether the user named them."""
 
-    matrix: Array
+    matrix: Any  # an array, or a WideMatrix
     names: tuple[str, ...]
     named: bool
 
 
-def to_design(X: Any, n_rows: int | None = None) -> Design:
-    """Return the covariates as numbers; ``None`` is a design without columns."""
+def to_design(X: Any, n_rows: int | None = None, wide: bool = False) -> Design:
+    """Return the covariates as numbers; ``None`` is a design without columns.
+
+    Sparse and wide covariates stay so if ``wide``.
+    """
+    if isinstance(X, Design) or sp.issparse(X):
+        design = X if isinstance(X, Design) else _from_sparse(X)
+        if wide or isinstance(design.matrix, np.ndarray):
+            return design
+        return design._replace(matrix=design.matrix.toarray())
     X = native(X)
     if X is None:
         if n_rows is None:
@@ -52,8 +122,6 @@ def _unique(names: Sequence[Any]) -> None:
 
 
 def _matrix(X: Any) -> Array:
-    if hasattr(X, "toarray"):
-        raise InputTypeError("sparse X is not supported: pass a dense array, X.toarray()")
     array = np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
     if array.ndim != 2:
         raise InputError(
@@ -65,6 +133,59 @@ def _matrix(X: Any) -> Array:
     if array.dtype.kind not in "biuf":
         array = _objects(array, "X")
     return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _from_sparse(X: Any) -> Design:
+    """Return a sparse matrix as a wide one; neighbouring dummies of which no row has two become a factor."""
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise InputTypeError(f"sparse X must be a matrix of real numbers, not of {X.dtype} with {X.ndim} dimensions")
+    columns = sp.csc_matrix(X, dtype=np.float64)
+    columns.sum_duplicates()
+    n, p = columns.shape
+    names = tuple(f"x{j}" for j in range(p))
+    wrong = np.flatnonzero(~np.isfinite(columns.data))
+    if wrong.size:
+        name = names[int(np.searchsorted(columns.indptr, wrong[0], side="right")) - 1]
+        raise InputError(f"X contains NaN or infinity in {name}, at row {columns.indices[wrong[0]]}; drop such rows")
+    full = np.diff(columns.indptr) > FULL * n
+    levels = _longest_factor(columns, full)
+    codes, own = None, np.zeros(p, dtype=bool)
+    if levels.stop - levels.start >= WIDE:
+        own[levels] = True
+        codes = np.zeros(n, dtype=np.int32)
+        inside = slice(columns.indptr[levels.start], columns.indptr[levels.stop])
+        sizes = np.diff(columns.indptr[levels.start : levels.stop + 1])
+        codes[columns.indices[inside]] = np.repeat(np.arange(1, sizes.size + 1, dtype=np.int32), sizes)
+    else:
+        levels = slice(0, 0)
+    factor = f"columns {names[levels.start]} to {names[levels.stop - 1]}" if codes is not None else ""
+    dense_at, sparse_at = np.flatnonzero(full), np.flatnonzero(~full & ~own)
+    if sparse_at.size > MAX_SPARSE:
+        raise InputError(
+            f"X has {sparse_at.size} sparse columns beside the dummies of its largest factor, more than {MAX_SPARSE}; "
+            "put the dummies of one factor side by side, or merge levels"
+        )
+    matrix = WideMatrix(
+        columns[:, dense_at].toarray(), dense_at, columns[:, sparse_at].tocsr(), sparse_at, codes, levels, factor, "0"
+    )
+    return Design(matrix, names, False)
+
+
+def _longest_factor(columns: sp.csc_matrix, skip: NDArray[np.bool_]) -> slice:
+    """Return the longest run of columns of ones in which no row has two."""
+    last = np.full(columns.shape[0], -1)
+    best, first = slice(0, 0), 0
+    for j in range(columns.shape[1]):
+        entries = slice(columns.indptr[j], columns.indptr[j + 1])
+        rows = columns.indices[entries]
+        if skip[j] or rows.size == 0 or not (columns.data[entries] == 1.0).all():
+            first = j + 1
+            continue
+        first = max(first, int(last[rows].max()) + 1)
+        last[rows] = j
+        if j + 1 - first > best.stop - best.start:
+            best = slice(first, j + 1)
+    return best
 
 
 def _objects(values: NDArray[Any], what: str) -> Array:
@@ -126,6 +247,10 @@ def split_anchors(X: Any, names: Sequence[Any]) -> tuple[Any, Any]:
     if X is None:
         raise InputError("anchor_names are columns of X, but X is None")
     X = native(X)
+    if sp.issparse(X) or isinstance(X, Design):
+        raise InputTypeError(
+            "anchor_names are columns of a frame or an array: with a sparse X pass fit(..., anchors=...)"
+        )
     if is_frame(X):
         unknown = [str(name) for name in names if name not in list(X.columns)]
         if unknown:

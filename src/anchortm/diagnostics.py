@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from anchortm import plotting
 from anchortm.anchors import anchor_columns
+from anchortm.arrow import Arrow
 from anchortm.blocks import evaluate_rows
 from anchortm.design import to_design
 from anchortm.exceptions import InputError
@@ -128,7 +129,8 @@ def score_statistic(
     t = objective.sums(v).t
     d = objective.derivatives(v)
     free = ~(active | (objective.coordinates.lower == objective.coordinates.upper))
-    E, information = d.E[:, free], d.hessian[np.ix_(free, free)]
+    H = d.hessian.toarray() if isinstance(d.hessian, Arrow) else d.hessian
+    E, information = d.E[:, free], H[np.ix_(free, free)]
     slopes = _residual_slopes(objective, v)
     weights = 1.0 if objective.weights is None else objective.weights
     slopes = weights * slopes
@@ -351,7 +353,7 @@ def over_identification(path: AnchorPath, X: Any) -> OverIdentification:
     import pandas as pd
 
     first = path.models[0]
-    matrix = first._design(X, 2).matrix
+    matrix = to_design(first._design(X, 2)).matrix
     deviation, mean = matrix.std(axis=0, ddof=1), matrix.mean(axis=0, keepdims=True)  # of no columns: nothing
     unit = float(np.diff(first.link_.quantile(np.array([0.25, 0.75])))[0])
     rows = []

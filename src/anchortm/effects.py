@@ -13,6 +13,7 @@ from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
+from anchortm.design import to_design
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError
 from anchortm.inference import Bootstrap, checked_level, resolve
@@ -83,7 +84,7 @@ def marginal_effects(
 
     check_is_fitted(model, "coef_")
     checked_level(level)
-    matrix = model._design(X, None).matrix
+    matrix = to_design(model._design(X, None)).matrix
     fixed = model._shift(X, None, offset) - model._sign * (matrix @ model.coef_)
     estimate = np.concatenate([model.baseline_, model.coef_])
     changes = _changes_of_columns(model, matrix) if not hasattr(model, "formula_") else _changes_of_variables(model, X)
@@ -133,23 +134,27 @@ def _changes_of_variables(model: Any, X: Any) -> list[_Change]:
     """Return changes of the formula's variables, with all their terms: each level against the first, small steps."""
     formula = model.formula_
     changes = []
+
+    def rows(name: str, value: Any) -> Array:
+        return np.asarray(to_design(formula.design(formula.with_column(X, name, value))).matrix)
+
     for name, values in formula.variables(X).items():
         if isinstance(values, list):
-            first = formula.design(formula.with_column(X, name, values[0])).to_numpy()
+            first = rows(name, values[0])
             for level in values[1:]:
-                after = formula.design(formula.with_column(X, name, level)).to_numpy()
+                after = rows(name, level)
                 changes.append(_Change(f"{name}[{level}]", f"instead of {values[0]}", None, after, first))
             continue
         column, (low, high) = values
         if set(np.unique([low, high])) <= {0.0, 1.0} and np.isin(column, [0.0, 1.0]).all():
-            ends = [formula.design(formula.with_column(X, name, v)).to_numpy() for v in (1.0, 0.0)]
+            ends = [rows(name, v) for v in (1.0, 0.0)]
             changes.append(_Change(name, "0 to 1", None, *ends))
             continue
         # small steps that stay where the fit was, so that splines need not extrapolate
         step = 1e-5 * (high - low)
         up = np.minimum(column + step, np.maximum(high, column))
         down = np.maximum(column - step, np.minimum(low, column))
-        ends = [formula.design(formula.with_column(X, name, v)).to_numpy() for v in (up, down)]
+        ends = [rows(name, v) for v in (up, down)]
         changes.append(_Change(name, "unit", (ends[0] - ends[1]) / (up - down)[:, None]))
     return changes
 

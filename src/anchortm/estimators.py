@@ -39,6 +39,7 @@ class _Regressor(RegressorMixin):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # a log-likelihood has no upper limit of 1
+        tags.input_tags.sparse = True
         return tags
 
 
@@ -50,6 +51,7 @@ class _Classifier(ClassifierMixin):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
+        tags.input_tags.sparse = True
         return tags
 
 

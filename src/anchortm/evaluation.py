@@ -19,7 +19,7 @@ from anchortm import plotting
 from anchortm.anchors import AnchorColumns, anchor_columns
 from anchortm.bases import OrdinalBasis
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
-from anchortm.identification import check_covariates, check_kinds
+from anchortm.identification import check_covariates, check_kinds, check_levels
 from anchortm.inputs import Data
 from anchortm.likelihood import build_terms, loglik_and_residuals
 from anchortm.model import TransformationModel, tell_alphabetical
@@ -194,6 +194,7 @@ def _one(
     try:
         check_kinds(inner.response)
         check_covariates(inner.design.matrix, inner.design.names)
+        check_levels(inner.response, inner.design.matrix, inner.design.names)
     except IdentificationError as error:
         raise IdentificationError(f"without environment {name}: {error}") from None
     link, basis = model._make_link(), model._make_basis(inner.response, inner.weights)

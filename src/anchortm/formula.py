@@ -13,7 +13,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
+from anchortm.design import MAX_SPARSE, WIDE, Design, WideMatrix, to_design
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.facts import ColumnFacts, check_levels, level_key
 from anchortm.frames import column_names, is_batched, known, native, select
@@ -48,7 +50,7 @@ class Formula:
 
     Attributes
     ----------
-    X : DataFrame
+    X : DataFrame, or where a factor has more than 100 levels a design that holds it as codes
     y : outcome
     anchors : DataFrame or None
 
@@ -72,9 +74,10 @@ class Formula:
         self._data = data
         formula = self._read(text, names)
         frame = select(data, self._used)
-        self._settle(formula, self.learn(frame))
+        formula = self._settle(formula, self.learn(frame))
         matrix = _matrix(formula, self._coded_frame(frame))
-        self._spec, self.X = matrix.model_spec, _without_intercept(matrix, len(frame))
+        self._spec = matrix.model_spec
+        self.X = self._with_wide(_without_intercept(matrix, len(frame)), frame)
         self.y, self.anchors = self.outcome(data), self.anchor_frame(data)
 
     def _read(self, text: str, names: Sequence[str]) -> Any:
@@ -100,13 +103,18 @@ class Formula:
         _complete(frame[self._used], "covariate")
         return {name: ColumnFacts.learn(frame[name], name, name in self._coded) for name in self._used}
 
-    def _settle(self, formula: Any, facts: dict[str, ColumnFacts]) -> None:
-        """Decide what each column is: a factor with its levels, or numbers with their range."""
+    def _settle(self, formula: Any, facts: dict[str, ColumnFacts]) -> Any:
+        """Decide what each column is, a factor with its levels or numbers with their range.
+
+        Return the formula without its wide factors.
+        """
         found = {name: fact.settled() for name, fact in facts.items()}
         self._levels = {name: levels for name, levels in found.items() if levels is not None}
         self._kinds: dict[str, str] = {name: facts[name].kind for name in self._levels}
         self._ranges = {name: (fact.low, fact.high) for name, fact in facts.items() if fact.kind == "number"}
+        formula = self._set_wide_apart(formula)
         _bound_columns(formula, self._levels, MAX_COLUMNS)
+        return formula
 
     @classmethod
     def unread(cls, text: str, names: Sequence[str]) -> Formula:
@@ -122,8 +130,7 @@ class Formula:
 
     def settle(self, facts: dict[str, ColumnFacts], sample: pd.DataFrame) -> None:
         """Complete the formula with the facts of all rows, and with what terms remember of these."""
-        formula = _formula(self._text)
-        self._settle(formula, facts)
+        formula = self._settle(_formula(self._text), facts)
         spec = self._structure(formula)
         if self.remembers:
             states = _matrix(formula, self._coded_frame(sample[self._used])).model_spec.transform_state
@@ -164,22 +171,14 @@ class Formula:
 
         result = {}
         for name in self._used:
+            if name in self._wide.values():
+                continue
             if name not in self._levels:
                 if frame[name].dtype.kind not in "biuf":
                     raise InputError(f"covariate {name!r} was numbers in the fit, and is {frame[name].iloc[0]!r} here")
                 result[name] = frame[name].to_numpy()
                 continue
-            levels = self._levels[name]
-            place = {level_key(level): k for k, level in enumerate(levels)}
-            own, values = pd.factorize(frame[name])
-            keys = [level_key(value) for value in values]
-            unseen = sorted({key for key in keys if key not in place})
-            if unseen:
-                raise InputError(
-                    f"covariate {name!r} has levels that the fit has not seen: {', '.join(unseen)}; "
-                    f"known: {', '.join(map(str, levels))}"
-                )
-            codes = np.array([place[key] for key in keys], dtype=np.intp)[own]
+            levels, codes = self._levels[name], self._codes(frame, name)
             if self._kinds[name] == "code":
                 result[name] = np.array(levels)[codes]
             else:
@@ -191,14 +190,91 @@ class Formula:
         """Return whether the covariates are columns of numbers as they are."""
         return self.design_columns() == self._used and not self._levels
 
-    def design(self, data: Any) -> pd.DataFrame:
+    def _codes(self, frame: pd.DataFrame, name: str) -> Any:
+        """Return the place of each row's level among those of the fit."""
+        import pandas as pd
+
+        levels = self._levels[name]
+        place = {level_key(level): k for k, level in enumerate(levels)}
+        own, values = pd.factorize(frame[name])
+        keys = [level_key(value) for value in values]
+        unseen = sorted({key for key in keys if key not in place})
+        if unseen:
+            raise InputError(
+                f"covariate {name!r} has levels that the fit has not seen: {_some(unseen)}; known: {_some(levels)}"
+            )
+        return np.array([place[key] for key in keys], dtype=np.int32)[own]
+
+    def _set_wide_apart(self, formula: Any) -> Any:
+        """Return the formula without its wide factors, which stand alone in one term and are kept as codes."""
+        used = [sorted(_variables([term])) for term in formula]
+        self._wide = {
+            str(term): own[0]
+            for term, own in zip(formula, used, strict=True)
+            if re.fullmatch(r"[^(]*|C\(\s*(`[^`]+`|\w+)\s*\)", str(term))
+            and len(own) == len(term.factors) == 1
+            and len(self._levels.get(own[0], ())) > WIDE
+            and sum(own[0] in other for other in used) == 1
+        }
+        self._terms = [str(term) for term in formula]
+        return type(formula)([term for term in formula if str(term) not in self._wide])
+
+    def _wide_columns(self) -> tuple[dict[str, slice], list[str]]:
+        """Return where the columns of each term stand among all covariates, and their names."""
+        places: dict[str, slice] = {}
+        names: list[str] = []
+        slices = {str(term): place for term, place in self._spec.term_slices.items()}
+        for term in self._terms:
+            first = len(names)
+            if term in self._wide:
+                names += [f"{term}[T.{level}]" for level in self._levels[self._wide[term]][1:]]
+            else:
+                names += [name for name in self._spec.column_names[slices[term]] if name != "Intercept"]
+            places[term] = slice(first, len(names))
+        return places, names
+
+    def _with_wide(self, rest: pd.DataFrame, frame: pd.DataFrame) -> Any:
+        """Return the covariates with the wide factors: the largest as codes, others as sparse columns."""
+        if not self._wide:
+            return rest
+        places, names = self._wide_columns()
+        main, *others = sorted(self._wide, key=lambda term: -len(self._levels[self._wide[term]]))
+        sparse = [places[term] for term in others]
+        if sum(place.stop - place.start for place in sparse) > MAX_SPARSE:
+            raise InputError(
+                f"beside the largest factor others may have {MAX_SPARSE} levels: merge levels of {', '.join(others)}"
+            )
+        n = len(rest)
+        pieces = [
+            sp.csr_matrix(
+                (np.ones(n), self._codes(frame, self._wide[term]), np.arange(n + 1)),
+                shape=(n, len(self._levels[self._wide[term]])),
+            )[:, 1:]
+            for term in others
+        ]
+        taken = {j for term in self._wide for j in range(places[term].start, places[term].stop)}
+        matrix = WideMatrix(
+            to_design(rest).matrix,
+            np.array([j for j in range(len(names)) if j not in taken], dtype=np.intp),
+            sp.hstack(pieces, format="csr") if pieces else sp.csr_matrix((n, 0)),
+            np.array([j for place in sparse for j in range(place.start, place.stop)], dtype=np.intp),
+            self._codes(frame, self._wide[main]),
+            places[main],
+            main,
+            str(self._levels[self._wide[main]][0]),
+        )
+        return Design(matrix, tuple(names), True)
+
+    def design(self, data: Any) -> Any:
         """Return the covariates of new rows, with the levels and the transforms of the fit."""
         data = native(data)
         known(self._used, column_names(data))
         frame = select(data, self._used)
         _complete(frame, "covariate")
         coded = self._coded_frame(frame)
-        return coded.astype(np.float64) if self._plain else _without_intercept(_matrix(self._spec, coded), len(frame))
+        if self._plain:
+            return coded.astype(np.float64)
+        return self._with_wide(_without_intercept(_matrix(self._spec, coded), len(frame)), frame)
 
     def _outcome_columns(self, names: Sequence[str], entry: bool = True) -> set[str]:
         """Return the columns of the outcome; an entry time may be a covariate as well."""
@@ -248,7 +324,7 @@ class Formula:
 
     def design_columns(self) -> list[str]:
         """Return the names of the covariates."""
-        return [name for name in self._spec.column_names if name != "Intercept"]
+        return self._wide_columns()[1]
 
     def column(self, values: Any) -> Any:
         """Return a column of the data by its name, and anything else as it is."""
@@ -330,6 +406,7 @@ class Formula:
             raise InputError("the columns of the saved formula do not hold together")
         for name, levels in self._levels.items():
             check_levels(name, self._kinds[name], levels, math.inf)
+        formula = self._set_wide_apart(formula)
         _bound_columns(formula, self._levels, 20 * n_columns + 200)
         self._spec = self._structure(formula)
         transforms = _decode(state["transforms"])
@@ -343,11 +420,12 @@ class Formula:
         import pandas as pd
 
         rng = np.random.default_rng(0)
-        rows = max([60, *(2 * len(levels) for levels in self._levels.values())])
+        narrow = {name: levels for name, levels in self._levels.items() if name not in self._wide.values()}
+        rows = max([60, *(2 * len(levels) for levels in narrow.values())])
         made = {name: rng.uniform(low, high, rows) for name, (low, high) in self._ranges.items()}
         made |= {
             name: np.array([levels[k % len(levels)] for k in range(rows)], dtype=object)
-            for name, levels in self._levels.items()
+            for name, levels in narrow.items()
         }
         frame = self._coded_frame(pd.DataFrame(made, index=range(rows)))
         return _matrix(formula, frame, "ignore").model_spec
@@ -494,6 +572,11 @@ def _bound_columns(formula: Any, levels: dict[str, list[Any]], most: int) -> Non
         raise InputError(
             f"the formula gives about {total} columns, more than {most}: drop interactions, or merge levels"
         )
+
+
+def _some(values: Sequence[Any]) -> str:
+    """Return values as text, the first of many."""
+    return ", ".join(map(str, values[:20])) + (f", ... ({len(values)} in all)" if len(values) > 20 else "")
 
 
 def _alike(a: Any, b: Any, name: Any = "") -> bool:

@@ -18,10 +18,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg as la
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from anchortm.columns import BLOCK_ROWS, Rows
+from anchortm.columns import BLOCK_ROWS, Coordinates, Rows
+from anchortm.design import MAX_DENSE, Matrix, WideMatrix
 from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.objective import Objective
 from anchortm.response import Response
@@ -31,6 +33,7 @@ __all__ = [
     "check_counts",
     "check_covariates",
     "check_kinds",
+    "check_levels",
     "check_separation",
     "recession_direction",
 ]
@@ -61,7 +64,28 @@ def check_counts(counts: dict[str, int]) -> None:
         )
 
 
-def check_covariates(X: Array, names: Sequence[str]) -> None:
+def check_levels(response: Response, X: Matrix, names: Sequence[str]) -> None:
+    """Refuse levels of a wide factor whose rows are all at one end, so that their effect has no finite estimate."""
+    if not isinstance(X, WideMatrix) or X.codes is None:
+        return
+    lowest, highest = {"ordinal": ("in the lowest class", "in the highest class"), "count": ("0", "the highest")}.get(
+        response.scale, ("left-censored", "right-censored")
+    )
+    for inner, what in ((np.isfinite(response.lower), lowest), (np.isfinite(response.upper), highest)):
+        bare = np.flatnonzero(np.bincount(X.codes, inner, X.n_levels) == 0.0)
+        if bare.size:
+            raise SeparationError(
+                f"separation: all rows of {_listed(bare, X, names)} are {what}, so that the likelihood grows without a "
+                "maximum; leave these rows out, or merge the levels with others"
+            )
+
+
+def _listed(levels: NDArray[np.intp], X: WideMatrix, names: Sequence[str]) -> str:
+    called = [names[X.levels.start + j - 1] if j else f"{X.factor}, {X.reference}" for j in levels[:8].tolist()]
+    return ", ".join(called) + (f" and {levels.size - 8} more levels" if levels.size > 8 else "")
+
+
+def check_covariates(X: Matrix, names: Sequence[str]) -> None:
     """Refuse constant, duplicated or collinear covariates, by name."""
     if X.shape[1] == 0:
         return
@@ -70,6 +94,9 @@ def check_covariates(X: Array, names: Sequence[str]) -> None:
         raise IdentificationError(
             f"{p} covariates for {n} rows: more parameters than the rows can identify; leave covariates out"
         )
+    if isinstance(X, WideMatrix):
+        _check_wide(X, names)
+        return
     blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
     centre = X[:: max(1, n // 1000)].mean(axis=0)
     spread = np.max([np.abs(X[block] - centre).max(axis=0) for block in blocks], axis=0)
@@ -115,18 +142,69 @@ class CovariateSums:
             )
         gram = self.gram - np.outer(self.total, self.total) / self.n
         scale = 1.0 / np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
-        values, vectors = np.linalg.eigh(gram * np.outer(scale, scale))
-        if values.size == 0 or values[0] > RANK_TOLERANCE:
-            return
-        involved = np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3).tolist()
-        listed = ", ".join(names[j] for j in involved[:8]) + (", ..." if len(involved) > 8 else "")
-        splines = any(names[j].startswith(("cr(", "cs(", "cc(")) for j in involved)
-        hint = ", or give the spline constraints='center'" if splines else ""
-        raise IdentificationError(f"collinear covariates: {listed}; leave one of them out{hint}")
+        _refuse_collinear(gram * np.outer(scale, scale), names)
+
+
+def _refuse_collinear(correlation: Array, names: Sequence[str]) -> None:
+    values, vectors = np.linalg.eigh(correlation)
+    if values.size == 0 or values[0] > RANK_TOLERANCE:
+        return
+    involved = np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3).tolist()
+    listed = ", ".join(names[j] for j in involved[:8]) + (", ..." if len(involved) > 8 else "")
+    splines = any(names[j].startswith(("cr(", "cs(", "cc(")) for j in involved)
+    hint = ", or give the spline constraints='center'" if splines else ""
+    raise IdentificationError(f"collinear covariates: {listed}; leave one of them out{hint}")
+
+
+def _check_wide(X: WideMatrix, names: Sequence[str]) -> None:
+    """Refuse levels without rows, and columns that are collinear given the levels."""
+    n, _ = X.shape
+    own = [names[j] for j in (*X.dense_at.tolist(), *X.sparse_at.tolist())]
+    codes = np.zeros(n, dtype=np.int32) if X.codes is None else X.codes
+    count = np.bincount(codes, minlength=max(1, X.n_levels))
+    if not count.all():
+        empty = np.flatnonzero(count == 0)
+        raise IdentificationError(
+            f"no row has {_listed(empty, X, names)}: leave such levels out"
+            if empty[0]
+            else f"the {X.factor} add up to 1 in every row, as the baseline's intercept does: leave one of them out"
+        )
+    # numbers in units of their spread; what is left of them within levels is orthogonal to the levels
+    numbers = X.dense - X.dense.mean(axis=0)
+    size = np.abs(numbers).max(axis=0, initial=0.0)
+    numbers /= np.where(size > 0.0, size, 1.0)
+    spread = np.einsum("ij,ij->j", numbers, numbers)
+    groups = sp.csr_matrix((np.ones(n), codes, np.arange(n + 1)), shape=(n, count.size)).T
+    numbers -= ((groups @ numbers) / count[:, None])[codes]
+    sums = (groups @ X.sparse).toarray()
+    inner = (X.sparse.T @ X.sparse).toarray()
+    spread = np.append(spread, np.diag(inner) - sums.sum(axis=0) ** 2 / n)
+    still = size <= 1e-12 * np.abs(X.dense).max(axis=0, initial=0.0)
+    constant = np.append(still, spread[size.size :] <= 1e-12 * np.diag(inner))
+    if constant.any():
+        listed = ", ".join(own[j] for j in np.flatnonzero(constant).tolist())
+        raise IdentificationError(f"constant covariates: {listed}; leave them out (the baseline has its own intercept)")
+    across = np.asarray(X.sparse.T @ numbers)
+    within = np.block([[numbers.T @ numbers, across.T], [across, inner - sums.T @ (sums / count[:, None])]])
+    fixed = np.diag(within) <= RANK_TOLERANCE * spread
+    if fixed.any():
+        listed = ", ".join(own[j] for j in np.flatnonzero(fixed).tolist())
+        raise IdentificationError(
+            f"constant within every level of {X.factor}: {listed}; such effects cannot be told from those of the "
+            "levels: leave these covariates out, or the factor"
+        )
+    if own:
+        scale = 1.0 / np.sqrt(np.diag(within))
+        _refuse_collinear(within * np.outer(scale, scale), own)
 
 
 def check_separation(objective: Objective) -> None:
-    """Raise ``SeparationError`` if the likelihood has no maximiser."""
+    """Raise ``SeparationError`` if the likelihood has no maximiser.
+
+    With a wide factor and many rows the programme is too large, and the question stays open.
+    """
+    if objective.coordinates.wide is not None and objective.n_rows * objective.n_parameters > MAX_DENSE:
+        return
     found = recession_direction(objective)
     if found is None:
         return
@@ -157,7 +235,7 @@ def recession_direction(objective: Objective) -> tuple[Array, bool] | None:
     fixed = lower == upper
     low = np.where(fixed, 0.0, np.where(np.isfinite(lower), 0.0, -1.0))
     high = np.where(fixed, 0.0, 1.0)
-    known = Conditions.of(objective.blocks.at_hand, objective.coordinates.n_baseline, objective.n_parameters)
+    known = Conditions.of(objective.blocks.at_hand, objective.coordinates)
     for _ in range(MOST_ROUNDS):
         equal = known.equal()
         basis = la.null_space(equal, rcond=1e-10) if equal.shape[0] else np.eye(objective.n_parameters)
@@ -177,14 +255,15 @@ def recession_direction(objective: Objective) -> tuple[Array, bool] | None:
 class Conditions:
     """What rows ask of a direction of recession: some products zero, others not negative."""
 
-    n_baseline: int
+    coordinates: Coordinates
     gram: Array  # of the rows whose products must be zero
     slack: Array  # rows whose products must not be negative
     gains: NDArray[np.bool_]  # which of them are exact
 
     @classmethod
-    def of(cls, terms: Iterable[Rows], k: int, d: int) -> Conditions:
+    def of(cls, terms: Iterable[Rows], coordinates: Coordinates) -> Conditions:
         """Return the conditions of these rows."""
+        k, d = coordinates.n_baseline, coordinates.scale.size
         gram = np.zeros((d, d))
         slack, gains = [np.zeros((0, d))], [np.zeros(0, dtype=bool)]
 
@@ -192,18 +271,26 @@ class Conditions:
             slack.append(rows)
             gains.append(np.full(rows.shape[0], exact))
 
+        def whole(term: Rows, rows: Array) -> Array:
+            """Return rows with the columns of a wide design."""
+            if term.wide is None:
+                return rows
+            levels = [] if term.wide.codes is None else [term.wide.dummies().toarray()]
+            return coordinates.fold(np.hstack([rows, term.wide.sparse.toarray(), *levels]))
+
         for term in terms:
             side = float(term.sign)
             if term.kind == "exact" and term.slope is not None:
-                gram += term.C.T @ term.C
+                C = whole(term, term.C)
+                gram += C.T @ C
                 add(np.hstack([term.slope, np.zeros((term.slope.shape[0], d - k))]), exact=True)
             elif term.ends is not None:
                 lower, difference = term.ends.dense()
-                add(side * np.hstack([lower + difference, term.C]))
-                add(-side * np.hstack([lower, term.C]))
+                add(side * whole(term, np.hstack([lower + difference, term.C])))
+                add(-side * whole(term, np.hstack([lower, term.C])))
             else:
-                add((side if term.kind == "left" else -side) * term.C)
-        return cls(k, gram, np.concatenate(slack), np.concatenate(gains))
+                add((side if term.kind == "left" else -side) * whole(term, term.C))
+        return cls(coordinates, gram, np.concatenate(slack), np.concatenate(gains))
 
     def equal(self) -> Array:
         """Return rows that span those whose products must be zero."""
@@ -214,9 +301,7 @@ class Conditions:
 
     def broken_by(self, terms: Iterable[Rows], direction: Array) -> Conditions | None:
         """Return the conditions of other rows that a direction breaks, or the first of them."""
-        d = direction.size
-        terms = list(terms)
-        found = Conditions.of(terms, self.n_baseline, d)
+        found = Conditions.of(terms, self.coordinates)
         size = np.maximum(np.abs(found.slack).max(axis=1, initial=0.0), 1e-300)
         broken = np.flatnonzero(found.slack @ direction < -SLACK_TOLERANCE * size)[: LP_ROWS // 4]
         exact = float(direction @ found.gram @ direction)
@@ -226,7 +311,7 @@ class Conditions:
 
     def __add__(self, other: Conditions) -> Conditions:
         return Conditions(
-            self.n_baseline,
+            self.coordinates,
             self.gram + other.gram,
             np.vstack([self.slack, other.slack]),
             np.concatenate([self.gains, other.gains]),

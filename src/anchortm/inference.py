@@ -28,9 +28,11 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from anchortm.anchors import groups_of
+from anchortm.arrow import Arrow
 from anchortm.backends.streamed import Stream
 from anchortm.blocks import Influence
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
+from anchortm.inputs import Data
 from anchortm.newton import Options
 from anchortm.objective import Objective
 from anchortm.solver import solve_near
@@ -38,7 +40,16 @@ from anchortm.solver import solve_near
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Bootstrap", "bootstrap", "checked_level", "coefficient_intervals", "covariance", "influence", "resolve"]
+__all__ = [
+    "Bootstrap",
+    "bootstrap",
+    "checked_level",
+    "coefficient_intervals",
+    "covariance",
+    "influence",
+    "resolve",
+    "standard_errors",
+]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -127,8 +138,23 @@ def _inverse_hessian(model: Any, clusters: Any, held: bool = False) -> Array:
     if model._information is None:
         raise InputError(NOT_AT_HAND)
     free = ~(model._fixed | (model.active_ if held else False))
-    J = model._jacobian[:, free]
-    return np.asarray(J @ np.linalg.solve(model._information[np.ix_(free, free)], J.T))
+    information, jacobian = model._information, model._jacobian
+    if isinstance(information, Arrow):
+        jacobian = information.coordinates.jacobian
+        information = information.toarray()
+    J = jacobian[:, free]
+    return np.asarray(J @ np.linalg.solve(information[np.ix_(free, free)], J.T))
+
+
+def standard_errors(model: Any, kind: str | None, clusters: Any, **options: Any) -> Array:
+    """Return the standard errors of the coefficients; with a wide factor at xi = 0 without their covariances."""
+    k = model.baseline_.size
+    if isinstance(model._information, Arrow) and model.xi_ == 0.0 and clusters is None and kind in (None, "hessian"):
+        if options:
+            raise InputError(f"{', '.join(options)}: only with kind='bootstrap'")
+        _strict(model)
+        return np.sqrt(model._information.variances(~model._fixed)[k:])
+    return np.sqrt(np.diag(covariance(model, kind, clusters, **options))[k:])
 
 
 def _data(model: Any) -> Any:
@@ -196,6 +222,8 @@ def _influence(model: Any, data: Any) -> Iterator[tuple[slice, Array]]:
 
 def _work(model: Any, data: Any) -> tuple[Objective, Influence]:
     """Return the objective of the fit, and the work that gives the influence of rows (but for its sign)."""
+    if isinstance(data, Data):
+        data = data.without_wide()
     objective: Objective = model._objective(model.link_, model.basis_, data)
     coordinates = objective.coordinates
     v = coordinates.join(model.baseline_, model.coef_)
@@ -353,8 +381,7 @@ def coefficient_intervals(model: Any, level: float, kind: str | None, clusters: 
     """Return coefficients with standard errors and normal intervals; see ``TransformationModel.intervals``."""
     import pandas as pd
 
-    k = model.baseline_.size
-    errors = np.sqrt(np.diag(covariance(model, kind, clusters, **options))[k:])
+    errors = standard_errors(model, kind, clusters, **options)
     width = stats.norm.ppf(0.5 + 0.5 * checked_level(level)) * errors
     table = {"coef": model.coef_, "std. error": errors, "lower": model.coef_ - width, "upper": model.coef_ + width}
     return pd.DataFrame(table, index=pd.Index(model.coef_names_, name="covariate"))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from anchortm.anchors import AnchorColumns
 from anchortm.bases import Basis
-from anchortm.design import Design
+from anchortm.design import Design, Matrix, WideMatrix
 from anchortm.links import Link
 from anchortm.objective import Objective, build_objective
 from anchortm.response import Response, as_response
@@ -84,9 +84,15 @@ class Data(NamedTuple):
         """Return outcomes and weights for start values: all of them."""
         return self.response, self.weights
 
+    def without_wide(self) -> Data:
+        """Return the inputs with all covariates as columns of numbers."""
+        X = self.design.matrix
+        return self._replace(design=self.design._replace(matrix=X.toarray())) if isinstance(X, WideMatrix) else self
+
     def fingerprint(self) -> Array:
         """Return numbers that tell whether the covariates, which we need not own, are still those of the fit."""
         X = self.design.matrix
+        X = X.dense if isinstance(X, WideMatrix) else X  # the rest is ours
         return np.concatenate([X.sum(axis=0), X[0], X[-1]]) if X.size else np.zeros(0)
 
     def about(self) -> About:
@@ -105,8 +111,13 @@ class Data(NamedTuple):
         )
 
 
-def _binary(X: Array) -> list[bool]:
+def _binary(X: Matrix) -> list[bool]:
     """Return which columns are 0 or 1 in all rows; most are seen not to be in a few."""
+    if isinstance(X, WideMatrix):
+        result = np.ones(X.shape[1], dtype=bool)
+        result[X.dense_at] = _binary(X.dense)
+        result[X.sparse_at] = [bool(np.isin(column.data, (0.0, 1.0)).all()) for column in X.sparse.T.tocsr()]
+        return result.tolist()
     return [all(bool(((part == 0.0) | (part == 1.0)).all()) for part in (column[:100], column)) for column in X.T]
 
 

@@ -101,7 +101,7 @@ class L2Regressor(FormulaMixin, RegressorMixin, BaseEstimator):  # type: ignore[
         check_is_fitted(self, "coef_names_")
         design = to_design(self._covariates(native(X)))
         check_columns(design, self.coef_names_, hasattr(self, "feature_names_in_"), type(self).__name__)
-        return design.matrix
+        return np.asarray(design.matrix)
 
 
 class LinearAnchorRegression(L2Regressor):

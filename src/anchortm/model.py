@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from anchortm.anchors import anchor_columns
+from anchortm.arrow import Arrow
 from anchortm.backends.sources import open_source
 from anchortm.backends.streamed import Stream
 from anchortm.bands import ConfidenceBand, Of, confidence_band
@@ -35,7 +36,7 @@ from anchortm.exceptions import (
 )
 from anchortm.formula import Formula, FormulaMixin
 from anchortm.frames import is_frame, native
-from anchortm.identification import check_covariates, check_kinds
+from anchortm.identification import check_covariates, check_kinds, check_levels
 from anchortm.inference import (
     FLAT_CURVATURE,
     Bootstrap,
@@ -43,6 +44,7 @@ from anchortm.inference import (
     coefficient_intervals,
     covariance,
     resolve,
+    standard_errors,
 )
 from anchortm.inputs import Data, drop_empty_classes
 from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
@@ -100,8 +102,9 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array or frame of shape (n, p), or None
-            Covariates. None gives an unconditional model.
+        X : array, frame or sparse matrix of shape (n, p), or None
+            Covariates. None gives an unconditional model. Sparse columns stay sparse, and dummies of a factor with
+            more than 100 levels that stand side by side are held as codes.
         y : array, Response or ordered categorical
             The outcome; see ``Surv`` and ``Interval`` for censored ones.
         anchors : array, series, frame or list of columns, optional
@@ -170,13 +173,13 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
         """Check the inputs once; drop rows of weight zero."""
         X, y = native(X), native(y)
-        columns_given = list(X.columns) if is_frame(X) else None
+        columns_given = list(X.columns) if is_frame(X) else list(X.names) if isinstance(X, Design) and X.named else None
         if self.anchor_names is not None:
             if anchors is not None:
                 raise InputError("give anchors to fit, or anchor_names to the constructor, not both")
             X, anchors = split_anchors(X, self._anchor_list())
         response = as_response(one_column(y), self._scale, self._fixed_levels())
-        design = to_design(X, len(response))
+        design = to_design(X, len(response), wide=True)
         columns = None if anchors is None else anchor_columns(anchors)
         n = len(response)
         for name, size in (("X", design.matrix.shape[0]), ("anchors", n if columns is None else len(columns))):
@@ -194,6 +197,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         response, dropped = drop_empty_classes(response)
         check_kinds(response)
         check_covariates(design.matrix, design.names)
+        check_levels(response, design.matrix, design.names)
         alphabetical = self._fixed_levels() is None and sorted_words(y, response)
         given = tuple(columns_given) if design.named and columns_given is not None else None
         return Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep)
@@ -207,6 +211,9 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         return None
 
     def _objective(self, link: Link, basis: Basis, data: Data | Stream) -> Objective:
+        ends = not 0.0 <= self.xi < math.inf
+        if ends and isinstance(data, Data):
+            data = data.without_wide()  # the ends of the path know no wide factors
         return data.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
 
     @staticmethod
@@ -280,7 +287,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         # information about the parameters, for standard errors: n times the Hessian, and d(theta, beta)/dv
         self._information = n * solution.hessian
         self._fixed = objective.coordinates.lower == objective.coordinates.upper
-        self._jacobian = objective.coordinates.jacobian
+        self._jacobian = None if isinstance(solution.hessian, Arrow) else objective.coordinates.jacobian
         self._data, self._sandwich, self._fingerprint = data, None, about.fingerprint
         self._binary, self._had_offset = about.binary, about.had_offset
         self._history = solution.history
@@ -394,7 +401,8 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
     def standard_errors(self, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
         """Return the standard errors of ``coef_``; arguments as for ``covariance``."""
-        return np.sqrt(np.diag(self.covariance(kind, clusters, **options))[self.baseline_.size :])
+        check_is_fitted(self, "coef_")
+        return standard_errors(self, kind, clusters, **options)
 
     def intervals(
         self, level: float = 0.95, kind: str | None = None, clusters: Any = None, **options: Any
@@ -432,7 +440,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         X = self._covariates(X)
         if self.anchor_names is not None and X is not None:
             X = without_anchors(X, self._anchor_list(), self.coef_names_, self.n_features_in_)
-        design = to_design(X, n_rows)
+        design = to_design(X, n_rows, wide=True)
         check_columns(design, self.coef_names_, hasattr(self, "feature_names_in_"), type(self).__name__)
         return design
 
@@ -441,7 +449,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         offset = self._new_offset(X, offset)
         if X is None and n_rows is None and offset is not None:
             n_rows = np.size(offset)
-        shift = self._design(X, n_rows).matrix @ self.coef_
+        shift: Array = self._design(X, n_rows).matrix @ self.coef_
         extra = _offset(offset, shift.size)
         return self._sign * (shift if extra is None else shift + extra)
 
@@ -537,7 +545,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "coef_")
         n_rows = 1 if X is None and offset is None else None
         offset = self._new_offset(X, offset)
-        matrix = self._design(X, n_rows if offset is None else np.size(offset)).matrix
+        matrix = to_design(self._design(X, n_rows if offset is None else np.size(offset))).matrix
         distribution = self.predict_distribution(X, offset=offset, n_rows=n_rows)
         uncertainty = resolve(self, uncertainty)
         fixed = distribution.shift - self._sign * (matrix @ self.coef_)

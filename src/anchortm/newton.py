@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from anchortm.arrow import Arrow
 from anchortm.objective import Objective, Sums
 
-__all__ = ["FLAT", "Options", "Solution", "State", "loss_of", "minimise", "restarts"]
+__all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise", "restarts"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -27,6 +28,7 @@ Mask = NDArray[np.bool_]
 ARMIJO = 1e-4
 BIG = 1e30  # what the QP solver takes for infinity
 LAST_STEP, LAST_GAIN = 1e-7, 1e-15  # of a step without a look at the rows
+STRICT = 1e-5  # a curvature above this, in standardised parameters, rules separation out
 FLAT = 1e-8  # a curvature below this, relative to the largest, is a flat direction
 
 
@@ -54,7 +56,7 @@ class Solution:
     reason: str
     n_iter: int
     tangent: Array  # dv / dxi along the path
-    hessian: Array  # of the loss, in v
+    hessian: Array | Arrow  # of the loss, in v
     folds: tuple[float, ...] = ()  # where the branch from xi = 0 ended and dropped into another minimum
     history: list[dict[str, Any]] = field(default_factory=list)
 
@@ -62,6 +64,19 @@ class Solution:
     def penalty_sum(self) -> float:
         """Return |t|^2 = r'WPr."""
         return float(self.sums.t @ self.sums.t)
+
+
+def is_strict(objective: Objective, solution: Solution) -> bool:
+    """Return whether the solution is a minimum with so much curvature that there is no separation.
+
+    The smallest curvature falls with the share of a wide factor's smallest level, so that
+    curvature is judged within levels there.
+    """
+    if not solution.converged or solution.min_eigenvalue > STRICT or not isinstance(solution.hessian, Arrow):
+        return solution.converged and solution.min_eigenvalue > STRICT
+    return solution.hessian.curves(
+        solution.active | (objective.coordinates.lower == objective.coordinates.upper), STRICT
+    )
 
 
 def loss_of(objective: Objective, sums: Sums, xi: float) -> float:
@@ -82,9 +97,27 @@ class State:
     gradient: Array
     parts: Array  # size of the two parts of the gradient, for the scale of the KKT residual
     noise: Array  # what rounding leaves in the gradient of the penalty
-    hessian: Array
+    hessian: Any  # an array, or an Arrow where the levels of a wide factor are among the parameters
     E: Array
     likelihood: Array  # gradient of the mean negative log-likelihood alone
+
+    def small(self, objective: Objective, binding: Mask) -> tuple[State, Mask, Array, Array]:
+        """Return the state, what is held and the bounds on a step; with a wide factor, of all but its levels."""
+        lower, upper = objective.coordinates.lower - self.v, objective.coordinates.upper - self.v
+        H = self.hessian
+        if not isinstance(H, Arrow):
+            return self, binding, lower, upper
+        return (
+            replace(self, gradient=H.reduce(self.gradient), hessian=H.schur),
+            ~H.free(binding),
+            *H.bounds(lower, upper),
+        )
+
+    def whole(self, step: Array, gradient: bool = True) -> Array:
+        """Return the step of all parameters: levels of a wide factor follow the others."""
+        if not isinstance(self.hessian, Arrow):
+            return step
+        return self.hessian.recover(step, self.gradient if gradient else None)
 
 
 def expand(objective: Objective, v: Array, sums: Sums, xi: float) -> State:
@@ -94,7 +127,7 @@ def expand(objective: Objective, v: Array, sums: Sums, xi: float) -> State:
     objective.blocks.tell(loss)
     d = objective.derivatives(v, pull if xi != 0.0 else None)
     penalty_gradient = d.E.T @ pull / n
-    hessian = (d.hessian + 2.0 * xi * (d.E.T @ d.E)) / n
+    hessian = (1.0 / n) * d.penalised(2.0 * xi)
     return State(
         v,
         sums,
@@ -159,11 +192,10 @@ def _model(state: State, binding: Mask) -> tuple[Array, str]:
     return H, name
 
 
-def _step(objective: Objective, state: State, H: Array, binding: Mask) -> Array:
+def _step(state: State, H: Array, binding: Mask, lower: Array, upper: Array) -> Array:
     """Return the minimiser of the quadratic model under the bounds."""
-    lower, upper = objective.coordinates.lower - state.v, objective.coordinates.upper - state.v
     free = ~binding
-    step = np.zeros_like(state.v)
+    step = np.zeros_like(state.gradient)
     inner = H[np.ix_(free, free)]
     step[free] = _solve(inner, -state.gradient[free])
     if (step >= lower).all() and (step <= upper).all():
@@ -222,14 +254,15 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
         history.append({"iteration": iteration, "xi": xi, "loss": state.loss, "kkt": kkt, "active": int(binding.sum())})
         if options.verbose:
             print(f"xi {xi:.6g}  iteration {iteration}  loss {state.loss:.10g}  KKT {kkt:.1e}")
-        if kkt <= options.tol and _is_minimum(state, binding):
+        small, held, lowest, highest = state.small(objective, binding)
+        if kkt <= options.tol and _is_minimum(small, held):
             reason, converged = "converged", True
-            state = _polished(objective, state, binding, xi)
+            state = _polished(objective, state, small, held, binding, xi)
             break
         if iteration == options.max_iter:
             break
-        H, model = _model(state, binding)
-        step = _step(objective, state, H, binding) if kkt > options.tol else _escape(state, binding)
+        H, model = _model(small, held)
+        step = state.whole(_step(small, H, held, lowest, highest)) if kkt > options.tol else _escape(state, small, held)
         found = _line_search(objective, state, step, xi)
         history[-1] |= {"model": model, "step": 0.0 if found is None else found[2]}
         if found is None:
@@ -239,22 +272,23 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
     return solution_at(objective, state, xi, binding, kkt, converged, reason, history)
 
 
-def _polished(objective: Objective, state: State, binding: Mask, xi: float) -> State:
+def _polished(objective: Objective, state: State, small: State, held: Mask, binding: Mask, xi: float) -> State:
     """Return the state after one more Newton step that is too short to need another pass over the rows.
 
     Its derivatives are known, so the step squares what is left of the error. It is taken where the loss changes by
     rounding only; then sums and gradient are exact to rounding by their derivatives.
     """
-    free = ~binding
-    inner = state.hessian[np.ix_(free, free)]
+    free = ~held
+    inner = small.hessian[np.ix_(free, free)]
     if not free.any() or cholesky(inner) is None:
         return state
-    step = np.zeros_like(state.v)
-    step[free] = _solve(inner, -state.gradient[free])
+    step = np.zeros_like(small.gradient)
+    step[free] = _solve(inner, -small.gradient[free])
+    step = state.whole(step)
     v = state.v + step
     inside = (v > objective.coordinates.lower) & (v < objective.coordinates.upper)
     short = np.abs(step).max() <= LAST_STEP and abs(float(state.gradient @ step)) <= LAST_GAIN * (1.0 + abs(state.loss))
-    if not (short and inside[free].all()):
+    if not (short and inside[~binding].all()):
         return state
     loglik = state.sums.loglik - objective.n_total * float(state.likelihood @ step)
     sums = Sums(loglik, state.sums.t + state.E @ step)
@@ -272,12 +306,13 @@ def _is_minimum(state: State, binding: Mask) -> bool:
     return bool(eigenvalues[0] >= -1e-8 * max(1.0, eigenvalues[-1]))
 
 
-def _escape(state: State, binding: Mask) -> Array:
+def _escape(state: State, small: State, binding: Mask) -> Array:
     """Return a step away from a saddle, along the direction that curves down most."""
     free = np.flatnonzero(~binding)
-    _, vectors = np.linalg.eigh(state.hessian[np.ix_(free, free)])
-    step = np.zeros_like(state.v)
+    _, vectors = np.linalg.eigh(small.hessian[np.ix_(free, free)])
+    step = np.zeros_like(small.gradient)
     step[free] = 0.1 * vectors[:, 0]
+    step = state.whole(step, gradient=False)
     return -step if state.gradient @ step > 0 else step
 
 
@@ -312,13 +347,21 @@ def solution_at(
     history: list[dict[str, Any]],
 ) -> Solution:
     free = np.flatnonzero(~binding)
-    inner = state.hessian[np.ix_(free, free)]
-    eigenvalues = np.linalg.eigvalsh(inner) if free.size else np.array([math.inf])
-    lowest = float(eigenvalues[0])
+    pull = (2.0 / objective.n_total) * (state.E.T @ state.sums.t)
     tangent = np.zeros_like(state.v)
-    if free.size and objective.anchors is not None and lowest > -FLAT * eigenvalues[-1]:
-        pull = (2.0 / objective.n_total) * (state.E.T @ state.sums.t)
-        tangent[free] = -_solve(inner, pull[free])
+    H = state.hessian
+    if isinstance(H, Arrow):
+        lowest, inside = H.smallest_eigenvalue(binding), H.free(binding)
+        if objective.anchors is not None and lowest > -FLAT:
+            small = np.zeros(inside.size)
+            small[inside] = -_solve(H.schur[np.ix_(inside, inside)], H.reduce(pull)[inside])
+            tangent = H.recover(small, pull)
+    else:
+        inner = H[np.ix_(free, free)]
+        eigenvalues = np.linalg.eigvalsh(inner) if free.size else np.array([math.inf])
+        lowest = float(eigenvalues[0])
+        if free.size and objective.anchors is not None and lowest > -FLAT * eigenvalues[-1]:
+            tangent[free] = -_solve(inner, pull[free])
     return Solution(
         state.v,
         xi,

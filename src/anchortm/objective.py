@@ -14,13 +14,15 @@ weight_i (Q mu)_i D2 r_i. It is 2 xi t for a finite xi and n lambda for xi = inf
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.anchors import AnchorColumns
+from anchortm.arrow import Arrow
 from anchortm.bases import Basis
 from anchortm.blocks import (
     Blocks,
@@ -32,9 +34,12 @@ from anchortm.blocks import (
     SecondOrder,
     SlopeDerivatives,
     Together,
+    WideSecondOrder,
     evaluate_rows,
 )
 from anchortm.columns import BLOCK_ROWS, Coordinates, Rows, make_coordinates, standardised
+from anchortm.design import Matrix, WideMatrix
+from anchortm.exceptions import InputError
 from anchortm.likelihood import layout
 from anchortm.links import Link, Normal
 from anchortm.projections import Projection, projection
@@ -45,6 +50,7 @@ __all__ = ["Derivatives", "NormalObjective", "Objective", "Sums", "build_objecti
 Array = NDArray[np.float64]
 
 NEAR = 0.01  # of a multiplier that was expected, relative
+MAX_CROSS = 20_000_000  # anchor directions, or sparse columns, times levels of a wide factor
 
 
 class Sums(NamedTuple):
@@ -61,8 +67,14 @@ class Derivatives(NamedTuple):
     """
 
     gradient: Array
-    hessian: Array
+    hessian: Any  # an array, or an Arrow where the levels of a wide factor are among the parameters
     E: Array
+
+    def penalised(self, weight: float) -> Any:
+        """Return the Hessian plus weight E'E."""
+        if isinstance(self.hessian, Arrow):
+            return replace(self.hessian, weight=weight)
+        return self.hessian + weight * (self.E.T @ self.E)
 
 
 class _Latest(NamedTuple):
@@ -85,6 +97,8 @@ class _Latest(NamedTuple):
 
 class Objective:
     """The anchor loss of one data set, wherever its rows are: sums and derivatives at any v."""
+
+    levels: NDArray[np.intp] | None = None  # of a wide factor, that a sample has
 
     def __init__(
         self,
@@ -127,7 +141,7 @@ class Objective:
         Where a pass over the rows is costly the derivatives are taken in the same pass, with the multiplier that
         is ``expected``, and kept for the next call of ``derivatives``.
         """
-        work = LogLikelihood(self.link, v, self.coordinates.n_baseline, self.n_sums)
+        work = LogLikelihood(self.link, self.coordinates.unfold(v), self.coordinates.n_baseline, self.n_sums)
         if not self.blocks.costly:
             loglik, (s,) = self.blocks.total(work)
             return Sums(loglik, self._root(s))
@@ -143,11 +157,23 @@ class Objective:
         return self._derivatives(self.blocks.total(self._second_order(v, multiplier))[1])
 
     def _second_order(self, v: Array, multiplier: Array | None) -> SecondOrder:
-        return SecondOrder(self.link, v, self.coordinates.n_baseline, self.n_sums, self._spread(multiplier))
+        k, spread, wide = self.coordinates.n_baseline, self._spread(multiplier), self.coordinates.wide
+        if wide is None:
+            return SecondOrder(self.link, v, k, self.n_sums, spread)
+        return WideSecondOrder(self.link, self.coordinates.unfold(v), k, self.n_sums, spread, wide.share.size)
 
     def _derivatives(self, arrays: list[Array]) -> Derivatives:
-        gradient, hessian, G = arrays
-        return Derivatives(gradient, hessian, self._root(G))
+        gradient, hessian, G, *levels = arrays
+        coordinates = self.coordinates
+        if coordinates.wide is None:
+            return Derivatives(gradient, hessian, self._root(G))
+        across, diagonal, F = levels
+        E = self._root(np.hstack([G, F]))
+        if diagonal.size:
+            H: Any = Arrow(coordinates, hessian, across, diagonal, E)
+        else:
+            H = coordinates.fold(coordinates.fold(hessian).T)
+        return Derivatives(coordinates.fold(gradient), H, coordinates.fold(E))
 
     def _root(self, sums: Array) -> Array:
         return sums if self.anchors is None else self.anchors.root(sums)
@@ -159,13 +185,18 @@ class Objective:
             self.link, v, self.coordinates.n_baseline, bread, self._spread(pull), self._spread(K), self._spread(t)
         )
 
+    @property
+    def affine(self) -> bool:
+        """Return whether the residuals are linear in v, so that the loss is convex: exact rows, normal link."""
+        return isinstance(self.link, Normal) and self.blocks.kinds == {("exact", 1)}
+
     def convexity(self, sums: Sums, xi: float) -> Literal["global", "local", "none"]:
         """Return what is known of a minimum: the loss is convex everywhere, around it, or neither is known.
 
         For the logistic link, and for extreme values without their awkward side, -D2 l >= |D2 r|
         row by row, so the loss is convex where 2 xi |P r| <= 1.
         """
-        if isinstance(self, NormalObjective):
+        if self.affine:
             return "global"
         kinds = {kind for kind, _ in self.blocks.kinds}
         if any(sign < 0 for _, sign in self.blocks.kinds):
@@ -183,9 +214,57 @@ class Objective:
         return "local" if 2.0 * xi * largest <= 1.0 else "none"
 
     def sample(self, size: int) -> Objective:
-        """Return the objective of about ``size`` rows from all over the data, in the same coordinates."""
+        """Return the objective of about ``size`` rows from all over the data, in the same coordinates.
+
+        Of a wide factor all rows of some levels are taken, whose coordinates are their own.
+        """
+        wide = self.coordinates.wide
+        if wide is not None and wide.share.size:
+            return self._some_levels(size, wide.share.size)
         blocks, anchors = self.blocks.sample(size, self.anchors)
         return type(self)(self.link, self.coordinates, anchors, blocks, self.names)
+
+    def _some_levels(self, size: int, n_levels: int) -> Objective:
+        codes = self._codes()
+        count, order = np.bincount(codes, minlength=n_levels), np.random.default_rng(0).permutation(n_levels)
+        enough = int(np.searchsorted(np.cumsum(count[order]), size)) + 1
+        levels = np.sort(order[: max(2, enough)])
+        code = np.full(n_levels, -1, dtype=np.int32)
+        code[levels] = np.arange(levels.size)
+
+        def recode(part: Rows) -> Rows:
+            if part.wide is None or part.wide.codes is None:
+                return part
+            return replace(part, wide=replace(part.wide, codes=code[part.wide.codes], n_levels=levels.size))
+
+        blocks, anchors = self.memory.take(code[codes] >= 0, self.anchors, recode)
+        result = type(self)(self.link, self.coordinates.some_levels(count[levels]), anchors, blocks, self.names)
+        result.levels = levels
+        return result
+
+    def _codes(self) -> NDArray[np.int32]:
+        """Return the level of each row."""
+        codes = np.zeros(self.n_rows, dtype=np.int32)
+        for term in self.terms:
+            if term.wide is not None and term.wide.codes is not None:
+                codes[term.rows] = term.wide.codes
+        return codes
+
+    def from_whole(self, whole: Objective, v: Array) -> Array:
+        """Return the parameters of a sample from those of all rows."""
+        if self.levels is None:
+            return v
+        u, constant = whole.coordinates.levels(v)
+        return self.coordinates.from_levels(u, constant[self.levels])
+
+    def to_whole(self, whole: Objective, v: Array) -> Array:
+        """Return the parameters of all rows from those of a sample; levels that it lacks are like the others."""
+        if self.levels is None or whole.coordinates.wide is None:
+            return v
+        u, own = self.coordinates.levels(v)
+        constant = np.full(whole.coordinates.wide.share.size, own.mean())
+        constant[self.levels] = own
+        return whole.coordinates.from_levels(u, constant)
 
     @property
     def mean_offset(self) -> float:
@@ -197,7 +276,7 @@ class Objective:
         """Return the score residuals in the order of the objective's rows."""
         r = np.zeros(self.n_rows)
         for term in self.terms:
-            values, _ = evaluate_rows(self.link, term, v, self.coordinates.n_baseline)
+            values, _ = evaluate_rows(self.link, term, self.coordinates.unfold(v), self.coordinates.n_baseline)
             r[term.rows] += term.sign * values.r
         return r
 
@@ -269,7 +348,7 @@ def build_objective(
     link: Link,
     basis: Basis,
     response: Response,
-    X: Array,
+    X: Matrix,
     anchors: AnchorColumns | None = None,
     weights: Array | None = None,
     offset: Array | None = None,
@@ -298,8 +377,18 @@ def build_objective(
         projected = None
     else:
         projected = projection(anchors, weights, anchor_intercept) if geometry is None else geometry.on(anchors)
+    if isinstance(X, WideMatrix):
+        block_rows = max(block_rows, X.n_levels)  # sums by level are no smaller
+        beside = X.sparse_at.size + (0 if projected is None else projected.n_sums)
+        if beside * X.n_levels > MAX_CROSS:
+            raise InputError(
+                f"{beside} anchor directions and sparse columns beside a factor of {X.n_levels} levels are too many: "
+                f"their product may be {MAX_CROSS}; merge levels, or leave one out"
+            )
     blocks = MemoryBlocks(rows, projected, len(response), weights, block_rows, n_jobs)
     names = names or tuple(f"x{j}" for j in range(X.shape[1]))
+    if isinstance(X, WideMatrix):
+        return Objective(link, coordinates, projected, blocks, names)
     return objective_type(link, blocks)(link, coordinates, projected, blocks, names)
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import __version__, estimators
+from anchortm.arrow import Arrow
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, ModelFileError
 from anchortm.files import write_whole
@@ -117,7 +118,11 @@ def _covariance(model: Any) -> Any:
     if model._sandwich is None and isinstance(model._data, Data) and model.xi_ != 0.0:
         with suppress(AnchorTMError, np.linalg.LinAlgError):  # no strict optimum: there are none
             model.covariance("sandwich")
-    parts = {"information": model._information, "fixed": model._fixed, "jacobian": model._jacobian}
+    information, jacobian = model._information, model._jacobian
+    if isinstance(information, Arrow):
+        jacobian = information.coordinates.jacobian
+        information = information.toarray()
+    parts = {"information": information, "fixed": model._fixed, "jacobian": jacobian}
     return _plain(parts | {"sandwich": model._sandwich})
 
 

@@ -57,6 +57,10 @@ class Part(ABC):
         self.add(sums, weights, table[cell])
 
     @abstractmethod
+    def add_sparse(self, sums: Array, weights: Array, M: sp.csr_matrix) -> None:
+        """Add A'diag(weights) M to ``sums``, for columns that are mostly zeros."""
+
+    @abstractmethod
     def spread(self, coefficients: Array) -> Array:
         """Return A @ coefficients for these rows (a vector, or a column for each of several)."""
 
@@ -125,6 +129,10 @@ class _GroupPart(Part):
         by_level = sp.csr_matrix((weights, cell, self._bounds), shape=(self._sizes.size, table.shape[0]))
         sums[self._levels] += by_level @ table
 
+    def add_sparse(self, sums: Array, weights: Array, M: sp.csr_matrix) -> None:
+        self._sparse.data = weights
+        sums[self._levels] += (self._sparse @ M).toarray()
+
     def spread(self, coefficients: Array) -> Array:
         return np.repeat(coefficients[self._levels], self._sizes, axis=0)
 
@@ -166,6 +174,9 @@ class _DensePart(Part):
 
     def add(self, sums: Array, weights: Array, C: Array | None) -> None:
         sums += self.Q.T @ (weights if C is None else weights[:, None] * C)
+
+    def add_sparse(self, sums: Array, weights: Array, M: sp.csr_matrix) -> None:
+        sums += (M.T @ (weights[:, None] * self.Q)).T
 
     def spread(self, coefficients: Array) -> Array:
         return np.asarray(self.Q @ coefficients)
@@ -236,6 +247,10 @@ class _MixedPart(Part):
     def add(self, sums: Array, weights: Array, C: Array | None) -> None:
         self.group.add(sums[: self.n_groups], weights, C)
         sums[self.n_groups :] += self.B.T @ (weights if C is None else weights[:, None] * C)
+
+    def add_sparse(self, sums: Array, weights: Array, M: sp.csr_matrix) -> None:
+        self.group.add_sparse(sums[: self.n_groups], weights, M)
+        sums[self.n_groups :] += (self.B.T @ M.multiply(weights[:, None])).toarray()
 
     def spread(self, coefficients: Array) -> Array:
         return np.asarray(self.group.spread(coefficients[: self.n_groups]) + self.B @ coefficients[self.n_groups :])

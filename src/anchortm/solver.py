@@ -18,18 +18,28 @@ from numpy.typing import NDArray
 from anchortm.exceptions import IdentificationError, InputError, OverIdentifiedError
 from anchortm.identification import check_separation
 from anchortm.limit import linear_solution, over_identified, sqp
-from anchortm.newton import Options, Solution, binding_bounds, expand, kkt_residual, loss_of, minimise, solution_at
+from anchortm.newton import (
+    Options,
+    Solution,
+    binding_bounds,
+    expand,
+    is_strict,
+    kkt_residual,
+    loss_of,
+    minimise,
+    solution_at,
+)
 from anchortm.objective import NormalObjective, Objective
 
 __all__ = ["first_solution", "follow", "solve", "solve_near", "solve_path"]
 
 Array = NDArray[np.float64]
 
-STRICT = 1e-5  # a curvature above this, in standardised parameters, rules separation out
 FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
 NO_MINIMUM = "the branch connected to xi = 0 ends near xi = {:.3g}, and no other minimum was found"
 SUBSAMPLE_FROM = 100_000
 SUBSAMPLE_ROWS = 20_000
+WIDE_STEPS = 10  # from the solution of some levels to that of all
 
 
 def follow(objective: Objective, start: Solution, target: float, options: Options) -> Solution:
@@ -40,7 +50,7 @@ def follow(objective: Objective, start: Solution, target: float, options: Option
     Where no step is short enough the branch folds back: the path drops into the minimum below
     and goes on from there, which does not depend on where it was asked for.
     """
-    if isinstance(objective, NormalObjective):  # convex: one minimum, whatever the way
+    if objective.affine:  # convex: one minimum, whatever the way
         return _correct(objective, start, target, options)
     here, step = start, max(FIRST_STEP, math.log1p(start.xi))
     n_iter, history = 0, list(start.history)
@@ -50,9 +60,8 @@ def follow(objective: Objective, start: Solution, target: float, options: Option
         there = _correct(objective, here, xi, options)
         n_iter += there.n_iter
         move, miss = _distances(here, there, xi)
-        smooth = all(row.get("model", "newton") == "newton" for row in there.history)
         folds = here.folds
-        if not (smooth and miss <= 0.5 * move + 1e-6 and there.converged):
+        if not (_smooth(there) and miss <= 0.5 * move + 1e-6 and there.converged):
             if step > SHORTEST_STEP:
                 step = 0.5 * min(step, left)
                 continue
@@ -63,6 +72,11 @@ def follow(objective: Objective, start: Solution, target: float, options: Option
         step *= 2.0 if miss <= 0.1 * move else 1.25
     here = replace(here, n_iter=start.n_iter + n_iter, history=history)
     return here if here.xi == target else _stopped(objective, here, target)
+
+
+def _smooth(solution: Solution) -> bool:
+    """Return whether the way to a solution met no downward curvature."""
+    return all(row.get("model", "newton") == "newton" for row in solution.history)
 
 
 def _stopped(objective: Objective, here: Solution, target: float) -> Solution:
@@ -104,11 +118,13 @@ def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Op
     """Return the solutions at these xi (any order, inf allowed), each on the branch from xi = 0."""
     if isinstance(objective, NormalObjective) and objective.linear:
         return [linear_solution(objective, xi, options) for xi in xis]
+    if objective.coordinates.wide is not None and (min(xis) < 0.0 or math.isinf(max(xis))):
+        raise InputError("sparse covariates and factors of many levels take xi from 0 to a large finite number only")
     if min(xis) < 0.0:
         raise InputError("a negative xi needs NormalLinear with exact rows: it partials the anchors out")
     finite = sorted({xi for xi in xis if not math.isinf(xi)})
     found: dict[float, Solution] = {}
-    first = finite[0] if finite and isinstance(objective, NormalObjective) else 0.0  # convex: any xi will do
+    first = finite[0] if finite and objective.affine else 0.0  # convex: any xi will do
     here = first_solution(objective, v, options, first)
     found[here.xi] = here
     for xi in finite:
@@ -127,7 +143,7 @@ def first_solution(objective: Objective, v: Array, options: Options, xi: float =
 
 def _checked(objective: Objective, solution: Solution) -> Solution:
     """Return the solution, or raise if the data have none."""
-    if not (solution.converged and solution.min_eigenvalue > STRICT):
+    if not is_strict(objective, solution):
         check_separation(objective)
     return solution
 
@@ -141,13 +157,14 @@ def _from_sample(objective: Objective, v: Array, xi: float, options: Options) ->
         return None
     sample = objective.sample(SUBSAMPLE_ROWS)
     try:
-        near = minimise(sample, _startable(sample, v), 0.0, options)
+        near = minimise(sample, _startable(sample, sample.from_whole(objective, v)), 0.0, options)
         if xi > 0.0 and near.converged:
             near = follow(sample, near, xi, options)
     except (ArithmeticError, InputError):
         return None
-    good = near.converged and near.min_eigenvalue > STRICT and not near.folds
-    return near.v if good and math.isfinite(objective.sums(near.v).loglik) else None
+    good = is_strict(sample, near) and not near.folds
+    v = sample.to_whole(objective, near.v)
+    return v if good and math.isfinite(objective.sums(v).loglik) else None
 
 
 def _startable(objective: Objective, v: Array) -> Array:
@@ -185,10 +202,15 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
     Large data follow the branch on a sample of their rows and finish from there.
     """
     enough = objective.anchors is None or 5 * objective.anchors.rank <= SUBSAMPLE_ROWS
-    if 0.0 < xi < math.inf and enough and not isinstance(objective, NormalObjective):
+    if 0.0 < xi < math.inf and enough and not objective.affine:
         near = _from_sample(objective, v, xi, options)
         if near is not None:
-            return _checked(objective, minimise(objective, near, xi, options))
+            if objective.coordinates.wide is None:
+                return _checked(objective, minimise(objective, near, xi, options))
+            # levels that the sample lacks start from afar: the branch is the same if the way is short and smooth
+            found = minimise(objective, near, xi, replace(options, max_iter=min(options.max_iter, WIDE_STEPS)))
+            if found.converged and _smooth(found):
+                return _checked(objective, found)
     return solve_path(objective, v, [xi], options)[0]
 
 
@@ -199,7 +221,7 @@ def solve_near(objective: Objective, theta: Array, beta: Array, cold: Array, xi:
         sums = objective.sums(np.clip(v, objective.coordinates.lower, objective.coordinates.upper))
         if math.isfinite(sums.loglik):
             near = minimise(objective, v, xi, options)
-            if near.converged and near.min_eigenvalue > STRICT:
+            if is_strict(objective, near):
                 return near
     return solve_path(objective, cold, [xi], options)[0]
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
 
+from anchortm.design import WIDE
 from anchortm.exceptions import InputError
 from anchortm.inference import coefficient_intervals
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["LikelihoodRatio", "Summary", "likelihood_ratio_test", "summarise"]
+
+SHOWN = 20  # levels of a wide factor that are printed
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,9 @@ class Summary:
         width = max(map(len, self.facts))
         lines = [self.title, *(f"  {name:<{width}}  {value}" for name, value in self.facts.items()), ""]
         if self.columns["covariate"]:
-            lines += ["Coefficients", *_table(self.columns), ""]
+            rows, left_out = _shown(self.columns["covariate"])
+            table = _table({name: [values[j] for j in rows] for name, values in self.columns.items()})
+            lines += ["Coefficients", *table, *(f"  {text}" for text in left_out), ""]
         lines.append("Baseline  " + ", ".join(f"{name} {value:.4g}" for name, value in self.baseline.items()))
         lines += [f"Note: {text}" for text in self.warnings]
         return "\n".join(lines)
@@ -51,10 +58,26 @@ class Summary:
         rows = (f"<tr><th {left}>{escape(k)}</th><td {left}>{escape(v)}</td></tr>" for k, v in self.facts.items())
         parts = [f"<p><b>{escape(self.title)}</b></p>", f"<table>{''.join(rows)}</table>"]
         if self.columns["covariate"]:
-            parts.append(self.frame().to_html(float_format="{:.5g}".format))
+            shown, left_out = _shown(self.columns["covariate"])
+            parts.append(self.frame().iloc[shown].to_html(float_format="{:.5g}".format))
+            parts += [f"<p>{escape(text)}</p>" for text in left_out]
         baseline = ", ".join(f"{name} {value:.4g}" for name, value in self.baseline.items())
         parts.append(f"<p>Baseline: {escape(baseline)}</p>")
         return "\n".join([*parts, *(f"<p>Note: {escape(text)}</p>" for text in self.warnings)])
+
+
+def _shown(names: list[str]) -> tuple[list[int], list[str]]:
+    """Return the coefficients to print, of more than a hundred of a kind the first, and what to say of the others."""
+    rows: list[int] = []
+    left_out, first = [], 0
+    for kind, group in groupby(names, key=lambda name: re.split(r"\[T\.|\d+$", name)[0]):
+        size = len(list(group))
+        shown = SHOWN if size > WIDE else size
+        rows += range(first, first + shown)
+        if shown < size:
+            left_out.append(f"... and {size - shown} more of {kind}: frame() has them all")
+        first += size
+    return rows, left_out
 
 
 def _table(columns: dict[str, list[Any]]) -> list[str]:

@@ -109,7 +109,7 @@ class Reader:
             if self.offset is not None:
                 offset = finite_numbers(self.formula.new_column(frame, self.offset), len(frame), "offset")
             response = as_response(self.formula.outcome(frame), self.scale, self.levels)
-            X = to_design(self.formula.design(frame), len(frame)).matrix
+            X = np.asarray(to_design(self.formula.design(frame), len(frame)).matrix)
             anchors = None
             if self.anchors is not None:
                 found = anchor_columns(self.formula.anchor_frame(frame), in_units=False)

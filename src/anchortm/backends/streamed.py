@@ -36,6 +36,7 @@ __all__ = ["Stream", "StreamedBlocks"]
 Array = NDArray[np.float64]
 T = TypeVar("T")
 
+MOST_COLUMNS = 1000
 BRACKET = 6.0  # standard errors of the sample's quantile to each side
 
 
@@ -193,11 +194,16 @@ class Stream:
         coding = None if scan.anchors is None else scan.anchors.coding(intercept)
         wide = _joined(scan.wide)
         formula.settle(scan.covariates, wide)
+        self.names = tuple(formula.design_columns())
+        if len(self.names) > MOST_COLUMNS:
+            raise InputError(
+                f"the covariates have {len(self.names)} columns, more than {MOST_COLUMNS} for rows that are read in "
+                "batches: merge levels of factors, or read the table into memory"
+            )
         self.reader = replace(reader, levels=levels, anchors=coding)
         sample = self.reader.read(_joined(scan.sample), 0)
         assert sample is not None  # noqa: S101
         self.sample = sample
-        self.names = tuple(formula.design_columns())
         if scan.n_rows == 1:
             raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
         if scale not in ("ordinal", "count"):

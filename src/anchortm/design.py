@@ -93,11 +93,12 @@ def to_design(X: Any, n_rows: int | None = None, wide: bool = False) -> Design:
 
     Sparse and wide covariates stay so if ``wide``.
     """
-    if isinstance(X, Design) or sp.issparse(X):
-        design = X if isinstance(X, Design) else _from_sparse(X)
-        if wide or isinstance(design.matrix, np.ndarray):
-            return design
-        return design._replace(matrix=design.matrix.toarray())
+    if sp.issparse(X):
+        if not wide:
+            raise InputTypeError("sparse X is not supported here: pass a dense array, X.toarray()")
+        X = _from_sparse(X)
+    if isinstance(X, Design):
+        return X if wide or isinstance(X.matrix, np.ndarray) else X._replace(matrix=X.matrix.toarray())
     X = native(X)
     if X is None:
         if n_rows is None:

@@ -129,6 +129,32 @@ def test_path_through_downward_curvature(monkeypatch) -> None:
     np.testing.assert_allclose(wide.coef_, dense.coef_, atol=1e-8)
 
 
+@pytest.mark.parametrize("xi", [0.0, 5.0, 300.0])
+def test_start_from_some_levels(xi, monkeypatch) -> None:
+    data = rows(4000, 150)
+    text = "grade ~ C(code) + age + hospital | site"
+    wide = atm.OrdinalRegression.from_formula(text, data, xi=xi)
+    monkeypatch.setattr("anchortm.solver.SUBSAMPLE_FROM", 1000)
+    monkeypatch.setattr("anchortm.solver.SUBSAMPLE_ROWS", 1200)
+    sampled = atm.OrdinalRegression.from_formula(text, data, xi=xi, n_jobs=2)
+    np.testing.assert_allclose(sampled.coef_, wide.coef_, atol=1e-8)
+
+
+def test_paths_searches_and_the_bootstrap(monkeypatch) -> None:
+    data = rows(3000, 110, sites=5)
+    formula = atm.Formula("y ~ age + hospital | site", data)
+    path = atm.anchor_path(atm.ContinuousProbit(order=3), formula.X, formula.y, formula.anchors, [0.0, 1.0, 10.0])
+    assert all(model.converged_ for model in path.models)
+    search = atm.XiSearchCV.from_formula("y ~ age + hospital | site", data, model=atm.NormalLinear(), xis=[0.0, 1.0])
+    assert np.isfinite(search.predict(data[:5])).all()
+    model = atm.NormalLinear.from_formula("y ~ age + hospital", data)
+    draws = model.bootstrap(20, clusters=np.arange(3000) % 300, random_state=0, progress=False)
+    assert draws.draws[:, 2].std(ddof=1) == pytest.approx(model.standard_errors()[0], rel=0.6)
+    strength = atm.diagnostics.score_test(atm.NormalLinear(), formula.X, formula.y, formula.anchors)
+    plain = atm.diagnostics.score_test(atm.NormalLinear(), to_design(formula.X).matrix, formula.y, formula.anchors)
+    assert (strength.df, strength.statistic) == (plain.df, pytest.approx(plain.statistic, rel=1e-6))
+
+
 def test_the_structured_hessian() -> None:
     data = rows(2000, 130)
     model = atm.OrdinalRegression(xi=2.0)

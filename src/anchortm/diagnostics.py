@@ -149,7 +149,9 @@ def _residual_slopes(objective: Objective, v: Array) -> Array:
     """Return r' = r_u + r_v, the derivative of each residual in the shift."""
     slopes = np.zeros(objective.n_rows)
     for term in objective.terms:
-        values, _ = evaluate_rows(objective.link, term, v, objective.coordinates.n_baseline)
+        values, _ = evaluate_rows(
+            objective.link, term, objective.coordinates.unfold(v), objective.coordinates.n_baseline
+        )
         dr = values.dr if isinstance(values, OneEnd) else values.r_u + values.r_v
         slopes[term.rows] += term.sign * dr
     return slopes

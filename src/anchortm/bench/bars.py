@@ -30,7 +30,18 @@ from anchortm.bench.engine import (
 )
 from anchortm.bench.rows import Bar, Comparison, Line
 
-__all__ = ["XIS", "c_logit", "c_probit_path", "fits", "growth", "import_time", "leave_one_out", "memory", "o_logit"]
+__all__ = [
+    "XIS",
+    "c_logit",
+    "c_probit_path",
+    "fits",
+    "growth",
+    "import_time",
+    "leave_one_out",
+    "memory",
+    "o_logit",
+    "wide_factor",
+]
 
 XIS = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4]
 COVARIATES = ["crim", "zn", "indus", "nox", "rm", "age", "lstat"]
@@ -117,6 +128,28 @@ def leave_one_out(options: Options) -> Rows:
     with threadpool_limits(1):
         alone = best(work, repeats)
     return _lines(bar, options, lambda: best(work, repeats), f"{alone:.3g} with one BLAS thread")
+
+
+def wide_factor(options: Options) -> Rows:
+    """Return the time of a fit with a factor of many levels among the covariates, its formula included."""
+    import pandas as pd
+
+    from anchortm.estimators import ContinuousLogit
+
+    n, levels = options.sizes.large, options.sizes.wide_levels
+    X, latent, site = simulate(n)
+    ward = np.random.default_rng(5).integers(0, levels, n)
+    time = outcome(latent + 0.5 * np.random.default_rng(6).normal(size=levels)[ward])
+    limit = np.quantile(time, 0.9)
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    frame = frame.assign(time=np.minimum(time, limit), event=time < limit, ward=ward, site=site)
+    formula = f"Surv(time, event) ~ {' + '.join(frame.columns[: X.shape[1]])} + C(ward) | site"
+    bar = Bar("c-logit, censored, xi = 10, a factor of {wide_levels} levels in X, n = {large}", "Grams", None)
+
+    def measure() -> float:
+        return grams(lambda: ContinuousLogit.from_formula(formula, frame, xi=10.0), n, options.repeats)
+
+    return _lines(bar, options, measure)
 
 
 def peak_of_a_fit(n: int) -> Facts:

@@ -72,6 +72,7 @@ class Sizes:
     growth_rows: tuple[int, int] = (100_000, 10_000_000)
     growth_levels: tuple[int, int] = (10, 100_000)
     towns: int = 92
+    wide_levels: int = 10_000  # of a factor among the covariates
     curve_rows: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000)
     curve_peer_rows: tuple[int, ...] = (10_000, 30_000, 100_000)
     curve_levels: tuple[int, ...] = (10, 100, 1000, 10_000, 100_000)
@@ -91,6 +92,7 @@ QUICK = Sizes(
     growth_rows=(50_000, 200_000),
     growth_levels=(10, 1000),
     towns=8,
+    wide_levels=1000,
     curve_rows=(1000, 10_000),
     curve_peer_rows=(1000,),
     curve_levels=(10, 1000),

@@ -25,6 +25,7 @@ PARTS: dict[str, Callable[[Options], Rows]] = {
     "leave-one-out": bars.leave_one_out,
     "cvxpy": lambda options: peers.compare_all("cvxpy", options),
     "statsmodels": lambda options: peers.compare_all("statsmodels", options),
+    "wide-factor": bars.wide_factor,
     "memory": bars.memory,
     "out-of-core": disk.out_of_core,
     "growth": bars.growth,

@@ -148,6 +148,22 @@ def test_quantiles_are_exact_beyond_the_sample(
     assert streamed.support_ != memory.support_
 
 
+def test_few_rows_with_weight(rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole batches of weight zero, and rows with weight that a sample of all rows would miss."""
+    monkeypatch.setattr(scan, "SAMPLE_ROWS", 20)
+    monkeypatch.setattr(scan, "WIDE_ROWS", 60)
+    weight = np.where(np.arange(3000) % 37 == 5, 1.0 + np.arange(3000) % 3, 0.0)
+    weight[400:1300] = 0.0
+    data = rows.assign(weight=weight)
+    data.to_parquet(tmp_path / "rows.parquet", index=False)
+    options = {"xi": 1.0, "sample_weight": "weight", "order": 2} | TIGHT
+    memory = atm.ContinuousLogit.from_formula("y ~ x0 | region", data, **options)
+    same(atm.ContinuousLogit.from_formula("y ~ x0 | region", tmp_path, **options), memory, sampled=True)
+    data.assign(weight=0.0).to_parquet(tmp_path / "rows.parquet", index=False)
+    with pytest.raises(InputError, match="all sample weights are zero"):
+        atm.ContinuousLogit.from_formula("y ~ x0 | region", tmp_path, **options)
+
+
 def test_standard_errors(rows: pd.DataFrame, files: Path) -> None:
     for formula, options in (
         (f"Surv(time, event, entry) ~ {X} | site", {"xi": 5.0}),

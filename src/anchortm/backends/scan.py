@@ -121,6 +121,7 @@ class Scan:
     n_rows: int
     n_total: float
     whole: bool  # weights are numbers of copies
+    every_wide: int  # of so many rows one is in the wide sample
     covariates: dict[str, ColumnFacts]
     anchors: AnchorFacts | None
     kinds: dict[str, int]
@@ -148,6 +149,7 @@ class Scan:
             self.n_rows + other.n_rows,
             self.n_total + other.n_total,
             self.whole and other.whole,
+            self.every_wide,
             {name: fact + other.covariates[name] for name, fact in self.covariates.items()},
             None if self.anchors is None or other.anchors is None else self.anchors + other.anchors,
             {kind: number + other.kinds[kind] for kind, number in self.kinds.items()},
@@ -186,14 +188,17 @@ class _First:
 
     def __call__(self, frame: pd.DataFrame, start: int) -> Scan:
         reader, formula = self.reader, self.reader.formula
-        sample = [frame.iloc[_picks(start, len(frame), self.every)]]
-        wide = [frame[list(self.wide_columns)].iloc[_picks(start, len(frame), self.every_wide)]]
         with located(start):
             weights = reader.weights(frame)
             if weights is not None and not weights.all():
                 frame, weights = frame[weights > 0.0].reset_index(drop=True), weights[weights > 0.0]
             if frame.empty:
-                return Scan(0, 0.0, True, {}, None, {}, False, math.inf, -math.inf, False, None, {}, {}, sample, wide)
+                return Scan(
+                    0, 0.0, True, self.every_wide, {}, None, {}, False, math.inf, -math.inf, False, None, {}, {}
+                )
+            few = np.union1d(_picks(start, len(frame), self.every), 0)  # at least one of each batch
+            sample = [frame.iloc[few]]
+            wide = [frame[list(self.wide_columns)].iloc[_picks(start, len(frame), self.every_wide)]]
             w = np.ones(len(frame)) if weights is None else weights
             if reader.offset is not None:
                 formula.new_column(frame, reader.offset)
@@ -220,6 +225,7 @@ class _First:
                 len(frame),
                 float(w.sum()),
                 bool((w == np.floor(w)).all()),
+                self.every_wide,
                 formula.learn(frame),
                 None if anchors is None else AnchorFacts.of(anchor_columns(anchors, in_units=False), weights),
                 kinds,

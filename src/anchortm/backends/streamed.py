@@ -36,7 +36,7 @@ __all__ = ["Stream", "StreamedBlocks"]
 Array = NDArray[np.float64]
 T = TypeVar("T")
 
-MOST_COLUMNS = 1000
+MOST_COLUMNS = 300
 BRACKET = 6.0  # standard errors of the sample's quantile to each side
 
 
@@ -215,7 +215,7 @@ class Stream:
                 "leave covariates out"
             )
         self.response, self.weights = self._wide_outcome(wide)
-        self._wide_is_all = len(wide) >= source.n_rows
+        self._wide_is_all = scan.every_wide == 1
         brackets = self._brackets()
         self.second = second_pass(source, self.reader, sample.X, brackets)
         self.second.covariates.check(self.names)
@@ -282,10 +282,7 @@ class Stream:
             values, copies = list(scan.weights_of), np.array(list(scan.weights_of.values()))
             labels: Any = np.array(values, dtype=object) if reader.scale == "ordinal" else np.array(values)
             return as_response(labels, reader.scale, reader.levels), copies
-        weights = reader.weights(wide)
-        if weights is not None and not weights.all():
-            wide, weights = wide[weights > 0.0].reset_index(drop=True), weights[weights > 0.0]
-        return as_response(reader.formula.outcome(wide), reader.scale), weights
+        return as_response(reader.formula.outcome(wide), reader.scale), reader.weights(wide)
 
     def _brackets(self, widths: float = BRACKET) -> tuple[tuple[float, float], ...]:
         """Return where the exact quantiles of the outcome must be, if they are to be found."""

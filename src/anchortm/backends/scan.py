@@ -196,9 +196,9 @@ class _First:
                 return Scan(
                     0, 0.0, True, self.every_wide, {}, None, {}, False, math.inf, -math.inf, False, None, {}, {}
                 )
-            few = np.union1d(_picks(start, len(frame), self.every), 0)  # at least one of each batch
-            sample = [frame.iloc[few]]
-            wide = [frame[list(self.wide_columns)].iloc[_picks(start, len(frame), self.every_wide)]]
+            # at least one row of each batch
+            few, many = (np.union1d(_picks(start, len(frame), every), 0) for every in (self.every, self.every_wide))
+            sample, wide = [frame.iloc[few]], [frame[list(self.wide_columns)].iloc[many]]
             w = np.ones(len(frame)) if weights is None else weights
             if reader.offset is not None:
                 formula.new_column(frame, reader.offset)
@@ -355,6 +355,8 @@ def second_pass(source: Source, reader: Reader, X: Array, brackets: tuple[tuple[
 
 def support_brackets(values: Array, weights: Array | None, widths: float) -> tuple[tuple[float, float], ...]:
     """Return intervals around the sample's quantiles of the support, ``widths`` standard errors to each side."""
+    if math.isinf(widths):
+        return ((-math.inf, math.inf),) * len(SUPPORT_QUANTILES)
     found = []
     for q in SUPPORT_QUANTILES:
         away = widths * math.sqrt(q * (1.0 - q) / values.size)

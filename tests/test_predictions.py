@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.exceptions import NotFittedError
 from test_streamed import table
 
 import anchortm as atm
 from anchortm.backends import sources
 from anchortm.cli.main import main
-from anchortm.exceptions import InputError
+from anchortm.exceptions import InputError, InputTypeError
 
 WANTED = {"quantiles": [0.1, 0.5, 0.9], "cdf": [8.0], "sf": [12], "keep": ["site", "year"]}
 
@@ -113,3 +114,56 @@ def test_in_the_shell(rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.Mo
         np.testing.assert_allclose(pd.read_parquet("p.parquet")["q0.5"], model.predict(rows), rtol=1e-6)
     assert main(["fit", "rows/part0.parquet", "--batches", "--model", "lm", "--formula", "y ~ x0 | site"]) == 0
     assert main(["fit", "rows", "--model", "lm", "--formula", "y ~ x0 | site", "--xi", "0,1"]) == 1
+
+
+def test_dask_keeps_the_index_and_new_folders(rows: pd.DataFrame, model: atm.ContinuousLogit, tmp_path: Path) -> None:
+    lazy = dd.from_pandas(rows, npartitions=4)
+    joined = lazy.assign(p=atm.predict_table(model, lazy).prediction).compute()
+    np.testing.assert_allclose(joined.p, model.predict(rows))
+    assert atm.predict_table(model, rows[100:103]).index.tolist() == [100, 101, 102]
+    lazy.to_parquet(tmp_path / "in")
+    with pytest.raises(InputError, match="is there already"):
+        atm.predict_table(model, dd.read_parquet(tmp_path / "in"), tmp_path / "in")
+    strange = dd.from_pandas(
+        rows.assign(group=["z" if k == 1400 else g for k, g in enumerate(rows.group)]), npartitions=4
+    )
+    with pytest.raises(InputError, match="not seen: z"):
+        atm.predict_table(model, strange, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]
+
+
+def test_inputs_are_not_overwritten(rows: pd.DataFrame, model: atm.ContinuousLogit, tmp_path: Path) -> None:
+    rows.to_parquet(tmp_path / "a.parquet", index=False)
+    before = (tmp_path / "a.parquet").read_bytes()
+    for source in (tmp_path, f"{tmp_path}/*.parquet", tmp_path / "a.parquet"):
+        with pytest.raises(InputError, match="among the files that are read"):
+            atm.predict_table(model, source, tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="among the files that are read"):
+        atm.predict_table(model, tmp_path, tmp_path / "new.parquet")
+    assert (tmp_path / "a.parquet").read_bytes() == before
+
+
+def test_kept_columns_have_their_types(rows: pd.DataFrame, model: atm.ContinuousLogit, tmp_path: Path) -> None:
+    late = pd.Series([None] * 900 + ["text"] * 600, dtype=object)
+    small = rows.assign(late=late, tiny=np.int8(3), when=pd.Timestamp("2020-01-01"), kind=pd.Categorical(rows.site))
+    (tmp_path / "in").mkdir()
+    small[:700].to_parquet(tmp_path / "in" / "a.parquet", index=False)
+    small[700:].to_parquet(tmp_path / "in" / "b.parquet", index=False)
+    keep = ["late", "tiny", "when", "kind"]
+    atm.predict_table(model, tmp_path / "in", tmp_path / "out.parquet", keep=keep)
+    found = pd.read_parquet(tmp_path / "out.parquet")
+    assert found.tiny.dtype == np.int8
+    assert found.late[1000] == "text"
+    assert found.kind.astype(str).tolist() == small.site.tolist()
+
+
+def test_other_models_and_arguments(rows: pd.DataFrame) -> None:
+    linear = atm.LinearAnchorRegression(2.0).fit(rows[["x0"]], rows.y, anchors=rows.site)
+    np.testing.assert_allclose(atm.predict_table(linear, rows).prediction, linear.predict(rows[["x0"]]))
+    with pytest.raises(InputTypeError, match="predicts no distribution"):
+        atm.predict_table(linear, rows, quantiles=[0.5])
+    named = atm.NormalLinear(xi=1.0, anchor_names=["region"]).fit(rows[["x0", "region"]], rows.y)
+    assert len(atm.predict_table(named, rows[["x0"]], quantiles=np.array([0.1, 0.9]))) == 1500
+    assert atm.predict_table(named, rows, quantiles=0.5, keep="site").columns.tolist() == ["site", "q0.5"]
+    with pytest.raises(NotFittedError):
+        atm.predict_table(atm.NormalLinear(), rows)

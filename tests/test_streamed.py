@@ -2,7 +2,9 @@
 
 import itertools
 import math
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,8 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import anchortm as atm
+from anchortm import newton
 from anchortm.backends import scan, sources
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError, SeparationError
+from anchortm.model import TransformationModel
 
 X = "x0 + x1 + x2"
 TIGHT = {"tol": 1e-10}
@@ -282,3 +286,107 @@ def test_sample_rows_do_not_depend_on_batches() -> None:
     assert (whole == parts).all()
     assert len(whole) == pytest.approx(n / every, abs=1)
     assert np.unique(whole % every).size == every
+
+
+def test_separation_outside_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A level whose rows all separate, and none of which is in the sample."""
+    monkeypatch.setattr(scan, "SAMPLE_ROWS", 500)
+    rng = np.random.default_rng(0)
+    n = 5000
+    x = rng.normal(size=n)
+    y = (x + rng.logistic(size=n) > 0).astype(int)
+    sampled = np.union1d(scan._picks(0, n, n // 500), np.arange(0, n, 400))
+    rare = np.zeros(n, dtype=int)
+    rows = np.setdiff1d(np.arange(n), sampled)[[100, 900, 2000, 4000]]
+    rare[rows] = y[rows] = 1
+    pd.DataFrame({"x": x, "y": y, "rare": rare}).to_parquet(tmp_path / "rows.parquet", index=False)
+    with pytest.raises(SeparationError, match="rare"):
+        atm.OrdinalRegression.from_formula("y ~ x + rare", tmp_path)
+
+
+def test_splines_reach_the_ends_of_all_rows(rows: pd.DataFrame, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "WIDE_ROWS", 200)
+    memory = atm.NormalLinear.from_formula("y ~ bs(x0, 4)", rows)
+    streamed = atm.NormalLinear.from_formula("y ~ bs(x0, 4)", files)
+    assert streamed.loss_ == pytest.approx(memory.loss_, abs=1e-3)
+
+
+def test_rows_of_errors(rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "SAMPLE_ROWS", 300)
+    data = rows.assign(shift=0.0, z=1.0 + rows.x0**2)
+    data.loc[1501, ["shift", "z"]] = [math.inf, 0.0]
+    data.loc[1700, "time"] = 0.0
+    data.to_parquet(tmp_path / "rows.parquet", index=False)
+    for formula, options in (("y ~ x0 | site", {"offset": "shift"}), ("y ~ np.log(z) | site", {})):
+        with pytest.raises(InputError, match=r"at row 301\b.*counted from row 1200"):
+            atm.ContinuousLogit.from_formula(formula, tmp_path, **options)
+    for source, message in ((tmp_path, r"at row 100\b.*counted from row 1600"), (data, r"at row 1700\b")):
+        with pytest.raises(InputError, match=message):
+            atm.ParametricSurvival.from_formula("Surv(time, event) ~ x0 | site", source, xi=1.0)
+    data.assign(x0=np.where(np.arange(3000) == 1501, math.inf, data.x0)).to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(InputError, match=r"infinity in x0, first at row 301; .*counted from row 1200"):
+        atm.ContinuousLogit.from_formula("y ~ x0", tmp_path)
+
+
+def test_outliers_outside_the_sample(rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "SAMPLE_ROWS", 100)
+    rest = np.setdiff1d(np.arange(3000), np.union1d(scan._picks(0, 3000, 30), np.arange(0, 3000, 400)))
+    data = rows.assign(shift=np.where(np.arange(3000) == rest[10], 900.0, 0.0))
+    data.to_parquet(tmp_path / "rows.parquet", index=False)
+    options = {"offset": "shift"} | TIGHT
+    memory = atm.ProportionalHazards.from_formula("y ~ x0 | site", data, **options)
+    same(atm.ProportionalHazards.from_formula("y ~ x0 | site", tmp_path, **options), memory, 1e-6, sampled=True)
+
+
+def test_files_that_differ(rows: pd.DataFrame, tmp_path: Path) -> None:
+    """An empty file first, whole numbers before fractions, a stored index, other files beside."""
+    data = rows.assign(x0=rows.x0.round(1))
+    whole = data[data.x0 == data.x0.round()].assign(x0=lambda frame: frame.x0.astype(int))
+    rest = data.drop(whole.index)
+    (tmp_path / "data").mkdir()
+    data[:0].to_parquet(tmp_path / "data" / "a.parquet")
+    whole.to_parquet(tmp_path / "data" / "b.parquet")  # with its index
+    rest.to_parquet(tmp_path / "data" / "c.parquet")
+    (tmp_path / "data" / "model.json").write_text("{}")
+    memory = atm.ContinuousLogit.from_formula("y ~ x0 + group | site", data, xi=1.0, **TIGHT)
+    same(atm.ContinuousLogit.from_formula("y ~ x0 + group | site", tmp_path / "data", xi=1.0, **TIGHT), memory)
+    columns = ["y", "x0", "site"]
+    data[data.x0 > 0][columns].to_parquet(tmp_path / "indexed.parquet")
+    assert atm.NormalLinear.from_formula("y ~ . | site", tmp_path / "indexed.parquet").coef_names_ == ["x0"]
+    (tmp_path / "data" / "d.parquet").write_bytes((tmp_path / "data" / "c.parquet").read_bytes()[:-200])
+    with pytest.raises(InputError, match="cannot read"):
+        atm.NormalLinear.from_formula("y ~ x0", tmp_path / "data")
+    with pytest.raises(InputError, match="cannot read the table"):
+        atm.NormalLinear.from_formula("y ~ x0", pl.scan_parquet(tmp_path / "nothing.parquet"))
+
+
+def test_polars_categories_have_the_levels_of_all_rows(rows: pd.DataFrame) -> None:
+    frame = pl.from_pandas(rows.sort_values("group", ascending=False)).with_columns(
+        pl.col("group").cast(pl.Categorical)
+    )
+    memory = atm.NormalLinear.from_formula("y ~ group", frame)
+    same(atm.NormalLinear.from_formula("y ~ group", frame.lazy()), memory)
+
+
+@pytest.mark.parametrize("seed", [14, 50, 74, 101, 119, 124])
+def test_the_certificate_belongs_to_the_point(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nearly collinear covariates and a large xi: the last step must not leave the tolerance."""
+    found = []
+
+    def store(self: Any, link: Any, basis: Any, data: Any, objective: Any, solution: Any, others: Any) -> None:
+        found[:] = [objective, solution]
+        whole(self, link, basis, data, objective, solution, others)
+
+    whole = TransformationModel._store
+    monkeypatch.setattr(TransformationModel, "_store", store)
+    rng = np.random.default_rng(seed)
+    data = table(int(rng.choice([30, 100, 400])), seed)
+    data["x1"] = data.x0 + 10.0 ** rng.uniform(-5, -2) * data.x1
+    for tol in (1e-8, 1e-10):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = atm.Lehmann.from_formula("y ~ x0 + x1 | year", data, xi=1e6, tol=tol)
+        objective, solution = found
+        state = newton.expand(objective, solution.v, objective.sums(solution.v), solution.xi)
+        binding = newton.binding_bounds(objective, solution.v, state.gradient)
+        assert not model.converged_ or newton.kkt_residual(state, binding) <= tol

@@ -135,7 +135,7 @@ def test_start_from_some_levels(xi, monkeypatch) -> None:
     text = "grade ~ C(code) + age + hospital | site"
     wide = atm.OrdinalRegression.from_formula(text, data, xi=xi)
     monkeypatch.setattr("anchortm.solver.SUBSAMPLE_FROM", 1000)
-    monkeypatch.setattr("anchortm.solver.SUBSAMPLE_ROWS", 1200)
+    monkeypatch.setattr("anchortm.blocks.Blocks.sample_rows", 1200)
     sampled = atm.OrdinalRegression.from_formula(text, data, xi=xi, n_jobs=2)
     np.testing.assert_allclose(sampled.coef_, wide.coef_, atol=1e-8)
 

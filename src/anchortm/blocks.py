@@ -95,7 +95,9 @@ def run(blocks: Iterable[Block], work: Work) -> Total:
 
 def add(totals: Sequence[Total]) -> Total:
     """Return the sum of sums."""
-    return sum(value for value, _ in totals), [sum(parts) for parts in zip(*(a for _, a in totals), strict=True)]
+    with np.errstate(over="ignore", invalid="ignore"):  # of a trial step
+        arrays = [sum(parts) for parts in zip(*(a for _, a in totals), strict=True)]
+        return sum(value for value, _ in totals), arrays
 
 
 class Blocks(ABC):
@@ -105,6 +107,7 @@ class Blocks(ABC):
     n_total: float
     kinds: frozenset[tuple[str, int]]  # kinds of rows with their signs
     costly: bool = False  # a sum costs much more than one over a sample
+    sample_rows: int = 20_000  # of a sample to start from
 
     @abstractmethod
     def total(self, work: Work) -> Total:
@@ -127,7 +130,7 @@ class Blocks(ABC):
     def at_hand(self) -> list[Rows]:
         """Return the rows in memory, or those of the sample."""
 
-    def contradictions(self, find: Callable[[list[Rows]], T | None]) -> T | None:
+    def elsewhere(self, find: Callable[[list[Rows]], T | None]) -> T | None:
         """Return what ``find`` finds in rows that are not at hand, added up."""
         return None
 

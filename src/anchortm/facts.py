@@ -50,6 +50,10 @@ class ColumnFacts:
             raise InputError(
                 f"covariate {name!r} is of type {column.dtype}: turn it into numbers (days since a date) or text"
             )
+        infinite = np.isinf(column.to_numpy(dtype=np.float64)) if column.dtype.kind == "f" else np.zeros(1, dtype=bool)
+        if infinite.any():
+            row = int(np.flatnonzero(infinite)[0])
+            raise InputError(f"X contains infinity in {name}, first at row {row}; drop or impute such rows")
         if coded:
             return cls(name, "code", n, tuple(column.unique().tolist()))
         return cls(name, "number", n, low=float(column.min()), high=float(column.max()))

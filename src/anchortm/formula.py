@@ -133,9 +133,20 @@ class Formula:
         formula = self._settle(_formula(self._text), facts)
         spec = self._structure(formula)
         if self.remembers:
-            states = _matrix(formula, self._coded_frame(sample[self._used])).model_spec.transform_state
+            rows = sample[self._used]
+            if len(rows) < max(fact.n_rows for fact in facts.values()):
+                rows = self._with_ranges(rows)
+            states = _matrix(formula, self._coded_frame(rows)).model_spec.transform_state
             spec = spec.update(transform_state=states)
         self._spec = spec.update(na_action="raise")
+
+    def _with_ranges(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return rows of a sample and two more with the least and largest numbers of all, for the ends of splines."""
+        import pandas as pd
+
+        low = rows.iloc[:1].assign(**{name: ends[0] for name, ends in self._ranges.items()})
+        high = rows.iloc[:1].assign(**{name: ends[1] for name, ends in self._ranges.items()})
+        return pd.concat([rows, low, high], ignore_index=True)
 
     def needed(self, names: Sequence[str]) -> list[str]:
         """Return the columns of covariates, outcome and anchors."""
@@ -422,7 +433,10 @@ class Formula:
         rng = np.random.default_rng(0)
         narrow = {name: levels for name, levels in self._levels.items() if name not in self._wide.values()}
         rows = max([60, *(2 * len(levels) for levels in narrow.values())])
-        made = {name: rng.uniform(low, high, rows) for name, (low, high) in self._ranges.items()}
+        made = {}
+        for name, (low, high) in self._ranges.items():
+            share = rng.uniform(size=rows)
+            made[name] = low * (1.0 - share) + high * share
         made |= {
             name: np.array([levels[k % len(levels)] for k in range(rows)], dtype=object)
             for name, levels in narrow.items()

@@ -42,6 +42,7 @@ Array = NDArray[np.float64]
 
 RANK_TOLERANCE = 1e-10
 SLACK_TOLERANCE = 1e-7
+GAIN_TOLERANCE = 1e-9
 LP_ROWS = 20_000
 MOST_ROUNDS = 20
 
@@ -235,16 +236,20 @@ def recession_direction(objective: Objective) -> tuple[Array, bool] | None:
     fixed = lower == upper
     low = np.where(fixed, 0.0, np.where(np.isfinite(lower), 0.0, -1.0))
     high = np.where(fixed, 0.0, 1.0)
-    known = Conditions.of(objective.blocks.at_hand, objective.coordinates)
+    coordinates = objective.coordinates
+    known = Conditions.of(objective.blocks.at_hand, coordinates)
+    everywhere = objective.blocks.elsewhere(lambda terms: Conditions.of(terms, coordinates).sums())
+    if everywhere is not None:
+        known = replace(known, gram=everywhere.gram, gain=everywhere.gain)
     for _ in range(MOST_ROUNDS):
         equal = known.equal()
         basis = la.null_space(equal, rcond=1e-10) if equal.shape[0] else np.eye(objective.n_parameters)
         if basis.shape[1] == 0 or known.slack.shape[0] == 0:
             return None
-        direction = _maximise(known.slack, basis, low, high)
+        direction = _maximise(known.slack, known.gain, basis, low, high)
         if direction is None:
             return None
-        more = objective.blocks.contradictions(lambda terms: known.broken_by(terms, direction))  # noqa: B023
+        more = objective.blocks.elsewhere(lambda terms: known.broken_by(terms, direction))  # noqa: B023
         if more is None:
             return direction, bool((known.slack[known.gains] @ direction > SLACK_TOLERANCE).any())
         known = known + more
@@ -257,7 +262,8 @@ class Conditions:
 
     coordinates: Coordinates
     gram: Array  # of the rows whose products must be zero
-    slack: Array  # rows whose products must not be negative
+    gain: Array  # sum of the rows whose products must not be negative, each in units of its largest number
+    slack: Array  # these rows, or those of them that are known
     gains: NDArray[np.bool_]  # which of them are exact
 
     @classmethod
@@ -290,7 +296,12 @@ class Conditions:
                 add(-side * whole(term, np.hstack([lower, term.C])))
             else:
                 add((side if term.kind == "left" else -side) * whole(term, term.C))
-        return cls(coordinates, gram, np.concatenate(slack), np.concatenate(gains))
+        rows = np.concatenate(slack)
+        return cls(coordinates, gram, (rows / _sizes(rows)[:, None]).sum(axis=0), rows, np.concatenate(gains))
+
+    def sums(self) -> Conditions:
+        """Return the sums alone."""
+        return replace(self, slack=self.slack[:0], gains=self.gains[:0])
 
     def equal(self) -> Array:
         """Return rows that span those whose products must be zero."""
@@ -300,26 +311,30 @@ class Conditions:
         return np.asarray(vectors[:, values > RANK_TOLERANCE * values[-1]].T)
 
     def broken_by(self, terms: Iterable[Rows], direction: Array) -> Conditions | None:
-        """Return the conditions of other rows that a direction breaks, or the first of them."""
+        """Return the rows that a direction breaks, or the first of them; their sums are known."""
         found = Conditions.of(terms, self.coordinates)
-        size = np.maximum(np.abs(found.slack).max(axis=1, initial=0.0), 1e-300)
-        broken = np.flatnonzero(found.slack @ direction < -SLACK_TOLERANCE * size)[: LP_ROWS // 4]
-        exact = float(direction @ found.gram @ direction)
-        if broken.size == 0 and exact <= RANK_TOLERANCE * float(np.trace(found.gram)):
+        broken = np.flatnonzero(found.slack @ direction < -SLACK_TOLERANCE * _sizes(found.slack))[: LP_ROWS // 4]
+        if broken.size == 0:
             return None
-        return replace(found, slack=found.slack[broken], gains=found.gains[broken])
+        none = np.zeros_like(found.gram)
+        return Conditions(self.coordinates, none, none[0], found.slack[broken], found.gains[broken])
 
     def __add__(self, other: Conditions) -> Conditions:
         return Conditions(
             self.coordinates,
             self.gram + other.gram,
+            self.gain + other.gain,
             np.vstack([self.slack, other.slack]),
             np.concatenate([self.gains, other.gains]),
         )
 
 
-def _maximise(slack: Array, basis: Array, low: Array, high: Array) -> Array | None:
-    """Return the direction with the largest sum of slacks, or None if that is zero.
+def _sizes(rows: Array) -> Array:
+    return np.asarray(np.maximum(np.abs(rows).max(axis=1, initial=0.0), 1e-300))
+
+
+def _maximise(slack: Array, gain: Array, basis: Array, low: Array, high: Array) -> Array | None:
+    """Return the direction with the largest gain, the sum of the slacks of all rows, or None if that is zero.
 
     With many rows the programme starts from a sample and adds the rows that it violates.
     """
@@ -329,18 +344,21 @@ def _maximise(slack: Array, basis: Array, low: Array, high: Array) -> Array | No
     if inside.shape[0] == 0:
         return None
     use = np.arange(0, inside.shape[0], max(1, inside.shape[0] // LP_ROWS))
+    objective = gain @ basis
+    objective /= max(float(np.abs(objective).max()), 1e-300)
     bounds = np.vstack([basis, -basis])
     limits = np.concatenate([high, -low])
     for _ in range(MOST_ROUNDS):
         rows = inside[use]
         result = linprog(
-            -rows.mean(axis=0),
+            -objective,
             A_ub=np.vstack([-rows, bounds]),
             b_ub=np.concatenate([np.zeros(rows.shape[0]), limits]),
             bounds=(None, None),
             method="highs",
         )
-        if result.status != 0 or -result.fun <= SLACK_TOLERANCE:
+        # a direction that gains reaches the box; without one, rounding may leave a short step
+        if result.status != 0 or -result.fun <= GAIN_TOLERANCE or np.abs(basis @ result.x).max() < 1e-3:
             return None
         broken = np.flatnonzero(inside @ result.x < -SLACK_TOLERANCE)
         if broken.size == 0:

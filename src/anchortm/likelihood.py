@@ -29,6 +29,7 @@ __all__ = [
     "RowTerms",
     "Term",
     "build_terms",
+    "check_inside",
     "evaluate",
     "layout",
     "loglik_and_residuals",
@@ -90,7 +91,8 @@ class RowTerms(NamedTuple):
 
 def layout(basis: Basis, response: Response) -> list[Layout]:
     """Return the rows of a response by kind; at most four kinds and three truncations."""
-    lower, upper = _inside(basis, response)
+    check_inside(basis, response)
+    lower, upper = np.where(response.lower <= basis.lower_bound, -np.inf, response.lower), response.upper
     exact = response.lower == response.upper
     found = []
     if exact.any():
@@ -127,8 +129,8 @@ def build_terms(basis: Basis, response: Response) -> tuple[Term, ...]:
     )
 
 
-def _inside(basis: Basis, response: Response) -> tuple[Array, Array]:
-    """Return the ends of the rows, a lower end at the bound of the basis being none."""
+def check_inside(basis: Basis, response: Response) -> None:
+    """Refuse rows below the bound of the basis."""
     outside = response.upper <= basis.lower_bound
     if outside.any():
         row = int(np.flatnonzero(outside)[0])
@@ -136,7 +138,6 @@ def _inside(basis: Basis, response: Response) -> tuple[Array, Array]:
             f"y is {response.upper[row]:g} at row {row}, but a basis in log y needs values above "
             f"{basis.lower_bound:g}; drop such rows, or take a basis in y (log_first=False of Bernstein models)"
         )
-    return np.where(response.lower <= basis.lower_bound, -np.inf, response.lower), response.upper
 
 
 def _censored(lower: Array, upper: Array, sign: int) -> list[Layout]:

@@ -261,7 +261,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(about.names)
         if self.anchor_names is not None:
             self.n_features_in_ += len(self._anchor_list())
-        for stale in ("feature_names_in_", "support_", "classes_", "formula_"):
+        for stale in ("feature_names_in_", "support_", "classes_", "formula_", "n_passes_"):
             self.__dict__.pop(stale, None)
         if about.columns_given is not None:
             self.feature_names_in_ = np.array(about.columns_given, dtype=object)

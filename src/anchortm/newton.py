@@ -27,7 +27,7 @@ Mask = NDArray[np.bool_]
 
 ARMIJO = 1e-4
 BIG = 1e30  # what the QP solver takes for infinity
-LAST_STEP, LAST_GAIN = 1e-7, 1e-15  # of a step without a look at the rows
+NEGLIGIBLE, LAST_GAIN = 1e-3, 1e-15  # what a step without a look at the rows may neglect, of tol and of the loss
 STRICT = 1e-5  # a curvature above this, in standardised parameters, rules separation out
 FLAT = 1e-8  # a curvature below this, relative to the largest, is a flat direction
 
@@ -257,7 +257,7 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
         small, held, lowest, highest = state.small(objective, binding)
         if kkt <= options.tol and _is_minimum(small, held):
             reason, converged = "converged", True
-            state = _polished(objective, state, small, held, binding, xi)
+            state = _polished(objective, state, small, held, binding, xi, options.tol)
             break
         if iteration == options.max_iter:
             break
@@ -272,7 +272,9 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
     return solution_at(objective, state, xi, binding, kkt, converged, reason, history)
 
 
-def _polished(objective: Objective, state: State, small: State, held: Mask, binding: Mask, xi: float) -> State:
+def _polished(
+    objective: Objective, state: State, small: State, held: Mask, binding: Mask, xi: float, tol: float
+) -> State:
     """Return the state after one more Newton step that is too short to need another pass over the rows.
 
     Its derivatives are known, so the step squares what is left of the error. It is taken where the loss changes by
@@ -287,8 +289,13 @@ def _polished(objective: Objective, state: State, small: State, held: Mask, bind
     step = state.whole(step)
     v = state.v + step
     inside = (v > objective.coordinates.lower) & (v < objective.coordinates.upper)
-    short = np.abs(step).max() <= LAST_STEP and abs(float(state.gradient @ step)) <= LAST_GAIN * (1.0 + abs(state.loss))
-    if not (short and inside[~binding].all()):
+    # what is neglected: of the gradient about step^2, times xi for the penalty's; of the loss half the gain
+    neglected = (1.0 + 2.0 * abs(xi)) * float(np.abs(step).max()) ** 2
+    gain = abs(float(state.gradient @ step))
+    rounding = np.finfo(float).eps * float(np.abs(np.diag(small.hessian)).max() * np.abs(v).sum())
+    if rounding > 10.0 * NEGLIGIBLE * tol:  # v itself is not exact enough for a better gradient
+        return state
+    if not (neglected <= NEGLIGIBLE * tol and gain <= LAST_GAIN * (1.0 + abs(state.loss)) and inside[~binding].all()):
         return state
     loglik = state.sums.loglik - objective.n_total * float(state.likelihood @ step)
     sums = Sums(loglik, state.sums.t + state.E @ step)

@@ -40,7 +40,7 @@ from anchortm.blocks import (
 from anchortm.columns import BLOCK_ROWS, Coordinates, Rows, make_coordinates, standardised
 from anchortm.design import Matrix, WideMatrix
 from anchortm.exceptions import InputError
-from anchortm.likelihood import layout
+from anchortm.likelihood import check_inside, layout
 from anchortm.links import Link, Normal
 from anchortm.projections import Projection, projection
 from anchortm.response import Response
@@ -269,7 +269,7 @@ class Objective:
     @property
     def mean_offset(self) -> float:
         """Return the average of the offsets, with the sign that they enter h with."""
-        values = [term.offset.mean() for term in self.terms if term.offset is not None]
+        values = [term.offset.mean() for term in self.blocks.at_hand if term.offset is not None]
         return float(np.mean(values)) if values else 0.0
 
     def residuals(self, v: Array) -> Array:
@@ -365,6 +365,7 @@ def build_objective(
     Rows are ordered by the main anchor factor inside. Weights must be positive. Rows that are a part of all
     come with the ``coordinates`` and the ``geometry`` of the anchors of all.
     """
+    check_inside(basis, response)  # before rows are moved, which errors name
     order = None if anchors is None else anchors.order()
     if order is not None and anchors is not None:  # rows of a group become neighbours
         response, anchors = response[order], anchors.take(order)

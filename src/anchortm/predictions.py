@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from anchortm.backends.sources import Source, open_source
-from anchortm.exceptions import InputError
+from anchortm.exceptions import InputError, InputTypeError
 from anchortm.files import write_whole
 from anchortm.frames import is_batched, is_frame, known, native, select
 
@@ -67,7 +69,9 @@ def predict_table(
     >>> atm.predict_table(model, data[:2], quantiles=[0.1, 0.5], sf=[300], keep=["id"]).columns.tolist()
     ['id', 'q0.1', 'q0.5', 'sf_300']
     """
-    asked = _asked(model, quantiles, cdf, sf, keep)
+    check_is_fitted(model)
+    keep = [keep] if isinstance(keep, str) else list(keep)
+    asked = _asked(model, np.atleast_1d(quantiles).tolist(), list(cdf), list(sf), keep)
     work = partial(_predict, model=model, asked=asked)
     if not is_batched(data):
         table = native(data)
@@ -79,10 +83,12 @@ def predict_table(
     source.check(columns := _columns(model, keep, source.names))
     if type(data).__module__.startswith("dask"):
         lazy = data[columns].map_partitions(work, meta=_meta(data._meta, model, asked))
-        return lazy if output is None else lazy.to_parquet(os.fspath(output), write_index=False)
+        return lazy if output is None else _write_folder(lazy, os.fspath(output))
     if output is None:
         raise InputError("name an output: predictions of rows that are read in batches are written to a Parquet file")
-    return _stream(source, work, columns, output)
+    if source.holds(output):
+        raise InputError(f"{os.fspath(output)} would be among the files that are read: write to another folder")
+    return _stream(source, work, columns, output, asked)
 
 
 def _columns(model: Any, keep: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -91,17 +97,27 @@ def _columns(model: Any, keep: Sequence[str], names: Sequence[str]) -> list[str]
     if formula is not None:
         wanted = [*formula.covariate_columns, *([formula.offset] if formula.offset else [])]
     elif hasattr(model, "feature_names_in_"):
-        wanted = list(model.feature_names_in_)
+        wanted = _features(model, names)
     else:
         raise InputError("the model was fitted to columns without names: fit it by a formula, or to a frame")
+    known([name for name in wanted if name not in names], names)
     # a model without covariates still needs to know how many rows there are
     return list(dict.fromkeys([*wanted, *keep])) or list(names[:1])
+
+
+def _features(model: Any, names: Sequence[str]) -> list[str]:
+    """Return the columns of a model that was fitted to a frame; anchors among them need not be there."""
+    named = getattr(model, "anchor_names", None)
+    anchors = [named] if isinstance(named, str) else list(named or ())
+    return [name for name in model.feature_names_in_ if name in names or name not in anchors]
 
 
 def _asked(
     model: Any, quantiles: Sequence[float], cdf: Sequence[Any], sf: Sequence[Any], keep: Sequence[str]
 ) -> dict[str, tuple[str, Any]]:
     """Return the columns that are asked for, each with its kind and its argument."""
+    if (quantiles or cdf or sf) and not hasattr(model, "predict_distribution"):
+        raise InputTypeError(f"{type(model).__name__} predicts no distribution: ask for no quantiles, cdf or sf")
     asked: list[tuple[str, tuple[str, Any]]] = [(name, ("keep", name)) for name in keep]
     if not (quantiles or cdf or sf):
         asked.append(("prediction", ("prediction", None)))
@@ -122,11 +138,13 @@ def _predict(table: Any, model: Any, asked: dict[str, tuple[str, Any]]) -> pd.Da
     """Return the predictions of rows in memory."""
     import pandas as pd
 
+    names = [str(name) for name in table.columns]
     keep = [name for kind, name in asked.values() if kind == "keep"]
-    known(keep, [str(name) for name in table.columns])
+    known(keep, names)
     kept = select(table, keep)
-    X = table if hasattr(model, "formula_") else table[list(getattr(model, "feature_names_in_", table.columns))]
-    distribution = model.predict_distribution(X)
+    X = table if hasattr(model, "formula_") else table[_features(model, names)]
+    kinds = {kind for kind, _ in asked.values()}
+    distribution = model.predict_distribution(X) if kinds & {"ppf", "cdf", "sf"} else None
     classes = model.predict_proba(X) if any(kind == "p" for kind, _ in asked.values()) else None
 
     def column(kind: str, argument: Any) -> Any:
@@ -136,7 +154,8 @@ def _predict(table: Any, model: Any, asked: dict[str, tuple[str, Any]]) -> pd.Da
             return model.predict(X)
         return classes[:, argument] if kind == "p" and classes is not None else getattr(distribution, kind)(argument)
 
-    return pd.DataFrame({name: column(*what) for name, what in asked.items()})
+    result = pd.DataFrame({name: column(*what) for name, what in asked.items()})
+    return result.set_index(table.index) if isinstance(table, pd.DataFrame) else result
 
 
 def _meta(frame: Any, model: Any, asked: dict[str, tuple[str, Any]]) -> pd.DataFrame:
@@ -144,7 +163,7 @@ def _meta(frame: Any, model: Any, asked: dict[str, tuple[str, Any]]) -> pd.DataF
     import pandas as pd
 
     classes = getattr(model, "classes_", np.zeros(0))
-    kinds = {"prediction": pd.Series(classes[:0])}
+    kinds = {"prediction": pd.Series(classes[:0]), "ppf": pd.Series(classes[:0])}
     return pd.DataFrame(
         {
             name: frame[argument] if kind == "keep" else kinds.get(kind, pd.Series(dtype=np.float64))
@@ -163,8 +182,28 @@ def _parquet(output: str | os.PathLike[str]) -> None:
         raise InputError(f"{os.fspath(output)} should end in .parquet")
 
 
-def _stream(source: Source, work: Any, columns: list[str], output: str | os.PathLike[str]) -> None:
-    """Write the predictions of one batch after the other."""
+def _write_folder(lazy: Any, folder: str) -> None:
+    """Write one file for each partition to a folder that is new, whole or not at all where it is a local one."""
+    if "://" in folder:
+        lazy.to_parquet(folder, write_index=False)
+        return
+    target = Path(folder)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f"{folder} is there already: name a new folder")
+    temporary = target.with_name(f".{target.name}-unfinished")
+    try:
+        lazy.to_parquet(str(temporary), write_index=False)
+        if target.exists():
+            target.rmdir()
+        temporary.rename(target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _stream(
+    source: Source, work: Any, columns: list[str], output: str | os.PathLike[str], asked: dict[str, tuple[str, Any]]
+) -> None:
+    """Write the predictions of one batch after the other; columns that are kept have the types of the source."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -174,9 +213,12 @@ def _stream(source: Source, work: Any, columns: list[str], output: str | os.Path
         writer: Any = None
         try:
             for table in source.each(lambda frame, _: work(frame), columns, "predictions"):
-                rows = pa.Table.from_pandas(table, None if writer is None else writer.schema, preserve_index=False)
-                writer = writer or pq.ParquetWriter(file, rows.schema)
-                writer.write_table(rows)
+                if writer is None:
+                    kept = {name: source.arrow_type(name) for name, (kind, _) in asked.items() if kind == "keep"}
+                    found = pa.Schema.from_pandas(table, preserve_index=False)
+                    fields = [pa.field(field.name, kept.get(field.name, field.type)) for field in found]
+                    writer = pq.ParquetWriter(file, pa.schema(fields))
+                writer.write_table(pa.Table.from_pandas(table, writer.schema, preserve_index=False))
             if writer is None:
                 raise InputError("the table has no rows")
         finally:

@@ -374,7 +374,8 @@ class AnchorFrame:
         """Return the sums over these rows that make the projection."""
         if self.main is None:
             A = self.dense(anchors)
-            return AnchorMoments(root=la.qr(A if weights is None else A * np.sqrt(weights)[:, None], mode="r")[0])
+            R = la.qr(A if weights is None else A * np.sqrt(weights)[:, None], mode="r")[0]
+            return AnchorMoments(root=R[: A.shape[1]].copy())
         codes, size = anchors.factors[self.main], self.sizes[self.main]
         if not self.other_names:
             return AnchorMoments(total=_group_weights(codes, size, weights))

@@ -38,7 +38,6 @@ Array = NDArray[np.float64]
 FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
 NO_MINIMUM = "the branch connected to xi = 0 ends near xi = {:.3g}, and no other minimum was found"
 SUBSAMPLE_FROM = 100_000
-SUBSAMPLE_ROWS = 20_000
 WIDE_STEPS = 10  # from the solution of some levels to that of all
 
 
@@ -155,7 +154,7 @@ def _from_sample(objective: Objective, v: Array, xi: float, options: Options) ->
     """
     if objective.n_rows < SUBSAMPLE_FROM and not objective.blocks.costly:
         return None
-    sample = objective.sample(SUBSAMPLE_ROWS)
+    sample = objective.sample(objective.blocks.sample_rows)
     try:
         near = minimise(sample, _startable(sample, sample.from_whole(objective, v)), 0.0, options)
         if xi > 0.0 and near.converged:
@@ -201,7 +200,7 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
 
     Large data follow the branch on a sample of their rows and finish from there.
     """
-    enough = objective.anchors is None or 5 * objective.anchors.rank <= SUBSAMPLE_ROWS
+    enough = objective.anchors is None or 5 * objective.anchors.rank <= objective.blocks.sample_rows
     if 0.0 < xi < math.inf and enough and not objective.affine:
         near = _from_sample(objective, v, xi, options)
         if near is not None:

@@ -37,8 +37,13 @@ class DaskSource(Source):
     def _starts(self) -> list[int]:
         import dask
 
-        parts = self._frame[[]].to_delayed() if not self.names else self._frame[self.names[:1]].to_delayed()
-        sizes = dask.compute(*[dask.delayed(len)(part) for part in parts])
+        def count(frame: Any) -> Any:
+            return dask.compute(*[dask.delayed(len)(part) for part in frame.to_delayed()])
+
+        try:
+            sizes = count(self._frame[self._frame.columns[:1].tolist()])
+        except (ValueError, KeyError):  # Dask cannot always take columns before others are made categories
+            sizes = count(self._frame)
         return [0, *np.cumsum(sizes).tolist()]
 
     @cached_property

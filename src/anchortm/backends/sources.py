@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import itertools
 import os
+import re
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tqdm import tqdm
 
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import AnchorTMError, InputError, InputTypeError
 from anchortm.frames import known, select
 
 if TYPE_CHECKING:
@@ -76,6 +79,14 @@ class Source(ABC):
                 yield part
                 bar.update(size)
 
+    def arrow_type(self, name: str) -> Any:
+        """Return the type of a column for a Parquet file."""
+        raise NotImplementedError
+
+    def holds(self, path: str | os.PathLike[str]) -> bool:
+        """Return whether a file is one of those that are read, or would be next time."""
+        return False
+
     def check(self, columns: Sequence[str]) -> None:
         """Refuse columns that the table does not have."""
         known(columns, self.names)
@@ -109,57 +120,111 @@ class Source(ABC):
 class ParquetSource(Source):
     """A pyarrow dataset: Parquet files, of this machine or elsewhere."""
 
-    def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset
-        self.names = [str(name) for name in dataset.schema.names]
+    def __init__(self, dataset: Any, place: str | None = None) -> None:
+        self._dataset, self._place = dataset, place
+        # the index of a pandas frame is no column of the table
+        self.names = [name for name in map(str, dataset.schema.names) if not re.fullmatch(r"__index_level_\d+__", name)]
 
     @cached_property
     def n_rows(self) -> int:
-        return int(self._dataset.count_rows())
+        with _readable():
+            return int(self._dataset.count_rows())
 
     def _frames(self, columns: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
 
         held: list[Any] = []
-        batches = self._dataset.to_batches(
-            columns=list(columns), batch_size=BATCH_ROWS, batch_readahead=READ_AHEAD, fragment_readahead=1
-        )
-        for batch in itertools.chain(batches, [None]):
-            # small row groups are joined
-            if held and (batch is None or sum(b.num_rows for b in held) + batch.num_rows > BATCH_ROWS):
-                yield pa.Table.from_batches(held).to_pandas(split_blocks=True)
-                held = []
-            if batch is not None and batch.num_rows:
-                held.append(batch)
+        size = 0
+        with _readable():
+            batches = self._dataset.to_batches(
+                columns=list(columns), batch_size=BATCH_ROWS, batch_readahead=READ_AHEAD, fragment_readahead=1
+            )
+            for batch in itertools.chain(batches, [None]):
+                # small row groups are joined
+                if held and (batch is None or size + batch.num_rows > BATCH_ROWS):
+                    yield pa.Table.from_batches(held).to_pandas(split_blocks=True, ignore_metadata=True)
+                    held, size = [], 0
+                if batch is not None and batch.num_rows:
+                    held.append(batch)
+                    size += batch.num_rows
+
+    def arrow_type(self, name: str) -> Any:
+        return _plain_type(self._dataset.schema.field(name).type)
+
+    def holds(self, path: str | os.PathLike[str]) -> bool:
+        target = os.path.realpath(path)
+        if target in map(os.path.realpath, getattr(self._dataset, "files", [])):
+            return True
+        if self._place is None:
+            return False
+        place = os.path.realpath(self._place)
+        return fnmatch.fnmatch(target, place) or os.path.commonpath([target, place]) == place
 
 
 class PolarsSource(Source):
     """A polars LazyFrame, run in streaming mode once for each pass."""
 
     def __init__(self, lazy: Any) -> None:
-        self._lazy = lazy
-        self.names = [str(name) for name in lazy.collect_schema().names()]
+        import polars as pl
+
+        with _readable():
+            schema = lazy.collect_schema()
+        # categories without an order are words, whose order does not depend on the rows
+        words = [name for name, kind in schema.items() if kind == pl.Categorical]
+        self._lazy = lazy.with_columns(pl.col(words).cast(pl.String)) if words else lazy
+        self.names = [str(name) for name in schema.names()]
 
     @cached_property
     def n_rows(self) -> int:
         import polars as pl
 
-        return int(self._lazy.select(pl.len()).collect(engine="streaming").item())
+        with _readable():
+            return int(self._lazy.select(pl.len()).collect(engine="streaming").item())
 
     def _frames(self, columns: Sequence[str]) -> Iterator[Any]:
         chosen = self._lazy.select(list(columns))
-        if hasattr(chosen, "collect_batches"):
-            yield from chosen.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
-            return
-        for start in range(0, self.n_rows, BATCH_ROWS):  # older versions run the query for each slice
-            yield chosen.slice(start, BATCH_ROWS).collect()
+        with _readable():
+            if hasattr(chosen, "collect_batches"):
+                yield from chosen.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
+                return
+            for start in range(0, self.n_rows, BATCH_ROWS):  # older versions run the query for each slice
+                yield chosen.slice(start, BATCH_ROWS).collect()
+
+    def arrow_type(self, name: str) -> Any:
+        return _plain_type(self._lazy.select(name).limit(0).collect().to_arrow().schema.field(name).type)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Turn what readers raise into an error of ours."""
+    try:
+        yield
+    except AnchorTMError:
+        raise
+    except (OSError, ValueError, NotImplementedError, KeyError) as error:  # pyarrow's are among them
+        raise InputError(f"cannot read the table: {_first(error)}") from error
+    except Exception as error:
+        if type(error).__module__.split(".")[0] not in ("polars", "pyarrow"):
+            raise
+        raise InputError(f"cannot read the table: {_first(error)}") from error
+
+
+def _first(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _plain_type(kind: Any) -> Any:
+    """Return the type of a column's values: dictionaries of batches need not be alike."""
+    import pyarrow as pa
+
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def open_source(data: Any, n_jobs: int = 1, progress: bool | None = None) -> Source:
     """Return the source of a path or glob of Parquet files, a pyarrow dataset, a LazyFrame or a Dask DataFrame."""
     module = type(data).__module__.split(".")[0]
     if isinstance(data, (str, os.PathLike)):
-        source: Source = ParquetSource(_dataset(os.fspath(data)))
+        source: Source = ParquetSource(_dataset(os.fspath(data)), os.fspath(data))
     elif module == "pyarrow":
         source = ParquetSource(data)
     elif module == "polars":
@@ -175,26 +240,33 @@ def open_source(data: Any, n_jobs: int = 1, progress: bool | None = None) -> Sou
 
 
 def _dataset(path: str) -> Any:
-    """Return the dataset of a file, a folder or a glob of files."""
+    """Return the dataset of a file, a folder or a pattern of files; types that differ from file to file are widened."""
     try:
         import pyarrow as pa
         import pyarrow.dataset as ds
     except ImportError:
         raise InputError("Parquet files need pyarrow: pip install 'anchortm[parquet]'") from None
-    if not glob.has_magic(path):
-        if not Path(path).exists():
-            raise InputError(f"there is no file or folder {path}")
-        found: Any = path
-        if Path(path).is_dir() and not any(Path(path).rglob("*.parquet")):
+    if Path(path).is_dir():
+        files, base = sorted(map(str, Path(path).rglob("*.parquet"))), path
+        if not files:
             raise InputError(f"there are no Parquet files (*.parquet) in {path}")
-    else:
-        found = sorted(name for name in glob.glob(path, recursive=True) if Path(name).is_file())
-        if not found:
+    elif Path(path).exists():
+        files, base = [path], str(Path(path).parent)
+    elif glob.has_magic(path):
+        files = sorted(name for name in glob.glob(path, recursive=True) if Path(name).is_file())
+        fixed = itertools.takewhile(lambda part: not glob.has_magic(part), Path(path).parts)
+        base = str(Path(*fixed))
+        if not files:
             raise InputError(f"no file matches {path}")
-    wrong = [name for name in ([found] if isinstance(found, str) else found) if name.lower().endswith(".csv")]
+    else:
+        raise InputError(f"there is no file or folder {path}")
+    wrong = [name for name in files if name.lower().endswith(".csv")]
     if wrong:
         raise InputError(f"{wrong[0]} is a CSV file: turn it into Parquet to read it in batches, or read it as a table")
     try:
-        return ds.dataset(found, format="parquet", partitioning="hive")
+        options = {"format": "parquet", "partitioning": "hive", "partition_base_dir": base}
+        found = ds.dataset(files, **options)
+        schemas = [found.schema, *(fragment.physical_schema for fragment in found.get_fragments())]
+        return found.replace_schema(pa.unify_schemas(schemas, promote_options="permissive"))
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"cannot read {path} as Parquet: {str(error).splitlines()[0]}") from None
+        raise InputError(f"cannot read {path} as Parquet: {_first(error)}") from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.backends.reading import AnchorCoding, Batch, Reader
+from anchortm.backends.reading import AnchorCoding, Batch, Reader, located
 from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets
 from anchortm.backends.sources import Source
 from anchortm.bases import Basis
@@ -77,7 +77,8 @@ class _Sum:
 
     def __call__(self, frame: pd.DataFrame, start: int) -> Total:
         batch = self.plan.reader.read(frame, start)
-        return run([] if batch is None else self.plan.objective(batch).memory.blocks, self.work)
+        with located(start):
+            return run([] if batch is None else self.plan.objective(batch).memory.blocks, self.work)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +125,8 @@ class StreamedBlocks(Blocks):
     def __init__(self, source: Source, plan: _Plan, stream: Stream, sample: Objective) -> None:
         self.source, self.plan, self._sample = source, plan, sample
         self.n_rows, self.n_total = stream.scan.n_rows, stream.scan.n_total
-        self.kinds = stream.kinds(plan.basis)
+        self.kinds = stream.kinds()
+        self.sample_rows = sample.n_rows
         self._note = ""
 
     def total(self, work: Work) -> Total:
@@ -140,7 +142,7 @@ class StreamedBlocks(Blocks):
     def at_hand(self) -> list[Rows]:
         return self._sample.terms
 
-    def contradictions(self, find: Callable[[list[Rows]], T | None]) -> T | None:
+    def elsewhere(self, find: Callable[[list[Rows]], T | None]) -> T | None:
         work = _Find(self.plan, find)
         found: T | None = self.source.map(work, _either, self.plan.reader.columns, "is the likelihood bounded?")
         return found
@@ -201,9 +203,7 @@ class Stream:
                 "batches: merge levels of factors, or read the table into memory"
             )
         self.reader = replace(reader, levels=levels, anchors=coding)
-        sample = self.reader.read(_joined(scan.sample), 0)
-        assert sample is not None  # noqa: S101
-        self.sample = sample
+        self.sample = self._read_sample(_joined(scan.sample))
         if scan.n_rows == 1:
             raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
         if scale not in ("ordinal", "count"):
@@ -217,11 +217,21 @@ class Stream:
         self.response, self.weights = self._wide_outcome(wide)
         self._wide_is_all = scan.every_wide == 1
         brackets = self._brackets()
-        self.second = second_pass(source, self.reader, sample.X, brackets)
+        self.second = second_pass(source, self.reader, self.sample.X, brackets)
         self.second.covariates.check(self.names)
         self.support = self._exact_support() if brackets else None
         self.scan.sample.clear()
         self.scan.wide.clear()
+
+    def _read_sample(self, rows: pd.DataFrame) -> Batch:
+        try:
+            sample = self.reader.read(rows, 0)
+        except InputError:
+            # the same rows again, where they stand in the table
+            self.source.map(self.reader.read, lambda a, _: a, self.reader.columns, "where is the error?")
+            raise
+        assert sample is not None  # noqa: S101 - rows of the sample have weight
+        return sample
 
     @property
     def alphabetical(self) -> bool:
@@ -266,8 +276,8 @@ class Stream:
         rows = [self.scan.rows_of[level] for level in self.reader.levels]
         return {"exact": 0, "left": rows[0], "right": rows[-1], "interval": sum(rows[1:-1])}
 
-    def kinds(self, basis: Basis) -> frozenset[tuple[str, int]]:
-        """Return the kinds of rows and truncations under a basis, or more than there are."""
+    def kinds(self) -> frozenset[tuple[str, int]]:
+        """Return the kinds of rows and truncations under any basis, or more than there are."""
         found = {(kind, 1) for kind, number in self._counts().items() if number}
         if ("interval", 1) in found:  # at the bound of a basis its lower end is none
             found.add(("left", 1))

@@ -66,6 +66,7 @@ def test_the_report_has_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "BostonHousing2",
         "one anchored c-probit fit of BostonHousing2",
         "ordinal logit",
+        "c-logit",
         "peak memory",
         "out of core",
         "the same",

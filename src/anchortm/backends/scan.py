@@ -2,9 +2,9 @@
 
 The first pass finds levels, ranges, kinds of rows and weights, and takes rows from even stretches of the table:
 a *sample* of all columns, from which standardisation and the start come, and a *wide* sample of the
-outcome (and of columns that splines and the like remember), from which the default support comes. The
-wide sample is the whole table below twice ``WIDE_ROWS`` rows. Beyond, the quantiles of exact outcomes and of counts are still
-exact: exact ones lie in brackets that the wide sample gives and the second pass empties, counts are
+outcome (and of columns that splines and the like remember), from which the default support comes. Below
+twice ``WIDE_ROWS`` rows the wide sample is the whole table. Beyond, the quantiles of exact outcomes and of counts are
+still exact: exact ones lie in brackets that the wide sample gives and the second pass empties, counts are
 counted. For censored outcomes, and for what terms remember, the sample's own are taken: a quantile
 of rank q is then off by sqrt(q (1 - q) / WIDE_ROWS) in rank, 0.0002 for the default support.
 """

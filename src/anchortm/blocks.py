@@ -225,20 +225,20 @@ def evaluate_rows(link: Link, data: Rows, v: Array, k: int) -> tuple[OneEnd | Tw
     if data.kind == "interval":
         assert data.ends is not None  # noqa: S101
         lower, width = data.ends.values(v[:k])
-        lower += data.C @ v[k:size]
+        lower += np.dot(data.C, v[k:size])
         if wide is not None:
             lower += wide
         if data.offset is not None:
             lower += data.offset
         return link.interval(lower, lower + width, width), None
-    h = data.C @ v[:size]
+    h = np.dot(data.C, v[:size])  # np.dot, unlike @, lets other threads work meanwhile
     if wide is not None:
         h += wide
     if data.offset is not None:
         h += data.offset
     if data.kind == "exact":
         assert data.slope is not None  # noqa: S101
-        return link.exact(h), data.slope @ v[:k]
+        return link.exact(h), np.dot(data.slope, v[:k])
     return (link.left(h) if data.kind == "left" else link.right(h)), None
 
 
@@ -274,9 +274,9 @@ def _add_log_slopes(data: Rows, slope: Array, gradient: Array, hessian: Array) -
     """Add the derivatives of -sum log h': gradient -c'/h', Hessian c'c''/h'^2 (c' the derivative rows)."""
     assert data.slope is not None  # noqa: S101
     inverse = 1.0 / slope
-    gradient -= data.slope.T @ _weighted(data.weights, data.sign, inverse)
+    gradient -= np.dot(data.slope.T, _weighted(data.weights, data.sign, inverse))
     D = data.slope * (inverse if data.weights is None else inverse * np.sqrt(data.weights))[:, None]
-    hessian += D.T @ D
+    hessian += np.dot(D.T, D)
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,13 +320,13 @@ class SecondOrder(Work):
     ) -> None:
         data, C = piece.data, piece.data.C
         # l' = -r, so the gradient of -l is r c; its Hessian r' c c'
-        gradient += C.T @ _weighted(data.weights, data.sign, values.r)
+        gradient += np.dot(C.T, _weighted(data.weights, data.sign, values.r))
         dr = _weighted(data.weights, data.sign, values.dr)
         if piece.part is not None:
             piece.part.add(G, dr, C)
         if bend is not None:
             dr = dr + _weighted(data.weights, data.sign, values.d2r * bend)
-        hessian += (C * dr[:, None]).T @ C
+        hessian += np.dot((C * dr[:, None]).T, C)
         if slope is not None and data.slope is not None:
             k = self.n_baseline
             _add_log_slopes(data, slope, gradient[:k], hessian[:k, :k])
@@ -344,7 +344,7 @@ class SecondOrder(Work):
         # c_u = c_v + D: -p c_u + q c_v = r c_v - p D, without the difference of two large numbers
         r = w(t.r)
         gradient[:k] += ends.gradient(r, w(t.p))
-        gradient[k:] += X.T @ r
+        gradient[k:] += np.dot(X.T, r)
         r_u, dr = w(t.r_u), w(t.r_u + t.r_v)
         if piece.part is not None:
             ends.add_to(piece.part, G[:, :k], dr, r_u)
@@ -360,7 +360,7 @@ class SecondOrder(Work):
             block = ends.cross(both, cross, X)
             hessian[:k, k:] += block
             hessian[k:, :k] += block.T
-            hessian[k:, k:] += (X * both[:, None]).T @ X
+            hessian[k:, k:] += np.dot((X * both[:, None]).T, X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -491,7 +491,7 @@ class Influence(Work):
 
     def __call__(self, block: Block, arrays: list[Array]) -> float:
         shares, weights = self.shares(block)
-        arrays[0] += (shares if weights is None else shares * weights[:, None]).T @ shares
+        arrays[0] += np.dot((shares if weights is None else shares * weights[:, None]).T, shares)
         return 0.0
 
     def shares(self, block: Block) -> tuple[Array, Array | None]:
@@ -548,7 +548,7 @@ class Moments(Work):
             C = data.C if data.offset is None else np.column_stack([data.C, data.offset])
             ones = np.ones(C.shape[0]) if data.weights is None else data.weights
             columns = slice(None, C.shape[1])
-            arrays[0][columns, columns] += (C if data.weights is None else C * ones[:, None]).T @ C
+            arrays[0][columns, columns] += np.dot((C if data.weights is None else C * ones[:, None]).T, C)
             if piece.part is not None:
                 piece.part.add(arrays[1][:, columns], ones, C)
         return 0.0
@@ -570,7 +570,7 @@ class LogSlopes(Work):
         for piece in block.pieces:
             data = piece.data
             assert data.slope is not None  # noqa: S101
-            slope = data.slope @ self.v
+            slope = np.dot(data.slope, self.v)
             if not slope.min() > 0.0:
                 return -math.inf
             logs = np.log(slope)
@@ -593,5 +593,5 @@ class SlopeDerivatives(Work):
     def __call__(self, block: Block, arrays: list[Array]) -> float:
         for piece in block.pieces:
             assert piece.data.slope is not None  # noqa: S101
-            _add_log_slopes(piece.data, piece.data.slope @ self.v, *arrays)
+            _add_log_slopes(piece.data, np.dot(piece.data.slope, self.v), *arrays)
         return 0.0

@@ -68,10 +68,10 @@ class RowEnds(Ends):
         return self.V, self.D
 
     def values(self, v: Array) -> tuple[Array, Array]:
-        return self.V @ v, self.D @ v
+        return np.dot(self.V, v), np.dot(self.D, v)  # np.dot, unlike @, lets other threads work
 
     def gradient(self, r: Array, p: Array) -> Array:
-        return np.asarray(self.V.T @ r - self.D.T @ p)
+        return np.asarray(np.dot(self.V.T, r) - np.dot(self.D.T, p))
 
     def add_to(self, part: Part, G: Array, dr: Array, r_u: Array) -> None:
         part.add(G, dr, self.V)
@@ -80,7 +80,7 @@ class RowEnds(Ends):
     def gram(self, both: Array, cross: Array, own: Array) -> Array:
         first = self.V * both[:, None] + self.D * cross[:, None]
         second = self.V * cross[:, None] + self.D * own[:, None]
-        return np.asarray(first.T @ self.V + second.T @ self.D)
+        return np.asarray(np.dot(first.T, self.V) + np.dot(second.T, self.D))
 
     def cross(self, both: Array, cross: Array, X: Array) -> Array:
         return np.asarray((self.V * both[:, None] + self.D * cross[:, None]).T @ X)

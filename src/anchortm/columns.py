@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 
 BLOCK_ROWS = 16_384
 MAX_CELLS = 1000  # classes or counts that are summed over as cells
-SCALE_ROWS = 100_000  # means and deviations of the columns are taken from about as many rows
+SCALE_ROWS = 25_000  # means and deviations of the columns are taken from about as many rows
 
 
 class Places(NamedTuple):

@@ -13,7 +13,6 @@ from sklearn.base import clone
 from anchortm import plotting
 from anchortm.anchors import anchor_columns
 from anchortm.arrow import Arrow
-from anchortm.blocks import evaluate_rows
 from anchortm.design import to_design
 from anchortm.exceptions import InputError
 from anchortm.links import OneEnd
@@ -22,6 +21,7 @@ from anchortm.objective import Objective
 from anchortm.path import AnchorPath
 from anchortm.projections import projection
 from anchortm.scores import transforms
+from anchortm.works import evaluate_rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -30,12 +30,12 @@ from tqdm import tqdm
 from anchortm.anchors import groups_of
 from anchortm.arrow import Arrow
 from anchortm.backends.streamed import Stream
-from anchortm.blocks import Influence
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
 from anchortm.inputs import Data
 from anchortm.newton import Options
 from anchortm.objective import Objective
 from anchortm.solver import solve_near
+from anchortm.works import Influence
 
 if TYPE_CHECKING:
     import pandas as pd

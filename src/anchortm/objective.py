@@ -24,19 +24,7 @@ from numpy.typing import NDArray
 from anchortm.anchors import AnchorColumns
 from anchortm.arrow import Arrow
 from anchortm.bases import Basis
-from anchortm.blocks import (
-    Blocks,
-    Influence,
-    LogLikelihood,
-    LogSlopes,
-    MemoryBlocks,
-    Moments,
-    SecondOrder,
-    SlopeDerivatives,
-    Together,
-    WideSecondOrder,
-    evaluate_rows,
-)
+from anchortm.blocks import Blocks, MemoryBlocks
 from anchortm.columns import BLOCK_ROWS, Coordinates, Rows, make_coordinates, standardised
 from anchortm.design import Matrix, WideMatrix
 from anchortm.exceptions import InputError
@@ -44,6 +32,17 @@ from anchortm.likelihood import check_inside, layout
 from anchortm.links import Link, Normal
 from anchortm.projections import Projection, projection
 from anchortm.response import Response
+from anchortm.works import (
+    Influence,
+    LogLikelihood,
+    LogSlopes,
+    Moments,
+    SecondOrder,
+    SlopeDerivatives,
+    Together,
+    WideSecondOrder,
+    evaluate_rows,
+)
 
 __all__ = ["Derivatives", "NormalObjective", "Objective", "Sums", "build_objective", "objective_type"]
 

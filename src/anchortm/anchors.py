@@ -14,10 +14,12 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import native
 from anchortm.response import is_missing
 
-__all__ = ["AnchorColumns", "anchor_columns", "groups_of"]
+__all__ = ["MOST_CODES", "AnchorColumns", "anchor_columns", "groups_of", "look_like_codes", "units_of"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
+
+FEWEST_CODES, MOST_CODES = 5, 30  # different whole numbers in a column that may be codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +62,7 @@ class AnchorColumns:
         """Return the numeric columns that look like codes: 5 to 30 different whole numbers."""
         found = []
         for name, column in zip(self.column_names, self.columns.T, strict=True):
-            asked = name.startswith("N(")  # by a formula that says so
-            if not asked and (column == np.round(column)).all() and 5 <= np.unique(column).size <= 30:
+            if (column == np.round(column)).all() and look_like_codes(name, np.unique(column).size):
                 found.append(name)
         return tuple(found)
 
@@ -119,9 +120,18 @@ def anchor_columns(anchors: Any, names: Sequence[str] | None = None, in_units: b
 
 
 def _in_units(columns: Array, wanted: bool) -> Array:
-    size = np.abs(columns).max(axis=0, initial=0.0)
-    extreme = (size > 1e100) | ((size > 0.0) & (size < 1e-100))
-    return columns / np.where(extreme, size, 1.0) if wanted and extreme.any() else columns
+    units = units_of(np.abs(columns).max(axis=0, initial=0.0))
+    return columns / units if wanted and (units != 1.0).any() else columns
+
+
+def units_of(size: Array) -> Array:
+    """Return what columns with these largest numbers are divided by."""
+    return np.where((size > 1e100) | ((size > 0.0) & (size < 1e-100)), size, 1.0)
+
+
+def look_like_codes(name: str, different: int) -> bool:
+    """Return whether a column of so many different whole numbers may be codes; ``N(...)`` says that it is none."""
+    return FEWEST_CODES <= different <= MOST_CODES and not name.startswith("N(")
 
 
 def groups_of(values: Any, name: str = "environments") -> tuple[Codes, NDArray[Any]]:

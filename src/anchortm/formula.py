@@ -151,7 +151,7 @@ class Formula:
     def needed(self, names: Sequence[str]) -> list[str]:
         """Return the columns of covariates, outcome and anchors."""
         anchors = [name for name, _ in self._parsed.anchors]
-        outcome = sorted(self._outcome_columns(names))
+        outcome = self.outcome_columns(names)
         known([*outcome, *anchors], names)
         return list(dict.fromkeys([*self._used, *outcome, *anchors]))
 
@@ -302,7 +302,7 @@ class Formula:
         """Return the outcome of these rows."""
         data = native(data)
         node, names = self._parsed.left, column_names(data)
-        wanted = sorted(self._outcome_columns(names))
+        wanted = self.outcome_columns(names)
         known(wanted, names)
         frame = select(data, wanted)
         _complete(frame, "outcome")

@@ -35,6 +35,7 @@ __all__ = [
     "check_kinds",
     "check_levels",
     "check_separation",
+    "check_size",
     "recession_direction",
 ]
 
@@ -86,15 +87,20 @@ def _listed(levels: NDArray[np.intp], X: WideMatrix, names: Sequence[str]) -> st
     return ", ".join(called) + (f" and {levels.size - 8} more levels" if levels.size > 8 else "")
 
 
+def check_size(p: int, n: int) -> None:
+    """Refuse more covariates than rows can identify."""
+    if p and p + 1 >= n:
+        raise IdentificationError(
+            f"{p} covariates for {n} rows: more parameters than the rows can identify; leave covariates out"
+        )
+
+
 def check_covariates(X: Matrix, names: Sequence[str]) -> None:
     """Refuse constant, duplicated or collinear covariates, by name."""
     if X.shape[1] == 0:
         return
     n, p = X.shape
-    if p + 1 >= n:
-        raise IdentificationError(
-            f"{p} covariates for {n} rows: more parameters than the rows can identify; leave covariates out"
-        )
+    check_size(p, n)
     if isinstance(X, WideMatrix):
         _check_wide(X, names)
         return

@@ -100,7 +100,6 @@ def _columns(model: Any, keep: Sequence[str], names: Sequence[str]) -> list[str]
         wanted = _features(model, names)
     else:
         raise InputError("the model was fitted to columns without names: fit it by a formula, or to a frame")
-    known([name for name in wanted if name not in names], names)
     # a model without covariates still needs to know how many rows there are
     return list(dict.fromkeys([*wanted, *keep])) or list(names[:1])
 
@@ -145,7 +144,7 @@ def _predict(table: Any, model: Any, asked: dict[str, tuple[str, Any]]) -> pd.Da
     X = table if hasattr(model, "formula_") else table[_features(model, names)]
     kinds = {kind for kind, _ in asked.values()}
     distribution = model.predict_distribution(X) if kinds & {"ppf", "cdf", "sf"} else None
-    classes = model.predict_proba(X) if any(kind == "p" for kind, _ in asked.values()) else None
+    classes = model.predict_proba(X) if "p" in kinds else None
 
     def column(kind: str, argument: Any) -> Any:
         if kind == "keep":

@@ -21,7 +21,17 @@ from numpy.typing import NDArray
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import native
 
-__all__ = ["Interval", "Kind", "Response", "Surv", "as_response", "classes_of", "is_missing", "sorted_words"]
+__all__ = [
+    "Interval",
+    "Kind",
+    "Response",
+    "Surv",
+    "as_response",
+    "classes_of",
+    "is_missing",
+    "plain_words",
+    "sorted_words",
+]
 
 Array = NDArray[np.float64]
 Scale = Literal["continuous", "time", "ordinal", "count"]
@@ -432,9 +442,14 @@ def classes_of(y: object) -> Classes:
 
 def sorted_words(y: object, response: Response) -> bool:
     """Return whether the classes are three or more plain words, whose alphabetical order may mean nothing."""
-    if response.levels is None or len(response.levels) < 3 or isinstance(y, Response) or _categories(y) is not None:
+    if response.levels is None or isinstance(y, Response) or _categories(y) is not None:
         return False
-    return all(isinstance(level, str) and not any(c.isdigit() for c in level) for level in response.levels)
+    return plain_words(response.levels)
+
+
+def plain_words(levels: Sequence[Hashable]) -> bool:
+    """Return whether classes are three or more words without numbers in them."""
+    return len(levels) >= 3 and all(isinstance(x, str) and not any(c.isdigit() for c in x) for x in levels)
 
 
 def _factorise(values: NDArray[Any]) -> tuple[list[Hashable], NDArray[np.intp]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
+from tqdm import tqdm
 
 from anchortm.backends.sources import BATCH_ROWS, Read, Source, T
 from anchortm.exceptions import InputError
@@ -66,7 +68,9 @@ class DaskSource(Source):
         while len(results) > 1:
             results = [dask.delayed(_join)(tell, *results[k : k + FAN_IN]) for k in range(0, len(results), FAN_IN)]
         if self.progress:
-            print(f"pass {self.passes}: {label}, {self.n_rows} rows in {len(self._starts) - 1} partitions")
+            tqdm.write(
+                f"pass {self.passes}: {label}, {self.n_rows} rows in {len(self._starts) - 1} partitions", sys.stderr
+            )
         result: T = results[0].compute()
         return result
 
@@ -81,9 +85,9 @@ class _Task:
 def _call(task: _Task, part: pd.DataFrame, start: int) -> Any:
     """Return the result of a partition, worked on in batches with one BLAS thread: Dask has threads of its own."""
     with threadpool_limits(1, user_api="blas"):
-        batches = (first for first in range(0, len(part), BATCH_ROWS))
         found = (
-            task.read(select(part.iloc[first : first + BATCH_ROWS], task.columns), start + first) for first in batches
+            task.read(select(part.iloc[first : first + BATCH_ROWS], task.columns), start + first)
+            for first in range(0, len(part), BATCH_ROWS)
         )
         return functools.reduce(task.join, found)
 

@@ -91,18 +91,19 @@ class Reader:
         extra = [name for name in (self.weight, self.offset) if name is not None]
         return list(dict.fromkeys([*self.formula.needed(self.names), *extra]))
 
-    def weights(self, frame: pd.DataFrame) -> Array | None:
-        """Return the weights of the rows, zeros included."""
+    def weighted(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, Array | None]:
+        """Return the rows that have weight, and their weights."""
         if self.weight is None:
-            return None
-        return check_weights(self.formula.new_column(frame, self.weight), len(frame), zeros=True)
+            return frame, None
+        weights = check_weights(self.formula.new_column(frame, self.weight), len(frame), zeros=True)
+        if weights is None or weights.all():
+            return frame, weights
+        return frame[weights > 0.0].reset_index(drop=True), weights[weights > 0.0]
 
     def read(self, frame: pd.DataFrame, start: int) -> Batch | None:
         """Return the columns of a batch without its rows of weight zero, None if nothing is left."""
         with located(start):
-            weights = self.weights(frame)
-            if weights is not None and not weights.all():
-                frame, weights = frame[weights > 0.0].reset_index(drop=True), weights[weights > 0.0]
+            frame, weights = self.weighted(frame)
             if frame.empty:
                 return None
             offset = None

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.anchors import AnchorColumns, anchor_columns
+from anchortm.anchors import MOST_CODES, AnchorColumns, anchor_columns, look_like_codes, units_of
 from anchortm.backends.reading import AnchorCoding, Reader, located
 from anchortm.backends.sources import Source
 from anchortm.empirical import SUPPORT_QUANTILES, quantile_among, replicated_quantile
@@ -38,7 +38,6 @@ Array = NDArray[np.float64]
 
 SAMPLE_ROWS = 100_000
 WIDE_ROWS = 2_000_000
-MANY_CODES = 31
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,20 +82,20 @@ class AnchorFacts:
             total=self.total + other.total,
             low=np.minimum(self.low, other.low),
             high=np.maximum(self.high, other.high),
-            codes=tuple(None if a is None or b is None or len(a | b) > MANY_CODES else a | b for a, b in pairs),
+            codes=tuple(None if a is None or b is None or len(a | b) > MOST_CODES else a | b for a, b in pairs),
         )
 
     def coding(self, intercept: bool) -> AnchorCoding:
         """Return the codes and the frame of the anchors."""
         size = np.maximum(np.abs(self.low), np.abs(self.high))
-        units = np.where((size > 1e100) | ((size > 0.0) & (size < 1e-100)), size, 1.0)
+        units = units_of(size)
         mean, low, high = self.total / self.weight / units, self.low / units, self.high / units
         sizes = tuple(levels.size for levels in self.levels)
         main = int(np.argmax(sizes)) if sizes else None
         spread = np.maximum(high - mean, mean - low)
         frame = AnchorFrame(main, sizes, self.column_names, mean, spread, intercept)
         named = zip(self.column_names, self.codes, strict=True)
-        codes = tuple(n for n, found in named if found is not None and 5 <= len(found) < MANY_CODES and n[:2] != "N(")
+        codes = tuple(name for name, found in named if found is not None and look_like_codes(name, len(found)))
         return AnchorCoding(frame, self.levels, units, codes)
 
 
@@ -104,7 +103,7 @@ def _few_codes(column: Array) -> frozenset[float] | None:
     if (column[:100] != np.round(column[:100])).any() or (column != np.round(column)).any():
         return None
     found = np.unique(column)
-    return frozenset(found.tolist()) if found.size <= MANY_CODES else None
+    return frozenset(found.tolist()) if found.size <= MOST_CODES else None
 
 
 def _union(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
@@ -191,9 +190,7 @@ class _First:
     def __call__(self, frame: pd.DataFrame, start: int) -> Scan:
         reader, formula = self.reader, self.reader.formula
         with located(start):
-            weights = reader.weights(frame)
-            if weights is not None and not weights.all():
-                frame, weights = frame[weights > 0.0].reset_index(drop=True), weights[weights > 0.0]
+            frame, weights = reader.weighted(frame)
             if frame.empty:
                 return Scan(
                     0, 0.0, True, self.every_wide, {}, None, {}, False, math.inf, -math.inf, False, None, {}, {}

@@ -20,13 +20,13 @@ from anchortm.columns import Coordinates, Rows, make_coordinates
 from anchortm.empirical import SUPPORT_QUANTILES
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.formula import Formula
-from anchortm.identification import check_counts
+from anchortm.identification import check_counts, check_size
 from anchortm.inputs import About
 from anchortm.likelihood import layout
 from anchortm.links import Link
 from anchortm.objective import Objective, build_objective, objective_type
 from anchortm.projections import GroupProjection, Projection
-from anchortm.response import Response, Scale, as_response
+from anchortm.response import Response, Scale, as_response, plain_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -208,12 +208,7 @@ class Stream:
             raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
         if scale not in ("ordinal", "count"):
             check_counts(scan.kinds)
-        p = len(self.names)
-        if p + 1 >= scan.n_rows and p:
-            raise IdentificationError(
-                f"{p} covariates for {scan.n_rows} rows: more parameters than the rows can identify; "
-                "leave covariates out"
-            )
+        check_size(len(self.names), scan.n_rows)
         self.response, self.weights = self._wide_outcome(wide)
         self._wide_is_all = scan.every_wide == 1
         brackets = self._brackets()
@@ -236,9 +231,7 @@ class Stream:
     @property
     def alphabetical(self) -> bool:
         """Return whether the classes are words that were sorted."""
-        levels = self.reader.levels
-        words = levels is not None and len(levels) >= 3 and self.scan.declared is None
-        return words and all(isinstance(x, str) and not any(c.isdigit() for c in x) for x in levels or ())
+        return self.scan.declared is None and plain_words(self.reader.levels or ())
 
     @property
     def anchors(self) -> AnchorCoding | None:
@@ -292,7 +285,7 @@ class Stream:
             values, copies = list(scan.weights_of), np.array(list(scan.weights_of.values()))
             labels: Any = np.array(values, dtype=object) if reader.scale == "ordinal" else np.array(values)
             return as_response(labels, reader.scale, reader.levels), copies
-        return as_response(reader.formula.outcome(wide), reader.scale), reader.weights(wide)
+        return as_response(reader.formula.outcome(wide), reader.scale), reader.weighted(wide)[1]
 
     def _brackets(self, widths: float = BRACKET) -> tuple[tuple[float, float], ...]:
         """Return where the exact quantiles of the outcome must be, if they are to be found."""

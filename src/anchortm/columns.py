@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from anchortm.bases import Basis
 from anchortm.design import Matrix, WideMatrix
 from anchortm.ends import CellEnds, Ends, RowEnds
+from anchortm.exceptions import IdentificationError
 from anchortm.likelihood import Layout
 
 __all__ = ["BLOCK_ROWS", "Coordinates", "Places", "Rows", "WideRows", "make_coordinates", "standardised"]
@@ -30,6 +31,7 @@ Array = NDArray[np.float64]
 
 BLOCK_ROWS = 16_384
 MAX_CELLS = 1000  # classes or counts that are summed over as cells
+FURTHEST = 1e12  # deviation of a baseline column, where columns in the support are about 1
 SCALE_ROWS = 25_000  # means and deviations of the columns are taken from about as many rows
 
 
@@ -227,11 +229,15 @@ def _reduced(basis: Basis) -> tuple[Array, Array, Array]:
 def make_coordinates(basis: Basis, parts: list[Layout], X: Matrix, sign: float) -> Coordinates:
     """Return coordinates in which the columns have mean 0 and deviation 1 (on a sample of many rows)."""
     matrix, lower, upper = _reduced(basis)
-    ends = np.concatenate(
-        [end for part in parts if part.sign > 0 for end in (part.upper, part.lower) if end is not None]
-    )
-    mean, spread = _mean_and_deviation(basis.rows(ends[:: max(1, ends.size // SCALE_ROWS)]) @ matrix)
+    places = _places(parts, basis.discrete)
+    mean, spread = _mean_and_deviation(basis.rows(places[:: max(1, places.size // SCALE_ROWS)]) @ matrix)
     mean[0], spread[0] = 0.0, 1.0
+    if hasattr(basis, "support") and spread.max() > FURTHEST:
+        raise IdentificationError(
+            f"y reaches from {places.min():.3g} to {places.max():.3g}, too far beyond the support "
+            f"({basis.support[0]:.3g}, {basis.support[1]:.3g}) for a baseline to resolve both: give a wider support, "
+            "or take log_first=True for positive outcomes of many orders of magnitude"
+        )
     p, wide = X.shape[1], None
     if isinstance(X, WideMatrix):
         x_mean, x_spread, share = _wide_mean_and_deviation(X)
@@ -247,6 +253,25 @@ def make_coordinates(basis: Basis, parts: list[Layout], X: Matrix, sign: float) 
         np.concatenate([lower * spread, np.full(p, -np.inf)]),
         np.concatenate([upper * spread, np.full(p, np.inf)]),
         wide,
+    )
+
+
+def _places(parts: list[Layout], discrete: bool) -> Array:
+    """Return where the rows are: of a wide interval what is nearest to the others, not its ends."""
+    own = [part for part in parts if part.sign > 0]
+    ends = np.concatenate([end for part in own for end in (part.upper, part.lower) if end is not None])
+    if discrete or not any(part.kind == "interval" for part in own):
+        return ends
+    middle = float(np.median(ends))
+    return np.concatenate(
+        [
+            np.clip(middle, part.lower, part.upper)
+            if part.kind == "interval"
+            else part.upper
+            if part.upper is not None
+            else part.lower
+            for part in own
+        ]
     )
 
 

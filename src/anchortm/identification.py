@@ -220,7 +220,11 @@ def check_separation(objective: Objective) -> None:
     size = np.abs(direction)
     names = [objective.names[j] for j in np.flatnonzero(size[k:] > 1e-6 * size.max())]
     what = f"a combination of {', '.join(names)}" if names else "the baseline transformation alone"
-    remedy = "leave a covariate out, merge classes" if names else "lower the order, merge classes"
+    remedy = (
+        "leave a covariate out, merge classes"
+        if names
+        else "lower the order, take OrdinalRegression for a few different counts"
+    )
     if exact:
         raise SeparationError(
             f"the likelihood is unbounded: {what} can make the density at the exact rows as large as one likes; "

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from anchortm.arrow import Arrow
+from anchortm.exceptions import IdentificationError
 from anchortm.objective import Objective, Sums
 
 __all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise", "restarts"]
@@ -28,6 +29,11 @@ Mask = NDArray[np.bool_]
 ARMIJO = 1e-4
 BIG = 1e30  # what the QP solver takes for infinity
 NEGLIGIBLE, LAST_GAIN = 1e-3, 1e-15  # what a step without a look at the rows may neglect, of tol and of the loss
+LONGEST = 1e3  # step, relative to the largest parameter
+OVERFLOW = (
+    "the derivatives of the loss overflow: look for outliers in y, X or offset, or take a baseline in log y for "
+    "positive outcomes of many orders of magnitude"
+)
 STRICT = 1e-5  # a curvature above this, in standardised parameters, rules separation out
 FLAT = 1e-8  # a curvature below this, relative to the largest, is a flat direction
 
@@ -100,6 +106,12 @@ class State:
     hessian: Any  # an array, or an Arrow where the levels of a wide factor are among the parameters
     E: Array
     likelihood: Array  # gradient of the mean negative log-likelihood alone
+
+    @property
+    def finite(self) -> bool:
+        """Return whether loss and derivatives are numbers."""
+        H = self.hessian.schur if isinstance(self.hessian, Arrow) else self.hessian
+        return math.isfinite(self.loss) and bool(np.isfinite(self.gradient).all() and np.isfinite(H).all())
 
     def small(self, objective: Objective, binding: Mask) -> tuple[State, Mask, Array, Array]:
         """Return the state, what is held and the bounds on a step; with a wide factor, of all but its levels."""
@@ -248,6 +260,8 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
     history: list[dict[str, Any]] = []
     reason, converged, kkt = "iteration limit", False, math.inf
     state = expand(objective, v, sums, xi)
+    if not state.finite:
+        raise IdentificationError(f"{OVERFLOW} at the start values")
     for iteration in range(options.max_iter + 1):
         binding = binding_bounds(objective, state.v, state.gradient)
         kkt = kkt_residual(state, binding)
@@ -263,13 +277,20 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
             break
         H, model = _model(small, held)
         step = state.whole(_step(small, H, held, lowest, highest)) if kkt > options.tol else _escape(state, small, held)
-        found = _line_search(objective, state, step, xi)
-        history[-1] |= {"model": model, "step": 0.0 if found is None else found[2]}
-        if found is None:
+        there, length = _advance(objective, state, _shortened(step, state.v), xi)
+        history[-1] |= {"model": model, "step": length}
+        if there is None:
             reason = "no descent along the step"
             break
-        state = expand(objective, found[0], found[1], xi)
+        state = there
     return solution_at(objective, state, xi, binding, kkt, converged, reason, history)
+
+
+def _shortened(step: Array, v: Array) -> Array:
+    """Return the step, no longer than standardised parameters ever have to go: flat regions ask for more."""
+    longest = LONGEST * (1.0 + float(np.abs(v).max()))
+    size = float(np.abs(step).max())
+    return step if size <= longest else step * (longest / size)
 
 
 def _polished(
@@ -321,6 +342,17 @@ def _escape(state: State, small: State, binding: Mask) -> Array:
     step[free] = 0.1 * vectors[:, 0]
     step = state.whole(step, gradient=False)
     return -step if state.gradient @ step > 0 else step
+
+
+def _advance(objective: Objective, state: State, step: Array, xi: float) -> tuple[State | None, float]:
+    """Return the state along the step, not so far that its derivatives overflow, and the share of the step taken."""
+    share = 1.0
+    while (found := _line_search(objective, state, share * step, xi)) is not None:
+        there = expand(objective, found[0], found[1], xi)
+        if there.finite:
+            return there, share * found[2]
+        share *= 0.1 * found[2]
+    return None, 0.0
 
 
 def _line_search(objective: Objective, state: State, step: Array, xi: float) -> tuple[Array, Sums, float] | None:

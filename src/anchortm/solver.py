@@ -9,7 +9,7 @@ in a fold, where its smallest curvature reaches zero; the solution says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -38,6 +38,7 @@ Array = NDArray[np.float64]
 FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
 NO_MINIMUM = "the branch connected to xi = 0 ends near xi = {:.3g}, and no other minimum was found"
 SUBSAMPLE_FROM = 100_000
+FAR = 3.0  # how far off the constant of a start may be, on the scale of h
 WIDE_STEPS = 10  # from the solution of some levels to that of all
 
 
@@ -172,26 +173,33 @@ def _startable(objective: Objective, v: Array) -> Array:
     Rows far out, or a large offset, can make the first guess hopeless.
     """
     coordinates = objective.coordinates
-    middle = np.zeros_like(v)
-    middle[0] = v[0]
-    middle = np.clip(middle, coordinates.lower, coordinates.upper)
-    starts = [middle + share * (v - middle) for share in (1.0, 0.3, 0.1, 0.03, 0.01)]
-    best = max(starts, key=lambda start: objective.sums(start).loglik)
-    if math.isfinite(objective.sums(best).loglik):
-        return best
-    first = np.zeros_like(v)
-    first[0] = 1.0
-    shifts = np.concatenate([[-objective.mean_offset], np.outer([-1.0, 1.0], 10.0 ** np.arange(0, 4, 0.5)).ravel()])
-    starts = [
-        middle + share * (v - middle) + shift * first
-        for share in (1.0, 0.1, 1e-2, 1e-4, 1e-6, 1e-8)
-        for shift in shifts
-    ]
-    best = max(starts, key=lambda start: objective.sums(start).loglik)
-    if not math.isfinite(objective.sums(best).loglik):
+    constant = np.zeros_like(v)
+    constant[0] = 1.0
+
+    def likeliest(shape: Array, shares: Sequence[float], levels: Iterable[float]) -> tuple[Array, float]:
+        starts = [np.clip(share * shape, coordinates.lower, coordinates.upper) for share in shares]
+        found = [start + level * constant for start in starts for level in levels]
+        logliks = [objective.sums(start).loglik for start in found]
+        best = int(np.argmax(np.nan_to_num(logliks, nan=-np.inf)))
+        return found[best], logliks[best]
+
+    shape = v - v[0] * constant
+    best, loglik = likeliest(shape, (1.0, 0.3, 0.1, 0.03, 0.01), (float(v[0]),))
+    if not math.isfinite(loglik):
+        steps = np.outer([-1.0, 1.0], 10.0 ** np.arange(0, 4, 0.5)).ravel()
+        levels = [level + shift for level in (float(v[0]), 0.0) for shift in (0.0, -objective.mean_offset, *steps)]
+        best, loglik = likeliest(np.clip(shape, -1.0, 1.0), (1.0, 0.1, 1e-2, 1e-4, 1e-6, 1e-8), levels)
+    if not math.isfinite(loglik):
         raise IdentificationError(
-            "the log-likelihood is not finite at any start value that was tried: look for outliers in y, X or offset"
+            "the log-likelihood is not finite at any start value that was tried: look for outliers in y, X or offset; "
+            "for positive outcomes of many orders of magnitude take a baseline in log y (log_first=True)"
         )
+    moved = True
+    while moved:  # the constant may be far off: steps that double while they help, then from there again
+        moved = False
+        for step in (FAR, -FAR):
+            while (there := objective.sums(best + step * constant).loglik) > loglik:
+                best, loglik, step, moved = best + step * constant, there, 2.0 * step, True
     return best
 
 

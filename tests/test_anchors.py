@@ -168,7 +168,7 @@ def test_dropped_columns_are_named() -> None:
 @pytest.mark.parametrize(
     ("anchors", "error", "message"),
     [
-        (np.array([1.0, np.nan]), InputError, "anchor 'anchor' is nan at row 1"),
+        (np.array([1.0, np.nan]), InputError, "anchor is nan at row 1"),
         (pd.Series(["a", None], name="town"), InputError, "anchor 'town' is missing at row 1"),
         (pd.Categorical(["a", None]), InputError, "missing at row 1"),
         ([np.zeros(3), np.zeros(4)], InputError, r"differ in length: \[3, 4\]"),

@@ -82,8 +82,10 @@ class AnchorColumns:
         return len(self.factors[0]) if self.factors else self.columns.shape[0]
 
 
-def anchor_columns(anchors: Any, names: Sequence[str] | None = None, in_units: bool = True) -> AnchorColumns:
-    """Return anchors from an array, a series, a frame or a list of columns.
+def anchor_columns(
+    anchors: Any, names: Sequence[str] | None = None, in_units: bool = True, noun: str = "anchor"
+) -> AnchorColumns:
+    """Return anchors (or what errors call ``noun``) from an array, a series, a frame or a list of columns.
 
     Integer, boolean, string and category columns are factors; floats are numeric columns, those of extreme size
     divided by it if ``in_units``: the span is the same, squares stay in range.
@@ -92,15 +94,16 @@ def anchor_columns(anchors: Any, names: Sequence[str] | None = None, in_units: b
         return anchors
     named = _split_columns([native(a) for a in anchors] if isinstance(anchors, (list, tuple)) else native(anchors))
     if not named:
-        raise InputError("anchors has no columns")
+        raise InputError("anchors has no columns: pass at least one, or none with xi=0")
     factors, levels, numeric = [], [], []
     factor_names, column_names = [], []
     for position, (name, column) in enumerate(named):
         label = names[position] if names is not None else name
-        found = _factor(column, label)
+        what = noun if label == "anchor" else f"{noun} {label!r}"
+        found = _factor(column, what)
         if found is None:
             numbers = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
-            numeric.append(_finite(numbers.astype(np.float64), label))
+            numeric.append(_finite(numbers.astype(np.float64), what))
             column_names.append(label)
         else:
             factors.append(found[0])
@@ -108,7 +111,7 @@ def anchor_columns(anchors: Any, names: Sequence[str] | None = None, in_units: b
             factor_names.append(label)
     sizes = {len(c) for c in (*factors, *numeric)}
     if len(sizes) != 1:
-        raise InputError(f"anchor columns differ in length: {sorted(sizes)}")
+        raise InputError(f"anchor columns differ in length: {sorted(sizes)}; each needs one value for each row")
     n = sizes.pop()
     return AnchorColumns(
         tuple(factors),
@@ -136,9 +139,9 @@ def look_like_codes(name: str, different: int) -> bool:
 
 def groups_of(values: Any, name: str = "environments") -> tuple[Codes, NDArray[Any]]:
     """Return codes and levels of one column of groups."""
-    columns = anchor_columns(values)
+    columns = anchor_columns(values, noun=name)
     if len(columns.factors) != 1 or columns.column_names:
-        raise InputError(f"{name} must be one column of names or whole numbers")
+        raise InputError(f"{name} must be one column of names or whole numbers; turn codes into astype(int)")
     return columns.factors[0], columns.levels[0]
 
 
@@ -164,29 +167,29 @@ def _split_columns(anchors: Any) -> list[tuple[str, Any]]:
     return [(str(name) if name is not None else "anchor", column)]
 
 
-def _finite(column: Array, name: str) -> Array:
+def _finite(column: Array, what: str) -> Array:
     if not np.isfinite(column).all():
         row = int(np.flatnonzero(~np.isfinite(column))[0])
-        raise InputError(f"anchor {name!r} is {column[row]} at row {row}; drop or impute such rows")
+        raise InputError(f"{what} is {column[row]} at row {row}; drop or impute such rows")
     return column
 
 
-def _factor(column: Any, name: str) -> tuple[Codes, NDArray[Any]] | None:
+def _factor(column: Any, what: str) -> tuple[Codes, NDArray[Any]] | None:
     """Return the codes and levels that occur, or None for a numeric column."""
     inner = getattr(column, "cat", None)
     if inner is not None and hasattr(inner, "codes"):  # pandas
-        return _compress(np.asarray(inner.codes, dtype=np.intp), np.asarray(inner.categories, dtype=object), name)
+        return _compress(np.asarray(inner.codes, dtype=np.intp), np.asarray(inner.categories, dtype=object), what)
     if hasattr(column, "categories") and hasattr(column, "codes"):
-        return _compress(np.asarray(column.codes, dtype=np.intp), np.asarray(column.categories, dtype=object), name)
+        return _compress(np.asarray(column.codes, dtype=np.intp), np.asarray(column.categories, dtype=object), what)
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
     if values.dtype.kind == "c":
-        raise InputTypeError(f"anchor {name!r} is complex; anchors are factors or real numbers")
+        raise InputTypeError(f"{what} is complex; anchors are factors or real numbers")
     if values.dtype.kind in "mM":
-        raise InputTypeError(f"anchor {name!r} is a time stamp; turn it into a number, or into a string for a factor")
+        raise InputTypeError(f"{what} is a time stamp; turn it into a number, or into a string for a factor")
     if values.dtype.kind == "O":
         missing = [is_missing(x) for x in values]
         if any(missing):
-            raise InputError(f"anchor {name!r} is missing at row {missing.index(True)}; drop such rows")
+            raise InputError(f"{what} is missing at row {missing.index(True)}; drop such rows")
         if all(isinstance(x, (float, Decimal, np.floating)) for x in values):
             return None
         values = np.array([str(x) for x in values])
@@ -194,19 +197,19 @@ def _factor(column: Any, name: str) -> tuple[Codes, NDArray[Any]] | None:
         return None
     if values.dtype.kind in "iub" and values.size:
         if values.dtype.kind == "b":
-            return _compress(values.astype(np.intp), np.array([False, True]), name)
+            return _compress(values.astype(np.intp), np.array([False, True]), what)
         low, high = int(values.min()), int(values.max())
         if high - low < max(4 * values.size, 1000):
             wide = values if values.dtype.kind == "u" else values.astype(np.int64)
-            return _compress((wide - wide.min()).astype(np.intp), np.array(range(low, high + 1)), name)
+            return _compress((wide - wide.min()).astype(np.intp), np.array(range(low, high + 1)), what)
     levels, codes = np.unique(values, return_inverse=True)
     return codes.astype(np.intp), levels
 
 
-def _compress(codes: Codes, levels: NDArray[Any], name: str) -> tuple[Codes, NDArray[Any]]:
+def _compress(codes: Codes, levels: NDArray[Any], what: str) -> tuple[Codes, NDArray[Any]]:
     """Return the codes and levels with those left out that do not occur."""
     if (codes < 0).any():
-        raise InputError(f"anchor {name!r} is missing at row {int(np.flatnonzero(codes < 0)[0])}; drop such rows")
+        raise InputError(f"{what} is missing at row {int(np.flatnonzero(codes < 0)[0])}; drop such rows")
     occurs = np.bincount(codes, minlength=levels.size) > 0
     if occurs.all():
         return codes, levels

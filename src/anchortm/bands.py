@@ -18,7 +18,8 @@ from scipy import stats
 from anchortm import plotting
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError
-from anchortm.inference import Bootstrap, checked_level
+from anchortm.inference import Bootstrap
+from anchortm.numbers import level_between
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +88,7 @@ def confidence_band(
     h(y | x_i) = a(y)'theta + sign * x_i'beta + fixed_i.
     """
     points = np.atleast_1d(np.asarray(at, dtype=object if distribution.basis.kind == "ordinal" else np.float64))
-    checked_level(level)
+    level_between(level)
     if of not in ("cdf", "sf", "ppf"):
         raise InputError(f"of must be 'cdf', 'sf' or 'ppf', not {of!r}")
     if points.ndim != 1:

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.numbers import one_number
 
 __all__ = [
     "Basis",
@@ -228,7 +229,7 @@ class LogLinearBasis(Basis):
     kind: ClassVar[str] = "log-linear"
 
     def __post_init__(self) -> None:
-        if self.slope is not None and not (0.0 < _number(self.slope, "slope") < math.inf):
+        if self.slope is not None and not (0.0 < one_number(self.slope, "slope") < math.inf):
             raise InputError(f"slope must be a positive number or None, not {self.slope!r}")
 
     @property
@@ -281,12 +282,6 @@ class LogLinearBasis(Basis):
         return {"slope": self.slope}
 
 
-def _number(value: object, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise InputTypeError(f"{what} must be a number, not {value!r}")
-    return float(value)
-
-
 def _check_order(order: object) -> int:
     if isinstance(order, bool) or not isinstance(order, (int, np.integer)):
         raise InputTypeError(f"order must be a whole number from 1 to {MAX_ORDER}, not {order!r}")
@@ -298,7 +293,7 @@ def _check_order(order: object) -> int:
 def _check_support(support: object, positive: bool) -> tuple[float, float]:
     if not isinstance(support, Iterable) or len(pair := tuple(support)) != 2:
         raise InputTypeError(f"support must be a pair (low, high), not {support!r}")
-    low, high = _number(pair[0], "support"), _number(pair[1], "support")
+    low, high = one_number(pair[0], "support"), one_number(pair[1], "support")
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InputError(f"support must be a finite pair with low < high, not ({low:g}, {high:g})")
     if not 0.0 < high - low < math.inf:

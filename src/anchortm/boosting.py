@@ -20,6 +20,7 @@ from sklearn.tree import DecisionTreeRegressor
 from anchortm.exceptions import InputError
 from anchortm.frames import native
 from anchortm.linear import L2Regressor, check_gamma, l2_data
+from anchortm.numbers import generator, whole_number
 
 __all__ = ["AnchorBoosting"]
 
@@ -122,17 +123,14 @@ class AnchorBoosting(L2Regressor):
         gamma = check_gamma(self.gamma, anchors)
         if not np.isfinite(gamma):
             raise InputError("gamma must be finite here; LinearAnchorRegression has the limit")
-        if not isinstance(self.n_estimators, (int, np.integer)) or self.n_estimators < 1:
-            raise InputError(f"n_estimators must be a whole number of at least 1, not {self.n_estimators!r}")
-        for name in ("n_trees", "max_depth"):
-            if not isinstance(getattr(self, name), (int, np.integer)) or getattr(self, name) < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, not {getattr(self, name)!r}")
+        for name in ("n_estimators", "n_trees", "max_depth"):
+            whole_number(getattr(self, name), name, 1)
         number = isinstance(self.learning_rate, (int, float, np.floating))
         if not number or not 0.0 < self.learning_rate <= 1.0:
             raise InputError(f"learning_rate must lie in (0, 1], not {self.learning_rate!r}")
         X = native(X)
         design, data = l2_data(X, y, anchors, None, self.anchor_intercept)
-        rng = np.random.default_rng(self.random_state)
+        rng = generator(self.random_state)
 
         def weighted(values: Array) -> Array:
             """Return (I + (gamma - 1) P) v, the gradient of half the loss."""

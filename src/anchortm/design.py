@@ -198,7 +198,7 @@ def _objects(values: NDArray[Any], what: str) -> Array:
             return np.array(flat, dtype=np.float64).reshape(values.shape)
         example = wrong[0]
     else:
-        example = values.flat[0]
+        example = values.flat[0].item()
     raise InputTypeError(
         f"{what} is not numeric: an argument must be no string but a number (here are values like {example!r}); "
         "code it as numbers, for example with pd.get_dummies, or give it as an anchor"

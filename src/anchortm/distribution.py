@@ -20,6 +20,7 @@ from scipy import special
 from anchortm.bases import Basis, CountBasis, OrdinalBasis
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.links import LINKS, Link
+from anchortm.numbers import generator, level_between, real_numbers, whole_number
 
 __all__ = ["PredictedDistribution"]
 
@@ -30,6 +31,13 @@ COUNT_TERMS = 2000  # of the mean of a count
 TAIL = 1e-18  # mass beyond which the mean does not look, but for slow tails
 PANELS = 12  # between two points where h_0 changes
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
+
+
+def _probabilities(q: ArrayLike) -> Array:
+    q = real_numbers(q, "q")
+    if ((q < 0) | (q > 1)).any():
+        raise InputError(f"probabilities must lie in [0, 1], not {q[(q < 0) | (q > 1)][0]:g}")
+    return q
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +71,16 @@ class PredictedDistribution:
         """Return the distributions given that the outcome lies beyond ``after`` (one value, or one a row)."""
         if self.basis.discrete:
             raise InputTypeError("given(after=...) is for continuous outcomes")
-        later = np.broadcast_to(np.asarray(after, dtype=np.float64), self.shift.shape)
+        values = real_numbers(after, "after")
+        if values.shape not in ((), self.shift.shape):
+            raise InputError(f"after must be one number, or one for each of the {len(self)} rows, not {values.shape}")
+        later = np.broadcast_to(values, self.shift.shape)
         return replace(self, after=later.copy() if self.after is None else np.maximum(later, self.after))
 
     def _codes(self, y: Any) -> Array:
         """Return values of y as numbers that the basis takes; labels become the positions of classes."""
         if not isinstance(self.basis, OrdinalBasis):
-            return np.asarray(y, dtype=np.float64)
+            return real_numbers(y, "y")
         known = {level: code for code, level in enumerate(self.basis.levels)}
         array = np.asarray(y, dtype=object)
         unknown = [value for value in array.ravel() if value not in known]
@@ -211,9 +222,7 @@ class PredictedDistribution:
 
     def ppf(self, q: ArrayLike) -> Any:
         """Return the smallest y with P(Y <= y) >= q; infinite where a flat end never gets there."""
-        q = np.asarray(q, dtype=np.float64)
-        if ((q < 0) | (q > 1)).any():
-            raise InputError("probabilities must lie in [0, 1]")
+        q = _probabilities(q)
         with np.errstate(divide="ignore"):
             if self.after is None:
                 return self._invert(self.link.quantile(q), q.ndim)
@@ -221,9 +230,7 @@ class PredictedDistribution:
 
     def isf(self, q: ArrayLike) -> Any:
         """Return the y with P(Y > y) = q, exact for tiny q."""
-        q = np.asarray(q, dtype=np.float64)
-        if ((q < 0) | (q > 1)).any():
-            raise InputError("probabilities must lie in [0, 1]")
+        q = _probabilities(q)
         with np.errstate(divide="ignore"):
             if self.after is None:
                 return self._invert(self.link.quantile_from_log_sf(np.log(q)), q.ndim)
@@ -271,15 +278,13 @@ class PredictedDistribution:
 
     def interval(self, level: float = 0.9) -> tuple[Any, Any]:
         """Return the ends of the central intervals with probability ``level``."""
-        if not 0.0 <= level <= 1.0:
-            raise InputError(f"level must lie in [0, 1], not {level}")
-        tail = 0.5 * (1.0 - level)
+        tail = 0.5 * (1.0 - level_between(level, ends=True))
         return self.ppf(tail), self.isf(tail)
 
     def rvs(self, size: int = 1, random_state: Any = None) -> Any:
         """Return random draws, (n, size)."""
-        rng = np.random.default_rng(random_state)
-        return self.ppf(rng.random((len(self), int(size))))
+        rng = generator(random_state)
+        return self.ppf(rng.random((len(self), whole_number(size, "size", 0))))
 
     def probabilities(self) -> Array:
         """Return the probability of each class of an ordinal outcome, (n, K)."""

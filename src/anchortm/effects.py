@@ -16,8 +16,9 @@ from anchortm import plotting
 from anchortm.design import to_design
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError
-from anchortm.inference import Bootstrap, checked_level, resolve
+from anchortm.inference import Bootstrap, resolve
 from anchortm.model import TransformationModel
+from anchortm.numbers import level_between
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +84,7 @@ def marginal_effects(
     import pandas as pd
 
     check_is_fitted(model, "coef_")
-    checked_level(level)
+    level_between(level)
     matrix = to_design(model._design(X, None)).matrix
     fixed = model._shift(X, None, offset) - model._sign * (matrix @ model.coef_)
     estimate = np.concatenate([model.baseline_, model.coef_])

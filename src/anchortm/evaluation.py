@@ -18,12 +18,13 @@ from tqdm import tqdm
 from anchortm import plotting
 from anchortm.anchors import AnchorColumns, anchor_columns
 from anchortm.bases import OrdinalBasis
-from anchortm.exceptions import IdentificationError, InputError, InputTypeError
+from anchortm.exceptions import IdentificationError, InputError
 from anchortm.identification import check_covariates, check_kinds, check_levels
 from anchortm.inputs import Data
 from anchortm.likelihood import build_terms, loglik_and_residuals
-from anchortm.model import TransformationModel, tell_alphabetical
+from anchortm.model import TransformationModel, check_model, tell_alphabetical
 from anchortm.newton import Options, Solution
+from anchortm.numbers import jobs, several_xi
 from anchortm.objective import NormalObjective, Objective
 from anchortm.response import as_response
 from anchortm.solver import solve_near, solve_path
@@ -115,18 +116,15 @@ def leave_one_environment_out(
     Supports and all else that depends on data come from the training rows. Each fit starts from
     the fit to all rows at the same xi.
     """
-    if not isinstance(model, TransformationModel):
-        raise InputTypeError(f"model must be an estimator of this package, such as NormalLinear(), not {model!r}")
-    values = [float(xi) for xi in np.atleast_1d(np.asarray(xis, dtype=np.float64))]
-    if not values:
-        raise InputError("xis must be a sequence of at least one number")
+    check_model(model)
+    values, n_jobs = several_xi(xis), jobs(n_jobs)
     for xi in values:
         clone(model).set_params(xi=xi)._check_xi()
     model._check_limits()
     groups, labels = group_codes(environments, cut)
     n = len(as_response(y, model._scale, model._fixed_levels()))
     if groups.size != n:
-        raise InputError(f"environments has {groups.size} rows, but y has {n}")
+        raise InputError(f"environments has {groups.size} rows, but y has {n}: pass the same rows of both")
     if anchors is None and model.anchor_names is None:
         anchors = AnchorColumns((groups,), (labels,), np.zeros((n, 0)), ("environment",), ())
     data = model._prepare(X, y, anchors, sample_weight, offset)
@@ -147,15 +145,15 @@ def leave_one_environment_out(
 
 def group_codes(environments: Any, cut: int | None) -> tuple[NDArray[np.intp], NDArray[Any]]:
     """Return codes and names of the environments, numbers cut at quantiles."""
-    columns = anchor_columns(environments)
+    columns = anchor_columns(environments, noun="environments")
+    if len(columns.column_names) + len(columns.factors) != 1:
+        raise InputError("environments must be one column: join several by a name for each combination")
     if columns.column_names:
         if cut is None:
             raise InputError(
                 "numeric environments need cut=k (in the shell --cut K), the number of quantile groups; "
                 "numbers that are names become groups with astype(int) or astype(str)"
             )
-        if len(columns.column_names) > 1 or columns.factors:
-            raise InputError("environments must be one column")
         values = columns.columns[:, 0]
         edges = np.unique(np.quantile(values, np.linspace(0, 1, max(int(cut), 1) + 1)))
         if edges.size < 3:
@@ -164,8 +162,6 @@ def group_codes(environments: Any, cut: int | None) -> tuple[NDArray[np.intp], N
             )
         codes = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, edges.size - 2)
         return codes, np.array([f"[{a:.12g}, {b:.12g}]" for a, b in itertools.pairwise(edges)], dtype=object)
-    if len(columns.factors) != 1:
-        raise InputError("environments must be one column")
     if columns.levels[0].size < 2:
         raise InputError("there is a single environment: nothing is left to fit when it is left out")
     return columns.factors[0], columns.levels[0]

@@ -92,9 +92,12 @@ class Formula:
         if reserved:
             raise InputError(f"columns of a formula cannot be called {', '.join(reserved)}: rename them")
         self._used = [name for name in names if name in used]
-        shared = sorted(set(self._used) & self._outcome_columns(names, entry=False))
-        if shared:
-            raise InputError(f"the outcome's columns are among the covariates: {', '.join(shared)}")
+        outcome = self._outcome_columns(names, entry=False)
+        anchors = {name for name, _ in self._parsed.anchors}
+        for what, columns in (("covariates", set(self._used)), ("anchors", anchors)):
+            if columns & outcome:
+                shared = ", ".join(sorted(columns & outcome))
+                raise InputError(f"the outcome's columns are among the {what}: {shared}; leave them out there")
         self._coded = _coded(formula)
         return formula
 

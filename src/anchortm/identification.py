@@ -228,7 +228,11 @@ def check_separation(objective: Objective) -> None:
     if exact:
         raise SeparationError(
             f"the likelihood is unbounded: {what} can make the density at the exact rows as large as one likes; "
-            "there are too few distinct exact rows for the basis: lower the order or widen the support"
+            + (
+                "the covariates explain y without error (is y, or what it was made of, among them?): leave them out"
+                if names
+                else "there are too few distinct exact rows for the basis: lower the order or widen the support"
+            )
         )
     raise SeparationError(
         f"complete or quasi-complete separation: {what} orders the rows without error, so that the likelihood grows "

@@ -33,6 +33,7 @@ from anchortm.backends.streamed import Stream
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
 from anchortm.inputs import Data
 from anchortm.newton import Options
+from anchortm.numbers import generator, jobs, level_between, whole_number
 from anchortm.objective import Objective
 from anchortm.solver import solve_near
 from anchortm.works import Influence
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Bootstrap",
     "bootstrap",
-    "checked_level",
     "coefficient_intervals",
     "covariance",
     "influence",
@@ -277,7 +277,7 @@ class Bootstrap:
         """Return estimate, standard error and percentile interval of each parameter."""
         import pandas as pd
 
-        tails = 0.5 + np.array([-0.5, 0.5]) * checked_level(level)
+        tails = 0.5 + np.array([-0.5, 0.5]) * level_between(level)
         lower, upper = np.quantile(self.draws, tails, axis=0)
         columns = {"estimate": self.estimate, "std. error": self.draws.std(axis=0, ddof=1)}
         return pd.DataFrame(columns | {"lower": lower, "upper": upper}, index=pd.Index(self.names, name="parameter"))
@@ -297,8 +297,7 @@ def bootstrap(
 ) -> Bootstrap:
     """Return fits of the model to resampled clusters; see ``TransformationModel.bootstrap``."""
     data = _rows(model)
-    if not isinstance(n_bootstrap, (int, np.integer)) or n_bootstrap < 2:
-        raise InputError(f"n_bootstrap must be a whole number of at least 2, not {n_bootstrap!r}")
+    n_bootstrap, n_jobs = whole_number(n_bootstrap, "n_bootstrap", 2), jobs(n_jobs)
     anchors = data.anchors
     if clusters is not None:
         groups, what = _codes(clusters, data), "clusters"
@@ -310,7 +309,7 @@ def bootstrap(
         _few(int(groups.max()) + 1)
     elif round(model.n_total_) < 2:
         raise InputError(f"the weights add up to {model.n_total_:g}: there are no rows to resample")
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
     shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
     with threadpool_limits(1, user_api="blas"):  # many small fits
@@ -382,13 +381,6 @@ def coefficient_intervals(model: Any, level: float, kind: str | None, clusters: 
     import pandas as pd
 
     errors = standard_errors(model, kind, clusters, **options)
-    width = stats.norm.ppf(0.5 + 0.5 * checked_level(level)) * errors
+    width = stats.norm.ppf(0.5 + 0.5 * level_between(level)) * errors
     table = {"coef": model.coef_, "std. error": errors, "lower": model.coef_ - width, "upper": model.coef_ + width}
     return pd.DataFrame(table, index=pd.Index(model.coef_names_, name="covariate"))
-
-
-def checked_level(level: float) -> float:
-    """Return the level of an interval, or raise."""
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level must lie between 0 and 1, not {level}")
-    return float(level)

@@ -21,7 +21,7 @@ from anchortm.formula import FormulaMixin
 from anchortm.frames import is_frame, native
 from anchortm.identification import check_covariates
 from anchortm.model import one_column
-from anchortm.numbers import check_weights
+from anchortm.numbers import check_weights, one_number
 from anchortm.projections import Projection, projection
 from anchortm.response import as_response
 
@@ -80,7 +80,7 @@ def l2_data(X: Any, y: Any, anchors: Any, sample_weight: Any, anchor_intercept: 
 
 def check_gamma(gamma: Any, anchors: Any) -> float:
     """Return gamma as a float, or raise."""
-    if isinstance(gamma, bool) or not isinstance(gamma, (int, float, np.integer, np.floating)) or not gamma >= 0.0:
+    if not one_number(gamma, "gamma") >= 0.0:
         raise InputError(f"gamma must be a number of at least 0 (1 is least squares), not {gamma!r}")
     if anchors is None and gamma != 1.0:
         raise InputError(f"gamma = {gamma:g} needs anchors: pass fit(..., anchors=...), or use gamma=1")

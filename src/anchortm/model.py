@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -50,7 +51,17 @@ from anchortm.inputs import Data, drop_empty_classes
 from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
 from anchortm.links import Link
 from anchortm.newton import Options, Solution, restarts
-from anchortm.numbers import check_weights, finite_numbers
+from anchortm.numbers import (
+    check_weights,
+    finite_numbers,
+    flag,
+    generator,
+    jobs,
+    level_between,
+    one_number,
+    real_numbers,
+    whole_number,
+)
 from anchortm.objective import Objective
 from anchortm.response import Response, as_response, sorted_words
 from anchortm.solver import solve
@@ -59,7 +70,7 @@ from anchortm.summary import Summary, summarise
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TransformationModel", "model", "one_column", "tell_alphabetical"]
+__all__ = ["TransformationModel", "check_model", "model", "one_column", "tell_alphabetical"]
 
 Array = NDArray[np.float64]
 
@@ -122,7 +133,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         xi = self._check_xi()
         self._check_limits()
         if y is None:
-            raise InputError("requires y to be passed, but the target y is None")
+            raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
         return self._fit(self._prepare(X, y, anchors, sample_weight, offset), xi)
 
     def _fit(self, data: Data | Stream, xi: float) -> Self:
@@ -154,21 +165,22 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         return stream.reader.formula
 
     def _check_xi(self) -> float:
-        if isinstance(self.xi, bool) or not isinstance(self.xi, (int, float, np.integer, np.floating)):
-            raise InputTypeError(f"xi must be a number, not {self.xi!r}")
-        if math.isnan(self.xi) or self.xi < self._lowest_xi:
+        xi = one_number(self.xi, "xi")
+        if math.isnan(xi) or xi < self._lowest_xi:
             raise InputError(
                 f"xi must be at least {self._lowest_xi:g}, not {self.xi}"
                 + ("" if self._lowest_xi else "; only NormalLinear takes values from -1/2")
             )
-        return float(self.xi)
+        return xi
 
     def _check_limits(self) -> None:
-        whole = isinstance(self.max_iter, (int, np.integer)) and not isinstance(self.max_iter, bool)
-        if not whole or self.max_iter < 1:
-            raise InputError(f"max_iter must be a whole number of at least 1, not {self.max_iter!r}")
-        if not (isinstance(self.tol, (float, int, np.floating)) and 0.0 < self.tol < 1.0):
-            raise InputError(f"tol must be a number between 0 and 1, not {self.tol!r}")
+        whole_number(self.max_iter, "max_iter", 1)
+        whole_number(self.n_restarts, "n_restarts", 0)
+        level_between(self.tol, "tol")
+        flag(self.anchor_intercept, "anchor_intercept")
+        whole_number(int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, "verbose", 0)
+        jobs(self.n_jobs)
+        generator(self.random_state)
 
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
         """Check the inputs once; drop rows of weight zero."""
@@ -184,7 +196,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         n = len(response)
         for name, size in (("X", design.matrix.shape[0]), ("anchors", n if columns is None else len(columns))):
             if size != n:
-                raise InputError(f"{name} has {size} rows, but y has {n}")
+                raise InputError(f"{name} has {size} rows, but y has {n}: pass the same rows of both")
         weights, shift = check_weights(sample_weight, n), _offset(offset, n)
         keep = None
         if weights is not None and (weights == 0.0).any():
@@ -204,7 +216,11 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
     def _anchor_list(self) -> list[Any]:
         names = self.anchor_names
-        return [names] if isinstance(names, (str, int, np.integer)) else list(names)
+        if isinstance(names, (str, int, np.integer)):
+            return [names]
+        if not isinstance(names, Iterable):
+            raise InputTypeError(f"anchor_names must be names or positions of columns of X, not {names!r}")
+        return list(names)
 
     def _fixed_levels(self) -> tuple[Any, ...] | None:
         """Return the classes that the model was made with, if it was."""
@@ -226,7 +242,11 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         if self.start is None:
             theta = start_values(objective.link, basis, *data.typical)
             return objective.coordinates.join(theta, np.zeros(p))
-        theta, beta = (np.asarray(part, dtype=np.float64) for part in self.start)
+        if not isinstance(self.start, (tuple, list)) or len(self.start) != 2:
+            raise InputTypeError(f"start must be a pair (baseline, coef), not {self.start!r}")
+        theta, beta = (real_numbers(part, "start") for part in self.start)
+        if not (np.isfinite(theta).all() and np.isfinite(beta).all()):
+            raise InputError("start has values that are not finite; start=None finds its own")
         if theta.size != basis.n_parameters or beta.size != p:
             raise InputError(
                 f"start must be (baseline, coef) of lengths {basis.n_parameters} and {p}, "
@@ -240,7 +260,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         options = Options(tol=self.tol, max_iter=self.max_iter, verbose=self.verbose)
         solution = solve(objective, self._start(objective, basis, data), xi, options)
         if self.n_restarts and math.isfinite(xi):
-            rng = np.random.default_rng(self.random_state)
+            rng = generator(self.random_state)
             return solution, restarts(objective, solution, self.n_restarts, options, rng)
         return solution, [solution]
 
@@ -474,7 +494,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         response = as_response(one_column(y), self._scale, levels)
         shift = self._shift(X, len(response), offset)
         if shift.size != len(response):
-            raise InputError(f"X has {shift.size} rows, but y has {len(response)}")
+            raise InputError(f"X has {shift.size} rows, but y has {len(response)}: pass the same rows of both")
         return loglik_and_residuals(self.link_, build_terms(self.basis_, response), self.baseline_, shift)
 
     def nll(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
@@ -564,6 +584,12 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         return summarise(self, level, kind, clusters, **options)
 
 
+def check_model(model: Any) -> None:
+    """Refuse what is no model of this package."""
+    if not isinstance(model, TransformationModel):
+        raise InputTypeError(f"model must be an estimator of this package, such as NormalLinear(), not {model!r}")
+
+
 def alphabetical(classes: Any) -> str:
     """Return what to say of words that were put in alphabetical order."""
     listed = " < ".join(map(str, classes))
@@ -588,6 +614,7 @@ def one_column(y: Any) -> Any:
 
 
 def _n_jobs(n_jobs: int | None) -> int:
+    n_jobs = jobs(n_jobs)
     if n_jobs is None:
         return 1
     return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)

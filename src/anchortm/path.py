@@ -15,7 +15,9 @@ from sklearn.base import clone
 
 from anchortm import plotting
 from anchortm.exceptions import InputError
+from anchortm.model import check_model
 from anchortm.newton import Options, Solution, restarts
+from anchortm.numbers import generator, one_number, several_xi
 from anchortm.solver import solve_path
 
 if TYPE_CHECKING:
@@ -95,16 +97,15 @@ def anchor_path(
     >>> path
     AnchorPath(NormalLinear, 3 values of xi, 3 converged)
     """
-    values = np.array(xis, dtype=np.float64)
-    if values.ndim != 1 or values.size == 0:
-        raise InputError("xis must be a sequence of at least one number")
+    check_model(model)
+    values = np.array(several_xi(xis))
     models = [clone(model).set_params(xi=float(xi)) for xi in values]
     for m in models:
         m._check_xi()
     model._check_limits()
     data = model._prepare(X, y, anchors, sample_weight, offset)
     if data.anchors is None and values.any():
-        raise InputError("a path in xi needs anchors")
+        raise InputError("a path in xi needs anchors: pass them after y, or name them after '|' in a formula")
     link, basis = model._make_link(), model._make_basis(data.response, data.weights)
     options = Options(tol=model.tol, max_iter=model.max_iter, verbose=model.verbose)
     objective = model._objective(link, basis, data)
@@ -128,7 +129,7 @@ def _minima(model: Any, objective: Any, solutions: list[Solution], options: Opti
     """Return the minima that random restarts find at each xi."""
     if not model.n_restarts:
         return [[s] for s in solutions]
-    rng = np.random.default_rng(model.random_state)
+    rng = generator(model.random_state)
     quiet = replace(options, verbose=0)
     return [restarts(objective, s, model.n_restarts, quiet, rng) if math.isfinite(s.xi) else [s] for s in solutions]
 
@@ -139,7 +140,7 @@ def xi_from_gamma(gamma: float) -> float:
     >>> xi_from_gamma(13.0)
     6.0
     """
-    if not gamma >= 0.0:
+    if not one_number(gamma, "gamma") >= 0.0:
         raise InputError(f"gamma must be at least 0, not {gamma}")
     return (gamma - 1.0) / 2.0
 
@@ -150,7 +151,7 @@ def gamma_from_xi(xi: float) -> float:
     >>> gamma_from_xi(6.0)
     13.0
     """
-    if not xi >= -0.5:
+    if not one_number(xi, "xi") >= -0.5:
         raise InputError(f"xi must be at least -1/2, not {xi}")
     return 2.0 * xi + 1.0
 
@@ -164,6 +165,6 @@ def gamma_from_quantile(alpha: float) -> float:
     >>> round(gamma_from_quantile(0.99185), 2)
     7.0
     """
-    if not 0.0 <= alpha < 1.0:
+    if not 0.0 <= one_number(alpha, "alpha") < 1.0:
         raise InputError(f"alpha must be in [0, 1), not {alpha}")
     return float(stats.chi2.ppf(alpha, 1))

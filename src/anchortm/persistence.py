@@ -175,6 +175,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         If the file is truncated, of another kind or version, or does not hold together. Nothing of it is
         executed in any case.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputTypeError(f"load takes the path of a file written by save, not {path!r}")
     file = Path(path)
     try:
         size = file.stat().st_size

@@ -211,7 +211,8 @@ def _objects_as_numbers(array: NDArray[Any], what: str) -> Array:
         row = int(np.flatnonzero(wrong)[0])
     else:
         row = 0
-    raise InputTypeError(f"{what} must be numbers, not {array[row]!r} at row {row}")
+    value = array[row].item() if isinstance(array[row], np.generic) else array[row]
+    raise InputTypeError(f"{what} must be numbers, not {value!r} at row {row}; turn it into numbers, or drop such rows")
 
 
 def is_missing(x: object) -> bool:
@@ -222,7 +223,7 @@ def is_missing(x: object) -> bool:
 def _same_length(n: int, **columns: Array | None) -> None:
     for name, values in columns.items():
         if values is not None and values.size != n:
-            raise InputError(f"{name} has {values.size} rows where {n} are expected")
+            raise InputError(f"{name} has {values.size} rows where {n} are expected: give one value for each row")
 
 
 def Surv(time: object, event: object, entry: object = None) -> Response:  # noqa: N802

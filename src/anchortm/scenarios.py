@@ -17,6 +17,7 @@ from scipy import stats
 
 from anchortm.bases import BernsteinBasis, LinearBasis, OrdinalBasis
 from anchortm.exceptions import InputError
+from anchortm.numbers import generator
 from anchortm.sem import SEM, Additive, Linear, Normal, Rademacher, Sample, Transformation
 
 __all__ = ["NAMES", "Run", "Scenario", "iv1", "iv2", "la", "nla", "scenario"]
@@ -42,7 +43,7 @@ class Scenario:
 
     def draw(self, random_state: Any = None) -> Run:
         """Return one run; ``random_state`` is a seed or a ``numpy.random.Generator``."""
-        return self._draw(self.settings, np.random.default_rng(random_state))
+        return self._draw(self.settings, generator(random_state))
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{key}={value!r}" for key, value in self.settings.items())

@@ -21,7 +21,7 @@ from anchortm.bases import OrdinalBasis
 from anchortm.distribution import NODES, WEIGHTS, PredictedDistribution
 from anchortm.empirical import empirical_distribution
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.inference import checked_level
+from anchortm.numbers import generator, level_between
 from anchortm.response import Kind, Response, Surv, as_response
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def pit(distribution: PredictedDistribution, y: Response, random_state: Any = No
         last = _cdf_at(distribution, nothing if y.exit is None else y.exit)
         low, high = ((end - first) / (last - first) for end in (low, high))
     low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
-    draw = np.random.default_rng(random_state).random(len(y))
+    draw = generator(random_state).random(len(y))
     return np.where(y.kind == Kind.EXACT, high, low + draw * (high - low))
 
 
@@ -356,7 +356,7 @@ def score_table(
     """
     import pandas as pd
 
-    checked_level(level)
+    level_between(level)
     response, distribution, codes, names = _observed(model, X, y, environments, offset)
     n = len(response)
     u = pit(distribution, response, random_state)

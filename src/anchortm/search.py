@@ -18,9 +18,9 @@ from anchortm.diagnostics import check_directions, score_statistic
 from anchortm.evaluation import LeaveOneEnvironmentOut, group_codes, leave_one_environment_out
 from anchortm.exceptions import ConvergenceWarning, InputError
 from anchortm.formula import FormulaMixin
-from anchortm.inference import checked_level
-from anchortm.model import TransformationModel
+from anchortm.model import TransformationModel, check_model
 from anchortm.newton import Options, Solution
+from anchortm.numbers import level_between
 from anchortm.objective import Objective
 from anchortm.solver import first_solution, follow
 
@@ -98,6 +98,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         by default the environments.
         """
         level = self._level()
+        check_model(self.model)
         named = self.model.anchor_names is not None
         if environments is None:
             environments = split_anchors(X, self.model._anchor_list())[1] if named else anchors
@@ -106,7 +107,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         if anchors is None and not named:
             groups, labels = group_codes(environments, self.cut)  # the same for all fits
             environments = anchors = labels[groups]
-        self.loeo_: LeaveOneEnvironmentOut = leave_one_environment_out(
+        loeo = leave_one_environment_out(
             self.model,
             X,
             y,
@@ -119,10 +120,12 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             n_jobs=self.n_jobs,
             progress=self.progress,
         )
-        self.results_ = self._results(self.loeo_.frame(), level)
-        self.best_xi_ = self._best(self.results_)
-        self.best_estimator_ = clone(self.model).set_params(xi=self.best_xi_)
-        self.best_estimator_.fit(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+        results = self._results(loeo.frame(), level)
+        xi = self._best(results)
+        best = clone(self.model).set_params(xi=xi)
+        best.fit(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+        self.loeo_: LeaveOneEnvironmentOut = loeo
+        self.results_, self.best_xi_, self.best_estimator_ = results, xi, best
         return self
 
     @classmethod
@@ -279,7 +282,7 @@ def xi_by_score_test(
 
     if not isinstance(model, TransformationModel):
         raise InputError(f"model must be an estimator of this package, not {model!r}")
-    checked_level(level)
+    level_between(level)
     if not 0.0 < largest < math.inf:
         raise InputError(f"largest must be a positive number, not {largest}")
     model._check_limits()

@@ -21,6 +21,7 @@ from anchortm.bases import Basis, OrdinalBasis
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError
 from anchortm.links import Link, get_link
+from anchortm.numbers import generator
 
 __all__ = [
     "SEM",
@@ -248,7 +249,7 @@ class SEM:
 
     def sample(self, n: int, random_state: Any = None) -> Sample:
         """Return n independent rows; ``random_state`` is a seed or a ``numpy.random.Generator``."""
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state)
         A = self.anchors.draw(n, rng)
         H = self.hidden.draw(n, rng, A)
         X = self.covariates.draw(n, rng, A, H)

@@ -15,6 +15,7 @@ from scipy import stats
 from anchortm.design import WIDE
 from anchortm.exceptions import InputError
 from anchortm.inference import coefficient_intervals
+from anchortm.numbers import level_between
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,6 +99,7 @@ def summarise(
 ) -> Summary:
     """Return the summary of a fitted model."""
     columns: dict[str, list[Any]] = {"covariate": list(model.coef_names_), "coef": model.coef_.tolist()}
+    level_between(level)
     asked = kind is not None or clusters is not None  # then a refusal is the user's to see
     table = coefficient_intervals(model, level, kind, clusters, **options) if asked else _intervals(model, level)
     if table is not None:

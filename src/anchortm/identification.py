@@ -95,21 +95,24 @@ def check_size(p: int, n: int) -> None:
         )
 
 
-def check_covariates(X: Matrix, names: Sequence[str]) -> None:
-    """Refuse constant, duplicated or collinear covariates, by name."""
-    if X.shape[1] == 0:
-        return
+def check_covariates(X: Matrix, names: Sequence[str]) -> Array:
+    """Refuse constant, duplicated or collinear covariates, by name; return the smallest and largest value of each."""
     n, p = X.shape
+    if p == 0:
+        return np.zeros((2, 0))
     check_size(p, n)
     if isinstance(X, WideMatrix):
         _check_wide(X, names)
-        return
+        return _wide_ranges(X)
     blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
     centre = X[:: max(1, n // 1000)].mean(axis=0)
-    spread = np.max([np.abs(X[block] - centre).max(axis=0) for block in blocks], axis=0)
+    low = np.min([X[block].min(axis=0) for block in blocks], axis=0)
+    high = np.max([X[block].max(axis=0) for block in blocks], axis=0)
+    spread = np.maximum(high - centre, centre - low)
     unit = np.where(spread > 0.0, spread, 1.0)
     sums = [CovariateSums.of(X[block], centre, unit) for block in blocks]
-    sum(sums[1:], sums[0]).check(names)
+    sum(sums[1:], sums[0]).check(names, spread)
+    return np.array([low, high])
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +122,6 @@ class CovariateSums:
     n: int
     centre: Array
     unit: Array
-    spread: Array  # largest distance from the centre, in units
     total: Array
     gram: Array
 
@@ -127,21 +129,14 @@ class CovariateSums:
     def of(cls, X: Array, centre: Array, unit: Array) -> CovariateSums:
         """Return the sums over these rows."""
         Z = (X - centre) / unit
-        return cls(X.shape[0], centre, unit, np.abs(Z).max(axis=0, initial=0.0), Z.sum(axis=0), Z.T @ Z)
+        return cls(X.shape[0], centre, unit, Z.sum(axis=0), Z.T @ Z)
 
     def __add__(self, other: CovariateSums) -> CovariateSums:
-        return CovariateSums(
-            self.n + other.n,
-            self.centre,
-            self.unit,
-            np.maximum(self.spread, other.spread),
-            self.total + other.total,
-            self.gram + other.gram,
-        )
+        return CovariateSums(self.n + other.n, self.centre, self.unit, self.total + other.total, self.gram + other.gram)
 
-    def check(self, names: Sequence[str]) -> None:
-        """Refuse constant or collinear columns, by name."""
-        constant = self.spread * self.unit <= 1e-12 * np.maximum(np.abs(self.centre), np.finfo(float).tiny)
+    def check(self, names: Sequence[str], spread: Array) -> None:
+        """Refuse constant or collinear columns, by name; ``spread`` is how far they go from the centre."""
+        constant = spread <= 1e-12 * np.maximum(np.abs(self.centre), np.finfo(float).tiny)
         if constant.any():
             listed = ", ".join(names[j] for j in np.flatnonzero(constant).tolist())
             raise IdentificationError(
@@ -161,6 +156,15 @@ def _refuse_collinear(correlation: Array, names: Sequence[str]) -> None:
     splines = any(names[j].startswith(("cr(", "cs(", "cc(")) for j in involved)
     hint = ", or give the spline constraints='center'" if splines else ""
     raise IdentificationError(f"collinear covariates: {listed}; leave one of them out{hint}")
+
+
+def _wide_ranges(X: WideMatrix) -> Array:
+    low, high = np.zeros(X.shape[1]), np.ones(X.shape[1])
+    low[X.dense_at], high[X.dense_at] = X.dense.min(axis=0), X.dense.max(axis=0)
+    if X.sparse_at.size:
+        low[X.sparse_at] = X.sparse.min(axis=0).toarray().ravel()
+        high[X.sparse_at] = X.sparse.max(axis=0).toarray().ravel()
+    return np.array([low, high])
 
 
 def _check_wide(X: WideMatrix, names: Sequence[str]) -> None:

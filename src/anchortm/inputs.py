@@ -34,6 +34,8 @@ class About:
     binary: list[bool]
     had_offset: bool
     fingerprint: Array
+    covariate_ranges: Array | None  # smallest and largest value of each column
+    outcome_range: tuple[float, float]
 
 
 class Data(NamedTuple):
@@ -48,6 +50,7 @@ class Data(NamedTuple):
     columns_given: tuple[str, ...] | None = None  # of X, anchors included
     alphabetical: bool = False  # classes are words that were sorted
     kept: NDArray[np.bool_] | None = None  # rows of positive weight, if there were others
+    covariate_ranges: Array | None = None  # smallest and largest value of each column
 
     def subset(self, rows: Any) -> Data:
         """Return the inputs of these rows, without classes and anchor levels that no longer occur."""
@@ -108,6 +111,8 @@ class Data(NamedTuple):
             _binary(self.design.matrix),
             self.offset is not None,
             self.fingerprint(),
+            self.covariate_ranges,
+            self.response.reach(),
         )
 
 

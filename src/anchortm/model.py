@@ -35,6 +35,7 @@ from anchortm.exceptions import (
     InputError,
     InputTypeError,
 )
+from anchortm.extrapolation import extrapolation
 from anchortm.formula import Formula, FormulaMixin
 from anchortm.frames import is_frame, native
 from anchortm.identification import check_covariates, check_kinds, check_levels
@@ -208,11 +209,11 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
         response, dropped = drop_empty_classes(response)
         check_kinds(response)
-        check_covariates(design.matrix, design.names)
+        ranges = check_covariates(design.matrix, design.names)
         check_levels(response, design.matrix, design.names)
         alphabetical = self._fixed_levels() is None and sorted_words(y, response)
         given = tuple(columns_given) if design.named and columns_given is not None else None
-        return Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep)
+        return Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep, ranges)
 
     def _anchor_list(self) -> list[Any]:
         names = self.anchor_names
@@ -310,6 +311,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         self._jacobian = None if isinstance(solution.hessian, Arrow) else objective.coordinates.jacobian
         self._data, self._sandwich, self._fingerprint = data, None, about.fingerprint
         self._binary, self._had_offset = about.binary, about.had_offset
+        self.covariate_ranges_, self.outcome_range_ = about.covariate_ranges, about.outcome_range
         self._history = solution.history
         self._reason = solution.reason
 
@@ -355,14 +357,29 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
                 f"the branch connected to xi = 0 ends near xi = {', '.join(f'{xi:.3g}' for xi in self.folds_)}; "
                 "the estimate is on the one that it drops into: use a smaller xi, or look at others with n_restarts"
             )
-        elif self.min_eigenvalue_ < FLAT_CURVATURE:
+        if self.converged_ and self.min_eigenvalue_ < FLAT_CURVATURE:
+            among = ", ".join(self._flat_names())
             say(
                 f"flat direction: the smallest curvature is {self.min_eigenvalue_:.1e}, so some parameters are hardly "
-                "determined (their predictions may still be); lower the order, or leave covariates out"
+                f"determined{f' ({among})' if among else ''}, though their predictions may be; lower the order, or leave "
+                "covariates out"
             )
         for flat, side in zip(self.basis_.flat_ends(self.baseline_), ("lower", "upper"), strict=True):
             if flat:
                 say(f"h is flat beyond the {side} end of the support: the mass there cannot be placed", None)
+
+    def _flat_names(self) -> list[str]:
+        """Return the names of what moves along flat directions."""
+        if isinstance(self._information, Arrow):
+            return []
+        free = np.flatnonzero(~(self.active_ | self._fixed))
+        values, vectors = np.linalg.eigh(self._information[np.ix_(free, free)] / self.n_total_)
+        moves = np.zeros(self.active_.size)
+        moves[free] = (vectors[:, values < FLAT_CURVATURE] ** 2).sum(axis=1)
+        k = moves.size - len(self.coef_names_)
+        names = [name for name, share in zip(self.coef_names_, moves[k:], strict=True) if share > 0.01]
+        listed = [*names[:8], f"{len(names) - 8} more"] if len(names) > 9 else names
+        return listed + (["the baseline"] if moves[:k].max(initial=0.0) > 0.01 else [])
 
     @property
     def history_(self) -> pd.DataFrame:
@@ -532,6 +549,36 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     def _distribution(self, shift: Array) -> PredictedDistribution:
         """Return the distributions with these shifts of h."""
         return PredictedDistribution(self.link_, self.basis_, self.baseline_, shift, self.time_)
+
+    def extrapolation(self, X: Any, y: Any = None) -> pd.DataFrame:
+        """Return where predictions for X leave what the fit has seen.
+
+        Parameters
+        ----------
+        X : array or frame
+            New rows.
+        y : number, or array of n rows, optional
+            Outcomes that are asked about, such as predicted quantiles of shape (n, k).
+
+        Returns
+        -------
+        DataFrame
+            For each row ``covariates``, the names of those outside their range in the fit (after ``from_formula`` of
+            the columns as given), and ``furthest``, how far the worst of them is outside, in widths of its range.
+            With y also ``outcome``: "beyond the support", where the baseline goes on as a line, or "beyond the data",
+            below the smallest or above the largest outcome or limit of censoring.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data)
+        >>> older = data[:2].assign(age=[30, 88])
+        >>> model.extrapolation(older, model.predict_distribution(older).ppf([0.1, 0.9])).covariates.tolist()
+        ['', 'age']
+        """
+        check_is_fitted(self, "coef_")
+        return extrapolation(self, X, y)
 
     def confidence_band(
         self,

@@ -98,7 +98,7 @@ def _record(model: Any) -> dict[str, Any]:
         "coef_names": list(model.coef_names_),
         "feature_names": list(model.feature_names_in_) if hasattr(model, "feature_names_in_") else None,
         "n_features": int(model.n_features_in_),
-        "fit": {key: _plain(getattr(model, key)) for key in FIT},
+        "fit": {key: _plain(getattr(model, key)) for key in FIT | LATER},
         "history": _plain(model._history),
         "covariance": _covariance(model),
         "formula": model.formula_.state() if hasattr(model, "formula_") else None,
@@ -257,6 +257,12 @@ FIT: dict[str, Callable[[Any], bool]] = {
     "_had_offset": _is_flag,
     "_alphabetical": _is_flag,
 }
+LATER: dict[str, Callable[[Any], bool]] = {  # not in files of 0.1
+    "covariate_ranges_": lambda value: (
+        value is None or (len(value) == 2 and all(_list_of(_is_number)(v) for v in value))
+    ),
+    "outcome_range_": lambda value: value is None or (len(value) == 2 and _list_of(_is_number)(value)),
+}
 TUPLES = ("float_codes_", "dropped_anchors_", "dropped_classes_", "folds_")
 SCHEMA: dict[str, Callable[[Any], bool]] = {
     "written_by": _is_text,
@@ -318,6 +324,13 @@ def _model(record: Any) -> Any:
         value = _lively(record["fit"][key])
         _check(check(value), f"the field {key!r} of the fit is not what it should be")
         setattr(model, key, tuple(value) if key in TUPLES else value)
+    for key, check in LATER.items():
+        value = _lively(record["fit"].get(key))
+        _check(check(value), f"the field {key!r} of the fit is not what it should be")
+        setattr(model, key, value)
+    if model.covariate_ranges_ is not None:
+        model.covariate_ranges_ = np.array(model.covariate_ranges_, dtype=np.float64)
+        _check(model.covariate_ranges_.shape == (2, len(names)), "the ranges are not those of the covariates")
     model.active_ = np.array(model.active_, dtype=bool)
     model._history, model._data = _lively(record["history"]), None
     _set_covariance(model, record["covariance"])

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anchortm.backends.sources import Source, open_source
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.extrapolation import beyond_the_data
 from anchortm.files import write_whole
 from anchortm.frames import is_batched, is_frame, known, native, select
 
@@ -32,6 +33,7 @@ def predict_table(
     cdf: Sequence[Any] = (),
     sf: Sequence[Any] = (),
     keep: Sequence[str] = (),
+    extrapolation: bool = False,
     progress: bool | None = None,
 ) -> Any:
     """Return or write predictions for the rows of a table of any size.
@@ -52,6 +54,9 @@ def predict_table(
         Where P(Y <= y) or P(Y > y) are wanted, in columns such as ``cdf_30``.
     keep : column names
         Columns of the data to repeat.
+    extrapolation : bool
+        Add ``outside``, the names of covariates outside their range in the fit, and for numbers and times
+        ``beyond_data``: whether a predicted quantile lies beyond all outcomes of the fit.
     progress : bool, optional
         Show a progress bar; by default in a terminal only.
 
@@ -71,7 +76,7 @@ def predict_table(
     """
     check_is_fitted(model)
     keep = [keep] if isinstance(keep, str) else list(keep)
-    asked = _asked(model, np.atleast_1d(quantiles).tolist(), list(cdf), list(sf), keep)
+    asked = _asked(model, np.atleast_1d(quantiles).tolist(), list(cdf), list(sf), keep, extrapolation)
     work = partial(_predict, model=model, asked=asked)
     if not is_batched(data):
         table = native(data)
@@ -112,7 +117,12 @@ def _features(model: Any, names: Sequence[str]) -> list[str]:
 
 
 def _asked(
-    model: Any, quantiles: Sequence[float], cdf: Sequence[Any], sf: Sequence[Any], keep: Sequence[str]
+    model: Any,
+    quantiles: Sequence[float],
+    cdf: Sequence[Any],
+    sf: Sequence[Any],
+    keep: Sequence[str],
+    extrapolation: bool = False,
 ) -> dict[str, tuple[str, Any]]:
     """Return the columns that are asked for, each with its kind and its argument."""
     if (quantiles or cdf or sf) and not hasattr(model, "predict_distribution"):
@@ -126,6 +136,10 @@ def _asked(
         asked += [(f"{kind}_{label}", (kind, point)) for label, point in zip(labels, points, strict=True)]
     if hasattr(model, "classes_") and not quantiles:
         asked += [(f"p_{level}", ("p", k)) for k, level in enumerate(model.classes_)]
+    if extrapolation:
+        asked.append(("outside", ("outside", None)))
+        if not hasattr(model, "classes_") and (quantiles or not (cdf or sf)):
+            asked.append(("beyond_data", ("beyond", None)))
     names = [name for name, _ in asked]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
@@ -151,9 +165,14 @@ def _predict(table: Any, model: Any, asked: dict[str, tuple[str, Any]]) -> pd.Da
             return kept[argument]
         if kind == "prediction":
             return model.predict(X)
+        if kind == "outside":
+            return model.extrapolation(X).covariates.to_numpy()
         return classes[:, argument] if kind == "p" and classes is not None else getattr(distribution, kind)(argument)
 
-    result = pd.DataFrame({name: column(*what) for name, what in asked.items()})
+    result = pd.DataFrame({name: column(*what) for name, what in asked.items() if what[0] != "beyond"})
+    if "beyond" in kinds:
+        predicted = [name for name, (kind, _) in asked.items() if kind in ("ppf", "prediction")]
+        result["beyond_data"] = beyond_the_data(model, result[predicted].to_numpy(dtype=np.float64)).any(axis=1)
     return result.set_index(table.index) if isinstance(table, pd.DataFrame) else result
 
 
@@ -162,7 +181,8 @@ def _meta(frame: Any, model: Any, asked: dict[str, tuple[str, Any]]) -> pd.DataF
     import pandas as pd
 
     classes = getattr(model, "classes_", np.zeros(0))
-    kinds = {"prediction": pd.Series(classes[:0]), "ppf": pd.Series(classes[:0])}
+    own = {"outside": pd.Series(dtype=object), "beyond": pd.Series(dtype=bool)}
+    kinds = {"prediction": pd.Series(classes[:0]), "ppf": pd.Series(classes[:0])} | own
     return pd.DataFrame(
         {
             name: frame[argument] if kind == "keep" else kinds.get(kind, pd.Series(dtype=np.float64))

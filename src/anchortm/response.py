@@ -138,6 +138,13 @@ class Response:
         numbers = np.bincount(self.kind, minlength=4)
         return dict(zip(("exact", "left", "right", "interval"), map(int, numbers), strict=True))
 
+    def reach(self) -> tuple[float, float]:
+        """Return the smallest and the largest finite end of any row."""
+        ends = [self.lower] if self.lower is self.upper else [self.lower, self.upper]
+        finite = [np.isfinite(values) for values in ends]
+        low = min(float(values.min(initial=np.inf, where=f)) for values, f in zip(ends, finite, strict=True))
+        return low, max(float(values.max(initial=-np.inf, where=f)) for values, f in zip(ends, finite, strict=True))
+
     @property
     def codes(self) -> NDArray[np.intp]:
         """Return the class of each row of an ordinal response, counted from 0."""

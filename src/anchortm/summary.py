@@ -14,7 +14,7 @@ from scipy import stats
 
 from anchortm.design import WIDE
 from anchortm.exceptions import InputError
-from anchortm.inference import coefficient_intervals
+from anchortm.inference import FLAT_CURVATURE, coefficient_intervals
 from anchortm.numbers import level_between
 
 if TYPE_CHECKING:
@@ -194,6 +194,10 @@ def _minimum(model: Any) -> str:
     }[model.convexity_]
     if not model.converged_:
         return "not reached"
+    if model.min_eigenvalue_ < FLAT_CURVATURE:
+        text = (
+            "global: the loss is convex, " if model.convexity_ == "global" else ""
+        ) + "flat: other parameters do as well"
     if model.folds_:
         text = "on a branch that the one from xi = 0 drops into"
     if model.lower_minima_:

@@ -289,6 +289,9 @@ class Second:
     """What the second pass adds up: covariates, anchors, and exact outcomes around the quantiles."""
 
     covariates: CovariateSums
+    low: Array  # smallest value of each covariate
+    high: Array
+    reach: tuple[float, float]  # of the outcome
     binary: NDArray[np.bool_]  # covariates that are 0 or 1
     anchors: AnchorMoments | None
     below: Array  # weight below each bracket
@@ -297,6 +300,9 @@ class Second:
     def __add__(self, other: Second) -> Second:
         return Second(
             self.covariates + other.covariates,
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+            (min(self.reach[0], other.reach[0]), max(self.reach[1], other.reach[1])),
             self.binary & other.binary,
             None if self.anchors is None or other.anchors is None else self.anchors + other.anchors,
             self.below + other.below,
@@ -333,7 +339,9 @@ class _SecondWork:
             inside.append([(values[here], w[here])])
         below = np.array([w[values < low].sum() for low, _ in self.brackets])
         binary = ((batch.X == 0.0) | (batch.X == 1.0)).all(axis=0)
-        return Second(CovariateSums.of(batch.X, self.centre, self.unit), binary, anchors, below, inside)
+        sums, reach = CovariateSums.of(batch.X, self.centre, self.unit), batch.response.reach()
+        low, high = batch.X.min(axis=0), batch.X.max(axis=0)
+        return Second(sums, low, high, reach, binary, anchors, below, inside)
 
 
 def _join(a: Second | None, b: Second | None) -> Second | None:

@@ -213,7 +213,9 @@ class Stream:
         self._wide_is_all = scan.every_wide == 1
         brackets = self._brackets()
         self.second = second_pass(source, self.reader, self.sample.X, brackets)
-        self.second.covariates.check(self.names)
+        second = self.second
+        centre = second.covariates.centre
+        second.covariates.check(self.names, np.maximum(second.high - centre, centre - second.low))
         self.support = self._exact_support() if brackets else None
         self.scan.sample.clear()
         self.scan.wide.clear()
@@ -261,6 +263,8 @@ class Stream:
             self.second.binary.tolist(),
             self.reader.offset is not None,
             self.fingerprint(),
+            np.array([self.second.low, self.second.high]),
+            self.second.reach,
         )
 
     def _counts(self) -> dict[str, int]:

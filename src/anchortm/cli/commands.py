@@ -204,6 +204,7 @@ def predict(options: Any) -> None:
         "keep": options.keep.split(",") if options.keep else [],
         "cdf": _outcomes(model, options.cdf),
         "sf": _outcomes(model, options.sf),
+        "extrapolation": options.extrapolation,
     }
     many = in_batches(options.data)
     if many or (not options.json and all(str(file).endswith(".parquet") for file in (options.data, options.output))):

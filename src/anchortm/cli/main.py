@@ -171,6 +171,9 @@ def parser() -> argparse.ArgumentParser:
     predict.add_argument("--cdf", default="", metavar="Y,...", help="P(Y <= y) at these outcomes or classes")
     predict.add_argument("--sf", default="", metavar="Y,...", help="P(Y > y) at these outcomes or classes")
     predict.add_argument("--keep", metavar="COLUMN,...", help="columns of the data to repeat in the output")
+    predict.add_argument(
+        "--extrapolation", action="store_true", help="name covariates outside the range of the fit, flag far quantiles"
+    )
     predict.add_argument("--output", metavar="FILE", help="write all rows to this .csv, .parquet or .json file")
     predict.add_argument("--json", action="store_true", help="print all rows as JSON")
 

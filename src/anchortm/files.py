@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +21,15 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> P
         raise InputError(f"{target} is a folder; name a file in it")
     if not target.parent.is_dir():
         raise InputError(f"there is no folder {target.parent} to write {target.name} to")
+    # named before it is there, so that no interruption comes between making it and seeing to its end
+    temporary = target.with_name(f".{target.stem[:100]}-{secrets.token_hex(4)}{target.suffix}")
     try:
-        handle, name = tempfile.mkstemp(suffix=target.suffix, prefix=f".{target.stem}-", dir=target.parent)
-    except OSError as error:
-        raise InputError(f"cannot write to {target.parent}: {error.strerror}") from None
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
+        temporary.touch(exist_ok=False)
         write(temporary)
         temporary.replace(target)
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror or error}") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
     return Path(path)

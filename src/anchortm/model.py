@@ -15,7 +15,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from anchortm.anchors import anchor_columns
 from anchortm.arrow import Arrow
@@ -55,6 +54,7 @@ from anchortm.objective import Objective
 from anchortm.response import Response, as_response, sorted_words
 from anchortm.solver import solve
 from anchortm.summary import Summary, summarise
+from anchortm.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -219,7 +219,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     @staticmethod
     def _threads(objective: Objective) -> Any:
         """Keep BLAS to one thread where our blocks are small matrices; not worth its cost for small data."""
-        return threadpool_limits(1, user_api="blas") if objective.n_rows > BLOCK_ROWS else nullcontext()
+        return one_blas_thread() if objective.n_rows > BLOCK_ROWS else nullcontext()
 
     def _start(self, objective: Objective, basis: Basis, data: Data | Stream) -> Array:
         p = objective.n_parameters - objective.coordinates.n_baseline

@@ -6,6 +6,7 @@ import math
 import os
 import warnings
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -138,8 +139,10 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         objective = self._objective(link, basis, data)
         with self._threads(objective):
             solution, others = self._solve(objective, basis, data, xi)
-        self._store(link, basis, data, objective, solution, others)
-        self._tell(5)
+        fitted = copy(self)
+        fitted._store(link, basis, data, objective, solution, others)
+        fitted._tell(5)
+        self.__dict__ = fitted.__dict__  # at once: a fit that is interrupted or refused leaves the model as it was
         return self
 
     def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Formula:

@@ -63,6 +63,11 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     loeo_ : LeaveOneEnvironmentOut
     """
 
+    loeo_: LeaveOneEnvironmentOut
+    results_: pd.DataFrame
+    best_xi_: float
+    best_estimator_: Any
+
     def __init__(
         self,
         model: Any,
@@ -106,7 +111,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         if anchors is None and not named:
             groups, labels = group_codes(environments, self.cut)  # the same for all fits
             environments = anchors = labels[groups]
-        self.loeo_: LeaveOneEnvironmentOut = leave_one_environment_out(
+        loeo = leave_one_environment_out(
             self.model,
             X,
             y,
@@ -119,10 +124,12 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             n_jobs=self.n_jobs,
             progress=self.progress,
         )
-        self.results_ = self._results(self.loeo_.frame(), level)
-        self.best_xi_ = self._best(self.results_)
-        self.best_estimator_ = clone(self.model).set_params(xi=self.best_xi_)
-        self.best_estimator_.fit(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+        results = self._results(loeo.frame(), level)
+        xi = self._best(results)
+        best = clone(self.model).set_params(xi=xi)
+        best.fit(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+        # at once: a search that is interrupted or refused is left as it was
+        self.__dict__.update(loeo_=loeo, results_=results, best_xi_=xi, best_estimator_=best)
         return self
 
     @classmethod

@@ -11,7 +11,7 @@ from typing import Any
 
 from anchortm.exceptions import InputError
 
-__all__ = ["write_whole"]
+__all__ = ["beside", "make_folder", "write_whole"]
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> Path:
@@ -21,8 +21,9 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> P
         raise InputError(f"{target} is a folder; name a file in it")
     if not target.parent.is_dir():
         raise InputError(f"there is no folder {target.parent} to write {target.name} to")
-    # named before it is there, so that no interruption comes between making it and seeing to its end
-    temporary = target.with_name(f".{target.stem[:100]}-{secrets.token_hex(4)}{target.suffix}")
+    temporary = beside(
+        target
+    )  # named before it is there: no interruption comes between making it and seeing to its end
     try:
         temporary.touch(exist_ok=False)
         write(temporary)
@@ -33,3 +34,18 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> P
         with suppress(OSError):
             temporary.unlink()
     return Path(path)
+
+
+def beside(target: Path) -> Path:
+    """Return a new hidden name beside a file or folder."""
+    return target.with_name(f".{target.stem[:100]}-{secrets.token_hex(4)}{target.suffix}")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that files can be written to, or say why there is none before any work is done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {folder}: {error.strerror}") from None
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"cannot write to the folder {folder}: it is read-only")

@@ -13,7 +13,7 @@ from anchortm.bench.engine import Options, first_line
 from anchortm.bench.report import report
 from anchortm.bench.rows import Comparison, Line, unfinished
 from anchortm.exceptions import InputError
-from anchortm.files import write_whole
+from anchortm.files import make_folder, write_whole
 
 __all__ = ["FIGURE", "PARTS", "check_parts", "run"]
 
@@ -53,10 +53,7 @@ def run(names: list[str], folder: Path, options: Options, say: Callable[[str], N
     A part that fails is a row of the report, and the others are run all the same.
     """
     chosen = check_parts(names)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot make the folder {folder}: {error.strerror}") from None
+    make_folder(folder)
     rows: Rows = []
     found: list[Curve] = []
     picture = None

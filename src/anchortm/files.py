@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 
 from anchortm.exceptions import InputError
 
-__all__ = ["beside", "make_folder", "write_whole"]
+__all__ = ["beside", "make_folder", "write_figure", "write_whole"]
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> Path:
@@ -34,6 +35,13 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> P
         with suppress(OSError):
             temporary.unlink()
     return Path(path)
+
+
+def write_figure(path: str | os.PathLike[str], figure: Any, dpi: int) -> Path:
+    """Write a figure that is drawn in memory before: matplotlib's PDF files do not say that a disk is full."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=Path(path).suffix[1:].lower(), dpi=dpi)
+    return write_whole(path, lambda file: file.write_bytes(drawn.getvalue()))
 
 
 def beside(target: Path) -> Path:

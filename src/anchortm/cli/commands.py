@@ -122,11 +122,11 @@ def _report(options: Any, table: Any, shown: Any, draw: Callable[[Any], Any]) ->
 
     _write(table, options.output, write_table)
     if options.plot is not None:
-        from anchortm.files import write_whole
+        from anchortm.files import write_figure
 
         figure = _figure()
         draw(figure.subplots())
-        write_whole(options.plot, lambda file: figure.savefig(file, dpi=150))
+        write_figure(options.plot, figure, 150)
         print(f"drawn to {options.plot}", file=sys.stderr)
     print(as_json(table) if options.json else as_text(shown))
 

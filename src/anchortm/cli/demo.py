@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anchortm as atm
-from anchortm.files import make_folder, write_whole
+from anchortm.files import make_folder, write_figure
 
 __all__ = ["COVARIATES", "XIS", "run"]
 
@@ -92,6 +92,6 @@ def _draw(results: dict[str, Any], path: Any, folder: Path) -> list[Path]:
     coefficients = Figure(layout="constrained")
     path.plot(coefficients.subplots()).set_title("Lm: coefficients per standard deviation, all towns")
     return [
-        write_whole(folder / name, lambda file, figure=figure: figure.savefig(file, dpi=110))  # type: ignore[misc]
+        write_figure(folder / name, figure, 110)
         for name, figure in (("boston_loeo.png", left_out), ("boston_path.png", coefficients))
     ]

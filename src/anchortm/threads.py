@@ -8,38 +8,56 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from threadpoolctl import threadpool_limits
+import threadpoolctl
 
 __all__ = ["one_blas_thread"]
 
 
-class _Inside:
-    """Who is inside at this moment: the number of BLAS threads belongs to the process, not to a thread."""
+class _Process:
+    """Who is inside at this moment, and what the first one found: most BLAS have one number for the whole process."""
 
     lock = threading.Lock()
-    visitors: set[object] = set()  # noqa: RUF012 - one for the process
-    limits: Any = None
+    inside: set[object] = set()  # noqa: RUF012 - one for the process
+    found: dict[str, tuple[Any, int]] = {}  # noqa: RUF012
 
 
 if hasattr(os, "register_at_fork"):  # a process that is forked while another thread holds the lock can still take it
     os.register_at_fork(
-        before=_Inside.lock.acquire, after_in_parent=_Inside.lock.release, after_in_child=_Inside.lock.release
+        before=_Process.lock.acquire, after_in_parent=_Process.lock.release, after_in_child=_Process.lock.release
     )
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Keep BLAS to one thread; the last to leave, from whatever thread, restores what the first one found."""
+    pools = threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers
+    own = [
+        (pool, pool.num_threads) for pool in pools if pool.info().get("threading_layer") == "openmp"
+    ]  # this thread's
     visitor = object()
     try:
-        with _Inside.lock:
-            if _Inside.limits is None:
-                _Inside.limits = threadpool_limits(1, user_api="blas")
-            _Inside.visitors.add(visitor)
+        with _Process.lock:
+            _Process.inside.add(visitor)
+            for pool in pools:
+                if pool.num_threads != 1 and all(pool is not other for other, _ in own):
+                    _Process.found.setdefault(pool.filepath, (pool, pool.num_threads))
+                pool.set_num_threads(1)
         yield
     finally:  # also of an interruption on the way in
-        with _Inside.lock:
-            _Inside.visitors.discard(visitor)
-            if not _Inside.visitors and _Inside.limits is not None:
-                _Inside.limits.restore_original_limits()
-                _Inside.limits = None
+        for pool, number in own:
+            pool.set_num_threads(number)
+        with _Process.lock:
+            _Process.inside.discard(visitor)
+            if not _Process.inside:
+                _anybody()
+                for pool, number in _Process.found.values():
+                    pool.set_num_threads(number)
+                _Process.found.clear()
+                _anybody()
+
+
+def _anybody() -> None:
+    """Let any thread set the number: threadpoolctl may have given that right to one that is elsewhere by now."""
+    clear = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)

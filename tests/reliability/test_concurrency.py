@@ -5,7 +5,9 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import linalg
 from threadpoolctl import threadpool_info
 
 from anchortm.files import write_whole
@@ -20,7 +22,9 @@ def blas_threads() -> list[int]:
 
 @pytest.mark.bug("concurrency", "Two fits at once in threads could leave BLAS at one thread for ever after.")
 def test_the_last_fit_to_end_restores_the_blas_threads(tally: Callable[..., None]) -> None:
+    assert np.linalg.norm(np.ones(4)) == linalg.norm(np.ones(4))  # both BLAS are loaded
     before = blas_threads()
+    assert before
     inside, left = threading.Event(), threading.Event()
 
     def first() -> None:

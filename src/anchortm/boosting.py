@@ -8,6 +8,7 @@ length 1, and this is ordinary L2 boosting; for large gamma it keeps the steps f
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -136,10 +137,10 @@ class AnchorBoosting(L2Regressor):
             """Return (I + (gamma - 1) P) v, the gradient of half the loss."""
             return values + (gamma - 1.0) * data.project(values)
 
-        self.start_ = float(data.y.mean())
-        error = data.y - self.start_
+        start = float(data.y.mean())
+        error = data.y - start
         first = float(error @ weighted(error))
-        self.learners_: list[tuple[float, Any]] = []
+        learners: list[tuple[float, Any]] = []
         losses = []
         for _ in range(self.n_estimators):
             pull = weighted(error)
@@ -148,10 +149,12 @@ class AnchorBoosting(L2Regressor):
             curvature = float(direction @ weighted(direction))
             step = self.learning_rate * float(pull @ direction) / curvature if curvature > 0.0 else 0.0
             error = error - step * direction
-            self.learners_.append((step, learner))
+            learners.append((step, learner))
             losses.append(float(error @ weighted(error)) / first if first > 0.0 else 0.0)
-        self.losses_ = np.array(losses)
-        self._remember(design, X)
+        fitted = copy(self)
+        fitted.start_, fitted.learners_, fitted.losses_ = start, learners, np.array(losses)
+        fitted._remember(design, X)
+        self.__dict__ = fitted.__dict__  # at once: a fit that is interrupted leaves the model as it was
         return self
 
     def predict(self, X: Any) -> Array:

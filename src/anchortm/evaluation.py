@@ -12,7 +12,6 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from anchortm import plotting
@@ -28,6 +27,7 @@ from anchortm.numbers import jobs, several_xi
 from anchortm.objective import NormalObjective, Objective
 from anchortm.response import as_response
 from anchortm.solver import solve_near, solve_path
+from anchortm.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +134,7 @@ def leave_one_environment_out(
         labels = labels[found]
     hidden = None if progress is None else not progress  # None: shown in a terminal only
     tasks = tqdm(list(enumerate(labels.tolist())), desc="environments", disable=hidden)
-    with threadpool_limits(1, user_api="blas"):  # many small fits
+    with one_blas_thread():  # many small fits
         starts = _full_path(model, data, values)
         results = Parallel(n_jobs=n_jobs)(
             delayed(_one)(model, data, np.flatnonzero(groups != e), np.flatnonzero(groups == e), name, values, starts)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
-import tempfile
+import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from anchortm.exceptions import InputError
 
-__all__ = ["write_whole"]
+__all__ = ["beside", "make_folder", "write_figure", "write_whole"]
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> Path:
@@ -20,20 +22,38 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> P
         raise InputError(f"{target} is a folder; name a file in it")
     if not target.parent.is_dir():
         raise InputError(f"there is no folder {target.parent} to write {target.name} to")
+    temporary = beside(
+        target
+    )  # named before it is there: no interruption comes between making it and seeing to its end
     try:
-        handle, name = tempfile.mkstemp(suffix=target.suffix, prefix=f".{target.stem}-", dir=target.parent)
-    except OSError as error:
-        raise InputError(f"cannot write to {target.parent}: {error.strerror}") from None
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
+        temporary.touch(exist_ok=False)
         write(temporary)
         temporary.replace(target)
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror or error}") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
     return Path(path)
+
+
+def write_figure(path: str | os.PathLike[str], figure: Any, dpi: int) -> Path:
+    """Write a figure that is drawn in memory before: matplotlib's PDF files do not say that a disk is full."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=Path(path).suffix[1:].lower(), dpi=dpi)
+    return write_whole(path, lambda file: file.write_bytes(drawn.getvalue()))
+
+
+def beside(target: Path) -> Path:
+    """Return a new hidden name beside a file or folder."""
+    return target.with_name(f".{target.stem[:100]}-{secrets.token_hex(4)}{target.suffix}")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that files can be written to, or say why there is none before any work is done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {folder}: {error.strerror}") from None
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"cannot write to the folder {folder}: it is read-only")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -113,11 +112,7 @@ def read_csv(file: Any) -> pd.DataFrame:
     """Return a CSV file with every number exact, every column of one type, and no column taken for an index."""
     import pandas as pd
 
-    options = {"index_col": False, "low_memory": False}
-    with warnings.catch_warnings():
-        # later versions of pandas are exact without being asked, and warn of the option
-        warnings.filterwarnings("ignore", message=".*float_precision.*")
-        try:
-            return pd.read_csv(file, float_precision="round_trip", **options)
-        except TypeError:
-            return pd.read_csv(file, **options)
+    options: dict[str, Any] = {"index_col": False, "low_memory": False}
+    if [int(part) for part in pd.__version__.split(".")[:2]] < [3, 1]:  # then exact unasked, with a warning if asked
+        options["float_precision"] = "round_trip"
+    return pd.read_csv(file, **options)

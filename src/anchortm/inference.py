@@ -24,7 +24,6 @@ import scipy.linalg as la
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy import stats
-from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from anchortm.anchors import groups_of
@@ -36,6 +35,7 @@ from anchortm.newton import Options
 from anchortm.numbers import generator, jobs, level_between, whole_number
 from anchortm.objective import Objective
 from anchortm.solver import solve_near
+from anchortm.threads import one_blas_thread
 from anchortm.works import Influence
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ def bootstrap(
     rng = generator(random_state)
     samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
     shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
-    with threadpool_limits(1, user_api="blas"):  # many small fits
+    with one_blas_thread():  # many small fits
         found = Parallel(n_jobs=n_jobs)(delayed(_refit)(model, data, weights) for weights in shown)
     draws = np.array([draw for draw in found if draw is not None])
     failed = n_bootstrap - len(draws)

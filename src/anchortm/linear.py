@@ -7,6 +7,7 @@ gamma = 0, least squares at 1, two-stage least squares in the limit.
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -157,12 +158,14 @@ class LinearAnchorRegression(L2Regressor):
             ones = np.ones((data.y.size, int(self.fit_intercept)))
             C, target = np.hstack([ones, data.X]), data.y
         b = _solve(data, C, target, gamma)
-        self._remember(design, X)
+        fitted = copy(self)
+        fitted._remember(design, X)
         if centred:
-            self.coef_, self.intercept_ = b, float(y_mean - x_mean @ b)
+            fitted.coef_, fitted.intercept_ = b, float(y_mean - x_mean @ b)
         else:
             k = int(self.fit_intercept)
-            self.coef_, self.intercept_ = b[k:], float(b[0]) if k else 0.0
+            fitted.coef_, fitted.intercept_ = b[k:], float(b[0]) if k else 0.0
+        self.__dict__ = fitted.__dict__  # at once: a fit that is interrupted leaves the model as it was
         return self
 
     def predict(self, X: Any) -> Array:

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Iterable
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -16,7 +17,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from anchortm.anchors import anchor_columns
 from anchortm.arrow import Arrow
@@ -67,6 +67,7 @@ from anchortm.objective import Objective
 from anchortm.response import Response, as_response, sorted_words
 from anchortm.solver import solve
 from anchortm.summary import Summary, summarise
+from anchortm.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -150,8 +151,10 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         objective = self._objective(link, basis, data)
         with self._threads(objective):
             solution, others = self._solve(objective, basis, data, xi)
-        self._store(link, basis, data, objective, solution, others)
-        self._tell(5)
+        fitted = copy(self)
+        fitted._store(link, basis, data, objective, solution, others)
+        fitted._tell(5)
+        self.__dict__ = fitted.__dict__  # at once: a fit that is interrupted or refused leaves the model as it was
         return self
 
     def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Formula:
@@ -236,7 +239,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     @staticmethod
     def _threads(objective: Objective) -> Any:
         """Keep BLAS to one thread where our blocks are small matrices; not worth its cost for small data."""
-        return threadpool_limits(1, user_api="blas") if objective.n_rows > BLOCK_ROWS else nullcontext()
+        return one_blas_thread() if objective.n_rows > BLOCK_ROWS else nullcontext()
 
     def _start(self, objective: Objective, basis: Basis, data: Data | Stream) -> Array:
         p = objective.n_parameters - objective.coordinates.n_baseline
@@ -361,8 +364,8 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             among = ", ".join(self._flat_names())
             say(
                 f"flat direction: the smallest curvature is {self.min_eigenvalue_:.1e}, so some parameters are hardly "
-                f"determined{f' ({among})' if among else ''}, though their predictions may be; lower the order, or leave "
-                "covariates out"
+                f"determined{f' ({among})' if among else ''}, though their predictions may be; lower the order, or "
+                "leave covariates out"
             )
         for flat, side in zip(self.basis_.flat_ends(self.baseline_), ("lower", "upper"), strict=True):
             if flat:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm.backends.sources import Source, open_source
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.extrapolation import beyond_the_data
-from anchortm.files import write_whole
+from anchortm.files import beside, write_whole
 from anchortm.frames import is_batched, is_frame, known, native, select
 
 if TYPE_CHECKING:
@@ -209,12 +209,14 @@ def _write_folder(lazy: Any, folder: str) -> None:
     target = Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError(f"{folder} is there already: name a new folder")
-    temporary = target.with_name(f".{target.name}-unfinished")
+    temporary = beside(target)
     try:
         lazy.to_parquet(str(temporary), write_index=False)
         if target.exists():
             target.rmdir()
         temporary.rename(target)
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror or error}") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

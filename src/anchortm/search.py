@@ -63,6 +63,11 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     loeo_ : LeaveOneEnvironmentOut
     """
 
+    loeo_: LeaveOneEnvironmentOut
+    results_: pd.DataFrame
+    best_xi_: float
+    best_estimator_: Any
+
     def __init__(
         self,
         model: Any,
@@ -124,8 +129,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         xi = self._best(results)
         best = clone(self.model).set_params(xi=xi)
         best.fit(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
-        self.loeo_: LeaveOneEnvironmentOut = loeo
-        self.results_, self.best_xi_, self.best_estimator_ = results, xi, best
+        # at once: a search that is interrupted or refused is left as it was
+        self.__dict__.update(loeo_=loeo, results_=results, best_xi_=xi, best_estimator_=best)
         return self
 
     @classmethod

@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from anchortm.backends.sources import BATCH_ROWS, Read, Source, T
 from anchortm.exceptions import InputError
 from anchortm.frames import select
+from anchortm.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +84,7 @@ class _Task:
 
 def _call(task: _Task, part: pd.DataFrame, start: int) -> Any:
     """Return the result of a partition, worked on in batches with one BLAS thread: Dask has threads of its own."""
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         found = (
             task.read(select(part.iloc[first : first + BATCH_ROWS], task.columns), start + first)
             for first in range(0, len(part), BATCH_ROWS)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from anchortm.bench import bars, disk, peers
 from anchortm.bench.curves import Curve, curves, draw
@@ -13,7 +11,7 @@ from anchortm.bench.engine import Options, first_line
 from anchortm.bench.report import report
 from anchortm.bench.rows import Comparison, Line, unfinished
 from anchortm.exceptions import InputError
-from anchortm.files import write_whole
+from anchortm.files import make_folder, write_figure, write_whole
 
 __all__ = ["FIGURE", "PARTS", "check_parts", "run"]
 
@@ -53,10 +51,7 @@ def run(names: list[str], folder: Path, options: Options, say: Callable[[str], N
     A part that fails is a row of the report, and the others are run all the same.
     """
     chosen = check_parts(names)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot make the folder {folder}: {error.strerror}") from None
+    make_folder(folder)
     rows: Rows = []
     found: list[Curve] = []
     picture = None
@@ -65,7 +60,7 @@ def run(names: list[str], folder: Path, options: Options, say: Callable[[str], N
         try:
             if name == FIGURE:
                 found = curves(options, say)
-                picture = write_whole(folder / "times.png", partial(_save, draw(found, options))).name
+                picture = write_figure(folder / "times.png", draw(found, options), 150).name
                 continue
             new = PARTS[name](options)
         except Exception as error:
@@ -76,10 +71,6 @@ def run(names: list[str], folder: Path, options: Options, say: Callable[[str], N
     text = report(rows, found, chosen if names else None, picture, options)
     write_whole(folder / "results.md", lambda file: file.write_text(text, encoding="utf-8"))
     return text
-
-
-def _save(figure: Any, file: Path) -> None:
-    figure.savefig(file, dpi=150)
 
 
 def _short(row: Line | Comparison) -> str:

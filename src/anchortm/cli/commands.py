@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import textwrap
 from collections import Counter
@@ -122,11 +123,11 @@ def _report(options: Any, table: Any, shown: Any, draw: Callable[[Any], Any]) ->
 
     _write(table, options.output, write_table)
     if options.plot is not None:
-        from anchortm.files import write_whole
+        from anchortm.files import write_figure
 
         figure = _figure()
         draw(figure.subplots())
-        write_whole(options.plot, lambda file: figure.savefig(file, dpi=150))
+        write_figure(options.plot, figure, 150)
         print(f"drawn to {options.plot}", file=sys.stderr)
     print(as_json(table) if options.json else as_text(shown))
 
@@ -174,6 +175,7 @@ def loeo(options: Any) -> None:
         environments = made.anchors.iloc[:, 0]
     else:
         raise InputError(f"with several anchors name the --environments: {', '.join(made.anchors.columns)}")
+    _start_workers(options.jobs)
     result = leave_one_environment_out(
         model,
         made.X,
@@ -188,6 +190,23 @@ def loeo(options: Any) -> None:
     if not options.json:
         print(f"{result.frame().environment.nunique()} environments, each predicted by fits to the others (mean nll)")
     _report(options, result.frame(), result.summary().reset_index(), result.plot)
+
+
+def _start_workers(jobs: int) -> None:
+    """Start worker processes that do not hear Ctrl-C: this process does and ends them, and has one line to say."""
+    if jobs == 1 or not hasattr(signal, "pthread_sigmask"):
+        return
+    from multiprocessing import resource_tracker
+
+    from joblib import Parallel, delayed
+
+    resource_tracker.ensure_running()  # its start would lift the block
+    with Parallel(n_jobs=jobs) as parallel:  # joblib keeps the workers for those who ask for as many
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            parallel(delayed(abs)(k) for k in range(2))
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def predict(options: Any) -> None:
@@ -248,6 +267,7 @@ def reproduce(options: Any) -> None:
     _figure()  # matplotlib, before any work
     how = Options(options.runs, options.jobs, options.seed, None, options.trees)
     quiet = (lambda text: print(text, file=sys.stderr)) if options.json else print
+    _start_workers(options.jobs)
     claims = run(options.parts, Path(options.out), how, fresh=options.fresh, say=quiet)
     if options.json:
         print(as_json(claim_frame(claims)))

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anchortm as atm
-from anchortm.exceptions import InputError
-from anchortm.files import write_whole
+from anchortm.files import make_folder, write_figure
 
 __all__ = ["COVARIATES", "XIS", "run"]
 
@@ -80,11 +79,7 @@ def _draw(results: dict[str, Any], path: Any, folder: Path) -> list[Path]:
         from matplotlib.figure import Figure
     except ImportError:
         return []
-    if not folder.is_dir():
-        try:
-            folder.mkdir(parents=True)
-        except OSError as error:
-            raise InputError(f"cannot make the folder {folder}: {error.strerror}") from None
+    make_folder(folder)
     left_out = Figure(figsize=(10.5, 6.5), layout="constrained")
     axes = left_out.subplots(2, 2, sharex=True, sharey=True)
     for ax, (name, result) in zip(axes.flat, results.items(), strict=True):
@@ -97,6 +92,6 @@ def _draw(results: dict[str, Any], path: Any, folder: Path) -> list[Path]:
     coefficients = Figure(layout="constrained")
     path.plot(coefficients.subplots()).set_title("Lm: coefficients per standard deviation, all towns")
     return [
-        write_whole(folder / name, lambda file, figure=figure: figure.savefig(file, dpi=110))  # type: ignore[misc]
+        write_figure(folder / name, figure, 110)
         for name, figure in (("boston_loeo.png", left_out), ("boston_path.png", coefficients))
     ]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from anchortm import __version__
@@ -19,22 +22,24 @@ from anchortm.exceptions import AnchorTMError, AnchorTMWarning
 __all__ = ["main", "parser"]
 
 FAILED, INTERRUPTED = 1, 130
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run the command line and return its exit code.
+
+    0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 told to end (128 and the number of the signal).
+    """
     options = parser().parse_args(arguments)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _signals() as received, _forgiving(sys.stdout):
         warnings.simplefilter("always", AnchorTMWarning)
         warnings.showwarning = _show_warning
         try:
-            if hasattr(sys.stdout, "reconfigure"):
-                sys.stdout.reconfigure(errors="backslashreplace")
             options.run(options)
-            sys.stdout.flush()
+            print(end="", flush=True)
         except KeyboardInterrupt:
             print("interrupted; nothing was half written", file=sys.stderr)
-            return INTERRUPTED
+            return 128 + received[0] if received else INTERRUPTED
         except BrokenPipeError:  # the reader of a pipe has seen enough
             with contextlib.suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -42,12 +47,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except Exception as error:
             if options.debug:
                 traceback.print_exc()
+            if isinstance(error, OSError) and error.errno in UNWRITABLE:
+                print(f"error: cannot write {error.filename or 'the output'}: {error.strerror}", file=sys.stderr)
+                return FAILED
             known = isinstance(error, AnchorTMError)
             print(f"error: {error}" if known else f"error: {type(error).__name__}: {error}", file=sys.stderr)
             if not known and not options.debug:
                 print("This may be a fault of anchortm: --debug shows where it happened.", file=sys.stderr)
             return FAILED
     return 0
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Take other signals to end as Ctrl-C, so that files and workers are seen to; yield those that came."""
+    received: list[int] = []
+
+    def end(number: int, _: Any) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    # of the main thread only, and only where nobody has decided otherwise, such as nohup
+    ours = threading.current_thread() is threading.main_thread()
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if ours and hasattr(signal, name)]
+    taken = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, end)
+    try:
+        yield received
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def _forgiving(stream: Any) -> Iterator[None]:
+    """Let a stream write letters that it does not have as codes."""
+    if not hasattr(stream, "reconfigure"):
+        yield
+        return
+    before = stream.errors
+    stream.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it any longer
+            stream.reconfigure(errors=before)
 
 
 def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import math
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,8 @@ def check_output(path: str | None, endings: tuple[str, ...] = WRITE) -> None:
         raise InputError(f"{path} should end in {', '.join(endings)}")
     if not file.parent.is_dir():
         raise InputError(f"there is no folder {file.parent} to write {file.name} to")
+    if not os.access(file.parent, os.W_OK):
+        raise InputError(f"cannot write {path}: the folder {file.parent} is read-only")
 
 
 def write_table(table: pd.DataFrame, path: str) -> None:

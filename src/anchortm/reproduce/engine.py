@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from anchortm import __version__, scenarios, sem
-from anchortm.exceptions import InputError
-from anchortm.files import write_whole
+from anchortm.files import make_folder, write_figure, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,10 +114,7 @@ def run_part(part: Part, folder: Path, options: Options, fresh: bool = False) ->
     Returns also whether anything was computed.
     """
     kept = folder / "computed" / f"{part.name}-{part.key(options)}.npz"
-    try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot make the folder {kept.parent}: {error.strerror}") from None
+    make_folder(kept.parent)
     arrays = None if fresh else _read(kept)
     computed = arrays is None
     if arrays is None:
@@ -129,7 +125,7 @@ def run_part(part: Part, folder: Path, options: Options, fresh: bool = False) ->
         write_whole(folder / f"{name}.csv", lambda file, table=table: table.to_csv(file, index=False))  # type: ignore[misc]
     for name, figure in part.figures(arrays).items():
         for ending in ("png", "pdf"):
-            write_whole(folder / f"{name}.{ending}", lambda file, figure=figure: figure.savefig(file, dpi=130))  # type: ignore[misc]
+            write_figure(folder / f"{name}.{ending}", figure, 130)
     return part.claims(arrays), computed
 
 

@@ -1,0 +1,63 @@
+"""One BLAS thread while our own threads, processes or small blocks are at work."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import threadpoolctl
+
+__all__ = ["one_blas_thread"]
+
+
+class _Process:
+    """Who is inside at this moment, and what the first one found: most BLAS have one number for the whole process."""
+
+    lock = threading.Lock()
+    inside: set[object] = set()  # noqa: RUF012 - one for the process
+    found: dict[str, tuple[Any, int]] = {}  # noqa: RUF012
+
+
+if hasattr(os, "register_at_fork"):  # a process that is forked while another thread holds the lock can still take it
+    os.register_at_fork(
+        before=_Process.lock.acquire, after_in_parent=_Process.lock.release, after_in_child=_Process.lock.release
+    )
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread; the last to leave, from whatever thread, restores what the first one found."""
+    pools = threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers
+    own = [
+        (pool, pool.num_threads) for pool in pools if pool.info().get("threading_layer") == "openmp"
+    ]  # this thread's
+    visitor = object()
+    try:
+        with _Process.lock:
+            _Process.inside.add(visitor)
+            for pool in pools:
+                if pool.num_threads != 1 and all(pool is not other for other, _ in own):
+                    _Process.found.setdefault(pool.filepath, (pool, pool.num_threads))
+                pool.set_num_threads(1)
+        yield
+    finally:  # also of an interruption on the way in
+        for pool, number in own:
+            pool.set_num_threads(number)
+        with _Process.lock:
+            _Process.inside.discard(visitor)
+            if not _Process.inside:
+                _anybody()
+                for pool, number in _Process.found.values():
+                    pool.set_num_threads(number)
+                _Process.found.clear()
+                _anybody()
+
+
+def _anybody() -> None:
+    """Let any thread set the number: threadpoolctl may have given that right to one that is elsewhere by now."""
+    clear = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Formula", "FormulaMixin"]
 
-LONGEST = 1_000_000  # characters of covariates, a dot written out
+LONGEST = 300_000  # characters of covariates, a dot written out
 MAX_COLUMNS = 20_000
 REMEMBERING = ("bs", "cc", "center", "cr", "cs", "poly", "scale", "standardize")
 RESERVED = {"Intercept", "contr", "np", *TRANSFORMS}

@@ -171,7 +171,7 @@ def _line(x: Array, z: Array) -> tuple[float, float]:
 
 def _invert_line(intercept: float, slope: float, z: Array) -> Array:
     """Return the x with intercept + slope x = z; of a flat line -inf below and +inf above it."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         x = (z - intercept) / slope if slope > 0.0 else np.where(z > intercept, np.inf, -np.inf)
     return np.asarray(x)
 

@@ -58,7 +58,9 @@ HINTS = {
 NUMPY = {"abs", "cos", "exp", "floor", "log", "log10", "log1p", "log2", "sin", "sqrt"}
 CONTRASTS = {"SAS", "diff", "helmert", "poly", "sum", "treatment"}
 BASES = {"bs", "cc", "cr", "cs", "poly"}  # whose arguments are sizes
+OPTIONS = BASES | {"C", "center", "scale", "standardize"}  # that take more than a column
 MAX_SIZE = 100
+LARGEST = 1e300
 ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: np.add,
     ast.Sub: np.subtract,
@@ -222,8 +224,11 @@ def _count_other(node: ast.expr, formula: str) -> int:
     raise InputError(f"{ast.unparse(node)[:80]!r} is no term of a formula, in {formula[:200]!r}{hint}")
 
 
-def _check_expression(node: ast.AST, formula: str) -> None:
-    """Refuse everything but names, constants, arithmetic, comparisons and the transforms on the list."""
+def _check_expression(node: ast.AST, formula: str, option: bool = False) -> None:
+    """Refuse everything but names, numbers, arithmetic, comparisons and the transforms on the list.
+
+    Lists and text are options of a function, or one side of a comparison: what is computed with is a column.
+    """
     match node:
         case ast.Call(func=function, args=arguments, keywords=keywords):
             if not _allowed(function):
@@ -231,55 +236,71 @@ def _check_expression(node: ast.AST, formula: str) -> None:
                 hint = HINTS.get(name, f"there are {', '.join(sorted(TRANSFORMS))}")
                 raise InputError(f"{name!r} is no function of formulas; {hint}")
             values = [*arguments, *(keyword.value for keyword in keywords)]
-            _check_arguments(ast.unparse(function), values)
+            options = _check_arguments(ast.unparse(function), values)
             for argument in values:
-                _check_expression(argument, formula)
+                _check_expression(argument, formula, options)
             if any(keyword.arg is None for keyword in keywords):
                 raise InputError("** is not for formulas")
         case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC:
             _check_expression(left, formula)
             _check_expression(right, formula)
-            if any(isinstance(side, (ast.List, ast.Tuple)) or _text(side) for side in (left, right)):
-                raise InputError(f"{ast.unparse(node)[:80]!r}: lists and text have no arithmetic in formulas")
             if isinstance(op, ast.Pow):
                 power = right.operand if isinstance(right, ast.UnaryOp) else right
                 small = isinstance(power, ast.Constant) and isinstance(power.value, (int, float)) and power.value <= 10
-                if not small or not any(isinstance(inner, ast.Name) for inner in ast.walk(left)):
+                if not small or not _columns(left):
                     raise InputError(f"{ast.unparse(node)[:80]!r}: powers are of columns, with numbers up to 10")
         case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
             _check_expression(operand, formula)
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in COMPARISONS:
-            _check_expression(left, formula)
-            _check_expression(right, formula)
-        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            for side in (left, right):
+                _check_expression(side, formula, option=isinstance(side, ast.Constant))
+        case ast.List(elts=elements) | ast.Tuple(elts=elements) if option:
             for element in elements:
-                _check_expression(element, formula)
-        case ast.Name() | ast.Constant(value=int() | float() | str() | bool() | None):
+                _check_expression(element, formula, option)
+        case ast.Constant(value=int() | float() as value) if abs(value) <= LARGEST:
+            pass
+        case ast.Name() | ast.Constant(value=None):
+            pass
+        case ast.Constant(value=str()) if option:
             pass
         case ast.Attribute() if _contrast(node):
             pass
         case _:
             hint = "; powers are written **" if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor) else ""
+            if isinstance(node, (ast.List, ast.Tuple, ast.Constant)):
+                hint = " where a column or a number belongs"
             raise InputError(f"{ast.unparse(node)[:80]!r} is not for formulas{hint}")
 
 
-def _text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+def _columns(tree: ast.AST) -> list[ast.Name]:
+    """Return the names in an expression that are columns, not functions or modules."""
+    functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    modules = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return [node for node in names if id(node) not in functions | modules]
 
 
-def _check_arguments(function: str, values: list[ast.expr]) -> None:
-    """Refuse sizes of splines and polynomials that nobody means, and C(...) of anything but a column."""
+def _check_arguments(function: str, values: list[ast.expr]) -> bool:
+    """Refuse sizes of splines and polynomials that nobody means, and C(...) of anything but a column.
+
+    Return whether the function has options, that is more than its column.
+    """
     if function == "C" and (not values or not isinstance(values[0], ast.Name)):
         raise InputError("C(...) takes a column: compute what you need before, and give it a name")
+    if len(values) > MAX_SIZE:
+        raise InputError(f"{function}(...) has {len(values)} arguments")
     if any(isinstance(n, ast.Call) and ast.unparse(n.func) == "C" for value in values for n in ast.walk(value)):
         raise InputError("C(...) stands alone, or in interactions: x:C(group)")
-    if function not in BASES:
-        return
-    inner = [n for value in values[1:] for n in ast.walk(value)]
-    large = any(isinstance(n, ast.Constant) and isinstance(n.value, int) and n.value > MAX_SIZE for n in inner)
-    many = any(isinstance(n, (ast.List, ast.Tuple)) and len(n.elts) > MAX_SIZE for n in inner)
-    if large or many or any(isinstance(n, ast.BinOp) for n in inner):
-        raise InputError(f"{function}(...) takes sizes and knots up to {MAX_SIZE}, written as numbers")
+    if function in BASES:
+        inner = [n for value in values[1:] for n in ast.walk(value)]
+        large = any(isinstance(n, ast.Constant) and isinstance(n.value, int) and n.value > MAX_SIZE for n in inner)
+        many = any(isinstance(n, (ast.List, ast.Tuple)) and len(n.elts) > MAX_SIZE for n in inner)
+        if large or many or any(isinstance(n, ast.BinOp) for n in inner):
+            raise InputError(f"{function}(...) takes sizes and knots up to {MAX_SIZE}, written as numbers")
+    options = function in OPTIONS or function.startswith("contr.")
+    if not options and len(values) != 1:
+        raise InputError(f"{function}(...) takes one column, not {len(values)}")
+    return options
 
 
 def check_factor(expression: str) -> set[str]:
@@ -287,11 +308,8 @@ def check_factor(expression: str) -> set[str]:
     quoted: list[str] = []
     tree = _expression(_hide(expression, quoted), expression)
     _check_expression(tree, expression)
-    functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    modules = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     parsed = Parsed(expression, tree, "", (), tuple(quoted))
-    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
-    return {parsed.name(node) for node in names if id(node) not in functions | modules}
+    return {parsed.name(node) for node in _columns(tree)}
 
 
 def _allowed(function: ast.expr) -> bool:
@@ -320,7 +338,8 @@ def _check_left(parsed: Parsed) -> None:
             raise InputError(f"the outcome {ast.unparse(node)!r} should be {usage}")
         parts: list[ast.expr] = [*node.args, *(k.value for k in node.keywords)]
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ordered":
-        levels = [part.value for part in node.args[1:] if isinstance(part, ast.Constant)]
+        constants = [part.value for part in node.args[1:] if isinstance(part, ast.Constant)]
+        levels = {str(level) for level in constants if isinstance(level, (str, bool, int, float))}
         if (
             node.keywords
             or len(levels) < 2
@@ -337,14 +356,13 @@ def _check_left(parsed: Parsed) -> None:
             "ordered(column, ...); transform a column before, so that predictions have a name"
         )
     for part in parts:
-        for inner in ast.walk(part):
-            function = isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id in LEFT
-            plain = isinstance(inner, (ast.Name, ast.Constant, ast.Load, *ARITHMETIC, *COMPARISONS, ast.USub))
-            if not (function or plain or isinstance(inner, (ast.BinOp, ast.Compare, ast.UnaryOp))):
-                raise InputError(
-                    f"the outcome {ast.unparse(node)[:80]!r} should be a column, Surv(time, event) or "
-                    "Interval(lower, upper)"
-                )
+        calls = (inner.func for inner in ast.walk(part) if isinstance(inner, ast.Call))
+        if not all(isinstance(function, ast.Name) and function.id in LEFT for function in calls):
+            raise InputError(
+                f"the outcome {ast.unparse(node)[:80]!r} should be a column, Surv(time, event) or "
+                "Interval(lower, upper)"
+            )
+        _check_expression(part, parsed.text)
 
 
 LEFT = {"log": np.log, "exp": np.exp, "sqrt": np.sqrt, "log1p": np.log1p}
@@ -364,20 +382,29 @@ def ordered(node: ast.Call, frame: pd.DataFrame, parsed: Parsed) -> Any:
 
 def evaluate(node: ast.expr, frame: pd.DataFrame, parsed: Parsed) -> Any:
     """Return the value of a checked expression of the left side."""
+    try:
+        with np.errstate(all="ignore"):  # what comes out is checked
+            return _evaluate(node, frame, parsed)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"cannot compute {ast.unparse(node)[:80]!r} of these columns: are they numbers?") from None
+
+
+def _evaluate(node: ast.expr, frame: pd.DataFrame, parsed: Parsed) -> Any:
     match node:
         case ast.Name():
             name = parsed.name(node)
             return math.inf if name == "inf" and name not in frame else frame[name]
         case ast.Constant(value=value):
             return value
-        case ast.UnaryOp(operand=operand):
-            return -evaluate(operand, frame, parsed)
+        case ast.UnaryOp(op=op, operand=operand):
+            value = _evaluate(operand, frame, parsed)
+            return -value if isinstance(op, ast.USub) else value
         case ast.BinOp(left=left, op=op, right=right):
-            return ARITHMETIC[type(op)](evaluate(left, frame, parsed), evaluate(right, frame, parsed))
+            return ARITHMETIC[type(op)](_evaluate(left, frame, parsed), _evaluate(right, frame, parsed))
         case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return COMPARISONS[type(op)](evaluate(left, frame, parsed), evaluate(right, frame, parsed))
+            return COMPARISONS[type(op)](_evaluate(left, frame, parsed), _evaluate(right, frame, parsed))
         case ast.Call(func=ast.Name(id=name), args=arguments):
-            return LEFT[name](*(evaluate(a, frame, parsed) for a in arguments))
+            return LEFT[name](*(_evaluate(a, frame, parsed) for a in arguments))
     raise InputError(f"cannot evaluate {ast.unparse(node)!r}")
 
 

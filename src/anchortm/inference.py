@@ -143,7 +143,10 @@ def _inverse_hessian(model: Any, clusters: Any, held: bool = False) -> Array:
         jacobian = information.coordinates.jacobian
         information = information.toarray()
     J = jacobian[:, free]
-    return np.asarray(J @ np.linalg.solve(information[np.ix_(free, free)], J.T))
+    try:
+        return np.asarray(J @ np.linalg.solve(information[np.ix_(free, free)], J.T))
+    except np.linalg.LinAlgError:
+        raise InputError("no standard errors: the information is singular") from None
 
 
 def standard_errors(model: Any, kind: str | None, clusters: Any, **options: Any) -> Array:
@@ -154,7 +157,10 @@ def standard_errors(model: Any, kind: str | None, clusters: Any, **options: Any)
             raise InputError(f"{', '.join(options)}: only with kind='bootstrap'")
         _strict(model)
         return np.sqrt(model._information.variances(~model._fixed)[k:])
-    return np.sqrt(np.diag(covariance(model, kind, clusters, **options))[k:])
+    variances = np.diag(covariance(model, kind, clusters, **options))[k:]
+    if not (variances >= 0.0).all():
+        raise InputError("no standard errors: the covariance is not positive definite")
+    return np.sqrt(variances)
 
 
 def _data(model: Any) -> Any:

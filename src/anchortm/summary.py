@@ -94,6 +94,7 @@ def _table(columns: dict[str, list[Any]]) -> list[str]:
     ]
 
 
+@np.errstate(over="ignore")  # ratios may be infinite
 def summarise(
     model: Any, level: float = 0.95, kind: str | None = None, clusters: Any = None, **options: Any
 ) -> Summary:
@@ -115,8 +116,7 @@ def summarise(
     elif effect:
         columns[effect] = np.exp(model.coef_).tolist()
         if table is not None:
-            with np.errstate(over="ignore"):
-                ends = [[f"{v:.4g}" for v in np.exp(table[end])] for end in ("lower", "upper")]
+            ends = [[f"{v:.4g}" for v in np.exp(table[end])] for end in ("lower", "upper")]
             columns[f"{100 * level:g} % of ratio"] = [f"{a} to {b}" for a, b in zip(*ends, strict=True)]
     if model.basis_.kind == "linear":
         columns["per unit of y"] = (model.coef_ / model.baseline_[1]).tolist()

@@ -8,6 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -295,9 +296,8 @@ def outcome_moved(case: Case, rng: Any, model: Any) -> Any:
 
 def reflected(case: Case, rng: Any, model: Any) -> Any:
     """Turn the outcome around: left- and right-censored rows change places, and so do the extreme value links."""
-    if case.basis == "count" or case.basis == "log-linear" or log_first(case.estimator):
-        if case.basis != "ordinal":
-            return None
+    if case.basis != "ordinal" and (case.basis in ("count", "log-linear") or log_first(case.estimator)):
+        return None
     arguments = {"xi": case.xi, "anchor_intercept": case.choices["anchor_intercept"], "link": DUAL[case.link]}
     if case.basis == "ordinal":
         top = case.upper.max()
@@ -417,7 +417,7 @@ def check_predictions(fitted: Fitted) -> None:
     nodes, shares = np.polynomial.legendre.leggauss(40)
     knots = np.sort(np.r_[y[0][inside[0]], getattr(model, "support_", ())])
     knots = knots[(knots >= y[0].min()) & (knots <= y[0].max()) & np.isfinite(knots) & (knots > bound)]
-    for low, high in zip(knots, knots[1:], strict=False):  # h is smooth between these points
+    for low, high in pairwise(knots):  # h is smooth between these points
         if log_first(case.estimator) or case.basis == "log-linear":
             at = np.exp(0.5 * (np.log(high) + np.log(low) + np.log(high / low) * nodes))
             found = 0.5 * math.log(high / low) * float((dist[0].pdf(at)[0] * at) @ shares)

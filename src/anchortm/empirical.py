@@ -88,7 +88,7 @@ def _kaplan_meier(response: Response, weights: Array) -> StepFunction:
     # at risk at t: entry < t <= time
     at_risk = still + _weight_from(times[~exact], weights[~exact], points)
     if response.entry is not None:
-        at_risk -= _weight_from(response.entry, weights, points)
+        at_risk = np.maximum(at_risk - _weight_from(response.entry, weights, points), events)  # but for rounding
     return StepFunction(points, np.asarray(1.0 - np.cumprod(1.0 - events / at_risk), dtype=np.float64))
 
 

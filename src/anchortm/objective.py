@@ -175,7 +175,10 @@ class Objective:
         return Derivatives(coordinates.fold(gradient), H, coordinates.fold(E))
 
     def _root(self, sums: Array) -> Array:
-        return sums if self.anchors is None else self.anchors.root(sums)
+        if self.anchors is None:
+            return sums
+        with np.errstate(over="ignore", invalid="ignore"):  # of a trial step
+            return self.anchors.root(sums)
 
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Influence:
         """Return the work that gives the rows' shares in the influence; see ``Influence``."""

@@ -1,0 +1,60 @@
+"""Random models on random legal data, each against a slow fit that is written from the definition alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from fuzz_cases import CHOICES, make_case
+from fuzz_checks import check_case
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from slow_fit import LINKS, Baseline
+
+SEEDS = st.integers(0, 2**31 - 1)
+CASES = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in CHOICES.items()})
+BOUNDED = settings(
+    derandomize=True,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate],  # a failing case is short enough as it is
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def test_the_slow_links_are_those_of_scipy() -> None:
+    z = np.linspace(-8.0, 5.0, 40)
+    known = {"probit": stats.norm, "logit": stats.logistic, "cloglog": stats.gumbel_l, "loglog": stats.gumbel_r}
+    for name, link in LINKS.items():
+        np.testing.assert_allclose(link.log_cdf(z), known[name].logcdf(z), rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(link.log_sf(z), known[name].logsf(z), rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(link.log_pdf(z), known[name].logpdf(z), rtol=1e-9)
+        step = (link.log_pdf(z + 1e-30j) - link.log_pdf(z)).imag / 1e-30
+        np.testing.assert_allclose(link.score(z), step, rtol=1e-9, atol=1e-12)
+
+
+def test_the_slow_baseline_is_smooth_at_the_ends_of_its_support() -> None:
+    for log_first in (False, True):
+        baseline = Baseline("bernstein", 4, (1.0, 3.0), log_first)
+        y = np.array([0.5, 1.0, 1.7, 3.0, 4.0])
+        step = (baseline.rows(y + 1e-6) - baseline.rows(y - 1e-6)) / 2e-6
+        np.testing.assert_allclose(baseline.slopes(y), step, atol=1e-4)
+        np.testing.assert_allclose(baseline.rows(y).sum(axis=1), 1.0)
+
+
+@settings(BOUNDED, max_examples=150)
+@given(seed=SEEDS, choices=CASES)
+def test_a_random_model_is_what_a_slow_fit_says(tally: Callable[..., None], seed: int, choices: dict[str, Any]) -> None:
+    check_case(make_case(seed, **choices), tally)
+
+
+@pytest.mark.slow
+@settings(BOUNDED, max_examples=2000)
+@given(seed=SEEDS, choices=CASES)
+def test_thousands_of_random_models_are_what_a_slow_fit_says(
+    tally: Callable[..., None], seed: int, choices: dict[str, Any]
+) -> None:
+    check_case(make_case(seed, **choices), tally, invariances=2)

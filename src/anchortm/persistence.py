@@ -319,7 +319,7 @@ def _model(record: Any) -> Any:
     version = record.get("version")
     _check(
         version == VERSION,
-        f"this is a file of version {_short(repr(version))}, and this anchortm ({__version__}) reads version {VERSION}; "
+        f"this is a file of version {_short(repr(version))}, and this anchortm ({__version__}) takes {VERSION}; "
         "use the anchortm that wrote it, or a newer one",
     )
     _check(record.get("sha256") == _digest(record), "it has been changed or damaged since it was written")

@@ -192,3 +192,58 @@ def test_a_file_without_ranges_says_so() -> None:
         InputError, match="does not know the ranges of its covariates, as its file is older: fit it again"
     ):
         model.extrapolation(None)
+
+
+def unseen_class() -> object:
+    grades = np.array(["low", "mid", "high"])[np.digitize(LATENT, [-1.0, 1.0])]
+    return pd.Categorical(grades, ["low", "mid", "high", "top"], ordered=True)
+
+
+WARNED = {
+    "collinear anchors": (
+        lambda: atm.NormalLinear(xi=1.0).fit(X, LATENT, anchors=np.column_stack([X.age, 2 * X.age])),
+        "anchor columns dropped as constant or collinear: anchor1",
+    ),
+    "constant anchors": (
+        lambda: atm.NormalLinear(xi=1.0).fit(X, LATENT, anchors=pd.DataFrame({"site": SITE, "one": 1.0})),
+        "anchor columns dropped as constant or collinear: one",
+    ),
+    "numbers that look like codes": (
+        lambda: atm.NormalLinear(xi=1.0).fit(X, LATENT, anchors=SITE.astype(float)),
+        "whole numbers as floats are taken as numeric: anchor; if they are codes of places, use astype",
+    ),
+    "a single environment": (
+        lambda: atm.NormalLinear(xi=1.0).fit(X, LATENT, anchors=0 * SITE),
+        "the anchors have a single environment: they cannot regularise",
+    ),
+    "an environment a row": (
+        lambda: atm.NormalLinear(xi=1.0).fit(X, LATENT, anchors=np.arange(N)),
+        "300 anchor directions for 300 rows: nearly every row is an environment of its own",
+    ),
+    "a class without rows": (
+        lambda: atm.OrdinalRegression().fit(X, unseen_class()),
+        "classes without rows dropped: top",
+    ),
+    "classes in alphabetical order": (
+        lambda: atm.OrdinalRegression().fit(X, np.array(unseen_class())),
+        "alphabetical order, high < low < mid; .* ordered categorical",
+    ),
+    "too few iterations": (
+        lambda: atm.ContinuousLogit(max_iter=1).fit(X, LATENT),
+        "did not converge .iteration limit.*: .* raise max_iter, or look at history_",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WARNED)
+def test_what_is_doubtful_is_warned_of_recorded_and_printed(name: str, tally) -> None:
+    call, message = WARNED[name]
+    with pytest.warns(AnchorTMWarning, match=message):
+        model = call()
+    (recorded,) = model.warnings_
+    assert f"Note: {recorded}" in str(model.summary())
+    tally("honesty", "kinds of warnings seen, recorded and printed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(AnchorTMWarning):  # for whom warnings are errors, nothing is half fitted
+            call()

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-slow bench bench-guard lint format accuracy r-report docs-outputs reproduce clean
+.PHONY: help demo test test-slow bench bench-guard lint format accuracy r-report reliability docs-outputs reproduce clean
 
 help:
 	@echo "make demo       leave-one-town-out on BostonHousing2 with four models, from nothing"
@@ -14,6 +14,7 @@ help:
 	@echo "make r-report   compare with R's own optimum, write docs/where_r_stops_short.md"
 	@echo "make accuracy   measure the links against 80-digit arithmetic, write docs/accuracy.md"
 	@echo "make reproduce  the paper's figures and claims, writes docs/what_holds.md"
+	@echo "make reliability  run all tests, write what they counted to docs/reliability.md"
 	@echo "make docs-outputs  run the code of docs/*.md and write what it prints"
 
 $(BIN)/python:
@@ -44,6 +45,10 @@ test-slow: .venv/test.stamp
 .venv/bench.stamp: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	@touch $@
+
+reliability: .venv/test.stamp
+	$(BIN)/python -m pytest --tally .pytest_cache/tally.json
+	$(BIN)/python scripts/reliability.py .pytest_cache/tally.json
 
 bench: .venv/bench.stamp
 	$(BIN)/anchortm bench --out benchmarks

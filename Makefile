@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-slow bench bench-guard lint format accuracy r-report reliability docs-outputs reproduce clean
+.PHONY: help demo test test-slow bench bench-guard lint format accuracy r-report reliability docs docs-pictures docs-outputs reproduce clean
 
 help:
 	@echo "make demo       leave-one-town-out on BostonHousing2 with four models, from nothing"
@@ -15,6 +15,8 @@ help:
 	@echo "make accuracy   measure the links against 80-digit arithmetic, write docs/accuracy.md"
 	@echo "make reproduce  the paper's figures and claims, writes docs/what_holds.md"
 	@echo "make reliability  run all tests, write what they counted to docs/reliability.md"
+	@echo "make docs       build the site to docs/_build/html"
+	@echo "make docs-pictures  draw the pictures of the pages"
 	@echo "make docs-outputs  run the code of docs/*.md and write what it prints"
 
 $(BIN)/python:
@@ -74,6 +76,17 @@ r-report: .venv/test.stamp
 reproduce: .venv/demo.stamp
 	$(BIN)/anchortm reproduce all --jobs -1 --out reproduction
 	$(BIN)/python scripts/what_holds.py reproduction
+
+.venv/docs.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	@touch $@
+
+docs: .venv/docs.stamp
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+docs-pictures: .venv/demo.stamp
+	$(BIN)/python scripts/draw_docs.py
 
 docs-outputs: .venv/test.stamp
 	$(BIN)/python scripts/fill_docs.py

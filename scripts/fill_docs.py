@@ -29,7 +29,8 @@ def filled(text: str) -> str:
 
 def pages() -> list[Path]:
     """Return the pages with Python blocks."""
-    return [path for path in sorted((ROOT / "docs").glob("*.md")) if "```python" in path.read_text()]
+    written = [path for path in sorted((ROOT / "docs").rglob("*.md")) if not {"_build", "gallery"} & set(path.parts)]
+    return [path for path in written if "```python" in path.read_text()]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,84 @@
+"""The documentation site: ``make docs`` builds it to docs/_build/html, with warnings as errors."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+import anchortm
+
+project = "anchortm"
+author = "The anchortm developers"
+copyright = "2026, the anchortm developers"  # noqa: A001 - Sphinx's name
+release = version = anchortm.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+    "sphinxcontrib.bibtex",
+    "sphinx-mathjax-offline",
+]
+exclude_patterns = ["_build", "pictures"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+nitpicky = False
+default_role = "code"
+
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+bibtex_bibfiles = ["references.bib"]
+bibtex_default_style = "plain"
+bibtex_reference_style = "author_year"
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/plot_",
+    "ignore_pattern": r"/(?!plot_)[^/]*\.py$",
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "min_reported_time": 1e9,
+    "write_computation_times": False,
+    "image_scrapers": ("matplotlib",),
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("anchortm",),
+    "reference_url": {"anchortm": None},
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "plot_gallery": "True",
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "anchortm"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+html_context = {"default_mode": "light"}
+
+
+warnings.filterwarnings("ignore", message=".*FigureCanvasAgg is non-interactive.*")

@@ -166,7 +166,7 @@ def test_refusals() -> None:
         (lambda: fit.confidence_band(NEW, [0.0], "pdf"), "'cdf', 'sf' or 'ppf'"),
         (lambda: fit.confidence_band(NEW, [0.0, 1.0], "ppf"), "between 0 and 1"),
         (lambda: fit.confidence_band(NEW, [[0.0]]), "number or a vector"),
-        (lambda: fit.confidence_band(NEW, 0.0, level=2.0), "level must lie"),
+        (lambda: fit.confidence_band(NEW, 0.0, level=2.0), "level must be a number between 0 and 1"),
         (lambda: count.confidence_band(NEW, [0.5], "ppf"), "jump"),
         (lambda: fit.confidence_band(NEW, 0.0, uncertainty=np.eye(3)), "has shape"),
         (lambda: fit.confidence_band(NEW, 0.0, uncertainty=other.bootstrap(3)), "the model has 4"),

@@ -37,8 +37,8 @@ def native(values: Any) -> Any:
 
 
 def is_batched(data: Any) -> bool:
-    """Return whether data are read in batches: a path, a pyarrow dataset, a polars LazyFrame or a Dask DataFrame."""
-    if isinstance(data, (str, os.PathLike)):
+    """Return whether data are read in batches: a path, a lazy table, or a source of one's own (``batched``)."""
+    if isinstance(data, (str, os.PathLike)) or getattr(data, "batched", False) is True:
         return True
     module, name = type(data).__module__.split(".")[0], type(data).__name__
     if module == "pyarrow":

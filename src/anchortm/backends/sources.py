@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from tqdm import tqdm
 
@@ -40,6 +40,7 @@ class Source(ABC):
     table was read is in ``passes``.
     """
 
+    batched: ClassVar[bool] = True
     names: list[str]
     passes: int = 0
     n_jobs: int = 1
@@ -221,10 +222,12 @@ def _plain_type(kind: Any) -> Any:
 
 
 def open_source(data: Any, n_jobs: int = 1, progress: bool | None = None) -> Source:
-    """Return the source of a path or glob of Parquet files, a pyarrow dataset, a LazyFrame or a Dask DataFrame."""
+    """Return the source of Parquet files (a path or glob), a pyarrow dataset, a LazyFrame or a Dask DataFrame."""
     module = type(data).__module__.split(".")[0]
-    if isinstance(data, (str, os.PathLike)):
-        source: Source = ParquetSource(_dataset(os.fspath(data)), os.fspath(data))
+    if isinstance(data, Source):
+        source: Source = data
+    elif isinstance(data, (str, os.PathLike)):
+        source = ParquetSource(_dataset(os.fspath(data)), os.fspath(data))
     elif module == "pyarrow":
         source = ParquetSource(data)
     elif module == "polars":

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from anchortm.design import MAX_SPARSE, WIDE, Design, WideMatrix, to_design
+from anchortm.design import MAX_DENSE, MAX_SPARSE, WIDE, Design, WideMatrix, to_design
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.facts import ColumnFacts, check_levels, level_key
 from anchortm.frames import column_names, is_batched, known, native, select
@@ -29,6 +29,7 @@ __all__ = ["Formula", "FormulaMixin"]
 
 LONGEST = 300_000  # characters of covariates, a dot written out
 MAX_COLUMNS = 20_000
+LARGEST = 1e200  # number in a saved transform
 REMEMBERING = ("bs", "cc", "center", "cr", "cs", "poly", "scale", "standardize")
 RESERVED = {"Intercept", "contr", "np", *TRANSFORMS}
 
@@ -393,8 +394,9 @@ class Formula:
         ``n_columns`` is the number of covariates that it should give.
         """
         self = cls.__new__(cls)
-        self.text, self._text = str(state["text"]), str(state["covariates"])
-        self.offset = None if state["offset"] is None else str(state["offset"])
+        self.text, self._text, self.offset = state["text"], state["covariates"], state["offset"]
+        if not isinstance(self._text, str) or not isinstance(self.offset, (str, type(None))):
+            raise InputTypeError("the saved formula is not text")
         self._parsed = parse_formula(self.text)
         parse_formula(f"y ~ {self._text}", LONGEST)
         if not DOT.search(self._parsed.right) and self._expand_dot([]) != self._text:
@@ -432,7 +434,8 @@ class Formula:
 
         rng = np.random.default_rng(0)
         narrow = {name: levels for name, levels in self._levels.items() if name not in self._wide.values()}
-        rows = max([60, *(2 * len(levels) for levels in narrow.values())])
+        rows = max([60, *map(len, narrow.values())])
+        _bound_columns(formula, self._levels, MAX_DENSE // rows)
         made = {}
         for name, (low, high) in self._ranges.items():
             share = rng.uniform(size=rows)
@@ -594,19 +597,19 @@ def _some(values: Sequence[Any]) -> str:
 
 
 def _alike(a: Any, b: Any, name: Any = "") -> bool:
-    """Return whether two states of transforms have the same build, all numbers finite and knots in order."""
+    """Return whether two states of transforms have the same build, no number beyond reason and knots in order."""
     if isinstance(a, dict):
         return isinstance(b, dict) and set(a) == set(b) and all(_alike(a[key], b[key], key) for key in a)
     if isinstance(a, (list, tuple, np.ndarray)):
         if not isinstance(b, (list, np.ndarray)) or np.shape(a) != np.shape(b):
             return False
         values = np.asarray(b)
-        if values.dtype.kind not in "iuf" or not np.isfinite(values.astype(np.float64)).all():
+        if values.dtype.kind not in "iuf" or not (np.abs(values.astype(np.float64)) <= LARGEST).all():
             return False
         return name != "knots" or bool((np.diff(values) >= 0).all())
     if a is None or isinstance(a, (str, bool, np.bool_)):
         return type(b) is type(a) if a is None else bool(a == b)
-    return isinstance(b, (int, float)) and not isinstance(b, bool) and bool(np.isfinite(b))
+    return isinstance(b, (int, float)) and not isinstance(b, bool) and abs(b) <= LARGEST
 
 
 def _complete(frame: pd.DataFrame, what: str) -> None:

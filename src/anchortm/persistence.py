@@ -33,6 +33,8 @@ __all__ = ["load", "save"]
 
 FORMAT, VERSION = "anchortm-model", 1
 MAX_BYTES = 64 * 2**20
+MAX_VALUES = 4_000_000  # numbers, words and lists in a file
+LARGEST = 1e200  # parameter: what is computed with it stays a number
 MAX_COVARIANCE = 500  # parameters; beyond, a covariance is not saved
 CLASSES = {name: getattr(estimators, name) for name in estimators.__all__}
 KINDS = {  # of the basis; AnchorTM takes any
@@ -70,6 +72,8 @@ def save(model: TransformationModel, path: str | os.PathLike[str]) -> Path:
         raise InputError(f"{path} should end in .json")
     record = _record(model)
     text = json.dumps(record | {"sha256": _digest(record)}, indent=1, allow_nan=False)
+    if len(text) > MAX_BYTES or _n_values(text) > MAX_VALUES:
+        raise InputError(f"the model has {model.coef_.size} coefficients, too many for a file")
     return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
@@ -181,12 +185,14 @@ def load(path: str | os.PathLike[str]) -> Any:
         if size > MAX_BYTES:
             raise ModelFileError(f"{file} has {size} bytes, more than the {MAX_BYTES} of any model")
         text = file.read_text(encoding="utf-8")
+        if _n_values(text) > MAX_VALUES:
+            raise ModelFileError(f"{file} holds more than the {MAX_VALUES} values of any model")
     except OSError as error:
         raise ModelFileError(f"cannot read {file}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise ModelFileError(f"{file} is no model file: it is not text") from None
     try:
-        record = json.loads(text, parse_constant=_refuse_constant)
+        record = json.loads(text, parse_constant=_refuse_constant, parse_int=_whole)
     except (ValueError, RecursionError):
         raise ModelFileError(f"{file} is no model file, or a truncated one: it is not complete JSON") from None
     try:
@@ -194,13 +200,31 @@ def load(path: str | os.PathLike[str]) -> Any:
     except ModelFileError as error:
         raise ModelFileError(f"{file}: {error}") from None
     except (AnchorTMError, ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
-        raise ModelFileError(f"{file} does not hold together: {type(error).__name__}: {error}") from None
+        raise ModelFileError(f"{file} does not hold together: {type(error).__name__}: {_short(error)}") from None
     except (RecursionError, MemoryError, np.linalg.LinAlgError) as error:
         raise ModelFileError(f"{file} does not hold together: {type(error).__name__}") from None
 
 
+def _n_values(text: str) -> int:
+    """Return how many values a JSON text has at most."""
+    return sum(map(text.count, ",[{"))
+
+
 def _refuse_constant(name: str) -> Any:
     raise ValueError(name)
+
+
+def _whole(text: str) -> int:
+    """Return a whole number, one that a machine has room for."""
+    if len(text) > 20:
+        raise ValueError(text)
+    return int(text)
+
+
+def _short(value: Any) -> str:
+    """Return a text that fits a message."""
+    text = str(value)
+    return text if len(text) <= 300 else f"{text[:300]}..."
 
 
 def _check(condition: bool, what: str) -> None:
@@ -210,6 +234,14 @@ def _check(condition: bool, what: str) -> None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_parameter(value: Any) -> bool:
+    return _is_number(value) and abs(value) <= LARGEST  # no infinity, and not nan
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str))
 
 
 def _is_text(value: Any) -> bool:
@@ -262,13 +294,13 @@ SCHEMA: dict[str, Callable[[Any], bool]] = {
     "parameters": lambda value: isinstance(value, dict),
     "link": lambda value: value in LINKS,
     "basis": lambda value: isinstance(value, dict),
-    "baseline": _list_of(lambda value: _is_number(value) and math.isfinite(value)),
-    "coef": _list_of(lambda value: _is_number(value) and math.isfinite(value)),
+    "baseline": _list_of(_is_parameter),
+    "coef": _list_of(_is_parameter),
     "coef_names": _list_of(_is_text),
     "feature_names": lambda value: value is None or _list_of(_is_text)(value),
     "n_features": _is_count,
     "fit": lambda value: isinstance(value, dict),
-    "history": _list_of(lambda value: isinstance(value, dict)),
+    "history": _list_of(lambda row: isinstance(row, dict) and all(map(_is_plain, row.values()))),
     "covariance": lambda value: value is None or isinstance(value, dict),
     "formula": lambda value: value is None or isinstance(value, dict),
 }
@@ -279,10 +311,11 @@ def _model(record: Any) -> Any:
     version = record.get("version")
     _check(
         version == VERSION,
-        f"this is a file of version {version!r}, and this anchortm ({__version__}) reads version {VERSION}; "
-        "use the anchortm that wrote it, or a newer one",
+        f"this is a file of version {_short(repr(version))}, and this anchortm ({__version__}) reads version {VERSION}"
+        "; use the anchortm that wrote it, or a newer one",
     )
     _check(record.get("sha256") == _digest(record), "it has been changed or damaged since it was written")
+    record = {key: value if key == "formula" else _lively(value) for key, value in record.items()}
     for key, check in SCHEMA.items():
         _check(key in record, f"the field {key!r} is not there")
         _check(check(record[key]), f"the field {key!r} is not what it should be")
@@ -297,8 +330,9 @@ def _model(record: Any) -> Any:
     known = names_of_anchors is None or _list_of(lambda v: isinstance(v, (str, int)))(names_of_anchors)
     _check(known or isinstance(names_of_anchors, (str, int)), "anchor_names are not names")
     _check(model._make_link().name == record["link"], f"{record['class']} does not have the link {record['link']}")
-    kind = KINDS.get(record["class"])
-    _check(kind in (None, record["basis"].get("kind")), f"{record['class']} does not have such a basis")
+    own = parameters.get("basis")
+    kind = KINDS.get(record["class"], own.kind if isinstance(own, Basis) else own)
+    _check(kind == record["basis"].get("kind"), f"{record['class']} does not have such a basis")
     basis, theta = _basis(record["basis"], record["baseline"]), np.array(record["baseline"], dtype=np.float64)
     names, coef = list(record["coef_names"]), np.array(record["coef"], dtype=np.float64)
     _check(len(names) == coef.size, f"there are {coef.size} coefficients and {len(names)} names")
@@ -313,13 +347,15 @@ def _model(record: Any) -> Any:
     if isinstance(basis, OrdinalBasis):
         model.classes_ = basis.labels()
     for key, check in FIT.items():
-        value = _lively(record["fit"][key])
+        value = record["fit"][key]
         _check(check(value), f"the field {key!r} of the fit is not what it should be")
         setattr(model, key, tuple(value) if key in TUPLES else value)
     model.active_ = np.array(model.active_, dtype=bool)
-    model._history, model._data = _lively(record["history"]), None
+    _check(len(model._binary) == len(names), "the flags of binary covariates are not as many as covariates")
+    model._history, model._data = record["history"], None
     _set_covariance(model, record["covariance"])
     if record["formula"] is not None:
+        _check(names_of_anchors is None, "anchors are named by the formula and by anchor_names")
         model.formula_ = Formula.from_state(record["formula"], len(names))
         columns = list(model.formula_.design_columns())
         _check(columns == names, "the formula does not give the covariates of the model")
@@ -331,15 +367,14 @@ def _argument(value: Any) -> Any:
         case {"link": str(name)}:
             return LINKS[name]
         case {"basis": dict(record)}:
-            return Basis.from_dict(_lively(record))
-    return _lively(value)
+            return Basis.from_dict(record)
+    return value
 
 
 def _basis(record: dict[str, Any], baseline: list[float]) -> Basis:
-    plain = _lively(record)
-    order = plain.get("order", 0)
+    order = record.get("order", 0)
     _check(_is_count(order) and order <= len(baseline), "the order of the basis does not fit the baseline")
-    basis = Basis.from_dict(plain)
+    basis = Basis.from_dict(record)
     _check(basis.n_parameters == len(baseline), f"the basis has {basis.n_parameters} parameters, not {len(baseline)}")
     if basis.kind in ("linear", "log-linear"):  # intercept and slope
         rising = baseline[-1] > 0.0
@@ -358,6 +393,6 @@ def _set_covariance(model: Any, record: dict[str, Any] | None) -> None:
     for key, shape in {"information": (k, k), "fixed": (k,), "jacobian": (d, k), "sandwich": (d, d)}.items():
         if record[key] is None and key == "sandwich":
             continue
-        part = np.array(_lively(record[key]), dtype=np.float64)
+        part = np.array(record[key], dtype=np.float64)
         _check(part.shape == shape, f"the field {key!r} has the shape {part.shape}, not {shape}")
         setattr(model, f"_{key}", part.astype(bool) if key == "fixed" else part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,24 @@ from numpy.typing import NDArray
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import native
 
-__all__ = ["check_weights", "finite_numbers"]
+__all__ = ["check_weights", "finite_numbers", "is_numeric", "odd_entry"]
 
 Array = NDArray[np.float64]
+
+
+def is_numeric(value: Any) -> bool:
+    """Return whether a value is a finite number, or text that reads as one."""
+    try:
+        return math.isfinite(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def odd_entry(values: Any) -> str:
+    """Return the first entry that is no number, and its row, as a message shows them."""
+    row = next((k for k, value in enumerate(values) if not is_numeric(value)), 0)
+    shown = repr(values[row])
+    return f"{shown if len(shown) < 100 else shown[:100] + '...'} at row {row}"
 
 
 def finite_numbers(values: Any, n: int, name: str) -> Array:
@@ -22,7 +38,8 @@ def finite_numbers(values: Any, n: int, name: str) -> Array:
     try:
         array = array.astype(np.float64)
     except (TypeError, ValueError):
-        raise InputTypeError(f"{name} must be numbers, not {array.dtype}") from None
+        shown = odd_entry(array) if array.ndim == 1 else str(array.dtype)
+        raise InputTypeError(f"{name} must be numbers, not {shown}") from None
     if array.ndim == 0:
         array = np.full(n, float(array))
     if array.shape != (n,):

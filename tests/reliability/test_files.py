@@ -14,6 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -333,17 +334,17 @@ def test_nothing_in_a_file_is_executed(saved, tmp_path: Path, monkeypatch, tally
     monkeypatch.setattr(builtins, "canary", lambda *a, **k: called.append(a), raising=False)
     monkeypatch.setattr("os.system", called.append)
     text, wanted = saved[name]
-    record = json.loads(text)
-    fields = [at for at, (inner, key) in enumerate(places(record)) if isinstance(inner[key], str)]
-    own = [
-        at for at, _ in enumerate(places(record)) if at >= fields[-1] - 60 and at in fields
-    ]  # of the formula, at the end
-    cases = [(at, payload) for at in fields for payload in (PAYLOADS if at in own[-12:] else PAYLOADS[:2])]
+    record, cases = json.loads(text), []
+    formula = {id(inner) for inner, _ in places(record["formula"])}
+    for at, (inner, key) in enumerate(places(record)):
+        if isinstance(inner[key], str):
+            tried = PAYLOADS if inner is record["formula"] else PAYLOADS[:3] if id(inner) in formula else PAYLOADS[:1]
+            cases += [(at, payload) for payload in tried]
     for at, payload in cases:
         record = json.loads(text)
-        inner, key = list(places(record))[at]
+        inner, key = next(islice(places(record), at, None))
         inner[key] = payload
-        if inner is record["formula"]:  # both, since they are compared
+        if inner is record["formula"] and key != "offset":  # both, since they are compared
             inner["text"] = payload if "~" in payload else f"y ~ {payload}"
             inner["covariates"] = payload.partition("~")[2].partition("|")[0].strip() or payload
         record["sha256"] = _digest(record)

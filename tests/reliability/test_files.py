@@ -490,6 +490,7 @@ FORGED = {
     "anchors named twice": ("wide", lambda r: r["parameters"].update(anchor_names=["x"]), "anchors are named"),
     "a basis of another kind": ("arrays", lambda r: r["parameters"].update(basis="ordinal"), "such a basis"),
     "too few flags": ("arrays", lambda r: r["fit"]["_binary"].pop(), "flags of binary covariates"),
+    "an endless parameter": ("arrays", lambda r: r["parameters"].update({"x" * 10_000: 1}), "has no parameters"),
     "an endless version": ("arrays", lambda r: r.update(version="1" * 10_000), r"1\.\.\."),
 }
 

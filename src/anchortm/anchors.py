@@ -192,7 +192,11 @@ def _factor(column: Any, what: str) -> tuple[Codes, NDArray[Any]] | None:
             raise InputError(f"{what} is missing at row {missing.index(True)}; drop such rows")
         if all(isinstance(x, (float, Decimal, np.floating)) for x in values):
             return None
-        values = np.array([str(x) for x in values])
+        import pandas as pd
+
+        words = np.array([str(x) for x in values], dtype=object)  # each as long as it is, not as the longest
+        codes, levels = pd.factorize(words, sort=True)
+        return codes.astype(np.intp), levels
     if values.dtype.kind == "f":
         return None
     if values.dtype.kind in "iub" and values.size:
@@ -202,8 +206,8 @@ def _factor(column: Any, what: str) -> tuple[Codes, NDArray[Any]] | None:
         if high - low < max(4 * values.size, 1000):
             wide = values if values.dtype.kind == "u" else values.astype(np.int64)
             return _compress((wide - wide.min()).astype(np.intp), np.array(range(low, high + 1)), what)
-    levels, codes = np.unique(values, return_inverse=True)
-    return codes.astype(np.intp), levels
+    found, places = np.unique(values, return_inverse=True)
+    return places.astype(np.intp), found
 
 
 def _compress(codes: Codes, levels: NDArray[Any], what: str) -> tuple[Codes, NDArray[Any]]:

@@ -13,6 +13,7 @@ __all__ = [
     "ModelFileError",
     "OverIdentifiedError",
     "SeparationError",
+    "first_line",
 ]
 
 
@@ -38,6 +39,11 @@ class SeparationError(IdentificationError):
 
 class OverIdentifiedError(InputError):
     """Raised at xi = inf when the anchors ask for more than the parameters can give."""
+
+
+def first_line(error: BaseException) -> str:
+    """Return what an error of someone else's says, in one line."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 class ModelFileError(InputError):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from anchortm.exceptions import AnchorTMWarning, InputError
+from anchortm.numbers import is_numeric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +31,7 @@ class ColumnFacts:
     declared: tuple[Any, ...] = ()  # of a category, in order
     low: float = math.inf
     high: float = -math.inf
+    coded: bool = False  # by C(...)
 
     @classmethod
     def learn(cls, column: pd.Series, name: str, coded: bool) -> ColumnFacts:
@@ -45,7 +47,7 @@ class ColumnFacts:
             if types != {str} and types != {bool}:
                 listed = ", ".join(sorted(t.__name__ for t in types))
                 raise InputError(f"covariate {name!r} should be numbers or text, and is {listed}: make it one type")
-            return cls(name, "text", n, tuple(column.unique()))
+            return cls(name, "text", n, tuple(column.unique()), coded=coded)
         if column.dtype.kind not in "biuf":
             raise InputError(
                 f"covariate {name!r} is of type {column.dtype}: turn it into numbers (days since a date) or text"
@@ -84,6 +86,12 @@ class ColumnFacts:
         else:
             levels = sorted(self.levels)
         levels = [level.item() if hasattr(level, "item") else level for level in levels]
+        odd = [level for level in levels if not is_numeric(level)]
+        if self.kind == "text" and not self.coded and 0 < len(odd) < min(len(levels) - 10, len(levels) / 5):
+            raise InputError(
+                f"covariate {self.name!r} is text, but nearly all its values are numbers: find those that are none, "
+                f"such as {odd[0][:80]!r}, or write C({self.name}) for a factor"
+            )
         check_levels(self.name, self.kind, levels, self.n_rows)
         return levels
 
@@ -96,8 +104,8 @@ def check_levels(name: str, kind: str, levels: list[Any], n: float) -> None:
         raise InputError(f"covariate {name!r} has levels that look alike, such as 1 and '1': make them one")
     if kind == "text" and len(levels) > max(20, n / 2):
         raise InputError(
-            f"covariate {name!r} is text with {len(levels)} different values, such as {levels[0]!r}: "
-            "if it holds numbers, find the entry that is none"
+            f"covariate {name!r} is text with {len(levels)} different values, such as {str(levels[0])[:80]!r}: "
+            "merge levels, or leave it out"
         )
 
 

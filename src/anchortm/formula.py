@@ -20,6 +20,7 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.facts import ColumnFacts, check_levels, level_key
 from anchortm.frames import column_names, is_batched, known, native, select
 from anchortm.grammar import DOT, EXTRA, TRANSFORMS, check_factor, evaluate, ordered, outside_quotes, parse_formula
+from anchortm.numbers import odd_entry
 from anchortm.response import Interval, Surv
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ class Formula:
                 continue
             if name not in self._levels:
                 if frame[name].dtype.kind not in "biuf":
-                    raise InputError(f"covariate {name!r} was numbers in the fit, and is {frame[name].iloc[0]!r} here")
+                    raise InputError(f"covariate {name!r} was numbers in the fit, and is {odd_entry(frame[name])} here")
                 result[name] = frame[name].to_numpy()
                 continue
             levels, codes = self._levels[name], self._codes(frame, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from anchortm.exceptions import InputError, InputTypeError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["column_names", "is_batched", "is_frame", "known", "native", "read_csv", "select"]
+__all__ = ["column_names", "each_once", "is_batched", "is_frame", "known", "native", "read_csv", "select"]
 
 
 def native(values: Any) -> Any:
@@ -56,10 +57,21 @@ def column_names(data: Any) -> list[str]:
     if not is_frame(data):
         raise InputTypeError(f"data must be a table with named columns (pandas, polars, pyarrow), not {type(data)}")
     names = [str(name) for name in data.columns]
-    doubled = sorted({name for name in names if names.count(name) > 1})
-    if doubled:
-        raise InputError(f"column names occur more than once: {', '.join(doubled)}; rename them")
+    each_once(names)
     return names
+
+
+def each_once(names: Sequence[str]) -> None:
+    """Refuse names that occur more than once."""
+    doubled = [name for name, times in Counter(names).items() if times > 1]
+    if doubled:
+        raise InputError(f"column names occur more than once: {_listed(sorted(doubled))}; rename them")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names as a message shows them, none of them endless."""
+    shown = [name if len(name) <= 80 else f"{name[:80]}..." for name in names[:100]]
+    return ", ".join(shown) + (f", ... ({len(names)} in all)" if len(names) > 100 else "")
 
 
 def known(wanted: Sequence[str], names: Sequence[str]) -> None:
@@ -68,7 +80,7 @@ def known(wanted: Sequence[str], names: Sequence[str]) -> None:
         if name not in names:
             near = difflib.get_close_matches(name, names, 1)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            raise InputError(f"there is no column {name!r} in the data; {hint}its columns are {', '.join(names)}")
+            raise InputError(f"there is no column {name!r} in the data; {hint}its columns are {_listed(names)}")
 
 
 def select(data: Any, names: Sequence[str]) -> pd.DataFrame:
@@ -76,9 +88,14 @@ def select(data: Any, names: Sequence[str]) -> pd.DataFrame:
     import pandas as pd
 
     if not isinstance(data, pd.DataFrame):
-        return pd.DataFrame({name: _from_polars(data[name]) for name in names}, range(data.shape[0]), copy=False)
-    own = {str(name): name for name in data.columns}
-    return pd.DataFrame({name: _plain(data[own[name]]) for name in names}, range(len(data)), copy=False)
+        columns = {name: _from_polars(data[name]) for name in names}
+    else:
+        own = {str(name): name for name in data.columns}
+        columns = {name: _plain(data[own[name]]) for name in names}
+    for name, values in columns.items():
+        if len(values) and isinstance(values[0], (list, tuple, dict, set, np.ndarray)):
+            raise InputTypeError(f"column {name!r} holds lists or tables, not numbers or text: take it apart")
+    return pd.DataFrame(columns, range(data.shape[0]), copy=False)
 
 
 def _plain(column: pd.Series) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ __all__ = [
     "finite_numbers",
     "flag",
     "generator",
+    "is_numeric",
     "jobs",
     "level_between",
+    "odd_entry",
     "one_number",
     "real_numbers",
     "several_xi",
@@ -24,6 +27,22 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+
+def is_numeric(value: Any) -> bool:
+    """Return whether a value is a finite number, or text that reads as one."""
+    try:
+        return math.isfinite(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def odd_entry(values: Any) -> str:
+    """Return the first entry that is no number, and its row, as a message shows them."""
+    row = next((k for k, value in enumerate(values) if not is_numeric(value)), 0)
+    entry = values[row]
+    shown = repr(entry.item() if isinstance(entry, np.generic) else entry)
+    return f"{shown if len(shown) < 100 else shown[:100] + '...'} at row {row}"
 
 
 def real_numbers(values: Any, name: str) -> Array:
@@ -36,9 +55,8 @@ def real_numbers(values: Any, name: str) -> Array:
             return np.asarray(array, dtype=np.float64)
         except (TypeError, ValueError):
             pass
-    example = array.ravel()[0] if array.size else array.dtype
-    shown = example.item() if isinstance(example, np.generic) else example
-    raise InputTypeError(f"{name} must be numbers, not {shown!r}; turn it into numbers, for example with astype(float)")
+    shown = odd_entry(array.ravel()) if array.size else str(array.dtype)
+    raise InputTypeError(f"{name} must be numbers, not {shown}; turn it into numbers, for example with astype(float)")
 
 
 def finite_numbers(values: Any, n: int, name: str) -> Array:

@@ -200,7 +200,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         return _model(record)
     except ModelFileError as error:
-        raise ModelFileError(f"{file}: {error}") from None
+        raise ModelFileError(f"{file}: {_short(error)}") from None
     except (AnchorTMError, ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
         raise ModelFileError(f"{file} does not hold together: {type(error).__name__}: {_short(error)}") from None
     except (RecursionError, MemoryError, np.linalg.LinAlgError) as error:
@@ -223,10 +223,10 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def _short(value: Any) -> str:
+def _short(value: Any, most: int = 300) -> str:
     """Return a text that fits a message."""
     text = str(value)
-    return text if len(text) <= 300 else f"{text[:300]}..."
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _check(condition: bool, what: str) -> None:
@@ -319,8 +319,8 @@ def _model(record: Any) -> Any:
     version = record.get("version")
     _check(
         version == VERSION,
-        f"this is a file of version {_short(repr(version))}, and this anchortm ({__version__}) takes {VERSION}; "
-        "use the anchortm that wrote it, or a newer one",
+        f"this is a file of version {_short(repr(version), 50)}, and this anchortm ({__version__}) reads "
+        f"version {VERSION}; use the anchortm that wrote it, or a newer one",
     )
     _check(record.get("sha256") == _digest(record), "it has been changed or damaged since it was written")
     record = {key: value if key == "formula" else _lively(value) for key, value in record.items()}

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import native
+from anchortm.numbers import odd_entry
 
 __all__ = [
     "Interval",
@@ -215,11 +216,7 @@ def _objects_as_numbers(array: NDArray[Any], what: str) -> Array:
         wrong = np.array([isinstance(x, (str, bytes)) or not hasattr(x, "__float__") for x in array])
         if not wrong.any():
             return array.astype(np.float64)
-        row = int(np.flatnonzero(wrong)[0])
-    else:
-        row = 0
-    value = array[row].item() if isinstance(array[row], np.generic) else array[row]
-    raise InputTypeError(f"{what} must be numbers, not {value!r} at row {row}; turn it into numbers, or drop such rows")
+    raise InputTypeError(f"{what} must be numbers, not {odd_entry(array)}; turn it into numbers, or drop such rows")
 
 
 def is_missing(x: object) -> bool:

@@ -94,7 +94,7 @@ def _table(columns: dict[str, list[Any]]) -> list[str]:
     ]
 
 
-@np.errstate(over="ignore")  # ratios may be infinite
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")  # ratios may be infinite, errors zero
 def summarise(
     model: Any, level: float = 0.95, kind: str | None = None, clusters: Any = None, **options: Any
 ) -> Summary:

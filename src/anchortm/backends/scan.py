@@ -107,7 +107,7 @@ def _few_codes(column: Array) -> frozenset[float] | None:
 
 
 def _union(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    if (a.dtype.kind in "US") != (b.dtype.kind in "US") and object not in (a.dtype, b.dtype):
+    if isinstance(a[0], str) != isinstance(b[0], str):
         raise InputError(f"an anchor is words in some rows and numbers in others, such as {a[0]!r} and {b[0]!r}")
     if a.dtype == object or b.dtype == object:
         levels = dict.fromkeys([*a.tolist(), *b.tolist()])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from tqdm import tqdm
 
-from anchortm.exceptions import AnchorTMError, InputError, InputTypeError
+from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, first_line
 from anchortm.frames import known, select
 
 if TYPE_CHECKING:
@@ -203,15 +203,11 @@ def _readable() -> Iterator[None]:
     except AnchorTMError:
         raise
     except (OSError, ValueError, NotImplementedError, KeyError) as error:  # pyarrow's are among them
-        raise InputError(f"cannot read the table: {_first(error)}") from error
+        raise InputError(f"cannot read the table: {first_line(error)}") from error
     except Exception as error:
         if type(error).__module__.split(".")[0] not in ("polars", "pyarrow"):
             raise
-        raise InputError(f"cannot read the table: {_first(error)}") from error
-
-
-def _first(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"cannot read the table: {first_line(error)}") from error
 
 
 def _plain_type(kind: Any) -> Any:
@@ -272,4 +268,4 @@ def _dataset(path: str) -> Any:
         schemas = [found.schema, *(fragment.physical_schema for fragment in found.get_fragments())]
         return found.replace_schema(pa.unify_schemas(schemas, promote_options="permissive"))
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"cannot read {path} as Parquet: {_first(error)}") from None
+        raise InputError(f"cannot read {path} as Parquet: {first_line(error)}") from None

@@ -7,14 +7,15 @@ import json
 import math
 import os
 import shutil
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anchortm.exceptions import InputError
+from anchortm.exceptions import AnchorTMError, InputError, first_line
 from anchortm.files import write_whole
-from anchortm.frames import read_csv
+from anchortm.frames import each_once, read_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,21 +33,59 @@ def read_table(path: str) -> pd.DataFrame:
     file = Path(path)
     if file.suffix.lower() not in READ:
         raise InputError(f"{path} should be a {' or '.join(READ)} file")
+    if file.is_dir():
+        raise InputError(
+            f"{path} is a folder: name a file, or read folders of Parquet files in batches by fit or predict"
+        )
     if not file.is_file():
         raise InputError(f"there is no file {path}")
     try:
-        data = pd.read_parquet(file) if file.suffix.lower() == ".parquet" else read_csv(file)
+        data = _parquet(file) if file.suffix.lower() == ".parquet" else _csv(file)
     except ImportError:
         raise InputError("Parquet files need pyarrow: pip install 'anchortm[parquet]'") from None
-    except (OSError, ValueError, UnicodeDecodeError) as error:
+    except AnchorTMError as error:
+        raise InputError(f"cannot read {path}: {error}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"cannot read {path}: it is not UTF-8 text; save it as plain CSV in UTF-8") from None
+    except pd.errors.EmptyDataError:
+        raise InputError(f"cannot read {path}: it is empty") from None
+    except pd.errors.ParserWarning:
+        raise InputError(f"cannot read {path}: its rows have more values than its first line has names") from None
+    except Exception as error:  # of whatever a damaged file does to a reader
         if isinstance(error.__context__, KeyboardInterrupt) or "Calling read(nbytes)" in str(error):
             raise KeyboardInterrupt from None  # pandas turns an interruption into an error of its own
-        raise InputError(f"cannot read {path}: {error}") from None
+        reason = first_line(error).removeprefix("Error tokenizing data. C error: ")
+        advice = "are all quotes closed?" if file.suffix.lower() == ".csv" else "is the file whole?"
+        raise InputError(f"cannot read {path}: {reason}; {advice}") from None
     if data.empty:
         raise InputError(f"{path} has no rows")
-    if data.shape[1] == 1 and any(mark in str(data.columns[0]) for mark in ";\t"):
-        raise InputError(f"{path} has one column, {data.columns[0]!r}: its values should be separated by commas")
     return data
+
+
+def _csv(file: Path) -> pd.DataFrame:
+    """Return a CSV file of which nothing was guessed: text without gaps, names that differ, values for each of them."""
+    import pandas as pd
+
+    with file.open("rb") as handle:
+        while part := handle.read(2**20):
+            if b"\0" in part:
+                raise InputError("it has NUL bytes, as no text has; save it as plain CSV in UTF-8")
+    first = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False, index_col=False)
+    names = [name for name in first.iloc[0] if name]
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
+        raise InputError(f"it has one column, {names[0][:80]!r}: its values should be separated by commas")
+    each_once(names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        return read_csv(file)
+
+
+def _parquet(file: Path) -> pd.DataFrame:
+    import pandas as pd
+    import pyarrow.parquet as pq
+
+    each_once(pq.read_schema(file).names)
+    return pd.read_parquet(file)
 
 
 def in_batches(path: str) -> bool:

@@ -258,7 +258,7 @@ def test_predictions_that_are_half_written_are_removed(end: str, start, data: Pa
 
 
 PYTHON_FIT = """
-import numpy as np, sys, threading, anchortm as atm
+import numpy as np, sys, threading, time, anchortm as atm
 rng = np.random.default_rng(0)
 site = rng.integers(0, 50, 100_000)
 X = rng.normal(size=(site.size, 8)) + 0.1 * site[:, None]
@@ -272,8 +272,9 @@ atm.ContinuousLogit._solve = marked
 try:
     model.fit(X, y, anchors=site)
 except KeyboardInterrupt:
-    for thread in threading.enumerate()[1:]:  # they may be at their last step
-        thread.join(10.0)
+    end = time.monotonic() + 10.0
+    while threading.active_count() > 1 and time.monotonic() < end:  # threads at their last step
+        time.sleep(0.01)
     print("INTERRUPTED", [name for name in vars(model) if name.endswith("_")], threading.active_count())
     sys.exit(130)
 """

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import dask.dataframe as dd
 import numpy as np
 
 import anchortm as atm
@@ -78,6 +77,8 @@ def command(*line: str) -> Callable[[Path], None]:
 
 def outputs(inputs: Path) -> dict[str, Callable[[Path], Any]]:
     """Return what writes files, by the file that it writes; inputs are in another folder."""
+    import dask.dataframe as dd  # takes long to load, and others need not
+
     wine = atm.datasets.load_wine()
     wine.to_csv(inputs / "wine.csv", index=False)
     wine.loc[wine.index.repeat(50)].to_parquet(inputs / "wine.parquet")

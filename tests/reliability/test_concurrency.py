@@ -265,7 +265,7 @@ def check_process(folder: Path) -> None:
     assert [thread for thread in new if type(thread).__name__ != "TMonitor"] == []  # tqdm's own, for all progress bars
 
 
-@pytest.mark.bug("concurrency", "The command line left the standard output with another way to treat letters it lacks.")
+@pytest.mark.bug("concurrency", "the command line left the standard output with another way to treat letters it lacks")
 def test_nothing_warns_and_nothing_of_the_process_is_changed(tmp_path: Path, tally: Callable[..., None]) -> None:
     """With all warnings as errors, in a process of its own, so that warnings on first use count too."""
     path = os.pathsep.join([str(Path(atm.__file__).parents[1]), str(Path(__file__).parent)])
@@ -279,7 +279,7 @@ def test_nothing_warns_and_nothing_of_the_process_is_changed(tmp_path: Path, tal
     )
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
-    tally("concurrency", "calls without a warning", 35)
+    tally("concurrency", "runs through all main calls with warnings as errors")
 
 
 def test_the_same_seed_gives_the_same_fit() -> None:
@@ -294,7 +294,7 @@ def test_the_same_seed_gives_the_same_fit() -> None:
     assert draws[0].tolist() == draws[1].tolist()
 
 
-@pytest.mark.bug("concurrency", "Two fits at once in threads could leave BLAS at one thread for ever after.")
+@pytest.mark.bug("concurrency", "two fits at once in threads could leave BLAS at one thread for ever after")
 def test_the_last_fit_to_end_restores_the_blas_threads() -> None:
     assert np.linalg.norm(np.ones(4)) == linalg.norm(np.ones(4))  # both BLAS are loaded
     before = blas_threads()
@@ -324,7 +324,7 @@ def test_blas_threads_are_restored_whatever_happens_inside() -> None:
     assert blas_threads() == before
 
 
-@pytest.mark.bug("concurrency", "Two files written at once could leave the process without its file mode mask.")
+@pytest.mark.bug("concurrency", "two files written at once could leave the process without its file mode mask")
 def test_writing_files_does_not_touch_the_file_mode_mask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mask = os.umask(0o027)
     try:
@@ -336,7 +336,7 @@ def test_writing_files_does_not_touch_the_file_mode_mask(tmp_path: Path, monkeyp
         os.umask(mask)
 
 
-@pytest.mark.bug("concurrency", "Two CSV files read at once in threads could change the filters of warnings for good.")
+@pytest.mark.bug("concurrency", "two CSV files read at once in threads could change the filters of warnings for good")
 def test_reading_a_file_leaves_the_filters_of_warnings_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     read, seen = pd.read_csv, []
     monkeypatch.setattr(pd, "read_csv", lambda *line, **how: seen.append(list(warnings.filters)) or read(*line, **how))

@@ -463,7 +463,7 @@ FORMULAS = {
 }
 
 
-@pytest.mark.bug("mutated files", "Formulas could repeat lists and raise constants to powers without end.")
+@pytest.mark.bug("model files", "formulas could repeat lists and raise constants to powers without end")
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_what_formulas_compute_with_is_a_column(formula: str) -> None:
     before = DATA.copy()
@@ -472,7 +472,7 @@ def test_what_formulas_compute_with_is_a_column(formula: str) -> None:
     pd.testing.assert_frame_equal(DATA, before)
 
 
-@pytest.mark.bug("mutated files", "log(x, x) in a formula wrote the logarithms into the user's table.")
+@pytest.mark.bug("model files", "log(x, x) in a formula wrote the logarithms into the user's table")
 def test_formulas_do_not_write_into_the_table() -> None:
     data = DATA.copy()
     with pytest.raises(InputError, match="takes one column"):
@@ -495,7 +495,7 @@ FORGED = {
 }
 
 
-@pytest.mark.bug("mutated files", "Forged files with absurd numbers, histories or names loaded, and failed later.")
+@pytest.mark.bug("model files", "forged files with absurd numbers, histories or names loaded, and failed later")
 @pytest.mark.parametrize("what", FORGED)
 def test_forged_files_are_refused_when_they_are_read(saved, tmp_path: Path, what: str) -> None:
     name, forge_it, message = FORGED[what]
@@ -508,9 +508,7 @@ def test_forged_files_are_refused_when_they_are_read(saved, tmp_path: Path, what
     assert len(str(refused.value)) < 1000
 
 
-@pytest.mark.bug(
-    "mutated files", "A covariance matrix that was none ended the summary with an error of linear algebra."
-)
+@pytest.mark.bug("model files", "A covariance matrix that was none ended the summary with an error of linear algebra")
 @pytest.mark.parametrize("value", [0.0, -1.0])
 def test_a_covariance_that_is_none_gives_no_standard_errors(saved, tmp_path: Path, value: float) -> None:
     record = json.loads(saved["more splines"][0])
@@ -524,7 +522,7 @@ def test_a_covariance_that_is_none_gives_no_standard_errors(saved, tmp_path: Pat
         model.standard_errors()
 
 
-@pytest.mark.bug("mutated files", "The summary of a coefficient above 709 gave a warning of overflow.")
+@pytest.mark.bug("model files", "the summary of a coefficient above 709 gave a warning of overflow")
 def test_a_large_coefficient_has_a_summary() -> None:
     model = atm.ContinuousLogit(order=3).fit(1e-6 * DATA[["x"]], DATA.y)
     assert model.coef_[0] > 709.0

@@ -260,21 +260,21 @@ def test_other_columns_and_marks_do_no_harm(ending: str, model: Path, tmp_path: 
     capsys.readouterr()
 
 
-@pytest.mark.bug("faulty tables", "Column names that occur twice in a CSV file were renamed in silence.")
+@pytest.mark.bug("tables", "column names that occur twice in a CSV file were renamed in silence")
 def test_names_that_occur_twice_are_not_renamed(tmp_path: Path, capsys) -> None:
     (tmp_path / "d.csv").write_text(TEXT.replace("site,x,z", "site,x,x"))
     fit = ["fit", str(tmp_path / "d.csv"), "--model", "lm", "--formula", FORMULA]
     refused(fit, "column names occur more than once: x; rename them", tmp_path, capsys)
 
 
-@pytest.mark.bug("faulty tables", "Values beyond the last name of a CSV file were dropped with a foreign warning.")
+@pytest.mark.bug("tables", "values beyond the last name of a CSV file were dropped with a foreign warning")
 def test_values_beyond_the_last_name_are_not_dropped(tmp_path: Path, capsys) -> None:
     (tmp_path / "d.csv").write_text("\n".join([LINES[0], *(text + ",7" for text in LINES[1:])]))
     fit = ["fit", str(tmp_path / "d.csv"), "--model", "lm", "--formula", FORMULA]
     refused(fit, "more values than its first line has names", tmp_path, capsys)
 
 
-@pytest.mark.bug("faulty tables", "A typo in a column of few different numbers made a factor of it in silence.")
+@pytest.mark.bug("tables", "A typo in a column of few different numbers made a factor of it in silence")
 def test_a_column_of_numbers_with_a_typo_is_no_factor() -> None:
     data = DATA.assign(age=[str(20 + k % 15) for k in range(N)])
     data.loc[7, "age"] = "unknwn"
@@ -283,7 +283,7 @@ def test_a_column_of_numbers_with_a_typo_is_no_factor() -> None:
     assert len(atm.NormalLinear.from_formula("y ~ C(age)", data).coef_) == 15
 
 
-@pytest.mark.bug("faulty tables", "One long word in an anchor took the memory of a word as long in each row.")
+@pytest.mark.bug("tables", "one long word in an anchor took the memory of a word as long in each row")
 def test_a_long_word_in_an_anchor_takes_its_own_memory_only() -> None:
     import tracemalloc
 
@@ -296,7 +296,7 @@ def test_a_long_word_in_an_anchor_takes_its_own_memory_only() -> None:
     assert peak < 200e6
 
 
-@pytest.mark.bug("faulty tables", "Columns of lists ended in a foreign error, and records were taken as anchors.")
+@pytest.mark.bug("tables", "columns of lists ended in a foreign error, and records were taken as anchors")
 @pytest.mark.parametrize("column", ["x", "y", "site"])
 @pytest.mark.parametrize("value", [[1.0, 2.0], {"a": 1.0}])
 def test_columns_of_lists_or_records_are_refused(column: str, value: Any) -> None:
@@ -304,7 +304,7 @@ def test_columns_of_lists_or_records_are_refused(column: str, value: Any) -> Non
         atm.NormalLinear.from_formula(FORMULA, DATA.assign(**{column: [value] * N}), xi=1.0)
 
 
-@pytest.mark.bug("faulty tables", "Errors showed the first entry of a text column, not the one that is no number.")
+@pytest.mark.bug("tables", "errors showed the first entry of a text column, not the one that is no number")
 def test_errors_name_the_entry_that_is_no_number() -> None:
     data = DATA.assign(w="1.0")
     data.loc[33, "w"] = "many"

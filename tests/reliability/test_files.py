@@ -508,7 +508,7 @@ def test_forged_files_are_refused_when_they_are_read(saved, tmp_path: Path, what
     assert len(str(refused.value)) < 1000
 
 
-@pytest.mark.bug("model files", "A covariance matrix that was none ended the summary with an error of linear algebra")
+@pytest.mark.bug("model files", "a covariance matrix that was none ended the summary with an error of linear algebra")
 @pytest.mark.parametrize("value", [0.0, -1.0])
 def test_a_covariance_that_is_none_gives_no_standard_errors(saved, tmp_path: Path, value: float) -> None:
     record = json.loads(saved["more splines"][0])

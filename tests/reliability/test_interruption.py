@@ -244,7 +244,7 @@ def test_any_moment_will_do(moment: int, start, data: Path, tmp_path: Path, tall
     tally("interruption", "runs interrupted")
 
 
-@pytest.mark.bug("interruption", "A process that was told to end (SIGTERM) left a temporary file where predictions go")
+@pytest.mark.bug("interruption", "a process that was told to end (SIGTERM) left a temporary file where predictions go")
 @pytest.mark.parametrize("end", ["parquet", pytest.param("csv", marks=pytest.mark.slow)])
 def test_predictions_that_are_half_written_are_removed(end: str, start, data: Path, tmp_path: Path, tally) -> None:
     (tmp_path / f"p.{end}").write_text("old")
@@ -434,7 +434,7 @@ def test_an_interruption_in_any_pass_leaves_the_model_as_it_was(n_jobs: int, mon
 
 
 @pytest.mark.bug(
-    "interruption", "A search for xi that was interrupted in its last fit passed for fitted, or was half old"
+    "interruption", "a search for xi that was interrupted in its last fit passed for fitted, or was half old"
 )
 def test_an_interrupted_search_stays_as_it_was(monkeypatch) -> None:
     X, y, site = rows()
@@ -463,7 +463,7 @@ def test_interrupted_boosting_stays_as_it_was(monkeypatch) -> None:
         assert same(model, before)
 
 
-@pytest.mark.bug("interruption", "A fit that ended in a warning turned into an error had replaced the earlier fit")
+@pytest.mark.bug("interruption", "a fit that ended in a warning turned into an error had replaced the earlier fit")
 def test_a_fit_that_a_warning_refuses_leaves_the_model_as_it_was() -> None:
     X, y, site = rows()
     model = atm.NormalLinear(xi=1.0).fit(X, y, anchors=site)
@@ -480,7 +480,7 @@ def interrupt(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.bug("interruption", "A full disk under a PDF figure was reported as a missing attribute of matplotlib's")
+@pytest.mark.bug("interruption", "a full disk under a PDF figure was reported as a missing attribute of matplotlib's")
 @pytest.mark.bug("interruption", "folders of predictions on a full or read-only disk raised an error that is not ours")
 def test_nothing_is_half_written_on_a_full_or_read_only_disk(tmp_path: Path, tally) -> None:
     disk, inputs = tmp_path / "disk", tmp_path / "inputs"
@@ -540,8 +540,8 @@ def test_predictions_of_a_run_that_was_killed_are_not_taken_for_new_ones(tmp_pat
     assert sorted(path.name for path in (tmp_path / "lazy").iterdir()) == ["part.0.parquet", "part.1.parquet"]
 
 
-@pytest.mark.bug("interruption", "A printed result that the disk had no room for was called a fault of anchortm")
-@pytest.mark.bug("interruption", "A standard output that the shell had closed was an error after all work was done")
+@pytest.mark.bug("interruption", "a printed result that the disk had no room for was called a fault of anchortm")
+@pytest.mark.bug("interruption", "a standard output that the shell had closed was an error after all work was done")
 @pytest.mark.parametrize("to", [pytest.param("/dev/full", id="full"), pytest.param(None, id="closed")])
 def test_printing_where_nothing_can_be_printed(to: str | None, tmp_path: Path, monkeypatch, capsys) -> None:
     """Python has no stream at all where a shell closes it with ``>&-``."""

@@ -274,7 +274,7 @@ def test_values_beyond_the_last_name_are_not_dropped(tmp_path: Path, capsys) -> 
     refused(fit, "more values than its first line has names", tmp_path, capsys)
 
 
-@pytest.mark.bug("tables", "A typo in a column of few different numbers made a factor of it in silence")
+@pytest.mark.bug("tables", "a typo in a column of few different numbers made a factor of it in silence")
 def test_a_column_of_numbers_with_a_typo_is_no_factor() -> None:
     data = DATA.assign(age=[str(20 + k % 15) for k in range(N)])
     data.loc[7, "age"] = "unknwn"

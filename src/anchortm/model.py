@@ -77,6 +77,7 @@ __all__ = ["TransformationModel", "check_model", "model", "one_column", "tell_al
 Array = NDArray[np.float64]
 
 MANY_CLASSES = 30
+SMALLEST_ATOM = 1e-3  # probability at time 0 that is worth a word
 
 
 def model(cls: type[Any]) -> type[Any]:
@@ -315,6 +316,9 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         self._data, self._sandwich, self._fingerprint = data, None, about.fingerprint
         self._binary, self._had_offset = about.binary, about.had_offset
         self.covariate_ranges_, self.outcome_range_ = about.covariate_ranges, about.outcome_range
+        mean = float(objective.coordinates.mean[objective.coordinates.n_baseline :] @ beta)
+        average = PredictedDistribution(link, basis, theta, np.array([mean]))
+        self.atom_ = float(average.cdf(0.0)[0]) if about.time else 0.0
         self._history = solution.history
         self._reason = solution.reason
 
@@ -366,6 +370,12 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
                 f"flat direction: the smallest curvature is {self.min_eigenvalue_:.1e}, so some parameters are hardly "
                 f"determined{f' ({among})' if among else ''}, though their predictions may be; lower the order, or "
                 "leave covariates out"
+            )
+        if self.atom_ > SMALLEST_ATOM:
+            say(
+                f"the baseline in y leaves a probability of {self.atom_:.2g} at time 0 (for average covariates): "
+                "log_first=True leaves none",
+                None,
             )
         for flat, side in zip(self.basis_.flat_ends(self.baseline_), ("lower", "upper"), strict=True):
             if flat:

@@ -293,6 +293,7 @@ LATER: dict[str, Callable[[Any], bool]] = {  # not in files of 0.1
     "covariate_ranges_": lambda value: (
         value is None or (len(value) == 2 and all(_list_of(_is_number)(v) for v in value))
     ),
+    "atom_": lambda value: value is None or _is_number(value),
     "outcome_range_": lambda value: value is None or (len(value) == 2 and _list_of(_is_number)(value)),
 }
 TUPLES = ("float_codes_", "dropped_anchors_", "dropped_classes_", "folds_")

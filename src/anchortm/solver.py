@@ -65,7 +65,9 @@ def follow(objective: Objective, start: Solution, target: float, options: Option
             if step > SHORTEST_STEP:
                 step = 0.5 * min(step, left)
                 continue
-            folds, miss = (*folds, here.xi), move
+            # a step before was already too long near the same fold: it is the later one
+            earlier = tuple(xi for xi in folds if math.log1p(here.xi) - math.log1p(xi) > 2.0 * SHORTEST_STEP)
+            folds, miss = (*earlier, here.xi), move
             there = replace(there, reason=there.reason if there.converged else NO_MINIMUM.format(here.xi))
         history += there.history
         here = replace(there, folds=folds)
@@ -106,12 +108,17 @@ def _predict(here: Solution, xi: float) -> Array:
 
 
 def _distances(here: Solution, there: Solution, xi: float) -> tuple[float, float]:
-    """Return how far the step went and how far from the predictor it ended, in the metric of the loss."""
+    """Return how far the step went and by how much it misses the predictor, in the metric of the loss.
+
+    Of the two predictors, from here and back from there, the worse counts: beyond a fold another branch can be as
+    near to the one as if the path went on, but its own way back does not lead here.
+    """
 
     def length(step: Array) -> float:
         return math.sqrt(max(float(step @ there.hessian @ step), 0.0))
 
-    return length(there.v - here.v), length(there.v - _predict(here, xi))
+    miss = max(length(there.v - _predict(here, xi)), length(here.v - _predict(there, here.xi)))
+    return length(there.v - here.v), miss
 
 
 def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Options) -> list[Solution]:

@@ -100,6 +100,20 @@ def test_flat_directions_are_named() -> None:
     )
 
 
+@pytest.mark.bug("honesty", "a path could step over the end of its branch, and then said that it was still on it")
+def test_every_way_beyond_a_fold_tells_of_it() -> None:
+    """The branch of this fit ends at xi = 401.1."""
+    data = atm.datasets.load_cgd()
+    formula = "Surv(tstop, status) ~ treat + age + sex + inherit + steroids + propylac | center"
+    made = atm.Formula(formula, data)
+    for xi in (380.0, 400.0, 402.0, 410.0, 440.0, 450.0, 475.0, 500.0, 550.0, 600.0, 800.0, 1500.0):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AnchorTMWarning)
+            model = atm.ContinuousLogit(xi=xi).fit(made.X, made.y, anchors=made.anchors)
+        assert model.converged_
+        assert [round(fold / 401.1, 2) for fold in model.folds_] == [1.0] * (xi > 401.1), xi
+
+
 def test_increments_held_at_zero_are_counted() -> None:
     y = np.where(np.arange(N) % 2 == 0, -5.0, 5.0) + 0.01 * LATENT  # nothing between -4 and 4
     model = atm.ContinuousProbit(order=8).fit(X, y)
@@ -115,6 +129,22 @@ def test_a_flat_end_is_said_and_its_quantiles_are_infinite() -> None:
     flat = model.basis_.flat_ends(model.baseline_)
     assert flat == (False, True)
     assert np.isinf(model.predict_distribution(X[:3]).ppf(0.999)).all()
+
+
+@pytest.mark.bug("honesty", "the summary did not report the probability that a baseline in y leaves at time 0")
+def test_mass_at_time_zero_is_reported() -> None:
+    cgd = atm.datasets.load_cgd()
+    y = atm.Surv(cgd.tstop, cgd.status)
+    model = atm.ProportionalHazards(order=3).fit(None, y)
+    assert model.atom_ == pytest.approx(model.predict_distribution().cdf(1e-9)[0], rel=1e-6)
+    note = f"a probability of {model.atom_:.2g} at time 0 (for average covariates): log_first=True leaves none"
+    assert note in str(model.summary())
+    x = (cgd[["age"]] - cgd.age.mean()) / 10
+    assert atm.ProportionalHazards(order=3).fit(x, y).atom_ == pytest.approx(
+        atm.ProportionalHazards(order=3).fit(x, y).predict_distribution(0.0 * x[:1]).cdf(1e-9)[0], rel=1e-6
+    )
+    for without in (atm.ProportionalHazards(order=3, log_first=True), atm.ParametricSurvival()):
+        assert "at time 0" not in str(without.fit(None, y).summary())
 
 
 def test_rows_outside_the_range_of_the_fit_are_named(tally) -> None:

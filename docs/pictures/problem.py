@@ -42,9 +42,9 @@ def draw() -> plt.Figure:
     left.scatter([], [], s=14, color="#8c8c8c", label="the eight hospitals (every fourth patient)")
     left.scatter([], [], s=16, color=NEW, marker="^", label="the new hospital")
     left.set_yscale("log")
-    left.set_yticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
+    left.set_yticks([1, 2, 5, 10, 20, 50, 100, 200], ["1", "2", "5", "10", "20", "50", "100", "200"])
     left.minorticks_off()
-    left.set(xlim=(-4.3, 6.0), ylim=(0.8, 130), xlabel="marker (laboratory units)", ylabel="stay (days, logarithmic)")
+    left.set(xlim=(-4.3, 6.0), ylim=(0.8, 300), xlabel="marker (laboratory units)", ylabel="stay (days, logarithmic)")
     left.legend(loc="upper left", frameon=False, fontsize=8.5)
     left.set_title("Medians, and 80 % bands of xi = 0 and 3", fontsize=10)
 

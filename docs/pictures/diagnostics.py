@@ -32,6 +32,7 @@ def draw() -> Any:
     axes[1].set_xlabel("hospital")
     axes[1].tick_params(axis="x", rotation=0)
     axes[2].legend(frameon=False, fontsize=8, loc="upper left")
-    for ax, title in zip(axes, ["Calibration, xi = 0", "Residuals, xi = 0 and xi = 10", "Boston: h flattens"], strict=True):
+    titles = ["Calibration, xi = 0", "Residuals, xi = 0 and xi = 10", "Boston: h flattens"]
+    for ax, title in zip(axes, titles, strict=True):
         ax.set_title(title, fontsize=10)
     return figure

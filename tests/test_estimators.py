@@ -323,7 +323,7 @@ def test_summary_says_what_matters() -> None:
     linear = atm.NormalLinear().fit(X, Y)
     assert f"sigma {linear.sigma_:.5g}" in str(linear.summary())
     frame = linear.summary().frame()
-    np.testing.assert_allclose(frame["per unit of y"], linear.slope_)
+    np.testing.assert_allclose(frame["slope of y"], linear.slope_)
     assert "time ratio" in str(atm.ParametricSurvival().fit(X, Y).summary())
 
 

@@ -508,3 +508,24 @@ def test_masked_values_are_missing() -> None:
         atm.NormalLinear().fit(np.ma.array(X, mask=mask), Y)
     with pytest.raises(InputError, match="missing value: None at row 3"):
         atm.NormalLinear().fit(X, np.ma.array(Y, mask=mask[:, 1]))
+
+
+@pytest.mark.bug("bad input", "ordered(rating, '1', '2') on whole numbers said that classes were missing")
+def test_classes_are_named_as_words_or_as_numbers() -> None:
+    wine = atm.datasets.load_wine()
+    words = atm.OrdinalRegression.from_formula("ordered(rating, '1', '2', '3', '4', '5') ~ temp", wine)
+    numbers = atm.OrdinalRegression.from_formula("ordered(rating, 1, 2, 3, 4, 5) ~ temp", wine)
+    assert words.classes_.tolist() == numbers.classes_.tolist()
+    np.testing.assert_array_equal(words.coef_, numbers.coef_)
+
+
+def test_a_score_test_of_tiny_places_says_that_it_rejects_too_often() -> None:
+    tiny = atm.diagnostics.score_test(atm.NormalLinear(), X, Y, np.arange(N) // 3)
+    assert "rows for each degree: it rejects too often" in str(tiny)
+    assert "too often" not in str(atm.diagnostics.score_test(atm.NormalLinear(), X, Y, G))
+
+
+def test_a_picture_without_matplotlib_says_what_to_install(monkeypatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.pyplot", None)
+    with pytest.raises(InputError, match="figures need matplotlib: pip install matplotlib"):
+        atm.anchor_path(atm.NormalLinear(), X, Y, G, [0.0, 1.0]).plot()

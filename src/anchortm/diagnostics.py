@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ Array = NDArray[np.float64]
 MAX_DIRECTIONS = 3000
 FAR = 100.0  # a xi from which on the penalty shows how it falls
 WEAK = 10.0  # an F statistic below this is commonly called weak
+FEW_ROWS = 6.0  # for each degree of freedom of a score test
 
 
 def _number(value: float) -> str:
@@ -60,6 +62,7 @@ class ScoreTest:
     df: int
     pvalue: float
     model: str
+    rows: float = math.inf  # for each degree of freedom
 
     def frame(self) -> pd.DataFrame:
         """Return the test as a table of one row."""
@@ -77,6 +80,7 @@ class ScoreTest:
             f"Score test of invariance, {self.model}: {self.statistic:.4g} on {self.df} "
             f"degree{'s' if self.df != 1 else ''} of freedom, p = {self.pvalue:.3g}; "
             f"the anchors {word} than the covariates do"
+            + (f"; {self.rows:.2g} rows for each degree: it rejects too often" if self.rows < FEW_ROWS else "")
         )
 
     __repr__ = __str__
@@ -106,7 +110,8 @@ def score_test(
     if not solution.converged:
         raise InputError(f"the maximum-likelihood fit did not converge ({solution.reason}): no score test")
     statistic, df = score_statistic(objective, solution.v, solution.active)
-    return ScoreTest(statistic, df, float(stats.chi2.sf(statistic, df)), type(model).__name__)
+    pvalue = float(stats.chi2.sf(statistic, df))
+    return ScoreTest(statistic, df, pvalue, type(model).__name__, objective.n_rows / df)
 
 
 def check_directions(objective: Objective) -> None:
@@ -250,7 +255,7 @@ class FirstStage:
         weak = self.table.index[self.table["F"] < WEAK].tolist()
         lines = [f"Anchors ({self.rank} directions) and covariates", self.table.to_string(float_format=_number)]
         if self.table["partial_R2"].isna().all():
-            lines.append("There are fewer anchor directions than covariates: none has a part of its own.")
+            lines.append("The anchors move the covariates in too few directions: none has a part of its own.")
         if weak:
             lines.append(
                 f"F below {WEAK:g}, weak by the usual rule: {', '.join(map(str, weak))}. A penalty says little about "

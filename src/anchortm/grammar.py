@@ -373,8 +373,9 @@ def ordered(node: ast.Call, frame: pd.DataFrame, parsed: Parsed) -> Any:
     import pandas as pd
 
     column = frame[parsed.name(node.args[0])]  # type: ignore[arg-type]
-    levels = [part.value for part in node.args[1:] if isinstance(part, ast.Constant)]
-    others = sorted({str(value) for value in column.unique()} - {str(level) for level in levels})
+    found = {str(value): value for value in column.unique()}  # 1 and "1" name the same class
+    levels = [found.get(str(part.value), part.value) for part in node.args[1:] if isinstance(part, ast.Constant)]
+    others = sorted(set(found) - {str(level) for level in levels})
     if others:
         raise InputError(f"the outcome has classes that ordered(...) does not name: {', '.join(others)}")
     return pd.Categorical(column, levels, ordered=True)

@@ -442,7 +442,8 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             at xi = 0 and the sandwich otherwise.
         clusters : array, optional
             Rows of a cluster may depend on each other; clusters do not. By default rows are independent
-            for the sandwich, and the bootstrap resamples the levels of the largest anchor factor.
+            for the sandwich (with weights as copies of rows: for sampling weights give each row a cluster of its
+            own), and the bootstrap resamples the levels of the largest anchor factor.
         **options
             For the bootstrap: ``n_bootstrap``, ``random_state``, ``n_jobs``, ``progress``.
         """

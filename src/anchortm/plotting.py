@@ -45,11 +45,15 @@ MANY = 30  # levels beyond which they are not named on an axis
 
 def _axes(ax: Any, **options: Any) -> Any:
     """Return ``ax``, or new axes of their own figure."""
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
+    return _pyplot().subplots(layout="constrained", **options)[1] if ax is None else ax
 
-    return plt.subplots(layout="constrained", **options)[1]
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise InputError("figures need matplotlib: pip install matplotlib") from None
+    return plt
 
 
 def _looks() -> Any:
@@ -95,14 +99,12 @@ def transport(model: Any, y: ArrayLike | None = None, axes: Any = None, *, unit:
     -------
     The 2 x 2 array of axes; the lower left one is empty.
     """
-    import matplotlib.pyplot as plt
-
     distribution = model.predict_distribution() if hasattr(model, "predict_distribution") else model
     if len(distribution) != 1 or distribution.basis.discrete:
         raise InputError("the transport picture is of one continuous distribution: pass one row")
     if axes is None:
         options: dict[str, Any] = {"width_ratios": (1, 2), "height_ratios": (2, 1), "layout": "constrained"}
-        _, axes = plt.subplots(2, 2, figsize=(7, 6), sharex="col", sharey="row", **options)
+        _, axes = _pyplot().subplots(2, 2, figsize=(7, 6), sharex="col", sharey="row", **options)
     ends = distribution.interval(0.998)
     low, high = float(ends[0][0]), float(ends[1][0])
     if y is not None:

@@ -119,7 +119,7 @@ def summarise(
             ends = [[f"{v:.4g}" for v in np.exp(table[end])] for end in ("lower", "upper")]
             columns[f"{100 * level:g} % of ratio"] = [f"{a} to {b}" for a, b in zip(*ends, strict=True)]
     if model.basis_.kind == "linear":
-        columns["per unit of y"] = (model.coef_ / model.baseline_[1]).tolist()
+        columns["slope of y"] = (model.coef_ / model.baseline_[1]).tolist()
     return Summary(
         f"{type(model).__name__}: {model.link_.name} link, {model.basis_.kind} basis",
         _facts(model) | ({} if table is None else _errors_fact(model, kind, clusters)),
@@ -170,7 +170,8 @@ def _facts(model: Any) -> dict[str, str]:
         "log-likelihood": f"{model.loglik_:.4f}",
         "anchor loss": f"{model.loss_:.6f} = {-model.loglik_ / model.n_total_:.6f} (mean negative log-likelihood)"
         + (f" + {model.xi_:g} x {model.penalty_:.3g} (penalty)" if 0.0 != model.xi_ < math.inf else ""),
-        "converged": f"{'yes' if model.converged_ else 'NO'}, {model.n_iter_} iterations, "
+        "converged": ("yes" if model.converged_ else "NO")
+        + f", {model.n_iter_} iteration{'s' if model.n_iter_ > 1 else ''}, "
         f"KKT residual {model.kkt_:.1e}, smallest curvature {model.min_eigenvalue_:.1e}",
         "minimum": _minimum(model),
     }

@@ -2,12 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-slow bench bench-guard lint format accuracy r-report reliability docs docs-pictures docs-outputs reproduce clean
+.PHONY: help demo test test-slow test-lowest bench bench-guard lint format accuracy r-report reliability docs docs-pictures docs-outputs reproduce clean
 
 help:
 	@echo "make demo       leave-one-town-out on BostonHousing2 with four models, from nothing"
 	@echo "make test       run the tests"
 	@echo "make test-slow  run the long checks too"
+	@echo "make test-lowest  run the tests with the lowest versions of all that is depended on, in .venv-lowest"
 	@echo "make bench      speed and memory side by side with peers, writes benchmarks/results.md"
 	@echo "make bench-guard  speed of the working tree against the last commit, as ratios"
 	@echo "make lint       ruff and mypy"
@@ -43,6 +44,17 @@ test: .venv/test.stamp
 
 test-slow: .venv/test.stamp
 	$(BIN)/python -m pytest
+
+# The oldest Python that the metadata allows: for newer ones the lowest versions have no binaries.
+.venv-lowest/test.stamp: pyproject.toml scripts/lowest.py
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "make test-lowest PYTHON=python3.11: this is Python " + sys.version.split()[0])'
+	$(PYTHON) -m venv --clear .venv-lowest
+	$(PYTHON) scripts/lowest.py >.venv-lowest/constraints.txt
+	.venv-lowest/bin/python -m pip install --quiet --only-binary :all: --constraint .venv-lowest/constraints.txt --editable ".[all,test]"
+	@touch $@
+
+test-lowest: .venv-lowest/test.stamp
+	.venv-lowest/bin/python -m pytest -m "not slow"
 
 .venv/bench.stamp: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
@@ -92,4 +104,4 @@ docs-outputs: .venv/test.stamp
 	$(BIN)/python scripts/fill_docs.py
 
 clean:
-	rm -rf .venv build dist output .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-lowest build dist output .mypy_cache .ruff_cache .pytest_cache

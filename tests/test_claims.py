@@ -82,6 +82,13 @@ def test_a7_ols_two_stage_least_squares_and_partialling_out() -> None:
     assert abs(r.mean()) < 1e-10
 
 
+@pytest.mark.bug("the newest versions", "the linear model at xi = 1e8 could say that it had not converged")
+def test_a7_rounding_does_not_grow_with_xi() -> None:
+    for seed in range(8):
+        x, y, A = linear_sem(400, seed)
+        assert atm.NormalLinear(xi=1e10).fit(x, y, anchors=A).kkt_ < 1e-12
+
+
 def test_a7_partialling_out_a_factor() -> None:
     rng = np.random.default_rng(5)
     site = rng.integers(0, 6, 200)

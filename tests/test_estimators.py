@@ -55,6 +55,7 @@ SEPARATED = dict.fromkeys(
         "check_classifiers_classes",
         "check_dict_unchanged",
         "check_dont_overwrite_parameters",
+        "check_dtype_object",  # of scikit-learn 1.6
         "check_estimators_pickle",
         "check_f_contiguous_array_estimator",
         "check_fit2d_1feature",

@@ -66,20 +66,25 @@ def linear_solution(objective: NormalObjective, xi: float, options: Options) -> 
         if null.shape[1]:
             v = v - null @ np.linalg.solve(null.T @ inside @ null, null.T @ (inside @ v + cross))
     else:
-        v = _slope_root(_shrunken_inverse(objective, gram, inside, 2.0 * xi), linear + 2.0 * xi * cross, n)
+        v = _slope_root(_shrunken_inverse(objective, gram, E[:, :d], 2.0 * xi), linear + 2.0 * xi * cross, n)
     return _linear_certificate(objective, v, xi, directions, options.tol)
 
 
-def _shrunken_inverse(objective: NormalObjective, gram: Array, inside: Array, weight: float) -> Array:
-    """Return (gram + weight * inside)^-1 for any weight, from the eigenvalues of inside relative to gram."""
+def _shrunken_inverse(objective: NormalObjective, gram: Array, E: Array, weight: float) -> Array:
+    """Return (gram + weight * E'E)^-1 for any weight, from the singular values of E relative to gram.
+
+    Eigenvalues of E'E would not do: a large weight makes the rounding of those that are zero count.
+    """
     factor = cholesky(gram)
     if factor is None:
         check_separation(objective)
         raise IdentificationError("the covariates explain y without error, or there are too few rows: sigma is zero")
     root = la.solve_triangular(np.triu(factor), np.eye(gram.shape[0]))  # gram^-1 = root root'
-    values, vectors = np.linalg.eigh(root.T @ inside @ root)
-    turned = root @ vectors
-    return np.asarray((turned / (1.0 + weight * np.clip(values, 0.0, 1.0))) @ turned.T)
+    _, singular, vectors = np.linalg.svd(np.linalg.qr(E, mode="r") @ root)
+    values = np.zeros(gram.shape[0])
+    values[: singular.size] = np.minimum(singular, 1.0) ** 2
+    turned = root @ vectors.T
+    return np.asarray((turned / (1.0 + weight * values)) @ turned.T)
 
 
 def _linear_certificate(objective: NormalObjective, v: Array, xi: float, directions: Array, tol: float) -> Solution:

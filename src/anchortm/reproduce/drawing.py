@@ -39,7 +39,8 @@ def curves(ax: Any, values: Array, labels: list[str], ylabel: str, *, log: bool 
 
 def boxes(ax: Any, values: Array, labels: list[str], xlabel: str, ylabel: str, truth: float | None = None) -> None:
     """Draw a box for each column of ``values`` (runs, labels)."""
-    ax.boxplot(values, tick_labels=labels, widths=0.6, medianprops={"color": "black"}, flierprops={"markersize": 2})
+    ax.boxplot(values, widths=0.6, medianprops={"color": "black"}, flierprops={"markersize": 2})
+    ax.set_xticks(range(1, len(labels) + 1), labels)  # boxplot's own argument has two names in matplotlib's history
     if truth is not None:
         ax.axhline(truth, color="0.3", linestyle="--", linewidth=1)
     ax.set(xlabel=xlabel, ylabel=ylabel)

@@ -2,8 +2,8 @@
 A new centre joins the trial
 ============================
 
-A trial of gamma interferon was run in 13 centres: 128 patients, and the time to their first serious infection. A 14th
-centre wants to know what to expect for its patients. Do predictions for it need anchoring?
+A trial of gamma interferon was run in 13 centres: 128 patients, and the time to their first serious infection. A
+14th centre wants to know what to expect for its patients. Do predictions for it need anchoring?
 """
 
 import matplotlib.pyplot as plt
@@ -33,8 +33,8 @@ print(f"{len(data)} patients in {centre.nunique()} centres, {data.status.sum()} 
 print(atm.diagnostics.score_test(model, X, outcome, centre))
 
 # %%
-# They would not: a statistic of 7.5 is less than its 12 degrees of freedom. So maximum likelihood leaves residuals in which
-# the centres show no pattern, and a penalty has nothing to remove.
+# They would not: a statistic of 7.5 is less than its 12 degrees of freedom. So maximum likelihood leaves residuals in
+# which the centres show no pattern, and a penalty has nothing to remove.
 #
 # Leave each centre out
 # ---------------------
@@ -46,8 +46,8 @@ print(table[["worst", "median", "mean"]].round(3).to_string())
 print(f"best for the worst centre: xi = {search.best_xi_:g}")
 
 # %%
-# The worst, the median and the mean centre agree: every penalty makes predictions worse, a small one hardly. With
-# xi = 0 the chosen model is the ordinary proportional hazards model.
+# The worst, the median and the mean centre agree: every penalty makes predictions worse, a small one hardly. With xi
+# = 0 the chosen model is the ordinary proportional hazards model.
 #
 # What the new centre can expect
 # ------------------------------

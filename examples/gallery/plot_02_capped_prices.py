@@ -2,8 +2,9 @@
 Prices are capped at 50
 =======================
 
-In the Boston housing data the median price of a census tract is reported up to 50 000 dollars; whatever was higher is written as 50.
-What happens if these prices are taken at their word, and what if the model is told that they are only lower limits?
+In the Boston housing data the median price of a census tract is reported up to 50 000 dollars; whatever was higher
+is written as 50. What happens if these prices are taken at their word, and what if the model is told that they are
+only lower limits?
 """
 
 import matplotlib.pyplot as plt
@@ -28,17 +29,19 @@ as_censored = atm.ContinuousLogit().fit(X, atm.Surv(data.cmedv, ~capped))
 for name, fit in (("exact", as_exact), ("censored", as_censored)):
     above = fit.predict_distribution(X).sf(50.0)
     print(
-        f"{name}: {above.sum():.1f} tracts expected above 50, P(price > 50) in the capped tracts {above[capped].mean():.2f}"
+        f"{name}: {above.sum():.1f} tracts expected above 50, "
+        f"P(price > 50) in the capped tracts {above[capped].mean():.2f}"
     )
 
 # %%
 # Sixteen tracts reached the cap. Taken as exact, the model expects 6 above it, told of the cap it expects 11. Neither
-# sees the five of Back Bay and Beacon Hill coming, where small homes are dear for reasons that these covariates do not know.
+# sees the five of Back Bay and Beacon Hill coming, where small homes are dear for reasons that these covariates do
+# not know.
 #
 # A cap of our own
 # ----------------
-# What was above 50 nobody knows. So we cap prices once more, at 35, among the tracts whose price is known,
-# and ask the models how many tracts are above it.
+# What was above 50 nobody knows. So we cap prices once more, at 35, among the tracts whose price is known, and ask
+# the models how many tracts are above it.
 
 known = data[~capped]
 X_known, price = known[X.columns], known.cmedv
@@ -91,5 +94,6 @@ for axes in (left, right):
     axes.legend(frameon=False, fontsize="small", loc="upper left" if axes is left else "upper right")
 
 # %%
-# The left panel shows the wall in one tract, the median one of those hidden: the model that takes 35 for a price piles its density up before the cap. So prices at a cap go
-# into `Surv(price, seen)`. It costs nothing where the cap does not matter: below 30 the three curves on the right are one.
+# The left panel shows the wall in one tract, the median one of those hidden: the model that takes 35 for a price
+# piles its density up before the cap. So prices at a cap go into `Surv(price, seen)`. It costs nothing where the cap
+# does not matter: below 30 the three curves on the right nearly are one.

@@ -2,8 +2,9 @@
 Judges disagree
 ===============
 
-Nine judges rated the bitterness of the same eight bottles of wine from 1 to 5. How will a tenth judge rate them? The judges are the
-anchor here, and this is a case in which anchors cannot move the coefficients, and a penalty helps all the same.
+Nine judges rated the bitterness of the same eight bottles of wine from 1 to 5. How will a tenth judge rate them?
+The judges are the anchor here, and this is a case in which anchors cannot move the coefficients, and a penalty
+helps all the same.
 """
 
 import matplotlib.pyplot as plt
@@ -29,8 +30,8 @@ print(f"share of the covariates' variance that judges explain: {stage.R2.max():.
 
 # %%
 # The judges explain much that temperature and contact do not. But every judge tasted every wine, so the judges do not
-# move the covariates at all, and no choice of coefficients can make the residuals of judge 1 and judge 7 alike. What a penalty can
-# do is to flatten the transformation, so that predictions become wider.
+# move the covariates at all, and no choice of coefficients can make the residuals of judge 1 and judge 7 alike. What
+# a penalty can do is to flatten the transformation, so that predictions become wider.
 #
 # Leave each judge out
 # --------------------
@@ -39,8 +40,8 @@ search = atm.XiSearchCV(model, [0, 0.3, 1, 3, 10, 30], objective="worst").fit(X,
 print(search.loeo_.summary().round(3).to_string())
 
 # %%
-# At xi = 3 the hardest judge, number 7, is predicted best: 1.56 instead of 1.67. The median judge pays about half
-# of that gain. At xi = 30 everybody pays.
+# At xi = 3 the hardest judge, number 7, is predicted best: 1.56 instead of 1.67. The median judge pays about half of
+# that gain. At xi = 30 everybody pays.
 
 plain, chosen = atm.OrdinalRegression().fit(X, rating), search.best_estimator_
 nll = search.loeo_.frame().pivot(index="environment", columns="xi", values="nll")
@@ -67,6 +68,7 @@ right.legend(frameon=False, fontsize="small", ncols=2, loc="upper center")
 right.set_title("Two wines, rated by a judge nobody has met", fontsize="medium")
 
 # %%
-# The solid lines are the wider predictions. Four of nine judges gain by them and five lose, so this is insurance against a
-# judge like number 7, not a better model. The ratio of the coefficients nearly stays, because nothing in the anchors speaks
-# about it. Who wants the judges' own levels, for the nine at hand, needs a model with an effect for each of them, and not an anchor.
+# The solid lines are the wider predictions. Four of nine judges gain by them and five lose, so this is insurance
+# against a judge like number 7, not a better model. The ratio of the coefficients nearly stays, because nothing in
+# the anchors speaks about it. Who wants the judges' own levels, for the nine at hand, needs a model with an effect
+# for each of them, and not an anchor.

@@ -2,8 +2,9 @@
 What would the worst town look like?
 ====================================
 
-House prices in 92 Boston towns, each predicted by models that were fitted to the other 91. The next town may be an ordinary one or the
-hardest of a hundred. This example looks at the whole range of towns as xi grows, and at the worst of them.
+House prices in 92 Boston towns, each predicted by models that were fitted to the other 91. The next town may be an
+ordinary one or the hardest of a hundred. This example looks at the whole range of towns as xi grows, and at the
+worst of them.
 """
 
 import matplotlib.pyplot as plt
@@ -50,9 +51,10 @@ print("medians of all tracts")
 print(data[["cmedv", "rm", "lstat", "nox", "indus"]].median().to_frame().T.to_string(index=False))
 
 # %%
-# Three neighbours in the middle of Boston. By the covariates Beacon Hill is ordinary, if anything a little below: homes
-# of usual size, much industry, dirty air. Its prices are at least twice the median. (At 50 prices are capped. They are
-# taken as exact here, as in the paper; "Prices are capped at 50" does better.)
+# Three neighbours in the middle of Boston. By the covariates Beacon Hill is not far from ordinary: homes of usual
+# size, more industry and dirtier air than elsewhere, fewer inhabitants of lower status. Its prices are more than
+# twice the median. (At 50 prices are capped. They are taken as exact here, as in the paper; "Prices are capped at 50"
+# does better.)
 
 fits = {xi: atm.ContinuousProbit(xi=xi).fit(X[~beacon], price[~beacon], anchors=town[~beacon]) for xi in (0, 1, 10)}
 rows = {
@@ -88,6 +90,7 @@ right.legend(frameon=False)
 right.set_title("Beacon Hill, predicted from the other towns", fontsize="medium")
 
 # %%
-# The penalty does not find the reason why Beacon Hill is dear: the predicted median moves from 23 to 26. What it buys is room, and a
-# price above 45 has a probability of 0.24 instead of 0.01. The 90 % intervals are four times as wide for it, in every town. So xi = 10 is for those who
-# must not be caught out by the worst town, xi = 1 for those who care about the hard tenth, and xi = 0 for the rest.
+# The penalty does not find the reason why Beacon Hill is dear: the predicted median moves from 23 to 26. What it buys
+# is room, and a price above 45 has a probability of 0.24 instead of 0.01. The 90 % intervals are more than four times
+# as wide for it. So xi = 10 is for those who must not be caught out by the worst town, xi = 1 for those who care
+# about the hard tenth, and xi = 0 for the rest.

@@ -2,8 +2,8 @@
 Is anchoring needed at all?
 ===========================
 
-Before any xi is chosen, three looks at the data say whether a penalty has something to do and whether it can do it: a score test, the first
-stage and the residuals. Here they are taken at four data sets, with four different answers.
+Before any xi is chosen, three looks at the data say whether a penalty has something to do and whether it can do it:
+a score test, the first stage and the residuals. Here they are taken at four data sets, with four different answers.
 """
 
 import matplotlib.pyplot as plt
@@ -13,8 +13,9 @@ import pandas as pd
 import anchortm as atm
 
 # %%
-# Three data sets that come with the package, and one that is made up so that anchoring should help: seven hospitals differ in the level of a marker;
-# frailty, which nobody measures, raises the marker and shortens the time to the event.
+# Three data sets that come with the package, and one that is made up so that anchoring should help: seven hospitals
+# differ in the level of a marker; frailty, which nobody measures, raises the marker and shortens the time to the
+# event.
 
 rng = np.random.default_rng(0)
 hospital = rng.integers(0, 7, 700)
@@ -45,8 +46,9 @@ cases = {
 # %%
 # Three looks
 # -----------
-# The score test asks whether the anchors explain residuals that the covariates leave. The first stage asks how much of the covariates they move: without that, no coefficient
-# can be chosen that undoes what they do. Leaving each environment out says whether a penalty pays.
+# The score test asks whether the anchors explain residuals that the covariates leave. The first stage asks how much
+# of the covariates they move: without that, no coefficient can be chosen that undoes what they do. Leaving each
+# environment out says whether a penalty pays.
 
 rows = {}
 for name, (model, frame) in cases.items():
@@ -69,12 +71,12 @@ print(pd.DataFrame(rows).to_string())
 # Four answers:
 #
 # - **centres**: nothing to do. The test does not reject, and no penalty helps. Keep xi = 0.
-# - **judges**: something to do that coefficients cannot do. Every judge tasted every wine, the first stage is 0; a penalty only widens
-#   predictions, which helps the worst judge a little and costs the median one half of that.
-# - **towns**: much to do, and more than the model can: 92 directions for 9 parameters. The worst town goes to a third of
-#   its loss, and the median one pays for it.
-# - **hospitals**: what anchoring was made for. The hospitals explain residuals, and they move the marker, so the coefficient can change. The worst hospital gains 0.34,
-#   and the median one pays 0.04.
+# - **judges**: something to do that coefficients cannot do. Every judge tasted every wine, the first stage is 0; a
+#   penalty only widens predictions, which helps the worst judge a little and costs the median one about half of that.
+# - **towns**: much to do, and more than the model can: 92 directions for 9 parameters. The worst town goes to a third
+#   of its loss, and the median one pays for it.
+# - **hospitals**: what anchoring was made for. The hospitals explain residuals, and they move the marker, so the
+#   coefficient can change. The worst hospital gains 0.34, and the median one pays 0.04.
 #
 # The residuals
 # -------------
@@ -92,5 +94,5 @@ for ax, (name, (model, frame)) in zip(axes.flat, cases.items(), strict=True):
 figure.align_ylabels()
 
 # %%
-# The means of the centres are small, and most bars cross 0. Judges 7 and 1, hospitals 2 and 5 and many towns stand clear
-# of it. The test says the same with one number; it needs several rows in each place, which not all towns have.
+# The means of the centres are small, and most bars cross 0. Judges 7 and 1, hospitals 2 and 5 and many towns stand
+# clear of it. The test says the same with one number; it needs several rows in each place, which not all towns have.

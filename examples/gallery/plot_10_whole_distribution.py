@@ -2,8 +2,9 @@
 A whole distribution, not a mean
 ================================
 
-Old Faithful erupts for two minutes or for four and a half, hardly ever for three. A forecast of the mean is a duration that does not
-happen. What does a predicted distribution say, and is it any better by the scores that judge forecasts?
+Old Faithful erupts for two minutes or for four and a half, hardly ever for three. A forecast of the mean is a
+duration that does not happen. What does a predicted distribution say, and is it any better by the scores that judge
+forecasts?
 """
 
 import matplotlib.pyplot as plt
@@ -21,8 +22,8 @@ print(f"{len(train)} eruptions to learn from, {len(test)} later ones to predict,
 # %%
 # Two models
 # ----------
-# Both predict a distribution. The normal one has a mean and a spread; the other estimates the shape as well, by a polynomial
-# of order 8.
+# Both predict a distribution. The normal one has a mean and a spread; the other estimates the shape as well, by a
+# polynomial of order 8.
 
 models = {"normal": atm.NormalLinear().fit(X, y), "any shape": atm.ContinuousLogit(order=8).fit(X, y)}
 waits = pd.DataFrame({"waiting": [55.0, 70.0, 85.0]})
@@ -38,8 +39,8 @@ print(f"later eruptions of 2.5 to 3.5 minutes: {between:.0%}")
 #
 # Which forecast is better?
 # -------------------------
-# The later eruptions decide: the mean negative log-likelihood, the continuous ranked probability score (in minutes) and the share of durations in their
-# 90 % intervals.
+# The later eruptions decide: the mean negative log-likelihood, the continuous ranked probability score (in minutes)
+# and the share of durations in their 90 % intervals.
 
 table = pd.DataFrame(
     {
@@ -77,8 +78,10 @@ atm.plotting.nll_quantiles(losses, axes[1, 2])
 axes[1, 2].set_title("later eruptions")
 
 # %%
-# The forecast of any shape wins by both scores, in every quantile of the later eruptions (lower right). The coverage does not show it: the normal model's 89 % are near
-# enough to 90, though its intervals are full of durations that do not happen. Nor is the better model perfect. Its intervals are a little too
-# wide (96 %), and one bar of its calibration is beyond what chance allows. It also shifts a single shape along with the wait, and cannot change that shape.
+# The forecast of any shape wins by both scores, in every quantile of the later eruptions (lower right). The coverage
+# does not show it: the normal model's 89 % are near enough to 90, though its intervals are full of durations that do
+# not happen. Nor is the better model perfect. Its intervals may be a little too wide (they hold 96 %), and one bar of
+# its calibration is beyond what chance allows. It also shifts a single shape along with the wait, and cannot change
+# that shape.
 #
 # There is no anchor in this example: with xi = 0 the models are ordinary transformation models.

@@ -2,8 +2,8 @@
 Anchors in a scikit-learn pipeline
 ==================================
 
-Models are scikit-learn estimators. The anchors travel as a column of X, named by `anchor_names`, through scalers, splits and grid searches. What does
-a grid search choose, and is it what you wanted?
+Models are scikit-learn estimators. The anchors travel as a column of X, named by `anchor_names`, through scalers,
+splits and grid searches. What does a grid search choose, and is it what you wanted?
 """
 
 import matplotlib.pyplot as plt
@@ -35,7 +35,8 @@ print(pd.Series(pipeline[-1].coef_, pipeline[-1].coef_names_).round(2).to_dict()
 # %%
 # A grid search chooses the mean
 # ------------------------------
-# Towns must not be split: `GroupKFold` leaves a tenth of them out at a time. The score is the mean log-likelihood of the rows.
+# Towns must not be split: `GroupKFold` leaves a tenth of them out at a time. The score is the mean log-likelihood of
+# the rows.
 
 xis = [0, 0.3, 1, 3, 10, 30]
 grid = GridSearchCV(pipeline, {"normallinear__xi": xis}, cv=GroupKFold(10)).fit(X, y, groups=data.town)
@@ -74,6 +75,6 @@ ax.set(xlabel="strength of the anchor penalty, xi", ylabel="negative log-likelih
 ax.legend(frameon=False, title="dots: chosen")
 
 # %%
-# The objective decides. The median town wants no penalty, the mean a small one, the worst the largest of the list, and 10 would do
-# nearly as well for it (4.69 against 4.62) at a lower price for all others. A grid search answers the question of its score, so ask it for the mean
-# only if the mean town is what you care about.
+# The objective decides. The median town wants no penalty, the mean a small one, the worst the largest of the list,
+# and 10 would do nearly as well for it (4.69 against 4.62) at a lower price for all others. A grid search answers the
+# question of its score, so ask it for the mean only if the mean town is what you care about.

@@ -89,6 +89,7 @@ PRINTED = {
     ],
     "plot_12_pipeline": [
         "chosen by GridSearchCV: xi = 0.3",
+        "for the worst town: xi = 30",
         "mean 0.3 3.29 3.27",
         "0.5 0.0 2.82",
         "worst 30.0 15.10 11.77 8.47 5.90 4.69 4.62",

@@ -65,7 +65,7 @@ search.loeo_.plot(left, label=1)
 left.legend(loc="upper left", fontsize="small", ncols=2)
 left.set_ylim(top=4.9)
 left.set_title("Each of 13 centres, predicted from the others", fontsize="medium")
-chosen.confidence_band(patients, np.linspace(1, 400, 120), "sf").plot(
+chosen.confidence_band(patients, np.linspace(1, 380, 120), "sf").plot(
     right, ["placebo", "interferon"], unit="days since the start of the trial"
 )
 right.legend(loc="lower left", frameon=False)

@@ -75,13 +75,13 @@ for ax, (name, model) in zip(axes[1], models.items(), strict=False):
     ax.set_title(f"calibration, {name}")
 losses = {name: models[name].nll(test[["waiting"]], test.duration) for name in ("any shape", "normal")}
 atm.plotting.nll_quantiles(losses, axes[1, 2])
-axes[1, 2].set_title("later eruptions")
+axes[1, 2].set(title="later eruptions", ylabel="NLL of a row, at most", xlabel="share of eruptions")
 
 # %%
 # The forecast of any shape wins by both scores, in every quantile of the later eruptions (lower right). The coverage
 # does not show it: the normal model's 89 % are near enough to 90, though its intervals are full of durations that do
-# not happen. Nor is the better model perfect. Its intervals may be a little too wide (they hold 96 %), and one bar of
-# its calibration is beyond what chance allows. It also shifts a single shape along with the wait, and cannot change
-# that shape.
+# not happen. Nor is the better model perfect. Its intervals may be a little too wide (they hold 96 %), and two bars
+# of its calibration are beyond what chance allows. It also shifts a single shape along with the wait, and cannot
+# change that shape.
 #
 # There is no anchor in this example: with xi = 0 the models are ordinary transformation models.

@@ -1,0 +1,96 @@
+"""
+What would the worst town look like?
+====================================
+
+House prices in 92 Boston towns, each predicted by models that were fitted to the other 91. The next town may be an
+ordinary one or the hardest of a hundred. This example looks at the whole range of towns as xi grows, and at the
+worst of them.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+import anchortm as atm
+
+data = atm.datasets.load_boston_housing2()
+X = data[["crim", "zn", "indus", "nox", "rm", "age", "lstat"]]
+price, town = data.cmedv, data.town
+model = atm.ContinuousProbit()
+xis = [0, 0.3, 1, 3, 10, 30]
+nll = (
+    atm.leave_one_environment_out(model, X, price, town, xis)
+    .frame()
+    .pivot(index="environment", columns="xi", values="nll")
+)
+
+# %%
+# From the ordinary to the worst town
+# -----------------------------------
+# Each column holds a value of xi, each row a quantile over the 92 towns of their mean negative log-likelihood.
+
+levels = [0.25, 0.5, 0.75, 0.9, 0.95, 1.0]
+table = nll.quantile(levels)
+table.index = [f"{level:.0%} of towns below" for level in levels]
+table["best xi"] = table.idxmin(axis=1)
+print(table.round(2).to_string())
+
+# %%
+# The answer to "which xi?" depends on which town you mean. The median town is predicted best without a penalty, and
+# so is the one at 75 %. At 90 % and 95 % a xi of 1 is best, at the worst 10: there the loss is halved, from 9.75 to
+# 4.81. Beyond xi = 10 every row gets worse.
+#
+# Who is it?
+# ----------
+
+hardest = nll.nlargest(3, 0)
+print(hardest[[0, 1, 10]].round(2).to_string())
+beacon = town == "Boston Beacon Hill"
+print(data.loc[beacon, ["cmedv", "rm", "lstat", "nox", "indus"]].to_string(index=False))
+print("medians of all tracts")
+print(data[["cmedv", "rm", "lstat", "nox", "indus"]].median().to_frame().T.to_string(index=False))
+
+# %%
+# Three neighbours in the middle of Boston. By the covariates Beacon Hill is not far from ordinary: homes of usual
+# size, more industry and dirtier air than elsewhere, fewer inhabitants of lower status. Its prices are more than
+# twice the median. (At 50 prices are capped. They are taken as exact here, as in the paper; "Prices are capped at 50"
+# does better.)
+
+fits = {xi: atm.ContinuousProbit(xi=xi).fit(X[~beacon], price[~beacon], anchors=town[~beacon]) for xi in (0, 1, 10)}
+rows = {
+    f"xi = {xi}": {
+        "median": dist.median().mean(),
+        "P(price > 45)": dist.sf(45.0).mean(),
+        "width of 90 % intervals": np.diff(dist.interval(0.9), axis=0).mean(),
+    }
+    for xi, fit in fits.items()
+    for dist in [fit.predict_distribution(X[beacon])]
+}
+print(pd.DataFrame(rows).T.round(2).to_string())
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2), layout="constrained")
+shades = plt.get_cmap("viridis")(np.linspace(0, 0.85, len(levels)))
+for level, shade, style in zip(levels[::-1], shades, ["-", "--", "-.", ":", "-", "--"], strict=True):
+    line = nll.quantile(level)
+    name = "worst town" if level == 1 else "median town" if level == 0.5 else f"{level:.0%} quantile"
+    left.plot(line.index, line, style, color=shade, lw=2, label=name)
+    left.plot(line.idxmin(), line.min(), "o", color=shade, ms=7)
+left.set_xscale("symlog", linthresh=0.3)
+left.set(xlabel="strength of the anchor penalty, xi", ylabel="mean negative log-likelihood\nof a left-out town")
+left.legend(frameon=False, fontsize="small", title="over 92 towns; dots: best xi")
+grid = np.linspace(0, 75, 400)
+for (xi, fit), colour, style in zip(fits.items(), ("#0072B2", "#009E73", "#D55E00"), ("-", "-.", "--"), strict=True):
+    density = fit.predict_distribution(X[beacon]).pdf(grid).mean(axis=0)
+    right.plot(grid, density, style, color=colour, lw=2, label=f"xi = {xi}")
+right.plot(
+    price[beacon], np.full(beacon.sum(), 0.003), "^", color="black", ms=9, label="reported price, all three tracts"
+)
+right.set(xlabel="price (1000 dollars)", ylabel="predicted density, mean of three tracts", ylim=(0, None))
+right.legend(frameon=False)
+right.set_title("Beacon Hill, predicted from the other towns", fontsize="medium")
+
+# %%
+# The penalty does not find the reason why Beacon Hill is dear: the predicted median moves from 23 to 26. What it buys
+# is room, and a price above 45 has a probability of 0.24 instead of 0.01. The 90 % intervals are more than four times
+# as wide for it. So xi = 10 is for those who must not be caught out by the worst town, xi = 1 for those who care
+# about the hard tenth, and xi = 0 for the rest.

@@ -1,0 +1,116 @@
+"""Every example of the gallery runs as it stands, draws, and prints the numbers that its text speaks of."""
+
+import runpy
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+
+GALLERY = Path(__file__).resolve().parents[1] / "examples" / "gallery"
+
+# example -> what it prints, with one space for many
+PRINTED = {
+    "plot_01_new_centre": [
+        "7.546 on 12 degrees of freedom, p = 0.82",
+        "0.0 3.815 2.099 2.254 1.0 3.829 2.105 2.256",
+        "best for the worst centre: xi = 0",
+        "hazard ratio of interferon 0.33",
+    ],
+    "plot_02_capped_prices": [
+        "16 of 506 tracts",
+        "exact: 6.1 tracts",
+        "censored: 10.8 tracts",
+        "above 35 12.6 26.5 31.6 31 above 40 0.3 4.7 11.7 15",
+        "above 30 63.4 62.6 62.0 68",
+    ],
+    "plot_03_judges_disagree": [
+        "7 2 4 2 0 0",
+        "p = 9.18e-05",
+        "judges explain: 0.00",
+        "0.0 1.675 1.253 1.308 7",
+        "3.0 1.557 1.316 1.325 7",
+        "at xi = 3 than at 0: 4 of 9",
+    ],
+    "plot_04_counts_at_new_sites": [
+        "median 2, mean 6.4",
+        "0.0 7.76 2.37 2.34 24",
+        "3.0 7.33 2.38 2.37 24 10.0 6.59 2.71 2.57 24",
+        "than at 0: 11 of 63",
+        "xi = 0 6.0 23.0 0.028 xi = 10 5.0 80.0 0.155",
+    ],
+    "plot_05_worst_town": [
+        "75% of towns below 3.30 3.42 3.65 3.93 4.34 4.85 0.0",
+        "95% of towns below 4.67 4.26 4.04 4.17 4.60 5.11 1.0",
+        "100% of towns below 9.75 7.92 6.49 5.18 4.81 5.12 10.0",
+        "xi = 0 23.00 0.01 14.92",
+        "xi = 10 26.07 0.24 66.89",
+    ],
+    "plot_06_needed_at_all": [
+        "score test, p 0.8 9e-05",
+        "best xi for it 0 3 10 1",
+        "worst, xi = 0 3.78 1.67 15.10 4.07",
+        "worst there 3.78 1.56 4.69 3.73",
+        "median 2.07 -> 2.07 1.25 -> 1.32 2.82 -> 3.87 3.56 -> 3.60",
+    ],
+    "plot_07_do_intervention": [
+        "0 3.24 3.37 3.61 3.96 4.39 4.88",
+        "100 3.37 3.42 3.47 3.52 3.57 3.61",
+        "do(A = 0): 0, do(A = 1): 1, do(A = 2): 10, do(A = 3): 100",
+        "1.04 at xi = 0, 0.90 at xi = 1, 0.60 at xi = 10, 0.49 at xi = 100",
+    ],
+    "plot_08_instrumental_variables": [
+        "xi = inf: slope 1.0240",
+        "least squares 1.7918, two-stage least squares 1.0240",
+        "which is xi = 3: 1.3531",
+        "xi = 10000: beta = 0.257 standard error at xi = 1e4 0.011",
+    ],
+    "plot_09_how_sure": [
+        "information 0.66 0.48 0.79 0.31",
+        "sandwich 0.66 0.49 0.79 0.30",
+        "patients resampled 0.66 0.52 0.81 0.29",
+        "centres resampled 0.66 0.59 0.84 0.24",
+        "all days at once 0.66 0.44 0.81 0.37",
+    ],
+    "plot_10_whole_distribution": [
+        "normal: mean [4.5 3.6 2.7]",
+        "any shape: mean [4.4 3.7 2.7], P(2.5 to 3.5 minutes) [0.02 0.08 0.09]",
+        "normal 1.32 0.52 0.89 any shape 0.57 0.43 0.96",
+    ],
+    "plot_11_rows_on_disk": [
+        "80000 rows, 4 passes",
+        "largest difference below 1e-8: True",
+        "10000 0.560 0.018",
+        "80000 0.550 0.006",
+        "without a penalty, all rows: 0.708",
+    ],
+    "plot_12_pipeline": [
+        "chosen by GridSearchCV: xi = 0.3",
+        "for the worst town: xi = 30",
+        "mean 0.3 3.29 3.27",
+        "0.5 0.0 2.82",
+        "worst 30.0 15.10 11.77 8.47 5.90 4.69 4.62",
+    ],
+}
+
+
+def test_every_example_has_its_numbers() -> None:
+    assert sorted(path.stem for path in GALLERY.glob("plot_*.py")) == sorted(PRINTED)
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_example_draws_and_prints_its_numbers(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    plt.close("all")
+    try:
+        runpy.run_path(str(GALLERY / f"{name}.py"), run_name="__main__")
+        assert plt.get_fignums()
+        for number in plt.get_fignums():
+            plt.figure(number).canvas.draw()
+    finally:
+        plt.close("all")
+    printed = " ".join(capsys.readouterr().out.split())
+    for part in PRINTED[name]:
+        assert part in printed, printed

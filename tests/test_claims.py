@@ -82,7 +82,7 @@ def test_a7_ols_two_stage_least_squares_and_partialling_out() -> None:
     assert abs(r.mean()) < 1e-10
 
 
-@pytest.mark.bug("the newest versions", "the linear model at xi = 1e8 could say that it had not converged")
+@pytest.mark.bug("honesty", "the linear model at xi = 1e8 could say that it had not converged")
 def test_a7_rounding_does_not_grow_with_xi() -> None:
     for seed in range(8):
         x, y, A = linear_sem(400, seed)

@@ -156,8 +156,10 @@ def check_certificate(fitted: Fitted) -> None:
     values = np.linalg.eigvalsh(H) if H.size else np.ones(1)
     error = 1e-6 if (x - 1e-4 * np.diag(J) > slow.floor)[~held].all() else 1e-3  # one-sided differences
     if model.min_eigenvalue_ > 0.0 and model.xi_ != -0.5:
-        # each has its own standardised parameters, a little different
-        assert values[0] >= 0.1 * model.min_eigenvalue_ - error * max(1.0, values[-1]), (values, model.min_eigenvalue_)
+        # its standardised parameters are much like these, but where intervals are wide
+        share = 0.3 if np.isfinite(slow.lower).all() and (slow.lower == slow.upper).any() else 0.0
+        least = share * model.min_eigenvalue_ - error * max(1.0, values[-1])
+        assert values[0] >= least, (values, model.min_eigenvalue_)
 
 
 def check_minimum(fitted: Fitted) -> None:
@@ -395,8 +397,10 @@ def check_predictions(fitted: Fitted) -> None:
     cdf = dist.cdf(grid)
     assert ((cdf >= 0.0) & (cdf <= 1.0)).all()
     # far beyond the support h is a difference of large numbers
-    far = np.abs(fitted.slow.baseline.rows(np.maximum(grid, fitted.slow.baseline.bound + 1e-300))).max(axis=1)[1:]
-    assert (np.diff(cdf, axis=1) >= -1e-14 - 1e-15 * far * np.abs(model.baseline_).max()).all()
+    lowest = {-1.0: 0.0, 0.0: 1e-300}.get(fitted.slow.baseline.bound, -math.inf)
+    far = np.abs(fitted.slow.baseline.rows(np.maximum(grid, lowest))).max(axis=1)[1:]
+    rounding = 1e-15 * np.abs(model.baseline_).max()
+    assert (np.diff(cdf, axis=1) >= -1e-14 - rounding * far).all()
     np.testing.assert_allclose(cdf + dist.sf(grid), 1.0, atol=1e-12)
     at = dist.cdf(np.where(finite, y, 0.0))
     want = np.broadcast_to(q, at.shape)
@@ -418,7 +422,7 @@ def check_predictions(fitted: Fitted) -> None:
     inside = finite & (y > bound) & (np.abs(y) > 1e-200)
     where = np.where(inside, y, 1.0)
     slope = dist.pdf(where) * np.abs(where)  # a rounding of y moves the cdf by so much
-    assert (np.abs(at - want)[inside] <= 1e-9 + 1e-14 * slope[inside]).all(), (at, want)
+    assert (np.abs(at - want)[inside] <= 1e-9 + 10.0 * rounding + 1e-14 * slope[inside]).all(), (at, want)
     nodes, shares = np.polynomial.legendre.leggauss(40)
     knots = np.sort(np.r_[y[0][inside[0]], getattr(model, "support_", ())])
     knots = knots[(knots >= y[0].min()) & (knots <= y[0].max()) & np.isfinite(knots) & (knots > bound)]

@@ -277,7 +277,10 @@ class SlowModel:
 
     def noise(self, x):
         """Return about what rounding may leave in l and r of each row."""
-        size = np.ones(self.lower.size)
+        theta, beta = self.parameters(x)
+        size = 1.0 + np.abs(self.X) @ np.abs(beta)
+        for _, mask, upper, lower in self.ends:  # h is a sum of such products
+            size[mask] += sum(np.abs(rows) @ np.abs(theta) for rows in (upper, lower) if rows is not None)
         with np.errstate(all="ignore"):
             for mask, _, part, residual, inside in self.terms(x[:, None]):
                 size[mask] += (np.abs(part) + np.abs(residual) + inside)[:, 0]
@@ -296,7 +299,8 @@ class SlowModel:
 
     def t(self, x):
         """Return the coordinates of the projected residuals."""
-        return self.directions.T @ self.rows(x)[1]
+        with np.errstate(all="ignore"):
+            return self.directions.T @ self.rows(x)[1]
 
     def loglik(self, x):
         return self.weights @ self.rows(x)[0]
@@ -390,15 +394,16 @@ class SlowModel:
                     "jac": lambda v: U.T @ self.jacobian(self.inside(T @ v)) @ T,
                 }
             ]
-        found = optimize.minimize(
-            value,
-            np.linalg.solve(T, start),
-            jac=True,
-            method="SLSQP",
-            bounds=bounds,
-            constraints=constraints,
-            options={"maxiter": max_iter, "ftol": 1e-14},
-        )
+        with np.errstate(all="ignore"):
+            found = optimize.minimize(
+                value,
+                np.linalg.solve(T, start),
+                jac=True,
+                method="SLSQP",
+                bounds=bounds,
+                constraints=constraints,
+                options={"maxiter": max_iter, "ftol": 1e-14},
+            )
         x = self.inside(T @ found.x)
         return x, float(self.loss(x))
 
@@ -418,9 +423,9 @@ class SlowModel:
         return x
 
     def follow(self, start, steps):
-        """Return the minimum at xi, followed from the one at xi = 0 through many small steps."""
-        x = start
-        for xi in np.expm1(np.linspace(0.0, math.log1p(self.xi), steps))[1:]:
+        """Return the minimum at xi, followed from a minimum at xi = 0 through many small steps."""
+        x, _ = replace(self, xi=0.0).minimise(start)
+        for xi in np.expm1(np.linspace(0.0, math.log1p(self.xi), steps + 1))[1:]:
             x, _ = replace(self, xi=float(xi)).minimise(x, 100)
         return x
 

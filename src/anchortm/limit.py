@@ -123,9 +123,10 @@ def over_identified(objective: Objective, linear: bool = False) -> OverIdentifie
     other = (
         ", or linear anchor regression with gamma = inf, whose coefficients on the scale of y exist" if linear else ""
     )
+    where = "" if linear else " that the path from xi = 0 leads to"
     return OverIdentifiedError(
-        f"xi = inf is over-identified: no values of the {free} parameters (within their bounds) make the residuals "
-        f"uncorrelated with all {rank} anchor directions, and h flattens without a finite limit; "
+        f"xi = inf is over-identified: no values of the {free} parameters (within their bounds){where} make the "
+        f"residuals uncorrelated with all {rank} anchor directions, and the path has no finite limit; "
         f"use a large finite xi{other}"
     )
 

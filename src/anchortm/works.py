@@ -28,6 +28,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+LARGEST = 1e12  # terms of a log-likelihood relative to itself, of which four digits are left
+
 
 def _weighted(weights: Array | None, sign: int, values: Array) -> Array:
     if weights is not None:
@@ -74,7 +76,7 @@ class LogLikelihood(Work):
         return [(self.n_sums,)]
 
     def __call__(self, block: Block, arrays: list[Array]) -> float:
-        total = 0.0
+        total = size = 0.0
         for piece in block.pieces:
             data = piece.data
             values, slope = evaluate_rows(self.link, data, self.v, self.n_baseline)
@@ -83,8 +85,11 @@ class LogLikelihood(Work):
                 loglik = np.where(slope > 0.0, loglik + np.log(slope), -np.inf)
             if piece.part is not None:
                 piece.part.add(arrays[0], _weighted(data.weights, data.sign, values.r), None)
-            total += data.sign * float(loglik.sum() if data.weights is None else data.weights @ loglik)
-        return total
+            part = float(loglik.sum() if data.weights is None else data.weights @ loglik)
+            total += data.sign * part
+            size += abs(part)
+        # far out, truncated rows are a difference of numbers so large that nothing is left of it
+        return total if size <= LARGEST * (1.0 + abs(total)) else -math.inf
 
 
 def _add_log_slopes(data: Rows, slope: Array, gradient: Array, hessian: Array) -> None:

@@ -42,7 +42,7 @@ CHOICES: dict[str, list[Any]] = {
     "n": [20, 30, 50, 80],
     "p": [0, 1, 2, 3],
     "kinds": ["exact", "right", "left", "interval", "grid", "mixed", "mixed"],
-    "truncation": [*[None] * 6, "entry", "entry", "both", "late entry"],
+    "truncation": [*[None] * 12, *["entry"] * 4, *["both"] * 3, "late entry"],
     "anchors": ["factor", "numeric", "two factors", "two numeric", "mixed", "words"],
     "anchor_intercept": [True, True, True, False],
     "weights": [None, None, "fractions", "whole", "zeros"],

@@ -249,27 +249,42 @@ class SlowModel:
         delta[bounded & (np.abs(delta) < small)] = 0.0
         return np.r_[delta, beta]
 
+    def terms(self, x):
+        """Yield the parts that l and r are sums of: rows, sign, l, r, and how large the numbers inside them are."""
+        theta, beta = self.parameters(x)
+        F = LINKS[self.link]
+        shift = self.sign * (self.X @ beta + self.offset[:, None])
+        for kind, mask, upper, lower in self.ends:
+            if kind == "exact":
+                z, slope = upper @ theta + shift[mask], lower @ theta
+                loglik = np.where(slope.real > 0.0, F.log_pdf(z) + np.log(slope), -np.inf)
+                yield mask, 1.0, loglik, -F.score(z), np.abs(z) ** 2
+                continue
+            u = None if upper is None else upper @ theta + shift[mask]
+            v = None if lower is None else lower @ theta + shift[mask]
+            yield mask, -1.0 if kind[0] == "-" else 1.0, *censored(F, u, v)
+
     def rows(self, x):
         """Return l and r, one row of numbers for each row of the data."""
         many = x if x.ndim == 2 else x[:, None]
-        theta, beta = self.parameters(many)
-        F = LINKS[self.link]
-        shift = self.sign * (self.X @ beta + self.offset[:, None])
-        loglik, r = np.zeros(shift.shape, dtype=many.dtype), np.zeros(shift.shape, dtype=many.dtype)
+        loglik = np.zeros((self.lower.size, many.shape[1]), dtype=many.dtype)
+        r = np.zeros_like(loglik)
         with np.errstate(all="ignore"):
-            for kind, mask, upper, lower in self.ends:
-                if kind == "exact":
-                    z, slope = upper @ theta + shift[mask], lower @ theta
-                    loglik[mask] += np.where(slope.real > 0.0, F.log_pdf(z) + np.log(slope), -np.inf)
-                    r[mask] -= F.score(z)
-                    continue
-                u = None if upper is None else upper @ theta + shift[mask]
-                v = None if lower is None else lower @ theta + shift[mask]
-                part, residual = censored(F, u, v)
-                sign = -1.0 if kind[0] == "-" else 1.0
+            for mask, sign, part, residual, _ in self.terms(many):
                 loglik[mask] += sign * part
                 r[mask] += sign * residual
         return (loglik, r) if x.ndim == 2 else (loglik[:, 0], r[:, 0])
+
+    def noise(self, x):
+        """Return about what rounding may leave in l and r of each row."""
+        theta, beta = self.parameters(x)
+        size = 1.0 + np.abs(self.X) @ np.abs(beta)
+        for _, mask, upper, lower in self.ends:  # h is a sum of such products
+            size[mask] += sum(np.abs(rows) @ np.abs(theta) for rows in (upper, lower) if rows is not None)
+        with np.errstate(all="ignore"):
+            for mask, _, part, residual, inside in self.terms(x[:, None]):
+                size[mask] += (np.abs(part) + np.abs(residual) + inside)[:, 0]
+        return 1e-12 * size
 
     @cached_property
     def directions(self):
@@ -284,7 +299,8 @@ class SlowModel:
 
     def t(self, x):
         """Return the coordinates of the projected residuals."""
-        return self.directions.T @ self.rows(x)[1]
+        with np.errstate(all="ignore"):
+            return self.directions.T @ self.rows(x)[1]
 
     def loglik(self, x):
         return self.weights @ self.rows(x)[0]
@@ -378,15 +394,16 @@ class SlowModel:
                     "jac": lambda v: U.T @ self.jacobian(self.inside(T @ v)) @ T,
                 }
             ]
-        found = optimize.minimize(
-            value,
-            np.linalg.solve(T, start),
-            jac=True,
-            method="SLSQP",
-            bounds=bounds,
-            constraints=constraints,
-            options={"maxiter": max_iter, "ftol": 1e-14},
-        )
+        with np.errstate(all="ignore"):
+            found = optimize.minimize(
+                value,
+                np.linalg.solve(T, start),
+                jac=True,
+                method="SLSQP",
+                bounds=bounds,
+                constraints=constraints,
+                options={"maxiter": max_iter, "ftol": 1e-14},
+            )
         x = self.inside(T @ found.x)
         return x, float(self.loss(x))
 
@@ -406,9 +423,9 @@ class SlowModel:
         return x
 
     def follow(self, start, steps):
-        """Return the minimum at xi, followed from the one at xi = 0 through many small steps."""
-        x = start
-        for xi in np.expm1(np.linspace(0.0, math.log1p(self.xi), steps))[1:]:
+        """Return the minimum at xi, followed from a minimum at xi = 0 through many small steps."""
+        x, _ = replace(self, xi=0.0).minimise(start)
+        for xi in np.expm1(np.linspace(0.0, math.log1p(self.xi), steps + 1))[1:]:
             x, _ = replace(self, xi=float(xi)).minimise(x, 100)
         return x
 
@@ -463,13 +480,17 @@ class SlowModel:
 
 
 def censored(F, u, v):
-    """Return log P(v < Z <= u) and the score residual (f(v) - f(u)) / P; None is an infinite end."""
+    """Return log P(v < Z <= u), the score residual (f(v) - f(u)) / P and the size of its parts; None is infinite."""
     if v is None:
-        return F.log_cdf(u), -np.exp(F.log_pdf(u) - F.log_cdf(u))
+        p = np.exp(F.log_pdf(u) - F.log_cdf(u))
+        return F.log_cdf(u), -p, np.abs(p) ** 2
     if u is None:
-        return F.log_sf(v), np.exp(F.log_pdf(v) - F.log_sf(v))
-    low, high = F.log_cdf(u) + log_minus_expm1(F.log_cdf(v) - F.log_cdf(u)), F.log_sf(v)
-    high = high + log_minus_expm1(F.log_sf(u) - F.log_sf(v))
+        q = np.exp(F.log_pdf(v) - F.log_sf(v))
+        return F.log_sf(v), q, np.abs(q) ** 2
+    low = F.log_cdf(u) + log_minus_expm1(F.log_cdf(v) - F.log_cdf(u))
+    high = F.log_sf(v) + log_minus_expm1(F.log_sf(u) - F.log_sf(v))
     loglik = np.where((u + v).real < 0.0, low, high)
     loglik = np.where((u - v).real > 0.0, loglik, -np.inf)
-    return loglik, np.exp(F.log_pdf(v) - loglik) - np.exp(F.log_pdf(u) - loglik)
+    p, q = np.exp(F.log_pdf(u) - loglik), np.exp(F.log_pdf(v) - loglik)
+    # the probability is a difference: its relative rounding grows with p and q
+    return loglik, q - p, np.abs(p) ** 2 + np.abs(q) ** 2

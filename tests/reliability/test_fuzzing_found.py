@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import anchortm as atm
+from anchortm.bases import LinearBasis
 from anchortm.empirical import empirical_distribution
+from anchortm.links import get_link
 
 
 @pytest.mark.bug(
@@ -38,3 +40,24 @@ def test_kaplan_meier_with_delayed_entry_stays_a_distribution() -> None:
         cdf = empirical_distribution(atm.Interval(y, y, entry=entry), weights).cdf
         assert (np.diff(cdf) >= 0.0).all()
         assert cdf[-1] <= 1.0
+
+
+@pytest.mark.bug(
+    "differential fuzzing",
+    "far out, the likelihood of truncated rows cancelled to zero, and xi = inf was said to have converged there",
+)
+def test_a_likelihood_of_which_no_digit_is_left_is_no_likelihood() -> None:
+    rng = np.random.default_rng(1)
+    entry, later = rng.uniform(0.0, 1.0, 30), np.full(30, np.inf)
+    lower = entry + 1.0
+    lower[0], later[0], entry[0] = -np.inf, 5.0, -np.inf
+    y = atm.Interval(lower, later, entry=entry)
+    data = atm.AnchorTM(basis="linear")._prepare(None, y, None, None, None)
+    objective = data.objective(get_link("cloglog"), LinearBasis(), 1.0)
+
+    def loglik(level: float, slope: float) -> float:
+        return objective.sums(objective.coordinates.join(np.array([level, slope]), np.zeros(0))).loglik
+
+    assert loglik(0.0, 1e-3) == pytest.approx(np.log(-np.expm1(-1.005)) - 29e-3, rel=0.01)
+    assert loglik(100.0, 1e-3) < -1e30
+    assert loglik(100.0, 1e-30) == -np.inf  # e^100 - e^100

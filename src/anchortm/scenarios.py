@@ -91,8 +91,10 @@ def la(variant: str | None = None, **overrides: Any) -> Scenario:
 
     Settings: n_train, n_test, runs, xi, gamma; ``test_variance`` of the anchors; ``mx``, how M_X is drawn.
 
-    Variants
-    --------
+    Notes
+    -----
+    Variants:
+
     paper
         M_X is drawn once for each run and shared by training and test rows (``mx="run"``): one structural model,
         intervened on in its anchors only. Recommended.
@@ -142,8 +144,10 @@ def nla(variant: str | None = None, **overrides: Any) -> Scenario:
     Settings: n_train, n_test, runs, xi, gamma, order; ``indicator`` ("below": I(X2 <= 0), "above": I(X2 > 0));
     ``anchor_effect`` of A1 on Y; ``mu_mean`` and ``mu_sd`` of the pushed means.
 
-    Variants
-    --------
+    Notes
+    -----
+    Variants:
+
     paper
         As printed: I(X2 <= 0), no effect of the anchors on Y (as the printed graph has it), means with variance 2.
         Recommended.
@@ -196,8 +200,10 @@ def iv1(variant: str | None = None, **overrides: Any) -> Scenario:
     ``do_A``, the intervention; ``sampler`` ("exact", or "grid50" as in the published code); ``aggregate`` of
     the curves.
 
-    Variants
-    --------
+    Notes
+    -----
+    Variants:
+
     paper
         do(A = 3.6), which moves X by 1.08.
     code
@@ -269,8 +275,10 @@ def iv2(variant: str | None = None, **overrides: Any) -> Scenario:
     Settings: n_train, n_test, runs, xis, ``K`` classes, ``mx`` (strength of the instrument), ``shifts`` (the
     interventions), ``sd`` of noise and hidden variable, ``shift_on`` ("A" or "X"), ``sign`` of x in h.
 
-    Variants
-    --------
+    Notes
+    -----
+    Variants:
+
     paper
         A = +-1, X = M_X A + ..., do(A = a): X moves by M_X a.
     code

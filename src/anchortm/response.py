@@ -45,7 +45,15 @@ EVENT_HINT = (
 
 
 class Kind(IntEnum):
-    """How a row was observed."""
+    """How a row was observed.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> from anchortm.response import Kind
+    >>> [Kind(kind).name for kind in atm.Surv([5.0, 8.0], [1, 0]).kind]
+    ['EXACT', 'RIGHT']
+    """
 
     EXACT = 0
     LEFT = 1
@@ -320,6 +328,12 @@ def as_response(y: object, scale: Scale = "continuous", levels: Sequence[Hashabl
         What the model takes y for.
     levels : sequence, optional
         For "ordinal": the classes seen in training; any other is refused.
+
+    Examples
+    --------
+    >>> from anchortm.response import as_response
+    >>> as_response([1.5, 2.0]), as_response([3, 0, 1], "count")
+    (Response(2 rows: 2 exact), Response(3 rows of counts: 1 at zero))
     """
     y = native(y)
     if scale == "ordinal":

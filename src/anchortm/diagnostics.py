@@ -33,11 +33,9 @@ __all__ = [
     "ResidualInvariance",
     "ScoreTest",
     "calibration",
-    "check_directions",
     "first_stage",
     "over_identification",
     "residual_invariance",
-    "score_statistic",
     "score_test",
 ]
 
@@ -64,6 +62,10 @@ class ScoreTest:
     pvalue : float
     model : str
         Name of the model.
+
+    See Also
+    --------
+    anchortm.diagnostics.score_test : makes one
 
     Examples
     --------
@@ -113,6 +115,10 @@ def score_test(
     tests first-order invariance of the residuals, so a small p-value says that anchoring has
     something to do. Increments of the baseline at their bound count as known. The chi-square
     distribution needs several rows for each direction: with many tiny environments the test rejects too often.
+
+    See Also
+    --------
+    anchortm.xi_by_score_test : the smallest xi that this test accepts
 
     Examples
     --------
@@ -197,6 +203,10 @@ class ResidualInvariance:
     explained : pair of float
         Share of the variance of the residuals that the anchors explain, before and after.
 
+    See Also
+    --------
+    anchortm.diagnostics.residual_invariance : makes one
+
     Examples
     --------
     >>> import anchortm as atm
@@ -251,6 +261,10 @@ def residual_invariance(
     ``before`` is usually the fit at xi = 0, ``after`` the one with a penalty. Equal means in all
     places are what a large xi aims at: the model then errs in no direction in any of them.
 
+    See Also
+    --------
+    anchortm.diagnostics.ResidualInvariance : what is returned
+
     Examples
     --------
     >>> import anchortm as atm
@@ -302,6 +316,10 @@ class FirstStage:
     rank : int
         Number of directions of the anchors.
 
+    See Also
+    --------
+    anchortm.diagnostics.first_stage : makes one
+
     Examples
     --------
     >>> import anchortm as atm
@@ -344,6 +362,10 @@ def first_stage(X: Any, anchors: Any) -> FirstStage:
     The partial R^2 (Shea, 1997) is what the anchors say about a covariate that they do not say about
     the others; it is what matters with several covariates, and not a number where the anchors have fewer
     directions than there are covariates.
+
+    See Also
+    --------
+    anchortm.diagnostics.FirstStage : what is returned
 
     Examples
     --------
@@ -399,6 +421,10 @@ class OverIdentification:
         Of the anchors.
     parameters : int
         Of the model, baseline and coefficients.
+
+    See Also
+    --------
+    anchortm.diagnostics.over_identification : makes one
 
     Examples
     --------
@@ -466,6 +492,11 @@ def over_identification(path: AnchorPath, X: Any) -> OverIdentification:
     (of classes and counts, that of the link relative to the rise of h); ``effect_norm`` the norm on the
     scale of y, which is exact for ``NormalLinear`` and holds near the centre for other models.
 
+    See Also
+    --------
+    anchortm.anchor_path : makes the path
+    anchortm.diagnostics.OverIdentification : what is returned
+
     Examples
     --------
     >>> import anchortm as atm
@@ -505,6 +536,10 @@ class Calibration:
         What ``frame`` returns.
     rows : DataFrame
         Environment and probability integral transform of each row.
+
+    See Also
+    --------
+    anchortm.diagnostics.calibration : makes one
 
     Examples
     --------
@@ -547,6 +582,11 @@ def calibration(
     From the probability integral transforms (drawn at random in censored and discrete rows): their mean
     (below 1/2: outcomes lower than predicted), the coverage of central 50 % and 90 % intervals, and
     the distance of Kolmogorov and Smirnov from uniformity with its p-value.
+
+    See Also
+    --------
+    anchortm.diagnostics.Calibration : what is returned
+    anchortm.scores.score_table : scores by environment
 
     Examples
     --------

@@ -63,6 +63,11 @@ class PredictedDistribution:
     after : array of shape (n,) or None
         What each outcome is known to exceed, see ``given``.
 
+    See Also
+    --------
+    anchortm.plotting.distributions : draws them
+    anchortm.scores.score_table : scores them
+
     Examples
     --------
     >>> import anchortm as atm

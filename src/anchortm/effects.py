@@ -41,6 +41,10 @@ class MarginalEffects:
     level : float
         Confidence of the intervals.
 
+    See Also
+    --------
+    anchortm.marginal_effects : makes one
+
     Examples
     --------
     >>> import anchortm as atm
@@ -101,6 +105,10 @@ def marginal_effects(
         Confidence.
     uncertainty : optional
         As for ``confidence_band``: a kind of covariance, a matrix, or a Bootstrap.
+
+    See Also
+    --------
+    anchortm.effects.MarginalEffects : what is returned
 
     Examples
     --------

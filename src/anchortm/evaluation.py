@@ -48,6 +48,10 @@ class LeaveOneEnvironmentOut:
     model : str
         Name of the model.
 
+    See Also
+    --------
+    anchortm.leave_one_environment_out : makes one
+
     Examples
     --------
     >>> import anchortm as atm
@@ -130,6 +134,11 @@ def leave_one_environment_out(
         Dask client in use.
     progress : bool, optional
         Show a progress bar; by default only in a terminal.
+
+    See Also
+    --------
+    anchortm.evaluation.LeaveOneEnvironmentOut : what is returned
+    anchortm.XiSearchCV : chooses xi by it
 
     Notes
     -----

@@ -742,6 +742,7 @@ class MaxExtremeValue(Link):
 
 _MIRROR = MinExtremeValue()
 
+#: The four links by name: ``probit``, ``logit``, ``cloglog`` and ``loglog``.
 LINKS: dict[str, Link] = {link.name: link for link in (Normal(), Logistic(), MinExtremeValue(), MaxExtremeValue())}
 
 

@@ -132,6 +132,10 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
 
+        See Also
+        --------
+        anchortm.Surv, anchortm.Interval : censored outcomes
+
         Examples
         --------
         >>> import anchortm as atm
@@ -480,6 +484,10 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         For xi > 0 they are intervals for what the same penalty would give with all rows of the
         population, not for the coefficients of maximum likelihood.
 
+        See Also
+        --------
+        anchortm.marginal_effects : effects on the scale of the outcome
+
         Examples
         --------
         >>> import anchortm as atm
@@ -507,6 +515,10 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
         The basis stays that of the fit. Resampled data sets that do not determine the model are left
         out with a warning; more than a tenth of them is an error.
+
+        See Also
+        --------
+        anchortm.inference.Bootstrap : what is returned
 
         Examples
         --------
@@ -630,6 +642,10 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         An unconditional model takes ``X=None`` and ``n_rows`` (by default one row). A model that was fitted with an
         offset needs one here: after ``from_formula`` the column of that name is taken.
 
+        See Also
+        --------
+        anchortm.distribution.PredictedDistribution : what is returned
+
         Examples
         --------
         >>> import anchortm as atm
@@ -705,6 +721,10 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             bootstrap, whose percentiles are taken. By default the sandwich, and at xi = 0 the inverse of
             the information with increments at their bound taken as known.
 
+        See Also
+        --------
+        anchortm.bands.ConfidenceBand : what is returned
+
         Examples
         --------
         >>> import anchortm as atm
@@ -733,6 +753,10 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
     def summary(self, level: float = 0.95, kind: str | None = None, clusters: Any = None, **options: Any) -> Summary:
         """Return a table of the fit that prints, with standard errors and intervals as ``intervals`` gives them.
+
+        See Also
+        --------
+        anchortm.summary.Summary : what is returned
 
         Examples
         --------

@@ -43,6 +43,10 @@ class AnchorPath:
     models : tuple of estimators
         The fitted models.
 
+    See Also
+    --------
+    anchortm.anchor_path : makes one
+
     Examples
     --------
     >>> import anchortm as atm
@@ -111,6 +115,11 @@ def anchor_path(
 
     The results do not depend on the grid: between its values the branch is followed with
     steps of its own. ``model`` itself is left as it is.
+
+    See Also
+    --------
+    anchortm.path.AnchorPath : what is returned
+    anchortm.leave_one_environment_out : the path as left-out environments see it
 
     Examples
     --------

@@ -55,6 +55,10 @@ def save(model: TransformationModel, path: str | os.PathLike[str]) -> Path:
 
     Standard errors are computed before, where they can be, so that ``summary()`` is the same after ``load``.
 
+    See Also
+    --------
+    anchortm.load : reads the file
+
     Examples
     --------
     >>> import anchortm as atm, tempfile, os
@@ -178,6 +182,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     ModelFileError
         If the file is truncated, of another kind or version, or does not hold together. Nothing of it is
         executed in any case.
+
+    See Also
+    --------
+    anchortm.save : writes one
 
     Examples
     --------

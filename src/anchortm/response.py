@@ -79,6 +79,10 @@ class Response:
     levels : tuple or None
         The classes of an ordinal outcome, in order.
 
+    See Also
+    --------
+    anchortm.Surv, anchortm.Interval : make one
+
     Examples
     --------
     >>> import anchortm as atm
@@ -251,6 +255,10 @@ def Surv(time: object, event: object, entry: object = None) -> Response:  # noqa
         Delayed entry (left truncation): the row is in the data because its time is beyond
         this one. Zero or below means that the row was observed from the start.
 
+    See Also
+    --------
+    anchortm.Interval : other kinds of censoring
+
     Examples
     --------
     >>> import anchortm as atm
@@ -286,6 +294,10 @@ def Interval(lower: object, upper: object, *, entry: object = None, exit: object
         Ends, with ``lower <= upper``; infinities allowed.
     entry, exit : arrays of numbers, optional
         Truncation: the row is in the data because its outcome lies in (entry, exit].
+
+    See Also
+    --------
+    anchortm.Surv : times
 
     Examples
     --------

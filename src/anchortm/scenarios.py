@@ -382,11 +382,16 @@ def _draw_iv2(settings: dict[str, Any], rng: np.random.Generator) -> Run:
     return Run(train, tests)
 
 
+#: The functions ``la``, ``nla``, ``iv1`` and ``iv2`` by name.
 NAMES: dict[str, Callable[..., Scenario]] = {"la": la, "nla": nla, "iv1": iv1, "iv2": iv2}
 
 
 def scenario(name: str, variant: str | None = None, **overrides: Any) -> Scenario:
     """Return a scenario by its name.
+
+    See Also
+    --------
+    anchortm.scenarios.la, anchortm.scenarios.nla, anchortm.scenarios.iv1, anchortm.scenarios.iv2 : the scenarios
 
     Examples
     --------

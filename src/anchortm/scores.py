@@ -364,6 +364,10 @@ class ScoreTable:
     level : float
         Probability of the intervals whose coverage is counted.
 
+    See Also
+    --------
+    anchortm.scores.score_table : makes one
+
     Examples
     --------
     >>> import anchortm as atm
@@ -434,6 +438,10 @@ def score_table(
     and discrete rows, so that calibrated predictions reach their level. For times also ``concordance``
     and ``brier_<t>`` at ``times``, by default the median of the events, with the censoring of all rows. Rows
     with delayed entry are scored given that they entered; concordance and Brier score then are not known.
+
+    See Also
+    --------
+    anchortm.scores.ScoreTable : what is returned
 
     Examples
     --------

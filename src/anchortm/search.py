@@ -62,6 +62,10 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         The objective, its standard error where it has one, and the hardest environment for each xi.
     loeo_ : LeaveOneEnvironmentOut
 
+    See Also
+    --------
+    anchortm.xi_by_score_test, anchortm.gamma_from_quantile : other rules
+
     Examples
     --------
     >>> import anchortm as atm
@@ -250,6 +254,10 @@ class InvarianceRule:
     model : str
         Name of the model.
 
+    See Also
+    --------
+    anchortm.xi_by_score_test : makes one
+
     Examples
     --------
     >>> import anchortm as atm
@@ -321,6 +329,11 @@ def xi_by_score_test(
         Level of the test.
     largest : float
         Where to stop looking.
+
+    See Also
+    --------
+    anchortm.search.InvarianceRule : what is returned
+    anchortm.XiSearchCV : another rule
 
     Examples
     --------

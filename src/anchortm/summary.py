@@ -245,6 +245,10 @@ class LikelihoodRatio:
     pvalue : float
         From the chi-square distribution.
 
+    See Also
+    --------
+    anchortm.likelihood_ratio_test : makes one
+
     Examples
     --------
     >>> import anchortm as atm
@@ -268,6 +272,10 @@ def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:
     """Return the likelihood-ratio test of two nested maximum-likelihood fits to the same rows.
 
     Both must have xi = 0; that one is nested in the other is the caller's word.
+
+    See Also
+    --------
+    anchortm.summary.LikelihoodRatio : what is returned
 
     Examples
     --------

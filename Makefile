@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-slow test-lowest bench bench-guard lint format accuracy r-report reliability docs docs-pictures docs-outputs reproduce clean
+.PHONY: help demo test test-slow test-lowest bench bench-guard lint format accuracy r-report reliability docs docs-links docs-pictures docs-outputs reproduce clean
 
 help:
 	@echo "make demo       leave-one-town-out on BostonHousing2 with four models, from nothing"
@@ -11,12 +11,13 @@ help:
 	@echo "make test-lowest  run the tests with the lowest versions of all that is depended on, in .venv-lowest"
 	@echo "make bench      speed and memory side by side with peers, writes benchmarks/results.md"
 	@echo "make bench-guard  speed of the working tree against the last commit, as ratios"
-	@echo "make lint       ruff and mypy"
+	@echo "make lint       ruff, mypy and codespell"
 	@echo "make r-report   compare with R's own optimum, write docs/where_r_stops_short.md"
 	@echo "make accuracy   measure the links against 80-digit arithmetic, write docs/accuracy.md"
 	@echo "make reproduce  the paper's figures and claims, writes docs/what_holds.md"
 	@echo "make reliability  run all tests, write what they counted to docs/reliability.md"
 	@echo "make docs       build the site to docs/_build/html"
+	@echo "make docs-links  ask whether all links to other sites still work"
 	@echo "make docs-pictures  draw the pictures of the pages"
 	@echo "make docs-outputs  run the code of docs/*.md and write what it prints"
 
@@ -74,6 +75,7 @@ lint: .venv/lint.stamp
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
+	$(BIN)/python -m codespell_lib
 
 format: .venv/lint.stamp
 	$(BIN)/python -m ruff check --fix .
@@ -96,6 +98,10 @@ reproduce: .venv/demo.stamp
 docs: .venv/docs.stamp
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# Links to other sites. This needs a network, so it is no test; links between our own pages are checked by make docs and tests/test_docs.py.
+docs-links: .venv/docs.stamp
+	$(BIN)/python -m sphinx --quiet -b linkcheck docs docs/_build/linkcheck
 
 docs-pictures: .venv/demo.stamp
 	$(BIN)/python scripts/draw_docs.py

@@ -25,7 +25,8 @@ extensions = [
     "sphinxcontrib.bibtex",
     "sphinx-mathjax-offline",
 ]
-exclude_patterns = ["_build", "pictures"]
+templates_path = ["_templates"]  # of the generated pages of the API
+exclude_patterns = ["_build", "_templates", "pictures"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 nitpicky = False
 default_role = "code"

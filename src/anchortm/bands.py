@@ -34,7 +34,32 @@ DRAWS = 10_000  # of the process whose maximum makes a band simultaneous
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceBand:
-    """Estimate, lower and upper end for each row (first) and each point of ``at``."""
+    """Estimate, lower and upper end for each row (first) and each point of ``at``.
+
+    Attributes
+    ----------
+    of : {"cdf", "sf", "ppf"}
+    at : array of shape (m,)
+        Outcomes or probabilities.
+    estimate, lower, upper : array of shape (n, m)
+    level : float
+    simultaneous : bool
+    method : str
+        Delta method or bootstrap.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.ContinuousProbit().fit(data[["duration"]], data.waiting)
+    >>> band = model.confidence_band(data[["duration"]][:1], [60, 80], of="sf")
+    >>> band
+    ConfidenceBand(sf, 1 rows x 2 points, 95% pointwise, delta method)
+    >>> band.frame().round(2)
+       row     y  estimate  lower  upper
+    0    0  60.0      0.68   0.62   0.74
+    1    0  80.0      0.19   0.15   0.24
+    """
 
     of: Of
     at: NDArray[Any]

@@ -44,6 +44,19 @@ class Increments:
     """The parameters theta = matrix @ delta for which h_0 does not decrease.
 
     ``lower <= delta <= upper`` element by element, and ``equalities @ delta = 0``.
+
+    Attributes
+    ----------
+    matrix : array of shape (k, k)
+    lower, upper : array of shape (k,)
+    equalities : array
+        One row for each equality.
+
+    Examples
+    --------
+    >>> from anchortm.bases import LinearBasis
+    >>> LinearBasis().increments.satisfied([0.0, 1.0]), LinearBasis().increments.satisfied([0.0, -1.0])
+    (True, False)
     """
 
     matrix: Array
@@ -59,7 +72,15 @@ class Increments:
 
 
 class Basis(ABC):
-    """A basis in the response. ``rows`` and ``derivative_rows`` take finite values only."""
+    """A basis in the response. ``rows`` and ``derivative_rows`` take finite values only.
+
+    Examples
+    --------
+    >>> from anchortm.bases import Basis, LinearBasis
+    >>> record = LinearBasis().to_dict()
+    >>> record, Basis.from_dict(record)
+    ({'kind': 'linear'}, LinearBasis())
+    """
 
     kind: ClassVar[str]
     discrete: ClassVar[bool] = False
@@ -178,7 +199,15 @@ def _invert_line(intercept: float, slope: float, z: Array) -> Array:
 
 @dataclass(frozen=True)
 class LinearBasis(Basis):
-    """a(y) = (1, y): a linear transformation with slope theta_2 >= 0."""
+    """a(y) = (1, y): a linear transformation with slope theta_2 >= 0.
+
+    Examples
+    --------
+    >>> from anchortm.bases import LinearBasis
+    >>> LinearBasis().rows([0.5, 2.0])
+    array([[1. , 0.5],
+           [1. , 2. ]])
+    """
 
     kind: ClassVar[str] = "linear"
 
@@ -223,7 +252,15 @@ class LinearBasis(Basis):
 
 @dataclass(frozen=True)
 class LogLinearBasis(Basis):
-    """a(y) = (1, log y) for y > 0, with slope theta_2 >= 0, or fixed to ``slope``."""
+    """a(y) = (1, log y) for y > 0, with slope theta_2 >= 0, or fixed to ``slope``.
+
+    Examples
+    --------
+    >>> from anchortm.bases import LogLinearBasis
+    >>> LogLinearBasis().rows([1.0, 2.0]).round(3)
+    array([[1.   , 0.   ],
+           [1.   , 0.693]])
+    """
 
     slope: float | None = None
     kind: ClassVar[str] = "log-linear"
@@ -499,7 +536,15 @@ def _bernstein(order: int, t: Array, s: Array) -> Array:
 
 @dataclass(frozen=True)
 class OrdinalBasis(Basis):
-    """Steps: h_0 at class k (counted from 0) is the threshold theta_k, k = 0, ..., K - 2."""
+    """Steps: h_0 at class k (counted from 0) is the threshold theta_k, k = 0, ..., K - 2.
+
+    Examples
+    --------
+    >>> from anchortm.bases import OrdinalBasis
+    >>> basis = OrdinalBasis(("low", "mid", "high"))
+    >>> basis.parameter_names, basis.inverse([-1.0, 1.0], 0.0).item()
+    (['low|mid', 'mid|high'], 1.0)
+    """
 
     levels: tuple[Hashable, ...] = field(default=(0, 1))
     kind: ClassVar[str] = "ordinal"
@@ -564,7 +609,16 @@ class OrdinalBasis(Basis):
 
 @dataclass(frozen=True)
 class CountBasis(Basis):
-    """Bernstein polynomials for counts, in log(1 + y) (``log_first``) or y; support in counts."""
+    """Bernstein polynomials for counts, in log(1 + y) (``log_first``) or y; support in counts.
+
+    Examples
+    --------
+    >>> from anchortm.bases import CountBasis
+    >>> CountBasis(2, (0.0, 3.0)).rows([0.0, 1.0, 3.0]).round(3)
+    array([[1.  , 0.  , 0.  ],
+           [0.25, 0.5 , 0.25],
+           [0.  , 0.  , 1.  ]])
+    """
 
     order: int = 6
     support: tuple[float, float] = (0.0, 1.0)

@@ -34,11 +34,9 @@ __all__ = [
     "ResidualInvariance",
     "ScoreTest",
     "calibration",
-    "check_directions",
     "first_stage",
     "over_identification",
     "residual_invariance",
-    "score_statistic",
     "score_test",
 ]
 
@@ -56,7 +54,31 @@ def _number(value: float) -> str:
 
 @dataclass(frozen=True)
 class ScoreTest:
-    """Rao's test that the anchors, added to the model as covariates, would have no effect."""
+    """Rao's test that the anchors, added to the model as covariates, would have no effect.
+
+    Attributes
+    ----------
+    statistic : float
+    df : int
+        Degrees of freedom: directions of the anchors that the model does not contain already.
+    pvalue : float
+    model : str
+        Name of the model.
+
+    See Also
+    --------
+    anchortm.diagnostics.score_test : makes one
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> test = atm.diagnostics.score_test(atm.OrdinalRegression(), frame.X, frame.y, frame.anchors)
+    >>> test.frame().round(4)
+       statistic  df  pvalue
+    0     32.035   8  0.0001
+    """
 
     statistic: float
     df: int
@@ -97,6 +119,19 @@ def score_test(
     tests first-order invariance of the residuals, so a small p-value says that anchoring has
     something to do. Increments of the baseline at their bound count as known. The chi-square
     distribution needs several rows for each direction: with many tiny environments the test rejects too often.
+
+    See Also
+    --------
+    anchortm.xi_by_score_test : the smallest xi that this test accepts
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> test = atm.diagnostics.score_test(atm.OrdinalRegression(), frame.X, frame.y, frame.anchors)
+    >>> print(f"{test.statistic:.1f} on {test.df} degrees of freedom, p = {test.pvalue:.1e}")  # the judges differ
+    32.0 on 8 degrees of freedom, p = 9.2e-05
     """
     plain = clone(model).set_params(xi=0.0)
     data = plain._prepare(X, y, anchors, sample_weight, offset)
@@ -164,7 +199,32 @@ def _residual_slopes(objective: Objective, v: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ResidualInvariance:
-    """What the anchors say about the score residuals of two fits."""
+    """What the anchors say about the score residuals of two fits.
+
+    Attributes
+    ----------
+    table : DataFrame
+        What ``frame`` returns.
+    explained : pair of float
+        Share of the variance of the residuals that the anchors explain, before and after.
+
+    See Also
+    --------
+    anchortm.diagnostics.residual_invariance : makes one
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> before, after = (atm.OrdinalRegression(xi).fit(frame.X, frame.y, anchors=data.judge) for xi in (0, 10))
+    >>> result = atm.diagnostics.residual_invariance(before, after, frame.X, frame.y, data.judge)
+    >>> result.frame()[["level", "n", "mean_before", "mean_after"]].head(3).round(3)
+       level  n  mean_before  mean_after
+    0      1  8        0.579       0.373
+    1      2  8       -0.181      -0.135
+    2      3  8        0.318       0.225
+    """
 
     table: Any
     explained: tuple[float, float]
@@ -205,6 +265,20 @@ def residual_invariance(
 
     ``before`` is usually the fit at xi = 0, ``after`` the one with a penalty. Equal means in all
     places are what a large xi aims at: the model then errs in no direction in any of them.
+
+    See Also
+    --------
+    anchortm.diagnostics.ResidualInvariance : what is returned
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> before, after = (atm.OrdinalRegression(xi).fit(frame.X, frame.y, anchors=data.judge) for xi in (0, 10))
+    >>> result = atm.diagnostics.residual_invariance(before, after, frame.X, frame.y, data.judge)
+    >>> [round(share, 2) for share in result.explained]
+    [0.35, 0.27]
     """
     import pandas as pd
 
@@ -238,7 +312,30 @@ def residual_invariance(
 
 @dataclass(frozen=True, eq=False)
 class FirstStage:
-    """How strongly the anchors move each covariate."""
+    """How strongly the anchors move each covariate.
+
+    Attributes
+    ----------
+    table : DataFrame
+        What ``frame`` returns.
+    rank : int
+        Number of directions of the anchors.
+
+    See Also
+    --------
+    anchortm.diagnostics.first_stage : makes one
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> result = atm.diagnostics.first_stage(data[["rm", "lstat"]], data.town)
+    >>> result.frame()[["R2", "F", "partial_R2"]].round(2)
+                 R2     F  partial_R2
+    covariate
+    rm         0.50  4.50        0.44
+    lstat      0.65  8.28        0.57
+    """
 
     table: Any
     rank: int
@@ -270,6 +367,20 @@ def first_stage(X: Any, anchors: Any) -> FirstStage:
     The partial R^2 (Shea, 1997) is what the anchors say about a covariate that they do not say about
     the others; it is what matters with several covariates, and not a number where the anchors have fewer
     directions than there are covariates.
+
+    See Also
+    --------
+    anchortm.diagnostics.FirstStage : what is returned
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> atm.diagnostics.first_stage(data[["nox", "rm"]], data.town).frame()[["R2", "F"]].round(1)
+                R2     F
+    covariate
+    nox        0.9  45.4
+    rm         0.5   4.5
     """
     import pandas as pd
 
@@ -305,7 +416,36 @@ def first_stage(X: Any, anchors: Any) -> FirstStage:
 
 @dataclass(frozen=True, eq=False)
 class OverIdentification:
-    """Why coefficients shrink: along xi the transformation flattens and predictions widen."""
+    """Why coefficients shrink: along xi the transformation flattens and predictions widen.
+
+    Attributes
+    ----------
+    table : DataFrame
+        What ``frame`` returns.
+    directions : int
+        Of the anchors.
+    parameters : int
+        Of the model, baseline and coefficients.
+
+    See Also
+    --------
+    anchortm.diagnostics.over_identification : makes one
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> path = atm.anchor_path(atm.NormalLinear(), data[["rm", "lstat"]], data.cmedv, data.town, [0, 10, 100, 1000])
+    >>> result = atm.diagnostics.over_identification(path, data[["rm", "lstat"]])
+    >>> result.directions, result.parameters
+    (92, 4)
+    >>> result.frame()[["xi", "coef_norm", "spread", "effect_norm"]].round(2)
+           xi  coef_norm  spread  effect_norm
+    0     0.0       1.06    7.40         5.83
+    1    10.0       0.34   26.59         6.61
+    2   100.0       0.11   80.99         6.66
+    3  1000.0       0.04  255.11         6.67
+    """
 
     table: Any
     directions: int
@@ -356,6 +496,20 @@ def over_identification(path: AnchorPath, X: Any) -> OverIdentification:
     of h; ``spread`` the interquartile range of the predicted distribution at the means of the covariates
     (of classes and counts, that of the link relative to the rise of h); ``effect_norm`` the norm on the
     scale of y, which is exact for ``NormalLinear`` and holds near the centre for other models.
+
+    See Also
+    --------
+    anchortm.anchor_path : makes the path
+    anchortm.diagnostics.OverIdentification : what is returned
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> path = atm.anchor_path(atm.NormalLinear(), data[["rm", "lstat"]], data.cmedv, data.town, [0, 10, 100, 1000])
+    >>> result = atm.diagnostics.over_identification(path, data[["rm", "lstat"]])
+    >>> print(str(result).split(". ")[0])
+    92 anchor directions and 4 parameters: over-identified
     """
     import pandas as pd
 
@@ -379,7 +533,31 @@ def over_identification(path: AnchorPath, X: Any) -> OverIdentification:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Whether outcomes fall where they were predicted, by environment."""
+    """Whether outcomes fall where they were predicted, by environment.
+
+    Attributes
+    ----------
+    table : DataFrame
+        What ``frame`` returns.
+    rows : DataFrame
+        Environment and probability integral transform of each row.
+
+    See Also
+    --------
+    anchortm.diagnostics.calibration : makes one
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+    >>> result = atm.diagnostics.calibration(model, data, data.rating, data.judge)
+    >>> result.frame()[["environment", "n", "pit", "coverage_90"]].head(3).round(2)
+      environment   n   pit  coverage_90
+    0       (all)  72  0.50         0.97
+    1           1   8  0.78         1.00
+    2           2   8  0.40         1.00
+    """
 
     table: Any
     rows: Any
@@ -409,6 +587,23 @@ def calibration(
     From the probability integral transforms (drawn at random in censored and discrete rows): their mean
     (below 1/2: outcomes lower than predicted), the coverage of central 50 % and 90 % intervals, and
     the distance of Kolmogorov and Smirnov from uniformity with its p-value.
+
+    See Also
+    --------
+    anchortm.diagnostics.Calibration : what is returned
+    anchortm.scores.score_table : scores by environment
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+    >>> atm.diagnostics.calibration(model, data, data.rating, data.temp)
+    Calibration by environment
+    environment  n    pit  coverage_50  coverage_90  distance  pvalue
+          (all) 72 0.4984       0.4861       0.9722   0.07688  0.7592
+           warm 36 0.5042       0.4444       0.9722    0.1256  0.5773
+           cold 36 0.4925       0.5278       0.9722   0.08977  0.9088
     """
     import pandas as pd
 

@@ -46,6 +46,43 @@ class PredictedDistribution:
 
     Values of ordinal outcomes are class labels. An outcome given as ``Surv`` lies above 0: the
     cdf is 0 at and below 0, and what a baseline leaves there is an atom at 0.
+
+    A number gives one value a row, a vector of m numbers an (n, m) table, an (n, k) table is read row by row.
+    Rows are taken by indexing: ``distribution[:3]``.
+
+    Attributes
+    ----------
+    link : Link
+    basis : Basis
+    theta : array
+        Parameters of the baseline.
+    shift : array of shape (n,)
+        What the covariates add to the baseline.
+    positive : bool
+        Whether the outcome lies above 0.
+    after : array of shape (n,) or None
+        What each outcome is known to exceed, see ``given``.
+
+    See Also
+    --------
+    anchortm.plotting.distributions : draws them
+    anchortm.scores.score_table : scores them
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_cgd()
+    >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
+    >>> distribution = model.predict_distribution(data[:2])
+    >>> distribution
+    PredictedDistribution(2 rows of numbers, cloglog link)
+    >>> distribution.sf([100.0, 300.0]).round(2)
+    array([[0.95, 0.79],
+           [0.86, 0.51]])
+    >>> distribution.ppf(0.1).round(0)
+    array([173.,  71.])
+    >>> distribution.given(after=200.0).sf(300.0).round(2)  # of those without an infection for 200 days
+    array([0.9 , 0.73])
     """
 
     link: Link

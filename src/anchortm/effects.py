@@ -30,7 +30,32 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class MarginalEffects:
-    """Average effects of the covariates on the scale of the outcome, with confidence intervals."""
+    """Average effects of the covariates on the scale of the outcome, with confidence intervals.
+
+    Attributes
+    ----------
+    table : DataFrame
+        What ``frame`` returns.
+    of : str
+        What changes.
+    level : float
+        Confidence of the intervals.
+
+    See Also
+    --------
+    anchortm.marginal_effects : makes one
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.ContinuousProbit().fit(data[["duration"]], data.waiting)
+    >>> effects = atm.marginal_effects(model, data[["duration"]])
+    >>> effects.frame()[["effect", "std. error", "per"]].round(2)
+               effect  std. error   per
+    covariate
+    duration   -10.29        0.81  unit
+    """
 
     table: Any
     of: str
@@ -80,6 +105,22 @@ def marginal_effects(
         Confidence.
     uncertainty : optional
         As for ``confidence_band``: a kind of covariance, a matrix, or a Bootstrap.
+
+    See Also
+    --------
+    anchortm.effects.MarginalEffects : what is returned
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_cgd()
+    >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
+    >>> atm.marginal_effects(model, data, of="probability", above=300)
+    Average change of P(Y > 300), 95% intervals
+                    effect  std. error     lower   upper                 per
+    covariate
+    treat[rIFN-g]   0.3021     0.07928    0.1467  0.4575  instead of placebo
+    age           0.007313    0.004265 -0.001046 0.01567                unit
     """
     import pandas as pd
 

@@ -107,6 +107,88 @@ _BERNSTEIN = """order : int
     extrapolate : {"linear", "natural"}
         Outside the support the baseline continues linearly; "natural" also has no curvature there.
     """
+_ATTRIBUTES = """
+    Attributes
+    ----------
+    coef_ : array of shape (p,)
+        Coefficients beta, on the scale of h.
+    coef_names_ : list of str
+        Their names.
+    baseline_ : array
+        Parameters theta of the baseline h(y) = a(y)'theta{baseline}
+    {own}link_, basis_ : Link, Basis
+        The reference distribution, and the basis with all that was resolved from the data.
+    xi_ : float
+        The xi of the fit.
+    loglik_ : float
+        Log-likelihood, summed over rows, without the penalty.
+    loss_ : float
+        The anchor loss, a mean over rows; at xi = inf the mean negative log-likelihood.
+    penalty_ : float
+        Mean squared projection of the score residuals on the anchors, not multiplied by xi.
+    converged_, n_iter_ : bool, int
+        Whether the tolerance was reached, and after how many iterations.
+    kkt_ : float
+        Scaled residual of the optimality conditions, in standardised parameters.
+    min_eigenvalue_ : float
+        Smallest curvature of the loss in free directions, in standardised parameters; positive at a strict minimum.
+    convexity_ : {{"global", "local", "none"}}
+        What is known of the minimum: the loss is convex everywhere, around it, or neither is known.
+    folds_ : tuple of float
+        Where the branch connected to xi = 0 ended on the way to xi; mostly empty.
+    lower_minima_ : list of float
+        Losses of lower minima that ``n_restarts`` found.
+    active_ : array of bool
+        Which increments of the baseline are held at zero; one entry for each parameter, coefficients last.
+    warnings_ : list of str
+        What the fit warned of.
+    n_rows_, n_total_ : int, float
+        Number of rows, and sum of their weights.
+    row_kinds_ : dict
+        Number of exact, left-, right- and interval-censored rows; classes and counts are intervals.
+    n_anchors_ : int
+        Number of directions of the anchors, with the constant if ``anchor_intercept``; 0 without anchors.
+    dropped_anchors_, dropped_classes_ : tuple
+        Anchor columns that are constant or collinear, and classes without rows.
+    float_codes_ : tuple of str
+        Numeric anchors that look like codes of places.
+    covariate_ranges_ : array of shape (2, p)
+        Smallest and largest value of each covariate.
+    outcome_range_ : pair of float
+        Smallest and largest outcome or limit of censoring (of classes, positions).
+    time_ : bool
+        Whether the outcome was given by ``Surv``.
+    n_features_in_, feature_names_in_ : int, array of str
+        Columns of X; names only where it had names.
+    formula_ : Formula
+        After ``from_formula``.
+    n_passes_ : int
+        After ``from_formula`` with a table that is read in batches: how often it was read.
+"""
+_IN_Y = {
+    "bernstein": (
+        ": order + 1 values.",
+        """support_ : pair of float
+        Support of the Bernstein polynomials.
+    """,
+    ),
+    "line": (": intercept and slope.", ""),
+    "steps": (": K - 1 thresholds.", "classes_ : array\n        The K classes, in order.\n    "),
+    "any": (
+        ".",
+        """support_ : pair of float
+        Support of the Bernstein polynomials, where the basis has them.
+    classes_ : array
+        The classes of an ordinal basis, in order.
+    """,
+    ),
+}
+
+
+def _attributes(kind: str) -> str:
+    """Return what a fitted model with this kind of basis has, for its docstring."""
+    baseline, own = _IN_Y[kind]
+    return _ATTRIBUTES.format(baseline=baseline, own=own)
 
 
 @model
@@ -114,7 +196,15 @@ class ContinuousProbit(_BernsteinModel):
     __doc__ = f"""The c-probit model (R's BoxCox): F(y|x) = Phi(h(y) - x'beta), h smooth and increasing.
 
     Parameters
-    ----------{_SHARED.format(own=_BERNSTEIN)}"""
+    ----------{_SHARED.format(own=_BERNSTEIN)}{_attributes("bernstein")}
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> model = atm.ContinuousProbit(xi=1.0).fit(data[["rm", "lstat"]], data.cmedv, anchors=data.town)
+    >>> model.predict(data[["rm", "lstat"]][:2]).round(1)  # medians, 1000 dollars
+    array([28.1, 23.6])
+    """
 
     _link = "probit"
 
@@ -124,7 +214,16 @@ class ContinuousLogit(_BernsteinModel):
     __doc__ = f"""The c-logit model (R's Colr, sign flipped): F(y|x) = expit(h(y) - x'beta); odds of larger y.
 
     Parameters
-    ----------{_SHARED.format(own=_BERNSTEIN)}"""
+    ----------{_SHARED.format(own=_BERNSTEIN)}{_attributes("bernstein")}
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> y = atm.Surv(data.cmedv, data.cmedv < 50)  # values of 50 are censored
+    >>> model = atm.ContinuousLogit(xi=10.0).fit(data[["rm", "lstat"]], y, anchors=data.town)
+    >>> model.coef_.round(2)  # log odds ratios of larger values
+    array([ 0.49, -0.15])
+    """
 
     _link = "logit"
     _effect = "odds ratio"
@@ -135,7 +234,19 @@ class ProportionalHazards(_BernsteinModel):
     __doc__ = f"""The Cox model with a smooth baseline (R's Coxph): F(y|x) = 1 - exp(-exp(h(y) + x'beta)).
 
     Parameters
-    ----------{_SHARED.format(own=_BERNSTEIN)}"""
+    ----------{_SHARED.format(own=_BERNSTEIN)}{_attributes("bernstein")}
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_cgd()
+    >>> formula = "Surv(tstop, status) ~ treat + age | center"
+    >>> model = atm.ProportionalHazards.from_formula(formula, data, xi=1.0, order=3)
+    >>> model.summary().frame()[["coef", "hazard ratio"]].round(2)
+                     coef  hazard ratio
+    covariate
+    treat[T.rIFN-g] -1.07          0.34
+    age             -0.03          0.97
+    """
 
     _link = "cloglog"
     _sign = 1.0
@@ -147,7 +258,15 @@ class Lehmann(_BernsteinModel):
     __doc__ = f"""The Lehmann model: F(y|x) = exp(-exp(-(h(y) - x'beta))), reverse-time proportional hazards.
 
     Parameters
-    ----------{_SHARED.format(own=_BERNSTEIN)}"""
+    ----------{_SHARED.format(own=_BERNSTEIN)}{_attributes("bernstein")}
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.Lehmann(log_first=True).fit(data[["duration"]], data.waiting)
+    >>> model.coef_.round(2), model.predict(data[["duration"]][:2]).round(0)
+    (array([-0.82]), array([70., 82.]))
+    """
 
     _link = "loglog"
     _effect = "reverse-time hazard ratio"
@@ -161,7 +280,19 @@ class NormalLinear(_Regressor, TransformationModel):
     ``slope_`` and ``sigma_`` are the usual ones: y = intercept + x'slope + sigma * noise.
 
     Parameters
-    ----------{_SHARED.format(own="")}"""
+    ----------{_SHARED.format(own="")}{_attributes("line")}
+    See Also
+    --------
+    anchortm.LinearAnchorRegression : the same slopes with gamma = 2 xi + 1, by squared error
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> model = atm.NormalLinear(xi=10.0).fit(data[["rm", "lstat"]], data.cmedv, anchors=data.town)
+    >>> model.slope_.round(2), round(model.sigma_, 1)  # on the scale of y
+    (array([ 5.55, -0.75]), 19.7)
+    """
 
     _lowest_xi = -0.5
 
@@ -206,6 +337,15 @@ class ParametricSurvival(_Regressor, TransformationModel):
     Parameters
     ----------{_SHARED.format(own="")}    dist : {{"weibull", "lognormal", "loglogistic", "exponential", "rayleigh"}}
         Distribution of y; the last two fix theta_2 to 1 and 2.
+    {_attributes("line")}
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_cgd()
+    >>> formula = "Surv(tstop, status) ~ treat + age | center"
+    >>> model = atm.ParametricSurvival.from_formula(formula, data, xi=1.0, dist="loglogistic")
+    >>> model.summary().frame()["time ratio"].round(2).tolist()
+    [2.8, 1.03]
     """
 
     dist: Literal["weibull", "lognormal", "loglogistic", "exponential", "rayleigh"] = "weibull"
@@ -235,6 +375,14 @@ class OrdinalRegression(_Classifier, TransformationModel):
     Parameters
     ----------{_SHARED.format(own="")}    link : {{"logit", "probit", "cloglog", "loglog"}}
         The reference distribution.
+    {_attributes("steps")}
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+    >>> model.predict_proba(data[:1]).round(2)
+    array([[0.22, 0.54, 0.2 , 0.03, 0.01]])
     """
 
     _scale = "ordinal"
@@ -248,13 +396,32 @@ class OrdinalRegression(_Classifier, TransformationModel):
         return OrdinalBasis(response.levels or ())
 
     def predict_proba(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Array:
-        """Return the probability of each class, one row for each row of X."""
+        """Return the probability of each class, one row for each row of X.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_wine()
+        >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+        >>> model.predict_proba(data[:2]).round(2)
+        array([[0.22, 0.54, 0.2 , 0.03, 0.01],
+               [0.22, 0.54, 0.2 , 0.03, 0.01]])
+        """
         shift = self._shift(X, n_rows, offset)
         ends = np.concatenate([[-np.inf], self.baseline_, [np.inf]])[None, :] + shift[:, None]
         return np.exp(self.link_.interval(ends[:, :-1], ends[:, 1:]).l)
 
     def predict(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Any:
-        """Return the most probable class."""
+        """Return the most probable class.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_wine()
+        >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+        >>> model.predict(data[:3])
+        array([2, 2, 3])
+        """
         probabilities = self.predict_proba(X, offset=offset, n_rows=n_rows)
         return self.classes_[np.argmax(probabilities, axis=1)]
 
@@ -266,6 +433,14 @@ class CountRegression(_BernsteinModel):
     Parameters
     ----------{_SHARED.format(own=_BERNSTEIN)}    link : {{"logit", "probit", "cloglog", "loglog"}}
         The reference distribution.
+    {_attributes("bernstein")}
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_grouseticks()
+    >>> model = atm.CountRegression.from_formula("TICKS ~ cHEIGHT + C(YEAR) | LOCATION", data, xi=1.0, order=3)
+    >>> model.predict_distribution(data[:1]).pmf([0, 1]).round(2)
+    array([[0.33, 0.21]])
     """
 
     _scale = "count"
@@ -289,6 +464,19 @@ class AnchorTM(_BernsteinModel):
         The reference distribution.
     basis : {{"bernstein", "linear", "log-linear", "ordinal", "count"}} or Basis
         The basis in y; a ``Basis`` is taken as it is.
+    {_attributes("any")}
+    See Also
+    --------
+    anchortm.links.get_link : links by name
+    anchortm.bases.BernsteinBasis : one of the bases
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.AnchorTM(link="cloglog", basis="linear").fit(data[["duration"]], data.waiting)
+    >>> model.coef_.round(2), model.basis_
+    (array([-0.57]), LinearBasis())
     """
 
     link: Any = "logit"

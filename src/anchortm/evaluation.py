@@ -39,7 +39,31 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneEnvironmentOut:
-    """The mean negative log-likelihood of each environment under fits to all others, for each xi."""
+    """The mean negative log-likelihood of each environment under fits to all others, for each xi.
+
+    Attributes
+    ----------
+    rows : list of dict
+        What ``frame`` makes a table of.
+    model : str
+        Name of the model.
+
+    See Also
+    --------
+    anchortm.leave_one_environment_out : makes one
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> result = atm.leave_one_environment_out(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 3])
+    >>> result.frame()[["environment", "xi", "n", "nll"]].head(3).round(3)
+       environment   xi  n    nll
+    0            1  0.0  8  1.591
+    1            1  3.0  8  1.527
+    2            2  0.0  8  1.406
+    """
 
     rows: list[dict[str, Any]]
     model: str
@@ -111,10 +135,28 @@ def leave_one_environment_out(
     progress : bool, optional
         Show a progress bar; by default only in a terminal.
 
+    See Also
+    --------
+    anchortm.evaluation.LeaveOneEnvironmentOut : what is returned
+    anchortm.XiSearchCV : chooses xi by it
+
     Notes
     -----
     Supports and all else that depends on data come from the training rows. Each fit starts from
     the fit to all rows at the same xi.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> atm.leave_one_environment_out(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 3, 10])
+    LeaveOneEnvironmentOut(OrdinalRegression, 9 environments, 3 values of xi)
+           worst  median    mean  hardest
+    xi
+    0.0   1.6745  1.2534  1.3080        7
+    3.0   1.5574  1.3165  1.3248        7
+    10.0  1.5929  1.5250  1.5203        5
     """
     check_model(model)
     values, n_jobs = several_xi(xis), jobs(n_jobs)

@@ -18,45 +18,158 @@ __all__ = [
 
 
 class AnchorTMError(Exception):
-    """Base of every error that anchortm raises on purpose."""
+    """Base of every error that anchortm raises on purpose.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> from anchortm.exceptions import AnchorTMError
+    >>> try:
+    ...     atm.Surv([1.0, -2.0], [1, 1])
+    ... except AnchorTMError as error:
+    ...     print(error)
+    time is negative: -2.0 at row 1; times are counted from 0; for other numbers use Interval
+    """
 
 
 class InputError(AnchorTMError, ValueError):
-    """Raised for a value that makes no sense where it stands."""
+    """Raised for a value that makes no sense where it stands.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.xi_from_gamma(-1.0)
+    Traceback (most recent call last):
+        ...
+    anchortm.exceptions.InputError: gamma must be at least 0, not -1.0
+    """
 
 
 class InputTypeError(AnchorTMError, TypeError):
-    """Raised for something of the wrong type, such as strings where numbers belong."""
+    """Raised for something of the wrong type, such as strings where numbers belong.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.Surv(["one", "two"], [1, 1])
+    Traceback (most recent call last):
+        ...
+    anchortm.exceptions.InputTypeError: time must be numbers, not 'one' at row 0; ...
+    """
 
 
 class IdentificationError(InputError):
-    """Raised when the data do not determine the parameters: no event, a rank-deficient design."""
+    """Raised when the data do not determine the parameters: no event, a rank-deficient design.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.NormalLinear().fit([[1.0], [1.0], [1.0]], [1.0, 2.0, 3.0])
+    Traceback (most recent call last):
+        ...
+    anchortm.exceptions.IdentificationError: constant covariates: x0; ...
+    """
 
 
 class SeparationError(IdentificationError):
-    """Raised when the likelihood has no maximiser because a combination of columns separates the rows."""
+    """Raised when the likelihood has no maximiser because a combination of columns separates the rows.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.OrdinalRegression().fit([[1.0], [2.0], [3.0], [4.0]], [0, 0, 1, 1])
+    Traceback (most recent call last):
+        ...
+    anchortm.exceptions.SeparationError: complete or quasi-complete separation: a combination of x0 ...
+    """
 
 
 class OverIdentifiedError(InputError):
-    """Raised at xi = inf when the anchors ask for more than the parameters can give."""
+    """Raised at xi = inf when the anchors ask for more than the parameters can give.
+
+    Examples
+    --------
+    >>> import math, anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> model = atm.ContinuousLogit(xi=math.inf)
+    >>> model.fit(data[["rm", "lstat"]], data.cmedv, anchors=data.town)
+    Traceback (most recent call last):
+        ...
+    anchortm.exceptions.OverIdentifiedError: xi = inf is over-identified: no values of the 9 parameters ...
+    """
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error of someone else's says, in one line."""
+    """Return what an error of someone else's says, in one line.
+
+    Examples
+    --------
+    >>> from anchortm.exceptions import first_line
+    >>> first_line(ValueError("no such column")), first_line(KeyError())
+    ('no such column', 'KeyError')
+    """
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 class ModelFileError(InputError):
-    """Raised for a model file that is truncated, foreign, of an unknown version, or does not hold together."""
+    """Raised for a model file that is truncated, foreign, of an unknown version, or does not hold together.
+
+    Examples
+    --------
+    >>> import os, tempfile, anchortm as atm
+    >>> from anchortm.exceptions import ModelFileError
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "truncated.json")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write('{"format": "anchortm-model", ')
+    ...     try:
+    ...         model = atm.load(path)
+    ...     except ModelFileError:
+    ...         print("not a model")
+    not a model
+    """
 
 
 class AnchorTMWarning(UserWarning):
-    """Base of every warning that anchortm gives."""
+    """Base of every warning that anchortm gives.
+
+    Examples
+    --------
+    >>> import warnings, anchortm as atm
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     grades = ["mid", "low", "high", "mid", "low"]
+    ...     model = atm.OrdinalRegression().fit([[1.0], [2.0], [1.5], [3.0], [1.2]], grades)
+    >>> caught[0].category.__name__, model.warnings_[0][:39]
+    ('AnchorTMWarning', 'classes are taken in alphabetical order')
+    """
 
 
 class AnchorWarning(AnchorTMWarning):
-    """Given when anchors are dropped, or cannot do anything."""
+    """Given when anchors are dropped, or cannot do anything.
+
+    Examples
+    --------
+    >>> import warnings, anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = atm.NormalLinear(xi=1.0).fit(data[["duration"]], data.waiting, anchors=["here"] * len(data))
+    >>> caught[0].category.__name__, model.warnings_
+    ('AnchorWarning', ['the anchors have a single environment: they cannot regularise'])
+    """
 
 
 class ConvergenceWarning(AnchorTMWarning):
-    """Given when a fit did not reach its tolerance; says why and what to try."""
+    """Given when a fit did not reach its tolerance; says why and what to try.
+
+    Examples
+    --------
+    >>> import warnings, anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = atm.ContinuousLogit(max_iter=2).fit(data[["duration"]], data.waiting)
+    >>> caught[0].category.__name__, model.converged_
+    ('ConvergenceWarning', False)
+    """

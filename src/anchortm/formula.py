@@ -484,6 +484,10 @@ class FormulaMixin:
         The fitted model. It takes tables with the formula's columns for predictions, and finds the outcome
         in them where none is given.
 
+        See Also
+        --------
+        anchortm.Formula : what can be written
+
         Examples
         --------
         >>> import anchortm as atm

@@ -267,7 +267,31 @@ def _lagrangian(objective: Objective, v: Array, xi: float, free: NDArray[np.bool
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
-    """Fits to resampled rows: one row of ``draws`` for each, baseline first, then coefficients."""
+    """Fits to resampled rows: one row of ``draws`` for each, baseline first, then coefficients.
+
+    Attributes
+    ----------
+    draws : array of shape (number of fits, number of parameters)
+    estimate : array
+        The parameters of the fit itself.
+    names : tuple of str
+        Of the parameters.
+    resampled : str
+        What was resampled: rows, clusters or environments.
+    failed : int
+        Number of fits that failed and are left out.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact", data)
+    >>> draws = model.bootstrap(20, random_state=0)
+    >>> draws.draws.shape, draws.names
+    ((20, 6), ('1|2', '2|3', '3|4', '4|5', 'temp[T.warm]', 'contact[T.yes]'))
+    >>> draws.frame().loc["temp[T.warm]", "estimate"].round(2).item()
+    2.5
+    """
 
     draws: Array
     estimate: Array

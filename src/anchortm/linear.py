@@ -122,6 +122,10 @@ class LinearAnchorRegression(L2Regressor):
     coef_, intercept_
     coef_names_ : list of str
 
+    See Also
+    --------
+    anchortm.NormalLinear : the same as a distribution
+
     Notes
     -----
     Equal to ``NormalLinear(xi=(gamma - 1) / 2)`` on the scale of y.

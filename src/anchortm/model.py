@@ -132,6 +132,18 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         self
+
+        See Also
+        --------
+        anchortm.Surv, anchortm.Interval : censored outcomes
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_boston_housing2()
+        >>> model = atm.NormalLinear(xi=10.0).fit(data[["rm", "lstat"]], data.cmedv, anchors=data.town)
+        >>> model.slope_.round(2)
+        array([ 5.55, -0.75])
         """
         xi = self._check_xi()
         self._check_limits()
@@ -446,12 +458,32 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             own), and the bootstrap resamples the levels of the largest anchor factor.
         **options
             For the bootstrap: ``n_bootstrap``, ``random_state``, ``n_jobs``, ``progress``.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_geyser()
+        >>> model = atm.ContinuousProbit().fit(data[["duration"]], data.waiting)
+        >>> model.covariance().shape, model.covariance("sandwich").shape  # 7 parameters of the baseline, 1 coefficient
+        ((8, 8), (8, 8))
         """
         check_is_fitted(self, "coef_")
         return covariance(self, kind, clusters, **options)
 
     def standard_errors(self, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
-        """Return the standard errors of ``coef_``; arguments as for ``covariance``."""
+        """Return the standard errors of ``coef_``; arguments as for ``covariance``.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> formula = "Surv(tstop, status) ~ treat + age | center"
+        >>> model = atm.ProportionalHazards.from_formula(formula, data, xi=1.0, order=3)
+        >>> model.standard_errors().round(3)
+        array([0.357, 0.017])
+        >>> model.standard_errors(clusters=data.center).round(3)
+        array([0.212, 0.016])
+        """
         check_is_fitted(self, "coef_")
         return standard_errors(self, kind, clusters, **options)
 
@@ -462,6 +494,22 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
         For xi > 0 they are intervals for what the same penalty would give with all rows of the
         population, not for the coefficients of maximum likelihood.
+
+        See Also
+        --------
+        anchortm.marginal_effects : effects on the scale of the outcome
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> formula = "Surv(tstop, status) ~ treat + age | center"
+        >>> model = atm.ProportionalHazards.from_formula(formula, data, xi=1.0, order=3)
+        >>> model.intervals(level=0.9).round(3)
+                          coef  std. error  lower  upper
+        covariate
+        treat[T.rIFN-g] -1.074       0.357 -1.660 -0.487
+        age             -0.029       0.017 -0.057 -0.001
         """
         check_is_fitted(self, "coef_")
         return coefficient_intervals(self, level, kind, clusters, **options)
@@ -478,6 +526,19 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
         The basis stays that of the fit. Resampled data sets that do not determine the model are left
         out with a warning; more than a tenth of them is an error.
+
+        See Also
+        --------
+        anchortm.inference.Bootstrap : what is returned
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> formula = "Surv(tstop, status) ~ treat + age | center"
+        >>> model = atm.ProportionalHazards.from_formula(formula, data, xi=1.0, order=3)
+        >>> model.bootstrap(20, random_state=0, progress=False).resampled
+        'environments (center)'
         """
         check_is_fitted(self, "coef_")
         return bootstrap(self, n_bootstrap, clusters, random_state, n_jobs, progress)
@@ -529,15 +590,42 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         return loglik_and_residuals(self.link_, build_terms(self.basis_, response), self.baseline_, shift)
 
     def nll(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
-        """Return the negative log-likelihood of each row; after ``from_formula`` X may hold the outcome too."""
+        """Return the negative log-likelihood of each row; after ``from_formula`` X may hold the outcome too.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
+        >>> model.nll(data[:3]).round(2)
+        array([7.19, 7.45, 0.38])
+        """
         return -self._rows(X, y, offset)[0]
 
     def residuals(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
-        """Return the score residual of each row: the derivative of its log-likelihood in alpha at F(h - alpha)."""
+        """Return the score residual of each row: the derivative of its log-likelihood in alpha at F(h - alpha).
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
+        >>> model.residuals(data[:3]).round(2)
+        array([-0.86, -0.96,  0.38])
+        """
         return self._rows(X, y, offset)[1]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None) -> float:
-        """Return the mean log-likelihood of the rows."""
+        """Return the mean log-likelihood of the rows.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
+        >>> round(model.score(data), 3)
+        -2.585
+        """
         loglik = self._rows(X, y, offset)[0]
         weights = check_weights(sample_weight, loglik.size)
         return float(np.average(loglik, weights=weights))
@@ -546,6 +634,14 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         """Return the conditional median (infinite where a flat end never reaches it).
 
         An unconditional model takes ``X=None`` and ``n_rows``.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
+        >>> model.predict(data[:2]).round(0)
+        array([420., 303.])
         """
         return self.predict_distribution(X, offset=offset, n_rows=n_rows).median()
 
@@ -556,6 +652,19 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
         An unconditional model takes ``X=None`` and ``n_rows`` (by default one row). A model that was fitted with an
         offset needs one here: after ``from_formula`` the column of that name is taken.
+
+        See Also
+        --------
+        anchortm.distribution.PredictedDistribution : what is returned
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
+        >>> model.predict_distribution(data[:2]).cdf([100.0, 300.0]).round(2)
+        array([[0.05, 0.21],
+               [0.14, 0.49]])
         """
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         return self._distribution(self._shift(X, n_rows, offset))
@@ -622,6 +731,20 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             A covariance of (baseline, coef) for the delta method, by name or as given by ``covariance``, or a
             bootstrap, whose percentiles are taken. By default the sandwich, and at xi = 0 the inverse of
             the information with increments at their bound taken as known.
+
+        See Also
+        --------
+        anchortm.bands.ConfidenceBand : what is returned
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
+        >>> model.confidence_band(data[:1], [100.0, 300.0], of="sf").frame().round(2)
+           row      y  estimate  lower  upper
+        0    0  100.0      0.95   0.90   0.97
+        1    0  300.0      0.79   0.67   0.87
         """
         check_is_fitted(self, "coef_")
         n_rows = 1 if X is None and offset is None else None
@@ -640,7 +763,35 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def summary(self, level: float = 0.95, kind: str | None = None, clusters: Any = None, **options: Any) -> Summary:
-        """Return a table of the fit that prints, with standard errors and intervals as ``intervals`` gives them."""
+        """Return a table of the fit that prints, with standard errors and intervals as ``intervals`` gives them.
+
+        See Also
+        --------
+        anchortm.summary.Summary : what is returned
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_wine()
+        >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+        >>> print(model.summary())
+        OrdinalRegression: logit link, ordinal basis
+          model           F(h(y) - x'beta)
+          rows            72 (5 classes)
+          xi              1, 9 anchor directions
+          log-likelihood  -86.6989
+          anchor loss     1.302284 = 1.204151 (mean negative log-likelihood) + 1 x 0.0981 (penalty)
+          converged       yes, ...
+          minimum         on the branch connected to xi = 0; the loss need not be convex
+          std. errors     sandwich, for the coefficients that this xi aims at; rows independent
+        <BLANKLINE>
+        Coefficients
+          covariate         coef  std. error  lower 95 %  upper 95 %  odds ratio   95 % of ratio
+          temp[T.warm]    2.2815     0.56656       1.171      3.3919       9.791  3.225 to 29.72
+          contact[T.yes]  1.4357     0.58122     0.29649      2.5748      4.2024  1.345 to 13.13
+        <BLANKLINE>
+        Baseline  1|2 -1.281, 2|3 1.16, 3|4 3.208, 4|5 4.622
+        """
         check_is_fitted(self, "coef_")
         return summarise(self, level, kind, clusters, **options)
 

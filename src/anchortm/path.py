@@ -30,7 +30,37 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class AnchorPath:
-    """Fits of one model to one data set at several xi, each on the branch connected to xi = 0."""
+    """Fits of one model to one data set at several xi, each on the branch connected to xi = 0.
+
+    Attributes
+    ----------
+    xis : array of shape (k,)
+    coefs : array of shape (k, p)
+        Coefficients at each xi.
+    baselines : array
+        Parameters of the baseline at each xi, one row each.
+    coef_names : tuple of str
+    models : tuple of estimators
+        The fitted models.
+
+    See Also
+    --------
+    anchortm.anchor_path : makes one
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> path = atm.anchor_path(atm.OrdinalRegression(), frame.X, frame.y, frame.anchors, [0, 1, 10])
+    >>> path.frame()[["xi", "coef_temp[T.warm]", "penalty", "converged"]].round(3)
+         xi  coef_temp[T.warm]  penalty  converged
+    0   0.0              2.503    0.104       True
+    1   1.0              2.281    0.098       True
+    2  10.0              0.306    0.048       True
+    >>> path.models[1].predict(frame.X[:3])
+    array([2, 2, 3])
+    """
 
     xis: Array
     coefs: Array
@@ -86,6 +116,11 @@ def anchor_path(
     The results do not depend on the grid: between its values the branch is followed with
     steps of its own. ``model`` itself is left as it is.
 
+    See Also
+    --------
+    anchortm.path.AnchorPath : what is returned
+    anchortm.leave_one_environment_out : the path as left-out environments see it
+
     Examples
     --------
     >>> import numpy as np, anchortm as atm
@@ -137,7 +172,10 @@ def _minima(model: Any, objective: Any, solutions: list[Solution], options: Opti
 def xi_from_gamma(gamma: float) -> float:
     """Return xi = (gamma - 1) / 2, the strength in the units of this package.
 
-    >>> xi_from_gamma(13.0)
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.xi_from_gamma(13.0)
     6.0
     """
     if not one_number(gamma, "gamma") >= 0.0:
@@ -148,7 +186,10 @@ def xi_from_gamma(gamma: float) -> float:
 def gamma_from_xi(xi: float) -> float:
     """Return gamma = 2 xi + 1, the strength in the units of linear anchor regression.
 
-    >>> gamma_from_xi(6.0)
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.gamma_from_xi(6.0)
     13.0
     """
     if not one_number(xi, "xi") >= -0.5:
@@ -162,7 +203,10 @@ def gamma_from_quantile(alpha: float) -> float:
     The quantile of the chi-square distribution with one degree of freedom (Rothenhaeusler et al.,
     2021, Lemma 1).
 
-    >>> round(gamma_from_quantile(0.99185), 2)
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> round(atm.gamma_from_quantile(0.99185), 2)
     7.0
     """
     if not 0.0 <= one_number(alpha, "alpha") < 1.0:

@@ -55,6 +55,10 @@ def save(model: TransformationModel, path: str | os.PathLike[str]) -> Path:
 
     Standard errors are computed before, where they can be, so that ``summary()`` is the same after ``load``.
 
+    See Also
+    --------
+    anchortm.load : reads the file
+
     Examples
     --------
     >>> import anchortm as atm, tempfile, os
@@ -178,6 +182,21 @@ def load(path: str | os.PathLike[str]) -> Any:
     ModelFileError
         If the file is truncated, of another kind or version, or does not hold together. Nothing of it is
         executed in any case.
+
+    See Also
+    --------
+    anchortm.save : writes one
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     same = atm.load(atm.save(model, os.path.join(folder, "wine.json")))
+    >>> same.summary().frame().equals(model.summary().frame())
+    True
     """
     if not isinstance(path, (str, os.PathLike)):
         raise InputTypeError(f"load takes the path of a file written by save, not {path!r}")

@@ -98,6 +98,16 @@ def transport(model: Any, y: ArrayLike | None = None, axes: Any = None, *, unit:
     Returns
     -------
     The 2 x 2 array of axes; the lower left one is empty.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.ContinuousProbit().fit(None, data.waiting)
+    >>> axes = atm.plotting.transport(model, data.waiting, unit="waiting time, minutes")
+    >>> axes[1, 1].get_xlabel(), axes[0, 1].get_ylabel()
+    ('waiting time, minutes', 'h(y)')
+    >>> plt.close(axes[0, 0].figure)
     """
     distribution = model.predict_distribution() if hasattr(model, "predict_distribution") else model
     if len(distribution) != 1 or distribution.basis.discrete:
@@ -152,6 +162,17 @@ def distributions(
     """Draw the density, cdf, survivor function or hazard of each row of a predicted distribution.
 
     Classes and counts are drawn as points joined by thin lines. Without ``grid`` the middle 99 % are shown.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.ContinuousProbit().fit(data[["duration"]], data.waiting)
+    >>> distribution = model.predict_distribution(data[["duration"]][:2])
+    >>> ax = atm.plotting.distributions(distribution, of="sf", labels=["first", "second"], unit="minutes")
+    >>> len(ax.lines), ax.get_ylabel()
+    (2, 'P(Y > y)')
+    >>> plt.close(ax.figure)
     """
     names = {
         "pdf": "probability" if distribution.basis.discrete else "density",
@@ -189,7 +210,19 @@ def distributions(
 
 
 def band(result: Any, ax: Any = None, labels: Sequence[Any] | None = None, *, unit: str = "y") -> Any:
-    """Draw a confidence band: the estimate of each row as a line in its band."""
+    """Draw a confidence band: the estimate of each row as a line in its band.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.ContinuousProbit().fit(data[["duration"]], data.waiting)
+    >>> band = model.confidence_band(data[["duration"]][:1], range(50, 100, 10))
+    >>> ax = atm.plotting.band(band, unit="minutes")
+    >>> ax.get_title()
+    'pointwise 95% bands'
+    >>> plt.close(ax.figure)
+    """
     ax = _axes(ax)
     quantiles = result.of == "ppf"
     ordinal = not quantiles and result.at.dtype == object
@@ -210,7 +243,19 @@ def band(result: Any, ax: Any = None, labels: Sequence[Any] | None = None, *, un
 
 
 def coefficient_path(path: Any, ax: Any = None) -> Any:
-    """Draw the coefficients of an ``AnchorPath`` against xi; dotted verticals mark known lower minima."""
+    """Draw the coefficients of an ``AnchorPath`` against xi; dotted verticals mark known lower minima.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> path = atm.anchor_path(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 1, 10])
+    >>> ax = atm.plotting.coefficient_path(path)  # the same as path.plot()
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['temp[T.warm]', 'contact[T.yes]']
+    >>> plt.close(ax.figure)
+    """
     ax = _axes(ax)
     finite = np.isfinite(path.xis)
     for coef, name, (colour, style) in zip(path.coefs[finite].T, path.coef_names, _looks(), strict=False):
@@ -227,7 +272,19 @@ def coefficient_path(path: Any, ax: Any = None) -> Any:
 
 
 def left_out(result: Any, ax: Any = None, label: int = 3, legend: bool = True) -> Any:
-    """Draw the nll of each left-out environment against xi, naming the ``label`` hardest at the first xi."""
+    """Draw the nll of each left-out environment against xi, naming the ``label`` hardest at the first xi.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> result = atm.leave_one_environment_out(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 3])
+    >>> ax = atm.plotting.left_out(result, label=1)  # the same as result.plot(label=1)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['worst', 'others', '7', 'median']
+    >>> plt.close(ax.figure)
+    """
     ax = _axes(ax, figsize=(7.5, 4.5))
     table = result.frame().pivot(index="xi", columns="environment", values="nll")
     table = table[np.isfinite(table.index)]
@@ -250,6 +307,17 @@ def nll_quantiles(curves: Mapping[str, ArrayLike], ax: Any = None, *, alpha: Arr
     """Draw the quantile function of the rows' negative log-likelihood for each model.
 
     A model that holds up under shifts has a low curve on the right, where the rows it predicts worst are.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> fits = {f"xi = {xi}": atm.OrdinalRegression(xi).fit(frame.X, frame.y, anchors=data.judge) for xi in (0, 3)}
+    >>> ax = atm.plotting.nll_quantiles({name: fit.nll(frame.X, frame.y) for name, fit in fits.items()})
+    >>> len(ax.lines), ax.get_xlabel()
+    (2, 'share of rows')
+    >>> plt.close(ax.figure)
     """
     ax = _axes(ax)
     levels = np.linspace(0.0, 1.0, 501) if alpha is None else np.asarray(alpha, dtype=np.float64)
@@ -266,6 +334,17 @@ def residuals(values: ArrayLike, anchors: Any, ax: Any = None, *, label: int = 3
 
     Of a factor: the mean of each level with two standard errors, ordered, and the ``label`` furthest
     named. Of a number: each row, and the line of least squares.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> model = atm.OrdinalRegression().fit(frame.X, frame.y)
+    >>> ax = atm.plotting.residuals(model.residuals(frame.X, frame.y), data.judge)
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('judge', 'mean score residual, +- 2 standard errors')
+    >>> plt.close(ax.figure)
     """
     r = np.asarray(values, dtype=np.float64)
     columns = anchor_columns(anchors)
@@ -324,7 +403,20 @@ def _name_levels(ax: Any, levels: NDArray[Any], height: Array, label: int, title
 
 
 def invariance(table: Any, ax: Any = None, *, label: int = 3) -> Any:
-    """Draw the mean residual of each level before and after, from the frame of ``residual_invariance``."""
+    """Draw the mean residual of each level before and after, from the frame of ``residual_invariance``.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> before, after = (atm.OrdinalRegression(xi).fit(frame.X, frame.y, anchors=data.judge) for xi in (0, 10))
+    >>> result = atm.diagnostics.residual_invariance(before, after, frame.X, frame.y, data.judge)
+    >>> ax = atm.plotting.invariance(result.frame())  # the same as result.plot()
+    >>> ax.get_ylabel()
+    'mean score residual'
+    >>> plt.close(ax.figure)
+    """
     ax = _axes(ax)
     table = table[np.isfinite(table["mean_before"])].sort_values("mean_before")
     if table.empty:
@@ -342,7 +434,19 @@ def invariance(table: Any, ax: Any = None, *, label: int = 3) -> Any:
 
 
 def pit(values: ArrayLike, ax: Any = None, *, bins: int = 10) -> Any:
-    """Draw the histogram of probability integral transforms, with what chance allows if they are uniform (95 %)."""
+    """Draw the histogram of probability integral transforms, with what chance allows if they are uniform (95 %).
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.ContinuousProbit().fit(data[["duration"]], data.waiting)
+    >>> scores = atm.scores.score_table(model, data[["duration"]], data.waiting)
+    >>> ax = atm.plotting.pit(scores.rows.pit, bins=10)
+    >>> ax.get_xlabel()
+    'probability integral transform'
+    >>> plt.close(ax.figure)
+    """
     from scipy import stats
 
     u = np.asarray(values, dtype=np.float64)
@@ -358,7 +462,19 @@ def pit(values: ArrayLike, ax: Any = None, *, bins: int = 10) -> Any:
 
 
 def calibration(rows: Any, ax: Any = None, *, label: int = 3) -> Any:
-    """Draw the distribution of the transforms (columns environment, pit) by environment, the furthest ones named."""
+    """Draw the distribution of the transforms (columns environment, pit) by environment, the furthest ones named.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> model = atm.NormalLinear().fit(data[["rm", "lstat"]], data.cmedv)
+    >>> result = atm.diagnostics.calibration(model, data[["rm", "lstat"]], data.cmedv, data.town)
+    >>> ax = atm.plotting.calibration(result.rows, label=2)  # the same as result.plot(label=2)
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('predicted probability', 'share of outcomes below')
+    >>> plt.close(ax.figure)
+    """
     ax = _axes(ax, figsize=(6.5, 4.2))
     u = np.linspace(0.0, 1.0, 201)
     curves = {
@@ -379,7 +495,19 @@ def calibration(rows: Any, ax: Any = None, *, label: int = 3) -> Any:
 
 
 def intervals(table: Any, ax: Any = None, *, value: str, unit: str, title: str = "") -> Any:
-    """Draw one point for each row of a table with columns ``value``, lower and upper, its index as names."""
+    """Draw one point for each row of a table with columns ``value``, lower and upper, its index as names.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> model = atm.OrdinalRegression(xi=1.0).fit(frame.X, frame.y, anchors=data.judge)
+    >>> ax = atm.plotting.intervals(model.intervals(), value="coef", unit="log odds ratio")
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['temp[T.warm]', 'contact[T.yes]']
+    >>> plt.close(ax.figure)
+    """
     ax = _axes(ax, figsize=(6.0, 1.2 + 0.35 * len(table)))
     where = np.arange(len(table))[::-1]
     estimate = table[value].to_numpy()
@@ -394,7 +522,16 @@ def intervals(table: Any, ax: Any = None, *, value: str, unit: str, title: str =
 
 
 def chi_square(statistic: float, df: int, ax: Any = None, *, level: float = 0.05) -> Any:
-    """Draw a test statistic in its chi-square distribution, with the region of rejection shaded."""
+    """Draw a test statistic in its chi-square distribution, with the region of rejection shaded.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> ax = atm.plotting.chi_square(12.5, df=4)
+    >>> ax.get_legend().get_texts()[-1].get_text()
+    'observed, 12.5'
+    >>> plt.close(ax.figure)
+    """
     from scipy import stats
 
     ax = _axes(ax)
@@ -412,7 +549,18 @@ def chi_square(statistic: float, df: int, ax: Any = None, *, level: float = 0.05
 
 
 def shares(table: Any, ax: Any = None) -> Any:
-    """Draw R^2 and partial R^2 of each covariate on the anchors, from the frame of ``first_stage``."""
+    """Draw R^2 and partial R^2 of each covariate on the anchors, from the frame of ``first_stage``.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> result = atm.diagnostics.first_stage(data[["nox", "rm", "lstat"]], data.town)
+    >>> ax = atm.plotting.shares(result.frame())  # the same as result.plot()
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['nox', 'rm', 'lstat']
+    >>> plt.close(ax.figure)
+    """
     ax = _axes(ax, figsize=(6.0, 1.2 + 0.35 * len(table)))
     where = np.arange(len(table))[::-1]
     ax.barh(where, table["R2"], color="0.8", height=0.7, label="R2")
@@ -424,7 +572,19 @@ def shares(table: Any, ax: Any = None) -> Any:
 
 
 def flattening(table: Any, ax: Any = None) -> Any:
-    """Draw the size of the coefficients on both scales and the spread, relative to the first xi."""
+    """Draw the size of the coefficients on both scales and the spread, relative to the first xi.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> path = atm.anchor_path(atm.NormalLinear(), data[["rm", "lstat"]], data.cmedv, data.town, [0, 1, 10, 100])
+    >>> result = atm.diagnostics.over_identification(path, data[["rm", "lstat"]])
+    >>> ax = atm.plotting.flattening(result.frame())  # the same as result.plot()
+    >>> len(ax.lines), ax.get_ylabel()
+    (3, 'relative to xi = 0')
+    >>> plt.close(ax.figure)
+    """
     ax = _axes(ax)
     names = {
         "coef_norm": "coefficients, scale of h",
@@ -444,7 +604,19 @@ def flattening(table: Any, ax: Any = None) -> Any:
 
 
 def rule(table: Any, level: float, chosen: float | None, ax: Any = None) -> Any:
-    """Draw the p-values of the score test along xi, the level, and the xi chosen."""
+    """Draw the p-values of the score test along xi, the level, and the xi chosen.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> rule = atm.xi_by_score_test(atm.OrdinalRegression(), frame.X, frame.y, data.judge)
+    >>> ax = atm.plotting.rule(rule.frame(), rule.level, rule.xi)  # the same as rule.plot()
+    >>> ax.get_legend().get_texts()[0].get_text()
+    'level 0.05'
+    >>> plt.close(ax.figure)
+    """
     ax = _axes(ax)
     shown = np.maximum(table["pvalue"], 1e-12)
     smallest = " (1e-12 or less at the bottom)" if (table["pvalue"] < 1e-12).any() else ""
@@ -460,7 +632,16 @@ def rule(table: Any, level: float, chosen: float | None, ax: Any = None) -> Any:
 
 
 def graph(edges: Sequence[tuple[str, str]], ax: Any = None) -> Any:
-    """Draw a graph of anchors A, hidden H, covariates X and outcome Y as the paper draws it."""
+    """Draw a graph of anchors A, hidden H, covariates X and outcome Y as the paper draws it.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> ax = atm.plotting.graph([("A", "X"), ("H", "X"), ("H", "Y"), ("X", "Y")])
+    >>> [text.get_text() for text in ax.texts if text.get_text()]
+    ['A', 'H', 'X', 'Y']
+    >>> plt.close(ax.figure)
+    """
     ax = _axes(ax, figsize=(3.6, 3.0))
     places = {"A": (0.0, 1.0), "H": (1.0, 1.0), "X": (0.0, 0.0), "Y": (1.0, 0.0)}
     for name, (x, y) in places.items():

@@ -45,7 +45,15 @@ EVENT_HINT = (
 
 
 class Kind(IntEnum):
-    """How a row was observed."""
+    """How a row was observed.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> from anchortm.response import Kind
+    >>> [Kind(kind).name for kind in atm.Surv([5.0, 8.0], [1, 0]).kind]
+    ['EXACT', 'RIGHT']
+    """
 
     EXACT = 0
     LEFT = 1
@@ -70,6 +78,10 @@ class Response:
         What the numbers are.
     levels : tuple or None
         The classes of an ordinal outcome, in order.
+
+    See Also
+    --------
+    anchortm.Surv, anchortm.Interval : make one
 
     Examples
     --------
@@ -243,6 +255,10 @@ def Surv(time: object, event: object, entry: object = None) -> Response:  # noqa
         Delayed entry (left truncation): the row is in the data because its time is beyond
         this one. Zero or below means that the row was observed from the start.
 
+    See Also
+    --------
+    anchortm.Interval : other kinds of censoring
+
     Examples
     --------
     >>> import anchortm as atm
@@ -278,6 +294,10 @@ def Interval(lower: object, upper: object, *, entry: object = None, exit: object
         Ends, with ``lower <= upper``; infinities allowed.
     entry, exit : arrays of numbers, optional
         Truncation: the row is in the data because its outcome lies in (entry, exit].
+
+    See Also
+    --------
+    anchortm.Surv : times
 
     Examples
     --------
@@ -320,6 +340,12 @@ def as_response(y: object, scale: Scale = "continuous", levels: Sequence[Hashabl
         What the model takes y for.
     levels : sequence, optional
         For "ordinal": the classes seen in training; any other is refused.
+
+    Examples
+    --------
+    >>> from anchortm.response import as_response
+    >>> as_response([1.5, 2.0]), as_response([3, 0, 1], "count")
+    (Response(2 rows: 2 exact), Response(3 rows of counts: 1 at zero))
     """
     y = native(y)
     if scale == "ordinal":

@@ -26,7 +26,15 @@ Array = NDArray[np.float64]
 
 
 class Run(NamedTuple):
-    """One simulated data set: training rows, and test rows for each perturbation."""
+    """One simulated data set: training rows, and test rows for each perturbation.
+
+    Examples
+    --------
+    >>> from anchortm.scenarios import la
+    >>> run = la(n_train=20, n_test=10).draw(random_state=1)
+    >>> run.train.X.shape, {name: sample.X.shape for name, sample in run.test.items()}
+    ((20, 10), {'push': (10, 10)})
+    """
 
     train: Sample
     test: dict[str, Sample]
@@ -34,7 +42,22 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """Settings of a scenario and the way to draw a run of it."""
+    """Settings of a scenario and the way to draw a run of it.
+
+    Attributes
+    ----------
+    name : str
+    variant : str or None
+    settings : dict
+        All settings, those of the variant and those given.
+
+    Examples
+    --------
+    >>> from anchortm.scenarios import nla
+    >>> scenario = nla(n_train=20, n_test=10)
+    >>> scenario.name, scenario.settings["xi"], scenario.draw(random_state=1).train.Y.shape
+    ('nla', 6.0, (20,))
+    """
 
     name: str
     variant: str | None
@@ -91,8 +114,10 @@ def la(variant: str | None = None, **overrides: Any) -> Scenario:
 
     Settings: n_train, n_test, runs, xi, gamma; ``test_variance`` of the anchors; ``mx``, how M_X is drawn.
 
-    Variants
-    --------
+    Notes
+    -----
+    Variants:
+
     paper
         M_X is drawn once for each run and shared by training and test rows (``mx="run"``): one structural model,
         intervened on in its anchors only. Recommended.
@@ -100,6 +125,14 @@ def la(variant: str | None = None, **overrides: Any) -> Scenario:
         M_X is drawn again for the test rows (``mx="redraw_test"``), so that the test rows come from another model;
         this is what makes the published NLL curves so variable. ``mx="fixed"`` uses one draw for all runs, as the
         published L2 panel does by accident.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> run = atm.scenarios.la().draw(random_state=1)
+    >>> fits = [atm.NormalLinear(xi).fit(run.train.X, run.train.Y, anchors=run.train.A) for xi in (0.0, 6.0)]
+    >>> [fit.nll(run.test["push"].X, run.test["push"].Y).max().round(1).item() for fit in fits]
+    [75.2, 15.1]
     """
     base = {
         "n_train": 300,
@@ -142,8 +175,10 @@ def nla(variant: str | None = None, **overrides: Any) -> Scenario:
     Settings: n_train, n_test, runs, xi, gamma, order; ``indicator`` ("below": I(X2 <= 0), "above": I(X2 > 0));
     ``anchor_effect`` of A1 on Y; ``mu_mean`` and ``mu_sd`` of the pushed means.
 
-    Variants
-    --------
+    Notes
+    -----
+    Variants:
+
     paper
         As printed: I(X2 <= 0), no effect of the anchors on Y (as the printed graph has it), means with variance 2.
         Recommended.
@@ -151,6 +186,12 @@ def nla(variant: str | None = None, **overrides: Any) -> Scenario:
         I(X2 > 0), an effect of -2 A1 on Y, means with standard deviation 2.
     buhlmann
         The scenario of Buehlmann (2020): I(X2 <= 0) and -2 A1.
+
+    Examples
+    --------
+    >>> from anchortm.scenarios import nla
+    >>> nla("code").settings["anchor_effect"], nla().draw(random_state=1).train.X.shape
+    (-2.0, (300, 10))
     """
     base = {
         "n_train": 300,
@@ -196,8 +237,10 @@ def iv1(variant: str | None = None, **overrides: Any) -> Scenario:
     ``do_A``, the intervention; ``sampler`` ("exact", or "grid50" as in the published code); ``aggregate`` of
     the curves.
 
-    Variants
-    --------
+    Notes
+    -----
+    Variants:
+
     paper
         do(A = 3.6), which moves X by 1.08.
     code
@@ -205,6 +248,12 @@ def iv1(variant: str | None = None, **overrides: Any) -> Scenario:
         standard deviation; mean instead of median over runs.
     recommended (None)
         do(A = 12), which the printed claims need, with exact inversion and medians.
+
+    Examples
+    --------
+    >>> from anchortm.scenarios import iv1
+    >>> iv1("paper").settings["do_A"], list(iv1().draw(random_state=1).test)
+    (3.6, ['do(12)'])
     """
     base = {
         "n_train": 1000,
@@ -269,8 +318,10 @@ def iv2(variant: str | None = None, **overrides: Any) -> Scenario:
     Settings: n_train, n_test, runs, xis, ``K`` classes, ``mx`` (strength of the instrument), ``shifts`` (the
     interventions), ``sd`` of noise and hidden variable, ``shift_on`` ("A" or "X"), ``sign`` of x in h.
 
-    Variants
-    --------
+    Notes
+    -----
+    Variants:
+
     paper
         A = +-1, X = M_X A + ..., do(A = a): X moves by M_X a.
     code
@@ -279,6 +330,13 @@ def iv2(variant: str | None = None, **overrides: Any) -> Scenario:
     recommended (None)
         As in the code, since the claim that larger M_X makes shifts less innovative needs it, with the printed
         standard deviation of 0.75.
+
+    Examples
+    --------
+    >>> from anchortm.scenarios import iv2
+    >>> run = iv2(mx=2.0, K=4, shifts=(1.0,)).draw(random_state=1)
+    >>> sorted(set(run.train.Y.tolist())), list(run.test)
+    ([1, 2, 3, 4], ['do(1)'])
     """
     base = {
         "n_train": 1000,
@@ -324,11 +382,16 @@ def _draw_iv2(settings: dict[str, Any], rng: np.random.Generator) -> Run:
     return Run(train, tests)
 
 
+#: The functions ``la``, ``nla``, ``iv1`` and ``iv2`` by name.
 NAMES: dict[str, Callable[..., Scenario]] = {"la": la, "nla": nla, "iv1": iv1, "iv2": iv2}
 
 
 def scenario(name: str, variant: str | None = None, **overrides: Any) -> Scenario:
     """Return a scenario by its name.
+
+    See Also
+    --------
+    anchortm.scenarios.la, anchortm.scenarios.nla, anchortm.scenarios.iv1, anchortm.scenarios.iv2 : the scenarios
 
     Examples
     --------

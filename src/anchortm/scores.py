@@ -51,7 +51,16 @@ CRPS_VALUES = 1_000_000  # in one pass
 
 
 def nll_quantiles(nll: ArrayLike, alpha: ArrayLike) -> Array:
-    """Return quantiles of the negative log-likelihood of rows, the paper's way to look at shifts."""
+    """Return quantiles of the negative log-likelihood of rows, the paper's way to look at shifts.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+    >>> atm.scores.nll_quantiles(model.nll(data), [0.5, 0.9, 1.0]).round(2)
+    array([1.09, 1.63, 2.78])
+    """
     return np.asarray(np.quantile(np.asarray(nll, dtype=np.float64), np.asarray(alpha, dtype=np.float64)))
 
 
@@ -60,6 +69,15 @@ def crps(distribution: PredictedDistribution, y: ArrayLike) -> Array:
 
     The integral of (F(t) - 1{y <= t})^2 over t, by Gauss-Legendre to a relative error of about 1e-8.
     Classes score on their positions.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.ContinuousProbit().fit(data[["duration"]], data.waiting)
+    >>> distribution = model.predict_distribution(data[["duration"]])
+    >>> print(atm.scores.crps(distribution, data.waiting).mean().round(2))
+    5.78
     """
     _predicted(distribution)
     return _crps(distribution, distribution._codes(y))
@@ -179,6 +197,15 @@ def pit(distribution: PredictedDistribution, y: Response, random_state: Any = No
     """Return the probability integral transforms, uniform if the predictions are calibrated.
 
     Exact rows give F(y); censored and discrete rows a random number between F at their two ends.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_cgd()
+    >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age", data, order=3)
+    >>> u = atm.scores.pit(model.predict_distribution(data), atm.Surv(data.tstop, data.status), random_state=0)
+    >>> u.shape, bool((u >= 0).all() and (u <= 1).all())
+    ((128,), True)
     """
     _predicted(distribution)
     if len(y) != len(distribution):
@@ -200,7 +227,17 @@ def _cdf_at(distribution: PredictedDistribution, codes: Array) -> Array:
 
 
 def coverage(distribution: PredictedDistribution, y: ArrayLike, level: float = 0.9) -> Array:
-    """Return which exact outcomes lie in the central interval of probability ``level``."""
+    """Return which exact outcomes lie in the central interval of probability ``level``.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.ContinuousProbit().fit(data[["duration"]], data.waiting)
+    >>> distribution = model.predict_distribution(data[["duration"]])
+    >>> print(atm.scores.coverage(distribution, data.waiting, level=0.9).mean().round(2))
+    0.91
+    """
     low, high = distribution.interval(level)
     values = np.asarray(y, dtype=np.float64)
     return np.asarray((values >= low) & (values <= high))
@@ -219,6 +256,15 @@ def concordance(risk: ArrayLike, y: Response) -> float:
     Notes
     -----
     A pair counts if the earlier time is an event; equal risks count one half.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_cgd()
+    >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
+    >>> risk = model.predict_distribution(data).cdf(300.0)
+    >>> print(round(atm.scores.concordance(risk, atm.Surv(data.tstop, data.status)), 2))
+    0.66
     """
     score = np.asarray(risk, dtype=np.float64)
     event = y.kind == Kind.EXACT
@@ -291,6 +337,15 @@ def brier(distribution: PredictedDistribution, y: Response, times: ArrayLike, tr
     -----
     Weights are inverse Kaplan-Meier probabilities of being uncensored, from ``train`` (by default y).
     Delayed entry is not taken into account.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_cgd()
+    >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
+    >>> y = atm.Surv(data.tstop, data.status)
+    >>> atm.scores.brier(model.predict_distribution(data), y, [100.0, 300.0]).round(3)
+    array([0.097, 0.203])
     """
     _predicted(distribution)
     return np.asarray(_brier_rows(distribution, y, times, train).mean(axis=0))
@@ -322,7 +377,37 @@ def _brier_rows(distribution: PredictedDistribution, y: Response, times: ArrayLi
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable:
-    """Scores of predicted distributions, of all rows and by environment."""
+    """Scores of predicted distributions, of all rows and by environment.
+
+    Attributes
+    ----------
+    table : DataFrame
+        What ``frame`` returns.
+    rows : DataFrame
+        Environment and scores of each row.
+    level : float
+        Probability of the intervals whose coverage is counted.
+
+    See Also
+    --------
+    anchortm.scores.score_table : makes one
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+    >>> scores = atm.scores.score_table(model, data, data.rating, data.temp)
+    >>> scores.frame()[["environment", "n", "nll", "crps"]].round(3)
+      environment   n    nll   crps
+    0       (all)  72  1.204  0.439
+    1        cold  36  1.132  0.389
+    2        warm  36  1.276  0.490
+    >>> scores.quantiles([0.5, 1.0]).head(2).round(3)
+      environment  alpha    nll
+    0       (all)    0.5  1.089
+    1       (all)    1.0  2.780
+    """
 
     table: Any
     rows: Any
@@ -377,6 +462,22 @@ def score_table(
     and discrete rows, so that calibrated predictions reach their level. For times also ``concordance``
     and ``brier_<t>`` at ``times``, by default the median of the events, with the censoring of all rows. Rows
     with delayed entry are scored given that they entered; concordance and Brier score then are not known.
+
+    See Also
+    --------
+    anchortm.scores.ScoreTable : what is returned
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+    >>> atm.scores.score_table(model, data, data.rating, data.temp)
+    Scores, coverage of 90% intervals
+    environment  n   nll   crps  coverage    pit
+          (all) 72 1.204 0.4394    0.9722 0.4984
+           cold 36 1.132 0.3889    0.9722 0.4925
+           warm 36 1.276 0.4899    0.9722 0.5042
     """
     import pandas as pd
 
@@ -454,7 +555,16 @@ def _known_crps(distribution: PredictedDistribution, response: Response) -> Arra
 
 
 def transforms(model: Any, X: Any, y: Any, environments: Any, offset: Any, random_state: Any) -> pd.DataFrame:
-    """Return environment and probability integral transform of each row."""
+    """Return environment and probability integral transform of each row.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+    >>> atm.scores.transforms(model, data, data.rating, data.judge, None, 0).columns.tolist()
+    ['environment', 'pit']
+    """
     import pandas as pd
 
     response, distribution, codes, names = _observed(model, X, y, environments, offset)

@@ -61,6 +61,26 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     results_ : DataFrame
         The objective, its standard error where it has one, and the hardest environment for each xi.
     loeo_ : LeaveOneEnvironmentOut
+
+    See Also
+    --------
+    anchortm.xi_by_score_test, anchortm.gamma_from_quantile : other rules
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> search = atm.XiSearchCV(atm.OrdinalRegression(), [0, 3, 10], objective="worst")
+    >>> search.fit(frame.X, frame.y, anchors=data.judge)
+    XiSearchCV(OrdinalRegression, worst): xi = 3
+          objective  hardest  converged
+    xi
+    0.0    1.674542        7       True
+    3.0    1.557357        7       True
+    10.0   1.592855        5       True
+    >>> search.best_estimator_.coef_.round(2)
+    array([1.82, 1.24])
     """
 
     loeo_: LeaveOneEnvironmentOut
@@ -221,7 +241,34 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
 @dataclass(frozen=True, eq=False)
 class InvarianceRule:
-    """The smallest xi at which the score test no longer rejects invariance, and the tests on the way to it."""
+    """The smallest xi at which the score test no longer rejects invariance, and the tests on the way to it.
+
+    Attributes
+    ----------
+    xi : float or None
+        The smallest xi that is not rejected; None if every one is.
+    level : float
+        Level of the test.
+    table : DataFrame
+        What ``frame`` returns.
+    model : str
+        Name of the model.
+
+    See Also
+    --------
+    anchortm.xi_by_score_test : makes one
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> rule = atm.xi_by_score_test(atm.OrdinalRegression(), frame.X, frame.y, data.judge)
+    >>> rule.frame().iloc[[0, -1]].round({"xi": 0, "statistic": 1, "pvalue": 2})
+          xi  statistic  df  pvalue
+    0    0.0       30.5   8    0.00
+    20  20.0        8.8   8    0.36
+    """
 
     xi: float | None
     level: float
@@ -282,6 +329,22 @@ def xi_by_score_test(
         Level of the test.
     largest : float
         Where to stop looking.
+
+    See Also
+    --------
+    anchortm.search.InvarianceRule : what is returned
+    anchortm.XiSearchCV : another rule
+
+    Examples
+    --------
+    >>> import numpy as np, anchortm as atm
+    >>> rng = np.random.default_rng(0)
+    >>> site, hidden = rng.integers(0, 4, 300), rng.normal(size=300)
+    >>> x = rng.normal(size=300) + site + hidden
+    >>> y = x + 2 * hidden + rng.normal(size=300)
+    >>> rule = atm.xi_by_score_test(atm.NormalLinear(), x[:, None], y, site)
+    >>> print(f"xi = {rule.xi:.2f}")
+    xi = 2.29
     """
     import pandas as pd
 

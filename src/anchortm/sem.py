@@ -51,7 +51,16 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True)
 class Normal:
-    """Independent normal columns with these means and standard deviations."""
+    """Independent normal columns with these means and standard deviations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anchortm.sem import Normal
+    >>> columns = Normal.of(mean=[0.0, 5.0], sd=0.5, size=2)
+    >>> columns.draw(1000, np.random.default_rng(0)).std(axis=0).round(1)
+    array([0.5, 0.5])
+    """
 
     mean: tuple[float, ...]
     sd: tuple[float, ...]
@@ -77,7 +86,15 @@ class Normal:
 
 @dataclass(frozen=True)
 class Choice:
-    """One column that takes these values with these probabilities (equal ones by default)."""
+    """One column that takes these values with these probabilities (equal ones by default).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anchortm.sem import Choice
+    >>> Choice((0.0, 1.0, 2.0), (0.5, 0.25, 0.25)).draw(1000, np.random.default_rng(0)).mean().round(1).item()
+    0.8
+    """
 
     values: tuple[float, ...]
     probabilities: tuple[float, ...] | None = None
@@ -96,13 +113,29 @@ class Choice:
 
 
 def Rademacher(scale: float = 1.0) -> Choice:  # noqa: N802 - the name of a distribution
-    """Return the distribution that is +scale or -scale with equal probability."""
+    """Return the distribution that is +scale or -scale with equal probability.
+
+    Examples
+    --------
+    >>> from anchortm.sem import Rademacher
+    >>> Rademacher(2.0)
+    Choice(values=(-2.0, 2.0), probabilities=None)
+    """
     return Choice((-float(scale), float(scale)))
 
 
 @dataclass(frozen=True)
 class Constant:
-    """Columns that are set to these values."""
+    """Columns that are set to these values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anchortm.sem import Constant
+    >>> Constant((3.0, 1.0)).draw(2, np.random.default_rng(0))
+    array([[3., 1.],
+           [3., 1.]])
+    """
 
     values: tuple[float, ...]
 
@@ -116,7 +149,16 @@ class Constant:
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """A linear equation: noise, plus matrices times the parents (one column for each parent)."""
+    """A linear equation: noise, plus matrices times the parents (one column for each parent).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anchortm.sem import Constant, Linear
+    >>> equation = Linear(Constant((0.0,)), anchors=[[0.3]], hidden=[[0.6]])  # x = 0.3 a + 0.6 h
+    >>> equation.draw(1, np.random.default_rng(0), A=np.array([[1.0]]), H=np.array([[2.0]]))
+    array([[1.5]])
+    """
 
     noise: Sampler
     anchors: ArrayLike | None = None
@@ -133,7 +175,32 @@ class Linear:
 
 @dataclass(frozen=True, eq=False)
 class Transformation:
-    """Y given its parents from a transformation model, by inversion: h(y | ...) = a(y)'theta + sign * shift."""
+    """Y given its parents from a transformation model, by inversion: h(y | ...) = a(y)'theta + sign * shift.
+
+    Parameters
+    ----------
+    link : str or Link
+        Distribution of Z.
+    basis : Basis
+        a(y).
+    theta : array
+        Parameters of the baseline.
+    covariates, hidden : array
+        Effects of X and H.
+    anchors : array, optional
+        Effects of A; none by default.
+    sign : float
+        -1 or 1, the sign of the shift.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anchortm.bases import LinearBasis
+    >>> from anchortm.sem import Transformation
+    >>> outcome = Transformation("probit", LinearBasis(), [0.0, 2.0], covariates=[1.0], hidden=[0.5])
+    >>> outcome.distribution(np.zeros((1, 1)), np.zeros((1, 1)), np.array([[3.0]])).median()  # y = (x + h / 2 + z) / 2
+    array([1.5])
+    """
 
     link: Link | str
     basis: Basis
@@ -165,7 +232,25 @@ class Transformation:
 
 @dataclass(frozen=True, eq=False)
 class Additive:
-    """Y = f(A, H, X) + noise, for outcomes that are not of transformation models."""
+    """Y = f(A, H, X) + noise, for outcomes that are not of transformation models.
+
+    Parameters
+    ----------
+    function : callable
+        Takes the matrices A, H and X and returns one value a row.
+    noise : sampler
+        One column, such as ``Normal.of(sd=0.25)``.
+    depends_on : tuple
+        Which of A, H and X the function depends on, for the graph.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anchortm.sem import Additive, Constant
+    >>> outcome = Additive(lambda A, H, X: X[:, 0] ** 2 + H[:, 0], Constant((0.0,)))
+    >>> outcome.draw(np.random.default_rng(0), np.zeros((1, 1)), np.ones((1, 1)), np.array([[2.0]]))
+    array([5.])
+    """
 
     function: Callable[[Array, Array, Array], Array]
     noise: Sampler
@@ -181,7 +266,15 @@ class Additive:
 
 
 class Sample(NamedTuple):
-    """Rows of a structural model; H would not be observed."""
+    """Rows of a structural model; H would not be observed.
+
+    Examples
+    --------
+    >>> from anchortm.scenarios import iv1
+    >>> sample = iv1(n_train=5, n_test=5).draw(random_state=1).train
+    >>> sample.A.ravel(), sample.X.shape, sample.Y.shape
+    (array([-1.,  1.,  1.,  1., -1.]), (5, 1), (5,))
+    """
 
     A: Array
     H: Array

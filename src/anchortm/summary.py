@@ -27,7 +27,34 @@ SHOWN = 20  # levels of a wide factor that are printed
 
 @dataclass(frozen=True)
 class Summary:
-    """Facts of a fit, its coefficients, and what to beware of."""
+    """Facts of a fit, its coefficients, and what to beware of.
+
+    Attributes
+    ----------
+    title : str
+    facts : dict
+        What is printed above the coefficients, by name.
+    columns : dict
+        Columns of the table of coefficients.
+    baseline : dict
+        Parameters of the baseline, by name.
+    warnings : tuple of str
+        What the fit warned of.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+    >>> summary = model.summary()
+    >>> summary.facts["xi"]
+    '1, 9 anchor directions'
+    >>> summary.frame()[["coef", "std. error", "odds ratio"]].round(2)
+                    coef  std. error  odds ratio
+    covariate
+    temp[T.warm]    2.28        0.57        9.79
+    contact[T.yes]  1.44        0.58        4.20
+    """
 
     title: str
     facts: dict[str, str]
@@ -208,7 +235,30 @@ def _minimum(model: Any) -> str:
 
 @dataclass(frozen=True)
 class LikelihoodRatio:
-    """A likelihood-ratio test of a smaller in a larger model."""
+    """A likelihood-ratio test of a smaller in a larger model.
+
+    Attributes
+    ----------
+    statistic : float
+        Twice the difference of the log-likelihoods.
+    df : int
+        Difference of the numbers of parameters.
+    pvalue : float
+        From the chi-square distribution.
+
+    See Also
+    --------
+    anchortm.likelihood_ratio_test : makes one
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> fits = [atm.OrdinalRegression.from_formula(f"rating ~ {terms}", data) for terms in ("temp", "temp + contact")]
+    >>> test = atm.likelihood_ratio_test(*fits)
+    >>> print(f"{test.statistic:.2f} on {test.df}, p = {test.pvalue:.4f}")
+    11.04 on 1, p = 0.0009
+    """
 
     statistic: float
     df: int
@@ -223,6 +273,20 @@ def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:
     """Return the likelihood-ratio test of two nested maximum-likelihood fits to the same rows.
 
     Both must have xi = 0; that one is nested in the other is the caller's word.
+
+    See Also
+    --------
+    anchortm.summary.LikelihoodRatio : what is returned
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> smaller, larger = (
+    ...     atm.OrdinalRegression.from_formula(f"rating ~ {terms}", data) for terms in ("temp", "temp + contact")
+    ... )
+    >>> print(atm.likelihood_ratio_test(smaller, larger))
+    likelihood ratio 11.04 on 1 degree of freedom, p = 0.00089
     """
     if smaller.xi_ != 0.0 or larger.xi_ != 0.0:
         raise InputError("a likelihood-ratio test compares maximum-likelihood fits: both models need xi = 0")

@@ -12,7 +12,7 @@ from anchortm import bases, exceptions
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 ROOT = DOCS.parent
-WRITTEN = {DOCS / "gallery" / "index.md", DOCS / "reliability.md"}  # by make docs and make reliability
+WRITTEN = {DOCS / "gallery" / "index.rst", DOCS / "reliability.md"}  # by make docs and make reliability
 RESULTS = {
     "bands.ConfidenceBand",
     "distribution.PredictedDistribution",

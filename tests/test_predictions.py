@@ -167,3 +167,15 @@ def test_other_models_and_arguments(rows: pd.DataFrame) -> None:
     assert atm.predict_table(named, rows, quantiles=0.5, keep="site").columns.tolist() == ["site", "q0.5"]
     with pytest.raises(NotFittedError):
         atm.predict_table(atm.NormalLinear(), rows)
+
+
+@pytest.mark.bug("tables", "a folder below that of a pattern of files was taken for one of them, and refused as output")
+def test_a_folder_below_a_pattern_is_no_part_of_it(tmp_path: Path) -> None:
+    data = pd.DataFrame({"y": np.arange(50.0) % 7, "x": np.cos(np.arange(50.0))})
+    data.to_parquet(tmp_path / "rows.parquet")
+    (tmp_path / "predicted").mkdir()
+    model = atm.NormalLinear.from_formula("y ~ x", data)
+    atm.predict_table(model, f"{tmp_path}/*.parquet", tmp_path / "predicted" / "rows.parquet")
+    assert len(pd.read_parquet(tmp_path / "predicted" / "rows.parquet")) == 50
+    with pytest.raises(InputError, match="would be among the files that are read"):
+        atm.predict_table(model, f"{tmp_path}/*.parquet", tmp_path / "more.parquet")

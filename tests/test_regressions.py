@@ -529,3 +529,23 @@ def test_a_picture_without_matplotlib_says_what_to_install(monkeypatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.pyplot", None)
     with pytest.raises(InputError, match="figures need matplotlib: pip install matplotlib"):
         atm.anchor_path(atm.NormalLinear(), X, Y, G, [0.0, 1.0]).plot()
+
+
+@pytest.mark.bug("bad input", "weights and offsets in a formula of a model that takes none gave an error of Python's")
+def test_what_a_model_does_not_take_is_said() -> None:
+    data = pd.DataFrame({"y": Y, "a": X[:, 0], "g": G.astype(str)})
+    with pytest.raises(InputTypeError, match="AnchorBoosting takes no sample_weight"):
+        atm.AnchorBoosting.from_formula("y ~ a | g", data, sample_weight=np.ones(N))
+    with pytest.raises(InputTypeError, match="LinearAnchorRegression takes no offset"):
+        atm.LinearAnchorRegression.from_formula("y ~ a | g", data, offset=np.ones(N))
+
+
+@pytest.mark.bug("bad input", "the first stage gave rounding noise for what anchors explain wholly or not at all")
+def test_anchors_that_explain_all_or_nothing() -> None:
+    wine = atm.Formula("rating ~ temp + contact | judge", atm.datasets.load_wine())
+    found = atm.diagnostics.first_stage(wine.X, wine.anchors)
+    assert (found.frame()[["R2", "F"]] == 0.0).all().all()
+    assert "too few directions" in str(found)
+    whole = atm.diagnostics.first_stage(np.column_stack([X[:, 0], G**2.0]), G).frame()
+    assert np.isinf(whole.F.iloc[1])
+    assert whole.pvalue.iloc[1] == 0.0

@@ -219,3 +219,19 @@ def test_refusals_of_the_table() -> None:
     with pytest.raises(NotFittedError):
         atm.scores.score_table(atm.NormalLinear(), X, Y)
     assert atm.scores.score_table(fit, X, Y[:, None]).frame().n.item() == 506
+
+
+@pytest.mark.bug("hard data", "the CRPS of counts with a heavy tail was summed count by count, and did not end")
+def test_crps_of_large_and_of_heavy_tailed_counts() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 1))
+    k = np.floor(3000 * (rng.poisson(np.exp(2 + 0.3 * x[:, 0])) + rng.random(300)))
+    dist = atm.CountRegression(link="cloglog", order=3).fit(x, k).predict_distribution(x[:4])
+    grid = np.arange(float(np.max(dist.isf(1e-10))))
+    wanted = [((dist[[i]].cdf(grid)[0] - (k[i] <= grid)) ** 2).sum() for i in range(4)]
+    np.testing.assert_allclose(atm.scores.crps(dist, k[:4]), wanted, rtol=1e-6)
+    heavy = atm.CountRegression(link="logit", order=1).fit(x, np.floor(np.exp(5.0 * rng.logistic(size=300)) % 1e12))
+    assert (
+        heavy.basis_.end_slopes(heavy.baseline_)[1] < 0.5
+    )  # P(Y > k) falls like k^-slope: the sum of squares diverges
+    assert np.isinf(atm.scores.crps(heavy.predict_distribution(x[:2]), np.array([1.0, 5.0]))).all()

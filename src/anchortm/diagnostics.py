@@ -45,6 +45,7 @@ Array = NDArray[np.float64]
 MAX_DIRECTIONS = 3000
 FAR = 100.0  # a xi from which on the penalty shows how it falls
 WEAK = 10.0  # an F statistic below this is commonly called weak
+ROUNDING = 1e-12  # of a share that is 0 or 1
 FEW_ROWS = 6.0  # for each degree of freedom of a score test
 
 
@@ -401,6 +402,7 @@ def first_stage(X: Any, anchors: Any) -> FirstStage:
     x = x / spread
     fitted = np.column_stack([P(column) for column in x.T])
     r2 = np.clip((fitted**2).sum(axis=0), 0.0, 1.0)
+    r2 = np.where(r2 > 1.0 - ROUNDING, 1.0, np.where(r2 < ROUNDING, 0.0, r2))
     df, rest = P.rank - 1, n - P.rank
     if df < 1 or rest < 1:
         raise InputError(f"{P.rank} anchor directions in {n} rows: how they move covariates cannot be told from noise")

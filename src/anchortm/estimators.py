@@ -152,6 +152,8 @@ _ATTRIBUTES = """
         Anchor columns that are constant or collinear, and classes without rows.
     float_codes_ : tuple of str
         Numeric anchors that look like codes of places.
+    atom_ : float
+        Probability at time 0 that the baseline leaves for average covariates (0 for outcomes that are no times).
     covariate_ranges_ : array of shape (2, p)
         Smallest and largest value of each covariate.
     outcome_range_ : pair of float

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Sequence
 from functools import cached_property
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -512,6 +513,9 @@ class FormulaMixin:
         made = Formula(formula, data)
         named = {"sample_weight": sample_weight, "offset": offset}
         extra = {name: made.column(values) for name, values in named.items() if values is not None}
+        foreign = [name for name in extra if name not in signature(model.fit).parameters]
+        if foreign:
+            raise InputTypeError(f"{cls.__name__} takes no {' and no '.join(foreign)}: leave it out")
         model.fit(made.X, made.y, anchors=made.anchors, **extra)
         made.offset = offset if isinstance(offset, str) else None
         model.formula_ = made.without_data()

@@ -173,20 +173,20 @@ def _discrete_crps(distribution: PredictedDistribution, codes: Array) -> Array:
 def _sum_of_squares(
     distribution: PredictedDistribution, log: Callable[[Array], Array], low: Array, high: Array
 ) -> Array:
-    """Return the sums of squared probabilities over the counts low <= k < high, by integrals over panels that double.
+    """Return the sums of squared probabilities over the counts low <= k < high, by integrals over growing panels.
 
     So far out the counts lie dense: the sum is the integral from low - 1/2 to high - 1/2 but for 1 part in 1e8. It is
     infinite where it has not ended at the largest of numbers.
     """
     total = np.zeros(low.size)
     while (open_ := high > low).any():
-        end = np.minimum(2.0 * low, high)
+        end = np.where(open_, np.minimum(1.3 * low, high), low)
         half = 0.5 * (end - low)
         nodes = (low + half - 0.5)[:, None] + half[:, None] * NODES
         h = (distribution.basis.rows(nodes.ravel()) @ distribution.theta).reshape(nodes.shape)
-        part = np.where(open_, half * (np.exp(2.0 * log(h + distribution.shift[:, None])) @ WEIGHTS), 0.0)
+        part = half * (np.exp(2.0 * log(h + distribution.shift[:, None])) @ WEIGHTS)
         total += part
-        high = np.where(part <= 1e-14 * total, low, high)
+        high = np.where(part <= 1e-14 * total, end, high)
         low = end
         if low.max() > LARGEST_COUNT:
             return np.where(high > low, np.inf, total)

@@ -159,7 +159,15 @@ class ParquetSource(Source):
         if self._place is None:
             return False
         place = os.path.realpath(self._place)
-        return fnmatch.fnmatch(target, place) or os.path.commonpath([target, place]) == place
+        return _matches(target, place) or os.path.commonpath([target, place]) == place
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Return whether a file is one of a pattern's, in which * stays within a folder and ** does not."""
+    if "**" in pattern:
+        return fnmatch.fnmatch(path, pattern)
+    parts, wanted = Path(path).parts, Path(pattern).parts
+    return len(parts) == len(wanted) and all(map(fnmatch.fnmatch, parts, wanted))
 
 
 class PolarsSource(Source):

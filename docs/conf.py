@@ -68,6 +68,8 @@ html_title = "anchortm"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_sidebars = {"index": [], "references": []}
+toc_object_entries_show_parents = "hide"
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,

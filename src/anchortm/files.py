@@ -22,9 +22,7 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> P
         raise InputError(f"{target} is a folder; name a file in it")
     if not target.parent.is_dir():
         raise InputError(f"there is no folder {target.parent} to write {target.name} to")
-    temporary = beside(
-        target
-    )  # named before it is there: no interruption comes between making it and seeing to its end
+    temporary = beside(target)  # named before it is made, so that no interruption comes between making and removing it
     try:
         temporary.touch(exist_ok=False)
         write(temporary)

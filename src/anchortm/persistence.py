@@ -308,7 +308,7 @@ FIT: dict[str, Callable[[Any], bool]] = {
     "_had_offset": _is_flag,
     "_alphabetical": _is_flag,
 }
-LATER: dict[str, Callable[[Any], bool]] = {  # not in files of 0.1
+LATER: dict[str, Callable[[Any], bool]] = {  # not in the first files
     "covariate_ranges_": lambda value: (
         value is None or (len(value) == 2 and all(_list_of(_is_number)(v) for v in value))
     ),
@@ -379,7 +379,7 @@ def _model(record: Any) -> Any:
         _check(check(value), f"the field {key!r} of the fit is not what it should be")
         setattr(model, key, tuple(value) if key in TUPLES else value)
     for key, check in LATER.items():
-        value = _lively(record["fit"].get(key))
+        value = record["fit"].get(key)
         _check(check(value), f"the field {key!r} of the fit is not what it should be")
         setattr(model, key, value)
     if model.covariate_ranges_ is not None:

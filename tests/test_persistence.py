@@ -229,3 +229,11 @@ def test_a_fit_that_did_not_converge_says_so_again(tmp_path: Path) -> None:
     assert str(again.summary()) == str(model.summary())
     with pytest.raises(InputError, match="no standard errors"):
         again.covariance()
+
+
+def test_what_a_file_does_not_take_is_not_written(tmp_path: Path) -> None:
+    seeded = atm.NormalLinear(random_state=2**100).fit(X, LATENT)
+    assert atm.load(atm.save(seeded, tmp_path / "seed.json")).random_state == 2**100
+    with pytest.raises(InputError, match="cannot be saved: its coef goes beyond what a file takes"):
+        atm.save(atm.NormalLinear().fit(1e-220 * X, LATENT), tmp_path / "large.json")
+    assert [file.name for file in tmp_path.iterdir()] == ["seed.json"]

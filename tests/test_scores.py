@@ -230,6 +230,13 @@ def test_crps_of_large_and_of_heavy_tailed_counts() -> None:
     grid = np.arange(float(np.max(dist.isf(1e-10))))
     wanted = [((dist[[i]].cdf(grid)[0] - (k[i] <= grid)) ** 2).sum() for i in range(4)]
     np.testing.assert_allclose(atm.scores.crps(dist, k[:4]), wanted, rtol=1e-6)
+    for link in ("logit", "probit", "cloglog", "loglog"):  # a narrow step far out, y on both sides of it
+        k = rng.poisson(1e5 * np.exp(0.05 * x[:, 0])).astype(float)
+        dist = atm.CountRegression(link=link, order=4).fit(x, k).predict_distribution(x[:4])
+        k = np.floor(k[:4] * [1.0, 1.05, 0.9, 1.001])
+        grid = np.arange(max(float(np.max(dist.isf(1e-10))), k.max()) + 1.0)
+        wanted = [((dist[[i]].cdf(grid)[0] - (k[i] <= grid)) ** 2).sum() for i in range(4)]
+        np.testing.assert_allclose(atm.scores.crps(dist, k), wanted, rtol=1e-6)
     heavy = atm.CountRegression(link="logit", order=1).fit(x, np.floor(np.exp(5.0 * rng.logistic(size=300)) % 1e12))
     assert (
         heavy.basis_.end_slopes(heavy.baseline_)[1] < 0.5

@@ -7,7 +7,7 @@ from reference_fits import COVARIATES, data
 from scipy import stats
 
 import anchortm as atm
-from anchortm.exceptions import ConvergenceWarning, InputError
+from anchortm.exceptions import ConvergenceWarning, InputError, InputTypeError
 
 mpl.use("Agg")
 
@@ -156,5 +156,5 @@ def test_refusals() -> None:
         (lambda: atm.xi_by_score_test(atm.NormalLinear(), x, y, np.zeros(400, dtype=int)), "nothing to test"),
         (lambda: atm.xi_by_score_test("Lm", x, y, site), "estimator of this package"),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises((InputError, InputTypeError), match=message):
             call()

@@ -21,7 +21,7 @@ from sklearn.tree import DecisionTreeRegressor
 from anchortm.exceptions import InputError
 from anchortm.frames import native
 from anchortm.linear import L2Regressor, check_gamma, l2_data
-from anchortm.numbers import generator, whole_number
+from anchortm.numbers import generator, one_number, whole_number
 
 __all__ = ["AnchorBoosting"]
 
@@ -126,8 +126,7 @@ class AnchorBoosting(L2Regressor):
             raise InputError("gamma must be finite here; LinearAnchorRegression has the limit")
         for name in ("n_estimators", "n_trees", "max_depth"):
             whole_number(getattr(self, name), name, 1)
-        number = isinstance(self.learning_rate, (int, float, np.floating))
-        if not number or not 0.0 < self.learning_rate <= 1.0:
+        if not 0.0 < one_number(self.learning_rate, "learning_rate") <= 1.0:
             raise InputError(f"learning_rate must lie in (0, 1], not {self.learning_rate!r}")
         X = native(X)
         design, data = l2_data(X, y, anchors, None, self.anchor_intercept)

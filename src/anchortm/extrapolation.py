@@ -26,7 +26,7 @@ def extrapolation(model: Any, X: Any, y: Any = None) -> pd.DataFrame:
     """Return what leaves the range of the fit, one row for each row of X; see ``TransformationModel.extrapolation``."""
     import pandas as pd
 
-    if model.covariate_ranges_ is None:
+    if not hasattr(model, "covariate_ranges_"):
         raise InputError("this model does not know the ranges of its covariates, as its file is older: fit it again")
     design = model._design(X, None)  # new rows are checked as for a prediction
     if hasattr(model, "formula_"):
@@ -39,7 +39,9 @@ def extrapolation(model: Any, X: Any, y: Any = None) -> pd.DataFrame:
         low, high = model.covariate_ranges_
     width = np.where(high > low, high - low, 1.0)
     beyond = np.maximum(np.maximum(low - columns, columns - high), 0.0) / width
-    outside = np.array([", ".join(names[j] for j in np.flatnonzero(row)) for row in beyond > 0.0], dtype=object)
+    outside = np.full(len(columns), "", dtype=object)
+    for i in np.flatnonzero(beyond.any(axis=1)):
+        outside[i] = ", ".join(names[j] for j in np.flatnonzero(beyond[i]))
     result = {"covariates": outside, "furthest": beyond.max(axis=1, initial=0.0)}
     if y is not None:
         result["outcome"] = OUTCOMES[_beyond(model, y, len(outside))]

@@ -328,7 +328,7 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         self._data, self._sandwich, self._fingerprint = data, None, about.fingerprint
         self._binary, self._had_offset = about.binary, about.had_offset
         self.covariate_ranges_, self.outcome_range_ = about.covariate_ranges, about.outcome_range
-        mean = float(objective.coordinates.mean[objective.coordinates.n_baseline :] @ beta)
+        mean = float(objective.coordinates.mean[objective.coordinates.n_baseline :] @ beta) + objective.mean_offset
         average = PredictedDistribution(link, basis, theta, np.array([mean]))
         self.atom_ = float(average.cdf(0.0)[0]) if about.time else 0.0
         self._history = solution.history
@@ -386,7 +386,8 @@ class TransformationModel(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         if self.atom_ > SMALLEST_ATOM:
             say(
                 f"the baseline in y leaves a probability of {self.atom_:.2g} at time 0 (for average covariates): "
-                "log_first=True leaves none",
+                + ("log_first=True" if self.basis_.kind == "bernstein" else "a baseline in log y")
+                + " leaves none",
                 None,
             )
         for flat, side in zip(self.basis_.flat_ends(self.baseline_), ("lower", "upper"), strict=True):

@@ -39,7 +39,9 @@ def is_numeric(value: Any) -> bool:
 
 def odd_entry(values: Any) -> str:
     """Return the first entry that is no number, and its row, as a message shows them."""
-    row = next((k for k, value in enumerate(values) if not is_numeric(value)), 0)
+    words = {k: value for k, value in enumerate(values) if isinstance(value, (str, bytes)) or not is_numeric(value)}
+    row = next((k for k, value in words.items() if isinstance(value, (str, bytes)) and not is_numeric(value)), None)
+    row = next(iter(words), 0) if row is None else row
     entry = values[row]
     shown = repr(entry.item() if isinstance(entry, np.generic) else entry)
     return f"{shown if len(shown) < 100 else shown[:100] + '...'} at row {row}"

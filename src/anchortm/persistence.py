@@ -75,6 +75,9 @@ def save(model: TransformationModel, path: str | os.PathLike[str]) -> Path:
     if Path(path).suffix != ".json":
         raise InputError(f"{path} should end in .json")
     record = _record(model)
+    for key, check in SCHEMA.items():
+        if not check(record[key] if key == "formula" else _lively(record[key])):
+            raise InputError(f"the model cannot be saved: its {key} goes beyond what a file takes")
     text = json.dumps(record | {"sha256": _digest(record)}, indent=1, allow_nan=False)
     if len(text) > MAX_BYTES or _n_values(text) > MAX_VALUES:
         raise InputError(f"the model has {model.coef_.size} coefficients, too many for a file")
@@ -106,7 +109,8 @@ def _record(model: Any) -> dict[str, Any]:
         "coef_names": list(model.coef_names_),
         "feature_names": list(model.feature_names_in_) if hasattr(model, "feature_names_in_") else None,
         "n_features": int(model.n_features_in_),
-        "fit": {key: _plain(getattr(model, key)) for key in FIT | LATER},
+        "fit": {key: _plain(getattr(model, key)) for key in FIT}
+        | {key: _plain(getattr(model, key)) for key in LATER if hasattr(model, key)},
         "history": _plain(model._history),
         "covariance": _covariance(model),
         "formula": model.formula_.state() if hasattr(model, "formula_") else None,
@@ -237,7 +241,7 @@ def _refuse_constant(name: str) -> Any:
 
 def _whole(text: str) -> int:
     """Return a whole number, one that a machine has room for."""
-    if len(text) > 20:
+    if len(text) > 50:
         raise ValueError(text)
     return int(text)
 
@@ -381,8 +385,9 @@ def _model(record: Any) -> Any:
     for key, check in LATER.items():
         value = record["fit"].get(key)
         _check(check(value), f"the field {key!r} of the fit is not what it should be")
-        setattr(model, key, value)
-    if model.covariate_ranges_ is not None:
+        if value is not None:
+            setattr(model, key, tuple(value) if key == "outcome_range_" else value)
+    if hasattr(model, "covariate_ranges_"):
         model.covariate_ranges_ = np.array(model.covariate_ranges_, dtype=np.float64)
         _check(model.covariate_ranges_.shape == (2, len(names)), "the ranges are not those of the covariates")
     model.active_ = np.array(model.active_, dtype=bool)

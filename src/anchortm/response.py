@@ -153,6 +153,10 @@ class Response:
 
     def reach(self) -> tuple[float, float]:
         """Return the smallest and the largest finite end of any row."""
+        if self.scale == "count":  # k is (k - 1, k]
+            known = np.isfinite(self.upper)
+            first = np.where(np.isfinite(self.lower), self.lower + 1.0, 0.0)
+            return float(first.min()), float(self.upper.max(initial=first.max(), where=known))
         ends = [self.lower] if self.lower is self.upper else [self.lower, self.upper]
         finite = [np.isfinite(values) for values in ends]
         low = min(float(values.min(initial=np.inf, where=f)) for values, f in zip(ends, finite, strict=True))

@@ -44,7 +44,7 @@ Array = NDArray[np.float64]
 CRPS_PANELS = 64  # of probabilities
 CRPS_STEP = 0.5  # of h, for panels in y
 CRPS_TAIL = 1e-10  # beyond which F^2 and (1 - F)^2 count for nothing
-FIRST_COUNTS = 4096  # counts that a CRPS sums over one by one
+FIRST_COUNTS, FEW_COUNTS = 4096, 64  # counts that a CRPS sums over one by one: the first, and in a panel
 LARGEST_COUNT = 1e150
 CRPS_ROWS = 500
 CRPS_VALUES = 1_000_000  # in one pass
@@ -163,31 +163,56 @@ def _discrete_crps(distribution: PredictedDistribution, codes: Array) -> Array:
         grid = np.array([*distribution.basis.levels], dtype=object)
         below = distribution.cdf(grid)[:, :-1]
         return np.asarray(((below - (codes[:, None] <= np.arange(below.shape[1]))) ** 2).sum(axis=1))
-    k = np.arange(FIRST_COUNTS, dtype=np.float64)
+    furthest = max(float(np.max(distribution.isf(1e-9))), float(codes.max()))
+    first = int(min(FIRST_COUNTS, furthest + 1.0))
+    k = np.arange(first, dtype=np.float64)
     total = np.asarray(((distribution.cdf(k) - (codes[:, None] <= k)) ** 2).sum(axis=1))
-    first, nothing = np.full(codes.size, float(FIRST_COUNTS)), np.full(codes.size, np.inf)
-    total += _sum_of_squares(distribution, distribution.link.log_cdf, first, codes)
-    return total + _sum_of_squares(distribution, distribution.link.log_sf, np.maximum(first, codes), nothing)
+    if first < FIRST_COUNTS:
+        return total
+    start, never = np.full(codes.size, float(first)), np.full(codes.size, np.inf)
+    low = distribution.link.quantile(np.array([CRPS_TAIL]))[0] - distribution.shift
+    with np.errstate(over="ignore"):
+        begin = np.floor(distribution.basis.inverse(distribution.theta, low))  # F is nothing below
+    below, above = np.clip(begin, start, np.maximum(codes, start)), np.maximum(start, codes)
+    jump = np.where(np.isfinite(begin), np.maximum(begin, above), above)  # 1 - F is 1 up to here
+    total += _sum_of_squares(distribution, distribution.link.log_cdf, below, codes) + (jump - above)
+    return total + _sum_of_squares(distribution, distribution.link.log_sf, jump, never)
 
 
 def _sum_of_squares(
     distribution: PredictedDistribution, log: Callable[[Array], Array], low: Array, high: Array
 ) -> Array:
-    """Return the sums of squared probabilities over the counts low <= k < high, by integrals over growing panels.
+    """Return the sums of squared probabilities over the counts low <= k < high, panel by panel.
 
-    So far out the counts lie dense: the sum is the integral from low - 1/2 to high - 1/2 but for 1 part in 1e8. It is
-    infinite where it has not ended at the largest of numbers.
+    A panel goes as far as h is smooth on it. Few counts are summed; many lie dense, and their sum is the integral from
+    half a count before to half a count before the end, with the first term of Euler and Maclaurin. Without an end, a
+    sum is infinite that has not come to rest at the largest of numbers.
     """
-    total = np.zeros(low.size)
-    while (open_ := high > low).any():
-        end = np.where(open_, np.minimum(1.3 * low, high), low)
-        half = 0.5 * (end - low)
-        nodes = (low + half - 0.5)[:, None] + half[:, None] * NODES
-        h = (distribution.basis.rows(nodes.ravel()) @ distribution.theta).reshape(nodes.shape)
-        part = half * (np.exp(2.0 * log(h + distribution.shift[:, None])) @ WEIGHTS)
-        total += part
-        high = np.where(part <= 1e-14 * total, end, high)
-        low = end
+    theta, basis = distribution.theta, distribution.basis
+
+    def square(k: Array, rows: NDArray[np.intp]) -> Array:
+        h = (basis.rows(k.ravel()) @ theta).reshape(k.shape)
+        return np.asarray(np.exp(2.0 * log(h + distribution.shift[rows, None])))
+
+    total, low, high = np.zeros(low.size), low.copy(), high.copy()
+    while (rows := np.flatnonzero(high > low)).size:
+        a = low[rows]
+        with np.errstate(over="ignore"):
+            risen = basis.inverse(theta, basis.rows(a) @ theta + CRPS_STEP)
+        b = np.maximum(np.floor(np.minimum(1.3 * a, risen)), np.maximum(a + FEW_COUNTS, (1.0 + 1e-9) * a))
+        b = np.minimum(b, high[rows])
+        part, few = np.empty(a.size), b - a <= FEW_COUNTS
+        k = a[few, None] + np.arange(FEW_COUNTS)
+        part[few] = np.where(k < b[few, None], square(k, rows[few]), 0.0).sum(axis=1)
+        c, d, many = a[~few], b[~few], rows[~few]
+        half = 0.5 * (d - c)
+        ends = square(np.stack([c - 1.0, c, d - 1.0, d], axis=1), many) @ [1.0, -1.0, -1.0, 1.0]
+        inside = square((c + half - 0.5)[:, None] + half[:, None] * NODES, many) @ WEIGHTS
+        part[~few] = half * inside - ends / 24.0
+        total[rows] += part
+        low[rows] = b
+        resting = rows[np.isinf(high[rows]) & (part <= 1e-14 * total[rows])]
+        high[resting] = low[resting]
         if low.max() > LARGEST_COUNT:
             return np.where(high > low, np.inf, total)
     return total

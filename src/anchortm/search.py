@@ -348,8 +348,7 @@ def xi_by_score_test(
     """
     import pandas as pd
 
-    if not isinstance(model, TransformationModel):
-        raise InputError(f"model must be an estimator of this package, not {model!r}")
+    check_model(model)
     level_between(level)
     if not 0.0 < largest < math.inf:
         raise InputError(f"largest must be a positive number, not {largest}")

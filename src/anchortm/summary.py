@@ -198,7 +198,7 @@ def _facts(model: Any) -> dict[str, str]:
         "anchor loss": f"{model.loss_:.6f} = {-model.loglik_ / model.n_total_:.6f} (mean negative log-likelihood)"
         + (f" + {model.xi_:g} x {model.penalty_:.3g} (penalty)" if 0.0 != model.xi_ < math.inf else ""),
         "converged": ("yes" if model.converged_ else "NO")
-        + f", {model.n_iter_} iteration{'s' if model.n_iter_ > 1 else ''}, "
+        + f", {model.n_iter_} iteration{'s' if model.n_iter_ != 1 else ''}, "
         f"KKT residual {model.kkt_:.1e}, smallest curvature {model.min_eigenvalue_:.1e}",
         "minimum": _minimum(model),
     }

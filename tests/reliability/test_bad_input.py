@@ -935,3 +935,13 @@ def test_the_outcome_is_no_anchor() -> None:
 def test_a_summary_refuses_a_level_that_is_none() -> None:
     with pytest.raises(InputError, match="level must be a number between 0 and 1, not 95"):
         FITTED.summary(level=95)
+
+
+def test_the_entry_that_is_no_number_is_named() -> None:
+    for values, culprit in (
+        ([2.0, 3.0, "1"], "'1' at row 2"),
+        ([np.nan, "1", "b"], "'b' at row 2"),
+        ([1.0, None], "None at row 1"),
+    ):
+        with pytest.raises(InputTypeError, match=f"sample_weight must be numbers, not {culprit}"):
+            LOGIT().fit(X[: len(values)], Y[: len(values)], sample_weight=np.array(values, dtype=object))

@@ -277,3 +277,16 @@ def test_what_is_doubtful_is_warned_of_recorded_and_printed(name: str, tally) ->
         warnings.simplefilter("error")
         with pytest.raises(AnchorTMWarning):  # for whom warnings are errors, nothing is half fitted
             call()
+
+
+def test_the_range_of_counts_is_that_of_counts() -> None:
+    counts = 6 + np.floor(TIME * 3)
+    model = atm.CountRegression(order=3).fit(X, counts)
+    assert model.outcome_range_ == (counts.min(), counts.max())
+    assert model.extrapolation(X[:1], counts.min() - 1).outcome.tolist() == ["beyond the data"]
+
+
+def test_mass_at_time_zero_does_not_depend_on_a_constant_offset() -> None:
+    whole = atm.Surv(TIME, TIME > 0)
+    atoms = [atm.ProportionalHazards().fit(X, whole, offset=np.full(N, o)).atom_ for o in (0.0, -4.0, 4.0)]
+    np.testing.assert_allclose(atoms, atoms[0], rtol=1e-5)

@@ -61,6 +61,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "plot_gallery": "True",
+    "capture_repr": ("_repr_html_",),
 }
 
 html_theme = "pydata_sphinx_theme"

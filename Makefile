@@ -62,7 +62,7 @@ test-lowest: .venv-lowest/test.stamp
 	@touch $@
 
 reliability: .venv/test.stamp
-	$(BIN)/python -m pytest --ignore tests/reliability/test_page.py --tally .pytest_cache/tally.json
+	$(BIN)/python -m pytest --ignore tests/reliability/test_page.py --tally=.pytest_cache/tally.json
 	$(BIN)/python scripts/reliability.py .pytest_cache/tally.json
 
 bench: .venv/bench.stamp

@@ -15,7 +15,9 @@ from typing import Any
 import daqp
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.optimize import lsq_linear
 
 from anchortm.arrow import Arrow
 from anchortm.exceptions import IdentificationError
@@ -27,6 +29,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 ARMIJO = 1e-4
+QP_TOLERANCE = 1e-6  # of the slope at a solution of the QP, relative to that at its start
 BIG = 1e30  # what the QP solver takes for infinity
 NEGLIGIBLE, LAST_GAIN = 1e-3, 1e-15  # what a step without a look at the rows may neglect, of tol and of the loss
 LONGEST = 1e3  # step, relative to the largest parameter
@@ -224,8 +227,25 @@ def _step(state: State, H: Array, binding: Mask, lower: Array, upper: Array) -> 
 
 
 def _qp(H: Array, g: Array, lower: Array, upper: Array) -> Array:
-    """Return argmin x'Hx/2 + g'x under lower <= x <= upper, for positive definite H."""
-    return qp_with_equalities(H, g, lower, upper, np.zeros((0, g.size)), np.zeros(0))[0]
+    """Return argmin x'Hx/2 + g'x under lower <= x <= upper, for positive definite H.
+
+    The QP solver can be wrong where H is nearly singular, without saying so; then least squares find the minimum.
+    """
+    x = qp_with_equalities(H, g, lower, upper, np.zeros((0, g.size)), np.zeros(0))[0]
+    scale = 1.0 / np.sqrt(np.diag(H))
+    slope = (H @ x + g) * scale
+    small = QP_TOLERANCE * float(np.abs(g * scale).max(initial=0.0))
+    if (((slope <= small) | (x <= lower)) & ((slope >= -small) | (x >= upper))).all():
+        return x
+    free = lower < upper
+    root = cholesky((H * np.outer(scale, scale))[np.ix_(free, free)])
+    if root is None:
+        raise ArithmeticError("the matrix of the QP is singular to rounding")
+    root = np.triu(root)
+    target = -solve_triangular(root, (g * scale)[free], trans="T")
+    x = np.clip(0.0, lower, upper)
+    x[free] = scale[free] * lsq_linear(root, target, ((lower / scale)[free], (upper / scale)[free]), method="bvls").x
+    return np.asarray(np.clip(x, lower, upper))
 
 
 def qp_with_equalities(H: Array, g: Array, lower: Array, upper: Array, A: Array, b: Array) -> tuple[Array, Array]:

@@ -11,6 +11,7 @@ from checks import no_lower_place_nearby
 
 import anchortm as atm
 from anchortm.exceptions import AnchorTMError, AnchorTMWarning, IdentificationError, SeparationError
+from anchortm.newton import _qp
 
 N = 400
 rng = np.random.default_rng(1)
@@ -219,6 +220,23 @@ def test_far_outliers_leave_a_start() -> None:
     model = atm.ProportionalHazards(xi=1.0).fit(X, y, anchors=SITE)
     assert model.converged_
     no_lower_place_nearby(model, X, y, anchors=SITE)
+
+
+@pytest.mark.bug("hard data", "where the QP solver erred on a nearly singular matrix a fit ended without descent")
+def test_steps_of_nearly_singular_problems() -> None:
+    """The conditions of optimality, whatever the solver says."""
+    generator = np.random.default_rng(0)
+    for size in (5, 10, 20):
+        for _ in range(20):
+            root = generator.normal(size=(size, size)) * 10.0 ** np.linspace(0.0, -6.0, size)
+            H, g = root.T @ root + 1e-14 * np.eye(size), generator.normal(size=size) @ root
+            lower = np.where(generator.random(size) < 0.5, -np.abs(generator.normal(size=size)), -np.inf)
+            x = _qp(H, g, lower, np.full(size, np.inf))
+            slope = (H @ x + g) / np.sqrt(np.diag(H))
+            small = 1e-5 * np.abs(g / np.sqrt(np.diag(H))).max()
+            assert (x >= lower).all()
+            assert (slope >= -small).all()
+            assert (slope[x > lower] <= small).all()
 
 
 def test_every_refusal_of_hard_data_is_ours(tally) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import secrets
+import shutil
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 
 from anchortm.exceptions import InputError
 
-__all__ = ["beside", "make_folder", "write_figure", "write_whole"]
+__all__ = ["beside", "make_folder", "remove_folder", "write_figure", "write_whole"]
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> Path:
@@ -55,3 +57,12 @@ def make_folder(folder: Path) -> None:
         raise InputError(f"cannot make the folder {folder}: {error.strerror}") from None
     if not os.access(folder, os.W_OK):
         raise InputError(f"cannot write to the folder {folder}: it is read-only")
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder that threads may still be writing to, and that need not be there."""
+    for _ in range(100):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.05)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm.backends.sources import Source, open_source
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.extrapolation import beyond_the_data
-from anchortm.files import beside, write_whole
+from anchortm.files import beside, remove_folder, write_whole
 from anchortm.frames import is_batched, is_frame, known, native, select
 
 if TYPE_CHECKING:
@@ -218,7 +217,7 @@ def _write_folder(lazy: Any, folder: str) -> None:
     except OSError as error:
         raise InputError(f"cannot write {folder}: {error.strerror or error}") from None
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        remove_folder(temporary)
 
 
 def _stream(

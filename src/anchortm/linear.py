@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm.anchors import anchor_columns
 from anchortm.design import Design, check_columns, to_design
 from anchortm.exceptions import IdentificationError, InputError
+from anchortm.fitted import one_column
 from anchortm.formula import FormulaMixin
 from anchortm.frames import is_frame, native
 from anchortm.identification import check_covariates
-from anchortm.model import one_column
 from anchortm.numbers import check_weights, one_number
 from anchortm.projections import Projection, projection
 from anchortm.response import as_response

@@ -1,0 +1,461 @@
+"""What a fitted model answers: predictions, residuals and likelihood of rows, standard errors, a summary."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import estimator_html_repr
+from sklearn.utils.validation import check_is_fitted
+
+from anchortm.bands import ConfidenceBand, Of, confidence_band
+from anchortm.bases import Basis, OrdinalBasis
+from anchortm.design import Design, check_columns, to_design, without_anchors
+from anchortm.distribution import PredictedDistribution
+from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
+from anchortm.extrapolation import extrapolation
+from anchortm.formula import FormulaMixin
+from anchortm.inference import Bootstrap, bootstrap, coefficient_intervals, covariance, resolve, standard_errors
+from anchortm.likelihood import build_terms, loglik_and_residuals
+from anchortm.links import Link
+from anchortm.numbers import check_weights, finite_numbers
+from anchortm.response import as_response
+from anchortm.summary import Summary, summarise
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FittedModel", "one_column", "row_offset"]
+
+Array = NDArray[np.float64]
+
+
+class FittedModel(FormulaMixin):
+    """The answers of a fitted model; what they need is set by ``fit``."""
+
+    _sign: ClassVar[float]
+    _scale: ClassVar[Any]
+    link_: Link
+    basis_: Basis
+    baseline_: Array
+    coef_: Array
+    coef_names_: list[str]
+    anchor_names: Any
+    xi_: float
+    loglik_: float
+    n_total_: float
+    n_features_in_: int
+    time_: bool
+    _had_offset: bool
+    _history: list[dict[str, Any]]
+
+    @property
+    def history_(self) -> pd.DataFrame:
+        """Return one row for each iteration: xi, loss, KKT residual, active bounds, model and step."""
+        import pandas as pd
+
+        check_is_fitted(self)
+        return pd.DataFrame(self._history)
+
+    @property
+    def n_parameters_(self) -> int:
+        """Return the number of parameters, baseline and coefficients."""
+        check_is_fitted(self)
+        increments = self.basis_.increments
+        tied = increments.equalities.shape[0] + int((increments.lower == increments.upper).sum())
+        return int(self.baseline_.size - tied + self.coef_.size)
+
+    def _check_criterion(self) -> None:
+        check_is_fitted(self, "coef_")
+        if self.xi_ != 0.0:
+            raise InputError(
+                "AIC and BIC are of maximum-likelihood fits, xi = 0: compare penalised ones by left-out places"
+            )
+
+    @property
+    def aic_(self) -> float:
+        """Return Akaike's criterion, -2 loglik + 2 parameters, of a maximum-likelihood fit."""
+        self._check_criterion()
+        return -2.0 * self.loglik_ + 2.0 * self.n_parameters_
+
+    @property
+    def bic_(self) -> float:
+        """Return Schwarz's criterion, -2 loglik + log(n) parameters, of a maximum-likelihood fit."""
+        self._check_criterion()
+        return -2.0 * self.loglik_ + math.log(self.n_total_) * self.n_parameters_
+
+    def covariance(self, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
+        """Return the covariance matrix of (baseline, coef).
+
+        Parameters
+        ----------
+        kind : {"hessian", "sandwich", "bootstrap"}, optional
+            The inverse of the observed information, for xi = 0 only and as R's tram gives it (that
+            increments of the baseline may be held at their bound is not taken into account); the
+            sandwich with the full influence of the penalty, for any xi, right even if the model is
+            not (increments at their bound count as known); or the bootstrap. By default the Hessian
+            at xi = 0 and the sandwich otherwise.
+        clusters : array, optional
+            Rows of a cluster may depend on each other; clusters do not. By default rows are independent
+            for the sandwich (with weights as copies of rows: for sampling weights give each row a cluster of its
+            own), and the bootstrap resamples the levels of the largest anchor factor.
+        **options
+            For the bootstrap: ``n_bootstrap``, ``random_state``, ``n_jobs``, ``progress``.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_geyser()
+        >>> model = atm.ContinuousProbit().fit(data[["duration"]], data.waiting)
+        >>> model.covariance().shape, model.covariance("sandwich").shape  # 7 parameters of the baseline, 1 coefficient
+        ((8, 8), (8, 8))
+        """
+        check_is_fitted(self, "coef_")
+        return covariance(self, kind, clusters, **options)
+
+    def standard_errors(self, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
+        """Return the standard errors of ``coef_``; arguments as for ``covariance``.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> formula = "Surv(tstop, status) ~ treat + age | center"
+        >>> model = atm.ProportionalHazards.from_formula(formula, data, xi=1.0, order=3)
+        >>> model.standard_errors().round(3)
+        array([0.357, 0.017])
+        >>> model.standard_errors(clusters=data.center).round(3)
+        array([0.212, 0.016])
+        """
+        check_is_fitted(self, "coef_")
+        return standard_errors(self, kind, clusters, **options)
+
+    def intervals(
+        self, level: float = 0.95, kind: str | None = None, clusters: Any = None, **options: Any
+    ) -> pd.DataFrame:
+        """Return ``coef_`` with standard errors and normal confidence intervals; arguments as for ``covariance``.
+
+        For xi > 0 they are intervals for what the same penalty would give with all rows of the
+        population, not for the coefficients of maximum likelihood.
+
+        See Also
+        --------
+        anchortm.marginal_effects : effects on the scale of the outcome
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> formula = "Surv(tstop, status) ~ treat + age | center"
+        >>> model = atm.ProportionalHazards.from_formula(formula, data, xi=1.0, order=3)
+        >>> model.intervals(level=0.9).round(3)
+                          coef  std. error  lower  upper
+        covariate
+        treat[T.rIFN-g] -1.074       0.357 -1.660 -0.487
+        age             -0.029       0.017 -0.057 -0.001
+        """
+        check_is_fitted(self, "coef_")
+        return coefficient_intervals(self, level, kind, clusters, **options)
+
+    def bootstrap(
+        self,
+        n_bootstrap: int = 200,
+        clusters: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        progress: bool | None = None,
+    ) -> Bootstrap:
+        """Return fits to resampled data: the levels of the largest anchor factor, clusters, or else rows.
+
+        The basis stays that of the fit. Resampled data sets that do not determine the model are left
+        out with a warning; more than a tenth of them is an error.
+
+        See Also
+        --------
+        anchortm.inference.Bootstrap : what is returned
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> formula = "Surv(tstop, status) ~ treat + age | center"
+        >>> model = atm.ProportionalHazards.from_formula(formula, data, xi=1.0, order=3)
+        >>> model.bootstrap(20, random_state=0, progress=False).resampled
+        'environments (center)'
+        """
+        check_is_fitted(self, "coef_")
+        return bootstrap(self, n_bootstrap, clusters, random_state, n_jobs, progress)
+
+    def _anchor_list(self) -> list[Any]:
+        names = self.anchor_names
+        if isinstance(names, (str, int, np.integer)):
+            return [names]
+        if not isinstance(names, Iterable):
+            raise InputTypeError(f"anchor_names must be names or positions of columns of X, not {names!r}")
+        return list(names)
+
+    def _design(self, X: Any, n_rows: int | None) -> Design:
+        """Return the covariates of new rows, checked against those of the fit."""
+        X = self._covariates(X)
+        if self.anchor_names is not None and X is not None:
+            X = without_anchors(X, self._anchor_list(), self.coef_names_, self.n_features_in_)
+        design = to_design(X, n_rows, wide=True)
+        check_columns(design, self.coef_names_, hasattr(self, "feature_names_in_"), type(self).__name__)
+        return design
+
+    def _shift(self, X: Any, n_rows: int | None, offset: Any) -> Array:
+        check_is_fitted(self, "coef_")
+        offset = self._new_offset(X, offset)
+        if X is None and n_rows is None and offset is not None:
+            n_rows = np.size(offset)
+        shift: Array = self._design(X, n_rows).matrix @ self.coef_
+        extra = row_offset(offset, shift.size)
+        return self._sign * (shift if extra is None else shift + extra)
+
+    def _new_offset(self, X: Any, offset: Any) -> Any:
+        """Return the offset of new rows: as given, from the column that the fit named, or none with a warning."""
+        formula = getattr(self, "formula_", None)
+        if formula is not None and X is not None:
+            offset = formula.new_column(X, formula.offset if offset is None else offset)
+        if offset is None and self._had_offset:
+            warnings.warn(
+                "the fit had an offset and these rows have none: pass offset= (0 says that none is meant)",
+                AnchorTMWarning,
+                stacklevel=5,
+            )
+        return offset
+
+    def _rows(self, X: Any, y: Any, offset: Any) -> tuple[Array, Array]:
+        check_is_fitted(self, "coef_")
+        levels = self.basis_.levels if isinstance(self.basis_, OrdinalBasis) else None
+        if y is None and hasattr(self, "formula_"):
+            y = self.formula_.outcome(X)
+        response = as_response(one_column(y), self._scale, levels)
+        shift = self._shift(X, len(response), offset)
+        if shift.size != len(response):
+            raise InputError(f"X has {shift.size} rows, but y has {len(response)}: pass the same rows of both")
+        return loglik_and_residuals(self.link_, build_terms(self.basis_, response), self.baseline_, shift)
+
+    def nll(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
+        """Return the negative log-likelihood of each row; after ``from_formula`` X may hold the outcome too.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
+        >>> model.nll(data[:3]).round(2)
+        array([7.19, 7.45, 0.38])
+        """
+        return -self._rows(X, y, offset)[0]
+
+    def residuals(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
+        """Return the score residual of each row: the derivative of its log-likelihood in alpha at F(h - alpha).
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
+        >>> model.residuals(data[:3]).round(2)
+        array([-0.86, -0.96,  0.38])
+        """
+        return self._rows(X, y, offset)[1]
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None) -> float:
+        """Return the mean log-likelihood of the rows.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
+        >>> round(model.score(data), 3)
+        -2.585
+        """
+        loglik = self._rows(X, y, offset)[0]
+        weights = check_weights(sample_weight, loglik.size)
+        return float(np.average(loglik, weights=weights))
+
+    def predict(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Any:
+        """Return the conditional median (infinite where a flat end never reaches it).
+
+        An unconditional model takes ``X=None`` and ``n_rows``.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
+        >>> model.predict(data[:2]).round(0)
+        array([420., 303.])
+        """
+        return self.predict_distribution(X, offset=offset, n_rows=n_rows).median()
+
+    def predict_distribution(
+        self, X: Any = None, *, offset: Any = None, n_rows: int | None = None
+    ) -> PredictedDistribution:
+        """Return the predicted distribution of each row.
+
+        An unconditional model takes ``X=None`` and ``n_rows`` (by default one row). A model that was fitted with an
+        offset needs one here: after ``from_formula`` the column of that name is taken.
+
+        See Also
+        --------
+        anchortm.distribution.PredictedDistribution : what is returned
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
+        >>> model.predict_distribution(data[:2]).cdf([100.0, 300.0]).round(2)
+        array([[0.05, 0.21],
+               [0.14, 0.49]])
+        """
+        n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
+        return self._distribution(self._shift(X, n_rows, offset))
+
+    def _distribution(self, shift: Array) -> PredictedDistribution:
+        """Return the distributions with these shifts of h."""
+        return PredictedDistribution(self.link_, self.basis_, self.baseline_, shift, self.time_)
+
+    def extrapolation(self, X: Any, y: Any = None) -> pd.DataFrame:
+        """Return where predictions for X leave what the fit has seen.
+
+        Parameters
+        ----------
+        X : array or frame
+            New rows.
+        y : number, or array of n rows, optional
+            Outcomes that are asked about, such as predicted quantiles of shape (n, k).
+
+        Returns
+        -------
+        DataFrame
+            For each row ``covariates``, the names of those outside their range in the fit (after ``from_formula`` of
+            the columns as given), and ``furthest``, how far the worst of them is outside, in widths of its range.
+            With y also ``outcome``: "beyond the support", where the baseline goes on as a line, or "beyond the data",
+            below the smallest or above the largest outcome or limit of censoring.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data)
+        >>> older = data[:2].assign(age=[30, 88])
+        >>> model.extrapolation(older, model.predict_distribution(older).ppf([0.1, 0.9])).covariates.tolist()
+        ['', 'age']
+        """
+        check_is_fitted(self, "coef_")
+        return extrapolation(self, X, y)
+
+    def confidence_band(
+        self,
+        X: Any,
+        at: Any,
+        of: Of = "cdf",
+        *,
+        level: float = 0.95,
+        simultaneous: bool = False,
+        uncertainty: Any = None,
+        offset: Any = None,
+    ) -> ConfidenceBand:
+        """Return confidence bands of predicted probabilities or quantiles for each row of X.
+
+        Parameters
+        ----------
+        X : array or frame, or None for an unconditional model
+        at : number or vector
+            Outcomes at which the cdf or sf is wanted, or probabilities of the quantiles.
+        of : {"cdf", "sf", "ppf"}
+            P(Y <= y), P(Y > y) or quantiles.
+        level : float
+            Confidence.
+        simultaneous : bool
+            Whether a row's band is to hold at all its points at once, or at each.
+        uncertainty : {"hessian", "sandwich", "bootstrap"}, matrix or Bootstrap, optional
+            A covariance of (baseline, coef) for the delta method, by name or as given by ``covariance``, or a
+            bootstrap, whose percentiles are taken. By default the sandwich, and at xi = 0 the inverse of
+            the information with increments at their bound taken as known.
+
+        See Also
+        --------
+        anchortm.bands.ConfidenceBand : what is returned
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
+        >>> model.confidence_band(data[:1], [100.0, 300.0], of="sf").frame().round(2)
+           row      y  estimate  lower  upper
+        0    0  100.0      0.95   0.90   0.97
+        1    0  300.0      0.79   0.67   0.87
+        """
+        check_is_fitted(self, "coef_")
+        n_rows = 1 if X is None and offset is None else None
+        offset = self._new_offset(X, offset)
+        matrix = to_design(self._design(X, n_rows if offset is None else np.size(offset))).matrix
+        distribution = self.predict_distribution(X, offset=offset, n_rows=n_rows)
+        uncertainty = resolve(self, uncertainty)
+        fixed = distribution.shift - self._sign * (matrix @ self.coef_)
+        return confidence_band(distribution, matrix, self._sign, fixed, at, of, level, simultaneous, uncertainty)
+
+    def _repr_html_(self) -> str:
+        """Return the summary of a fitted model, for notebooks, and scikit-learn's picture of any other."""
+        return summarise(self)._repr_html_() if hasattr(self, "coef_") else str(estimator_html_repr(self))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def summary(self, level: float = 0.95, kind: str | None = None, clusters: Any = None, **options: Any) -> Summary:
+        """Return a table of the fit that prints, with standard errors and intervals as ``intervals`` gives them.
+
+        See Also
+        --------
+        anchortm.summary.Summary : what is returned
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_wine()
+        >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+        >>> print(model.summary())
+        OrdinalRegression: logit link, ordinal basis
+          model           F(h(y) - x'beta)
+          rows            72 (5 classes)
+          xi              1, 9 anchor directions
+          log-likelihood  -86.6989
+          anchor loss     1.302284 = 1.204151 (mean negative log-likelihood) + 1 x 0.0981 (penalty)
+          converged       yes, ...
+          minimum         on the branch connected to xi = 0; the loss need not be convex
+          std. errors     sandwich, for the coefficients that this xi aims at; rows independent
+        <BLANKLINE>
+        Coefficients
+          covariate         coef  std. error  lower 95 %  upper 95 %  odds ratio   95 % of ratio
+          temp[T.warm]    2.2815     0.56656       1.171      3.3919       9.791  3.225 to 29.72
+          contact[T.yes]  1.4357     0.58122     0.29649      2.5748      4.2024  1.345 to 13.13
+        <BLANKLINE>
+        Baseline  1|2 -1.281, 2|3 1.16, 3|4 3.208, 4|5 4.622
+        """
+        check_is_fitted(self, "coef_")
+        return summarise(self, level, kind, clusters, **options)
+
+
+def one_column(y: Any) -> Any:
+    """Return a single column as a vector, with scikit-learn's warning."""
+    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
+        warnings.warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning, stacklevel=4)
+        return y.ravel()
+    return y
+
+
+def row_offset(offset: Any, n: int) -> Array | None:
+    """Return an offset of n rows, checked."""
+    return None if offset is None else finite_numbers(offset, n, "offset")

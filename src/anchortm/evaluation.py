@@ -20,7 +20,6 @@ from anchortm.bases import OrdinalBasis
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.identification import check_covariates, check_kinds, check_levels
 from anchortm.inputs import Data
-from anchortm.likelihood import build_terms, loglik_and_residuals
 from anchortm.model import TransformationModel, check_model, tell_alphabetical
 from anchortm.newton import Options, Solution
 from anchortm.numbers import jobs, several_xi
@@ -241,22 +240,20 @@ def _one(
         solutions = _solutions(model, objective, model._start(objective, basis, inner), xis, starts)
     except IdentificationError as error:
         raise type(error)(f"without environment {name}: {error}") from None
-    levels = basis.levels if isinstance(basis, OrdinalBasis) else None
-    try:
-        held = data.response[test] if levels is None else as_response(data.response[test], "ordinal", levels)
-    except InputError as error:
-        raise InputError(f"environment {name} has a class that no other environment has: {error}") from None
-    terms, X_test = build_terms(basis, held), data.design.matrix[test]
-    offset = 0.0 if data.offset is None else data.offset[test]
+    held, names = data.take(test), model._names(data)
+    if isinstance(basis, OrdinalBasis):
+        try:
+            held = held._replace(response=as_response(held.response, "ordinal", basis.levels))
+        except InputError as error:
+            raise InputError(f"environment {name} has a class that no other environment has: {error}") from None
     rows = []
     for xi, solution in zip(xis, solutions, strict=True):
         theta, beta = objective.coordinates.split(solution.v)
-        loglik, _ = loglik_and_residuals(link, terms, theta, model._sign * (X_test @ beta + offset))
-        weights = None if data.weights is None else data.weights[test]
-        n = test.size if weights is None else float(weights.sum())
-        row = {"environment": name, "xi": xi, "n": n, "nll": float(-np.average(loglik, weights=weights))}
+        loglik = model._loglik(link, basis, theta, beta, held)
+        n = test.size if held.weights is None else float(held.weights.sum())
+        row = {"environment": name, "xi": xi, "n": n, "nll": float(-np.average(loglik, weights=held.weights))}
         row["converged"] = solution.converged
-        rows.append(row | {f"coef_{c}": b for c, b in zip(data.design.names, beta.tolist(), strict=True)})
+        rows.append(row | {f"coef_{c}": b for c, b in zip(names, beta.tolist(), strict=True)})
     return rows
 
 

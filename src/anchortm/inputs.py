@@ -52,17 +52,22 @@ class Data(NamedTuple):
     kept: NDArray[np.bool_] | None = None  # rows of positive weight, if there were others
     covariate_ranges: Array | None = None  # smallest and largest value of each column
 
-    def subset(self, rows: Any) -> Data:
-        """Return the inputs of these rows, without classes and anchor levels that no longer occur."""
-        response, dropped = drop_empty_classes(self.response[rows])
+    def take(self, rows: Any) -> Data:
+        """Return the inputs of these rows, without anchor levels that no longer occur."""
         return Data(
-            response,
+            self.response[rows],
             self.design._replace(matrix=self.design.matrix[rows]),
             None if self.anchors is None else self.anchors.subset(rows),
             None if self.weights is None else self.weights[rows],
             None if self.offset is None else self.offset[rows],
-            dropped,
+            (),
         )
+
+    def subset(self, rows: Any) -> Data:
+        """Return the inputs of these rows, without classes and anchor levels that no longer occur."""
+        part = self.take(rows)
+        response, dropped = drop_empty_classes(part.response)
+        return part._replace(response=response, dropped=dropped)
 
     def objective(
         self, link: Link, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int = 1

@@ -38,7 +38,7 @@ from anchortm.inference import (
     FLAT_CURVATURE,
 )
 from anchortm.inputs import Data, drop_empty_classes
-from anchortm.likelihood import start_values
+from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
 from anchortm.links import Link
 from anchortm.newton import Options, Solution, restarts
 from anchortm.numbers import (
@@ -227,6 +227,16 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if ends and isinstance(data, Data):
             data = data.without_wide()  # the ends of the path know no wide factors
         return data.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
+
+    def _loglik(self, link: Link, basis: Basis, theta: Array, beta: Array, rows: Data) -> Array:
+        """Return the log-likelihood of rows that need not be those of the fit, at these parameters."""
+        shift = rows.design.matrix @ beta
+        shift = self._sign * (shift if rows.offset is None else shift + rows.offset)
+        return loglik_and_residuals(link, build_terms(basis, rows.response), theta, shift)[0]
+
+    def _names(self, data: Data) -> tuple[str, ...]:
+        """Return the names of all parameters but the baseline's."""
+        return data.design.names
 
     @staticmethod
     def _threads(objective: Objective) -> Any:

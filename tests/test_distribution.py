@@ -7,6 +7,7 @@ from reference_fits import COVARIATES, UNSTRATIFIED, Fit, boston_response, data,
 from scipy import integrate, stats
 
 import anchortm as atm
+from anchortm.bases import Basis, BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.links import LINKS
@@ -261,3 +262,38 @@ def test_log_density_is_minus_the_nll() -> None:
     ordinal = atm.OrdinalRegression().fit(X, y)
     labels = np.array(y.levels, dtype=object)[y.codes]
     np.testing.assert_allclose(ordinal.predict_distribution(X).logpdf(labels[:, None])[:, 0], -ordinal.nll(X, y))
+
+
+@pytest.mark.parametrize(
+    ("basis", "theta"),
+    [
+        (BernsteinBasis(4, (1.0, 5.0)), np.array([[-2.0, -1.0, 0.5, 1.0, 2.0], [-3.0, -1.0, -1.0, 0.2, 1.0]])),
+        (LinearBasis(), np.array([[-1.0, 1.0], [0.5, 2.0]])),
+        (LogLinearBasis(), np.array([[-1.0, 1.5], [0.5, 2.0]])),
+        (CountBasis(3, (0.0, 9.0)), np.array([[-1.0, 0.0, 1.0, 3.0], [-2.0, 0.0, 1.5, 2.0]])),
+        (OrdinalBasis(("a", "b", "c")), np.array([[-1.0, 1.0], [0.0, 0.5]])),
+    ],
+)
+def test_rows_with_baselines_of_their_own(basis: Basis, theta: np.ndarray) -> None:
+    shift = np.array([0.3, -0.2, 0.1, 0.4, -0.5])
+    own = theta[[0, 1, 0, 1, 1]]
+    together = PredictedDistribution(LINKS["logit"], basis, own, shift)
+    apart = [PredictedDistribution(LINKS["logit"], basis, t, shift[[i]]) for i, t in enumerate(own)]
+    y = np.array(["b", "a", "b"], dtype=object) if basis.kind == "ordinal" else np.array([1.0, 2.0, 4.0])
+    for ask in ("cdf", "logsf", "pdf", "hazard", "trafo"):
+        wanted = np.vstack([getattr(d, ask)(y) for d in apart])
+        np.testing.assert_allclose(getattr(together, ask)(y), wanted, rtol=1e-14, atol=1e-300)
+    q = np.linspace(0.05, 0.95, 7)
+    wanted = np.vstack([d.ppf(q) for d in apart])
+    if basis.kind == "ordinal":
+        assert (together.ppf(q) == wanted).all()
+        return
+    np.testing.assert_allclose(together.ppf(q), wanted, rtol=1e-13)
+    np.testing.assert_allclose(together.mean(), np.concatenate([d.mean() for d in apart]), rtol=1e-13)
+    np.testing.assert_allclose(together[1:3].ppf(0.3), [d.ppf(0.3)[0] for d in apart[1:3]], rtol=1e-13)
+    if not basis.discrete:
+        later = together.given(np.full(5, 1.5))
+        np.testing.assert_allclose(later.sf(3.0), [d.given(1.5).sf(3.0)[0] for d in apart], rtol=1e-13)
+        np.testing.assert_allclose(later.ppf(0.5), [d.given(1.5).ppf(0.5)[0] for d in apart], rtol=1e-13)
+        crps = np.concatenate([atm.scores.crps(d, np.array([2.0])) for d in apart])
+        np.testing.assert_allclose(atm.scores.crps(together, np.full(5, 2.0)), crps, rtol=1e-6)

@@ -123,7 +123,10 @@ class Basis(ABC):
 
     @abstractmethod
     def inverse(self, theta: ArrayLike, z: ArrayLike) -> Array:
-        """Return the smallest y with h_0(y) >= z; infinite where a flat end never gets there."""
+        """Return the smallest y with h_0(y) >= z; infinite where a flat end never gets there.
+
+        One theta for all z, or a row of theta for each z of a vector.
+        """
 
     def end_slopes(self, theta: ArrayLike) -> tuple[float, float]:
         """Return h_0' beyond the lower and the upper end (in log y of a basis in log y); of steps (inf, inf)."""
@@ -161,6 +164,11 @@ class Basis(ABC):
         """Return the arguments of the constructor."""
 
 
+def baseline_values(rows: Array, theta: Array) -> Array:
+    """Return a'theta for each row a, with one theta or one for each row."""
+    return rows @ theta if theta.ndim == 1 else np.asarray(np.einsum("ij,ij->i", rows, theta))
+
+
 def _values(y: ArrayLike) -> Array:
     return np.asarray(y, dtype=np.float64).ravel()
 
@@ -190,11 +198,11 @@ def _line(x: Array, z: Array) -> tuple[float, float]:
     return float(z.mean() - slope * x.mean()), slope
 
 
-def _invert_line(intercept: float, slope: float, z: Array) -> Array:
+def _invert_line(intercept: Array, slope: Array, z: Array) -> Array:
     """Return the x with intercept + slope x = z; of a flat line -inf below and +inf above it."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        x = (z - intercept) / slope if slope > 0.0 else np.where(z > intercept, np.inf, -np.inf)
-    return np.asarray(x)
+        flat = np.where(z > intercept, np.inf, -np.inf)
+        return np.where(np.greater(slope, 0.0), (z - intercept) / slope, flat)
 
 
 @dataclass(frozen=True)
@@ -239,7 +247,7 @@ class LinearBasis(Basis):
         return np.array(_line(_values(points), _values(z)))
 
     def inverse(self, theta: ArrayLike, z: ArrayLike) -> Array:
-        intercept, slope = np.asarray(theta, dtype=np.float64)
+        intercept, slope = np.asarray(theta, dtype=np.float64).T
         return _invert_line(intercept, slope, np.asarray(z, dtype=np.float64))
 
     def end_slopes(self, theta: ArrayLike) -> tuple[float, float]:
@@ -307,7 +315,7 @@ class LogLinearBasis(Basis):
         return np.array([float(np.mean(z[finite] - self.slope * x[finite])), self.slope])
 
     def inverse(self, theta: ArrayLike, z: ArrayLike) -> Array:
-        intercept, slope = np.asarray(theta, dtype=np.float64)
+        intercept, slope = np.asarray(theta, dtype=np.float64).T
         with np.errstate(over="ignore"):
             return np.exp(_invert_line(intercept, slope, np.asarray(z, dtype=np.float64)))
 
@@ -464,21 +472,24 @@ class BernsteinBasis(Basis):
     def inverse(self, theta: ArrayLike, z: ArrayLike) -> Array:
         theta, z = np.asarray(theta, dtype=np.float64), np.asarray(z, dtype=np.float64)
         low, high = self._ends
-        first, last = self.end_slopes(theta)
+        (first, last), lowest, highest = self._end_slopes(theta), theta.T[0], theta.T[-1]
         flat = z.ravel()
         x = low + (high - low) * _invert_bernstein(theta, flat)
-        x = np.where(flat <= theta[0], low + _invert_line(theta[0], first, flat), x)
-        x = np.where(flat > theta[-1], high + _invert_line(theta[-1], last, flat), x)
+        x = np.where(flat <= lowest, low + _invert_line(lowest, first, flat), x)
+        x = np.where(flat > highest, high + _invert_line(highest, last, flat), x)
         if self.log_first:
             with np.errstate(over="ignore"):
                 x = np.exp(x)
         return x.reshape(z.shape)
 
     def end_slopes(self, theta: ArrayLike) -> tuple[float, float]:
+        first, last = self._end_slopes(np.asarray(theta, dtype=np.float64))
+        return (float(first), float(last))
+
+    def _end_slopes(self, theta: Array) -> tuple[Array, Array]:
         low, high = self._ends
-        step = np.diff(np.asarray(theta, dtype=np.float64))
-        scale = self.order / (high - low)
-        return (float(scale * step[0]), float(scale * step[-1]))
+        step = self.order / (high - low) * np.diff(theta).T
+        return step[0], step[-1]
 
     def _arguments(self) -> dict[str, Any]:
         return {
@@ -492,17 +503,22 @@ class BernsteinBasis(Basis):
 def _invert_bernstein(theta: Array, z: Array) -> Array:
     """Return t in [0, 1] where the polynomial with increasing coefficients theta reaches z.
 
-    A bracket from a table, then Newton steps kept inside it and bisection where they leave it.
+    Theta is one vector, or one for each z. A bracket from a table, then Newton steps kept inside it and bisection
+    where they leave it.
     """
-    order = theta.size - 1
+    order = theta.shape[-1] - 1
     slopes = order * np.diff(theta)
 
     def value(t: Array, coefficients: Array) -> Array:
-        return np.asarray(coefficients @ _bernstein(coefficients.size - 1, t, 1.0 - t))
+        polynomials = _bernstein(coefficients.shape[-1] - 1, t, 1.0 - t)
+        if coefficients.ndim == 1:
+            return np.asarray(coefficients @ polynomials)
+        return np.asarray(np.einsum("mk,km->m", coefficients, polynomials))
 
     grid = np.linspace(0.0, 1.0, 8 * (order + 1) + 1)
-    table = np.maximum.accumulate(value(grid, theta))
-    cell = np.clip(np.searchsorted(table, z, side="left"), 1, grid.size - 1)
+    table = np.maximum.accumulate(theta @ _bernstein(order, grid, 1.0 - grid), axis=-1)
+    place = np.searchsorted(table, z, side="left") if table.ndim == 1 else (table < z[:, None]).sum(axis=1)
+    cell = np.clip(place, 1, grid.size - 1)
     low, high = grid[cell - 1], grid[cell]
     t = 0.5 * (low + high)
     for _ in range(60):
@@ -601,7 +617,10 @@ class OrdinalBasis(Basis):
         return theta + 1e-3 * np.arange(self.n_parameters)
 
     def inverse(self, theta: ArrayLike, z: ArrayLike) -> Array:
-        return np.searchsorted(np.asarray(theta, dtype=np.float64), np.asarray(z), side="left").astype(np.float64)
+        theta, z = np.asarray(theta, dtype=np.float64), np.asarray(z, dtype=np.float64)
+        if theta.ndim == 2:
+            return np.asarray((theta < z[:, None]).sum(axis=1), dtype=np.float64)
+        return np.searchsorted(theta, z, side="left").astype(np.float64)
 
     def _arguments(self) -> dict[str, Any]:
         return {"levels": list(self.levels)}
@@ -679,7 +698,7 @@ class CountBasis(Basis):
         k = np.ceil(np.maximum(self.bernstein.inverse(theta, z) - self._shift, 0.0))
         # the ceiling of a rounded number may be one too high: P(Y <= k - 1) decides
         finite = np.isfinite(k) & (k >= 1.0)
-        before = self.rows(np.where(finite, k - 1.0, 0.0)) @ np.asarray(theta, dtype=np.float64)
+        before = baseline_values(self.rows(np.where(finite, k - 1.0, 0.0)), np.asarray(theta, dtype=np.float64))
         return np.where(finite & (before.reshape(z.shape) >= z), k - 1.0, k)
 
     def end_slopes(self, theta: ArrayLike) -> tuple[float, float]:

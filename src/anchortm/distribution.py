@@ -9,7 +9,7 @@ memory stays bounded.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from anchortm.bases import Basis, CountBasis, OrdinalBasis
+from anchortm.bases import Basis, CountBasis, OrdinalBasis, baseline_values
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.links import LINKS, Link
 from anchortm.numbers import generator, level_between, real_numbers, whole_number
@@ -54,8 +54,8 @@ class PredictedDistribution:
     ----------
     link : Link
     basis : Basis
-    theta : array
-        Parameters of the baseline.
+    theta : array of shape (k,) or (n, k)
+        Parameters of the baseline, of all rows or of each (strata, effects that vary, scale effects).
     shift : array of shape (n,)
         What the covariates add to the baseline.
     positive : bool
@@ -98,7 +98,18 @@ class PredictedDistribution:
     def __getitem__(self, rows: Any) -> PredictedDistribution:
         rows = [rows] if isinstance(rows, (int, np.integer)) else rows
         after = None if self.after is None else self.after[rows]
-        return replace(self, shift=self.shift[rows], after=after)
+        theta = self.theta if self.theta.ndim == 1 else self.theta[rows]
+        return replace(self, theta=theta, shift=self.shift[rows], after=after)
+
+    def by_baseline(self) -> Iterator[tuple[Any, PredictedDistribution]]:
+        """Yield rows that share a baseline, and their distributions with the one theta that they have."""
+        if self.theta.ndim == 1:
+            yield slice(None), self
+            return
+        thetas, group = np.unique(self.theta, axis=0, return_inverse=True)
+        order = np.argsort(group.ravel(), kind="stable")
+        for theta, rows in zip(thetas, np.split(order, np.cumsum(np.bincount(group.ravel()))[:-1]), strict=True):
+            yield rows, replace(self[rows], theta=theta)
 
     def __repr__(self) -> str:
         kind = "classes" if self.basis.kind == "ordinal" else "counts" if self.basis.discrete else "numbers"
@@ -132,28 +143,35 @@ class PredictedDistribution:
             raise InputError(f"y must be a number, a vector or of shape ({n}, k), not {y.shape}")
         width = y.shape[1] if y.ndim == 2 else y.size
         out = np.empty((n, width))
-        shared = None if y.ndim == 2 else (self._baseline(y.ravel()), self._slopes(y.ravel(), slopes))
+        shared = y.ndim < 2 and self.theta.ndim == 1
+        table = y.reshape(1, -1) if shared else np.broadcast_to(y if y.ndim == 2 else y.reshape(1, -1), (n, width))
         rows = max(1, CHUNK // max(1, width))
         for start in range(0, n, rows):
             part = slice(start, start + rows)
-            if shared is None:
-                flat, shape = y[part].ravel(), y[part].shape
-                base, slope = self._baseline(flat).reshape(shape), self._slopes(flat, slopes).reshape(shape)
-            else:
-                base, slope = shared[0][None, :], shared[1][None, :]
+            if start == 0 or not shared:
+                own = table if shared else table[part]
+                at = np.repeat(np.arange(start, start + own.shape[0]), width)
+                base = self._baseline(own.ravel(), at).reshape(own.shape)
+                slope = self._slopes(own.ravel(), at).reshape(own.shape) if slopes else np.zeros(own.shape)
             out[part] = work(base + self.shift[part, None], slope)
         return out[:, 0] if y.ndim == 0 else out
 
-    def _slopes(self, y: Array, wanted: bool) -> Array:
-        """Return h_0'(y), 0 where there is no mass."""
-        slope = np.zeros(y.shape)
-        inside = np.isfinite(self._baseline(y)) if wanted else np.zeros(y.shape, dtype=bool)
+    def _of_rows(self, rows: Any) -> Array:
+        """Return theta, of these rows where each has its own."""
+        return self.theta if self.theta.ndim == 1 else self.theta[rows]
+
+    def _slopes(self, y: Array, rows: NDArray[np.intp]) -> Array:
+        """Return h_0'(y) of these rows, 0 where there is no mass."""
+        slope, inside = np.zeros(y.shape), np.isfinite(self._baseline(y, rows))
         if inside.any():
-            slope[inside] = self.basis.derivative_rows(y[inside]) @ self.theta
+            slope[inside] = baseline_values(self.basis.derivative_rows(y[inside]), self._of_rows(rows[inside]))
         return slope
 
-    def _baseline(self, y: Array) -> Array:
-        """Return h_0(y), -inf where no mass can lie and +inf at the last class."""
+    def _baseline(self, y: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """Return h_0(y) of these rows, -inf where no mass can lie and +inf at the last class.
+
+        ``rows`` are needed where rows have baselines of their own.
+        """
         low = max(self.basis.lower_bound, 0.0 if self.positive else -math.inf)
         if self.basis.discrete:
             y = np.floor(y)
@@ -164,14 +182,15 @@ class PredictedDistribution:
             last = y >= self.basis.n_parameters
             h[last] = np.inf
             inside &= ~last & (y >= 0)
-        h[inside] = self.basis.rows(y[inside]) @ self.theta
+        theta = self.theta if self.theta.ndim == 1 or rows is None else self.theta[rows[inside]]
+        h[inside] = baseline_values(self.basis.rows(y[inside]), theta)
         h[np.isnan(y)] = np.nan
         return h
 
     def _log_sf_after(self) -> Array:
         """Return log(1 - F) at the time that the outcome is known to exceed."""
         assert self.after is not None  # noqa: S101
-        return self.link.log_sf(self._baseline(self.after) + self.shift)
+        return self.link.log_sf(self._baseline(self.after, np.arange(len(self))) + self.shift)
 
     def trafo(self, y: Any) -> Array:
         """Return h(y | x), the transformation to the scale of the link."""
@@ -300,10 +319,11 @@ class PredictedDistribution:
 
     def _from_h(self, h: Array) -> Array:
         out = np.empty(h.size)
-        flat = h.ravel()
-        for start in range(0, h.size, CHUNK):
-            part = slice(start, start + CHUNK)
-            out[part] = self.basis.inverse(self.theta, flat[part])
+        flat, rows = h.ravel(), np.repeat(np.arange(len(self)), h.size // max(1, len(self)))
+        chunk = CHUNK if self.theta.ndim == 1 else CHUNK // 8
+        for start in range(0, h.size, chunk):
+            part = slice(start, start + chunk)
+            out[part] = self.basis.inverse(self._of_rows(rows[part]), flat[part])
         low = max(self.basis.lower_bound, 0.0) if self.positive else self.basis.lower_bound
         if self.basis.kind == "count":
             low = 0.0
@@ -356,6 +376,11 @@ class PredictedDistribution:
         """
         if isinstance(self.basis, OrdinalBasis):
             raise InputTypeError("classes have no mean")
+        if self.theta.ndim == 2:
+            means = np.empty(len(self))
+            for rows, part in self.by_baseline():
+                means[rows] = part.mean()
+            return means
         if isinstance(self.basis, CountBasis) and not self.basis.flat_ends(self.theta)[1]:
             return self._count_mean()
         first, last = self.basis.flat_ends(self.theta)

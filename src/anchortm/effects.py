@@ -250,7 +250,7 @@ def _averages(
         if of == "median":
             y = outcome(w, shift)
             with np.errstate(divide="ignore"):
-                return np.where(d._baseline(y) > -np.inf, -1.0 / d._slopes(y, True), 0.0)
+                return np.where(d._baseline(y) > -np.inf, -1.0 / d._slopes(y, np.arange(y.size)), 0.0)
         h = d._baseline(np.atleast_1d(d._codes(above))) + shift
         return -np.exp(d.link.log_density(np.where(np.isfinite(h), h, 0.0))) * np.isfinite(h)
 

@@ -42,7 +42,8 @@ class Formula:
     Parameters
     ----------
     text : str
-        ``outcome ~ covariates | anchors``. The outcome is a column, ``Surv(time, event, entry)``,
+        ``outcome ~ covariates | anchors``, or ``outcome | strata ~ covariates | anchors`` with columns of strata that
+        have baselines of their own. The outcome is a column, ``Surv(time, event, entry)``,
         ``Interval(lower, upper)`` or ``ordered(column, 'low', 'mid', 'high')``; covariates are formulaic's terms,
         such as ``age + C(stage) + bs(bmi, 4)``,
         1 for none and ``.`` for all other columns; anchors are columns joined by ``+``, or 0 for none. Anchors of whole
@@ -54,6 +55,7 @@ class Formula:
     Attributes
     ----------
     X : DataFrame, or where a factor has more than 100 levels a design that holds it as codes
+        The covariates, and the strata as they are.
     y : outcome
     anchors : DataFrame or None
 
@@ -80,7 +82,7 @@ class Formula:
         formula = self._settle(formula, self.learn(frame))
         matrix = _matrix(formula, self._coded_frame(frame))
         self._spec = matrix.model_spec
-        self.X = self._with_wide(_without_intercept(matrix, len(frame)), frame)
+        self.X = self._with_strata(self._with_wide(_without_intercept(matrix, len(frame)), frame), data)
         self.y, self.anchors = self.outcome(data), self.anchor_frame(data)
 
     def _read(self, text: str, names: Sequence[str]) -> Any:
@@ -97,10 +99,14 @@ class Formula:
         self._used = [name for name in names if name in used]
         outcome = self._outcome_columns(names, entry=False)
         anchors = {name for name, _ in self._parsed.anchors}
-        for what, columns in (("covariates", set(self._used)), ("anchors", anchors)):
+        strata = set(self.strata)
+        for what, columns in (("covariates", set(self._used)), ("anchors", anchors), ("strata", strata)):
             if columns & outcome:
                 shared = ", ".join(sorted(columns & outcome))
                 raise InputError(f"the outcome's columns are among the {what}: {shared}; leave them out there")
+        if strata & set(self._used):
+            shared = ", ".join(sorted(strata & set(self._used)))
+            raise InputError(f"strata are among the covariates: {shared}; their baselines take up such effects")
         self._coded = _coded(formula)
         return formula
 
@@ -162,6 +168,22 @@ class Formula:
         return list(dict.fromkeys([*self._used, *outcome, *anchors]))
 
     @property
+    def strata(self) -> list[str]:
+        """Return the columns of the strata."""
+        return list(self._parsed.strata)
+
+    def columns_of(self, terms: str) -> list[list[str]]:
+        """Return the names of the covariates that terms of this formula make, such as ``age + C(stage)``."""
+        places, names = self._wide_columns()
+        parse_formula(f"y ~ {terms}")
+        wanted = [str(term) for term in _formula(terms) if str(term) != "1"]
+        unknown = [term for term in wanted if term not in places]
+        if unknown:
+            listed = ", ".join(term for term in places if term != "1")
+            raise InputError(f"{', '.join(unknown)}: no terms of the formula, which has {listed or 'none'}")
+        return [names[places[term]] for term in wanted]
+
+    @property
     def covariate_columns(self) -> list[str]:
         """Return the columns of the covariates."""
         return list(self._used)
@@ -174,7 +196,7 @@ class Formula:
         """Return the covariates with ``.`` spelled out and names in backticks again."""
         parsed = self._parsed
         taken = {parsed.name(n) for n in ast.walk(parsed.left) if isinstance(n, ast.Name)}
-        taken |= {name for name, _ in parsed.anchors}
+        taken |= {name for name, _ in parsed.anchors} | set(parsed.strata)
         rest = [name for name in names if name not in taken]
         text = outside_quotes(DOT, f"({' + '.join(f'`{name}`' for name in rest) or '1'})", parsed.right)
         called = [name for name in (*parsed.quoted, *(rest if text != parsed.right else ())) if name.isdigit()]
@@ -290,8 +312,20 @@ class Formula:
         _complete(frame, "covariate")
         coded = self._coded_frame(frame)
         if self._plain:
-            return coded.astype(np.float64)
-        return self._with_wide(_without_intercept(_matrix(self._spec, coded), len(frame)), frame)
+            return self._with_strata(coded.astype(np.float64), data)
+        matrix = self._with_wide(_without_intercept(_matrix(self._spec, coded), len(frame)), frame)
+        return self._with_strata(matrix, data)
+
+    def _with_strata(self, X: Any, data: Any) -> Any:
+        """Return the covariates with the strata beside them."""
+        if not self.strata:
+            return X
+        if isinstance(X, Design):
+            raise InputError(f"strata do not go with factors of more than {WIDE} levels: merge levels")
+        known(self.strata, column_names(data))
+        frame = select(data, self.strata)
+        _complete(frame, "stratum")
+        return X.assign(**{name: frame[name].to_numpy() for name in self.strata})
 
     def _outcome_columns(self, names: Sequence[str], entry: bool = True) -> set[str]:
         """Return the columns of the outcome; an entry time may be a covariate as well."""
@@ -503,6 +537,8 @@ class FormulaMixin:
         model: Any = cls(**parameters)
         if getattr(model, "anchor_names", None) is not None:
             raise InputError("name the anchors after '|' in the formula, not in anchor_names")
+        if getattr(model, "strata", None) is not None:
+            raise InputError("name the strata before '~' in the formula, outcome | stratum ~ ..., not in strata")
         if is_batched(data):
             if not hasattr(model, "_fit_source"):
                 raise InputTypeError(f"{cls.__name__} takes a table in memory, not {data!r}: read it first")
@@ -511,6 +547,13 @@ class FormulaMixin:
             model.formula_ = made
             return model  # type: ignore[no-any-return]
         made = Formula(formula, data)
+        if made.strata and "strata" not in model.get_params():
+            raise InputTypeError(f"{cls.__name__} takes no strata: leave them out")
+        if made.strata:
+            model.set_params(strata=made.strata)
+        for role in ("varying", "scale"):
+            if isinstance(getattr(model, role, None), str):
+                model.set_params(**{role: made.columns_of(getattr(model, role))})
         named = {"sample_weight": sample_weight, "offset": offset}
         extra = {name: made.column(values) for name, values in named.items() if values is not None}
         foreign = [name for name in extra if name not in signature(model.fit).parameters]

@@ -1,4 +1,4 @@
-"""The grammar of formulas: ``outcome ~ covariates | anchors`` taken apart, and only what is on a list let through.
+"""The grammar of formulas: ``outcome | strata ~ covariates | anchors`` taken apart, only what is on a list let through.
 
 Formulas may come in files from elsewhere, and formulaic evaluates parts of them as Python. So every
 expression is checked here before that: names, constants, arithmetic, comparisons and the transforms
@@ -50,7 +50,7 @@ HINTS = {
     "s": "write bs(x, 4) or cr(x, 4, constraints='center') for a spline",
     "te": "write interactions of splines, bs(x, 4):bs(z, 4)",
     "offset": "give the column with offset= (in the shell --offset)",
-    "strata": "strata are not supported yet",
+    "strata": "write them before '~': outcome | stratum ~ covariates",
     "cluster": "give clusters= to standard_errors or summary",
     "frailty": "random effects are not supported yet",
     "Q": "put the name in backticks",
@@ -80,13 +80,14 @@ COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True)
 class Parsed:
-    """The three parts of a formula; names in backticks stand as _q0, _q1, ... in the expressions."""
+    """The parts of a formula; names in backticks stand as _q0, _q1, ... in the expressions."""
 
     text: str
     left: ast.expr
     right: str
     anchors: tuple[tuple[str, str], ...]  # column, and C or N if it is to be a factor or a number
     quoted: tuple[str, ...]
+    strata: tuple[str, ...] = ()  # columns
 
     def name(self, node: ast.Name) -> str:
         """Return the column that a name stands for."""
@@ -94,7 +95,7 @@ class Parsed:
 
 
 def parse_formula(text: str, longest: int = MAX_LENGTH) -> Parsed:
-    """Return the parts of ``outcome ~ covariates | anchors``, each checked for what it may contain."""
+    """Return the parts of ``outcome | strata ~ covariates | anchors``, each checked for what it may contain."""
     if not isinstance(text, str):
         raise InputTypeError(f"a formula is a string such as 'y ~ x1 + x2 | site', not {text!r}")
     if len(text) > longest:
@@ -112,14 +113,23 @@ def _parse(text: str) -> Parsed:
     parts = _split(sides[1], "|")
     if len(parts) > 2:
         raise InputError(f"a formula has at most one '|', before the anchors: {text!r}; join anchors with '+'")
+    outcome = _split(sides[0], "|")
+    if len(outcome) > 2:
+        raise InputError(f"a formula has at most one '|' before '~', after the outcome: {text!r}; join strata with '+'")
     quoted: list[str] = []
-    left, right, anchors = (_hide(part, quoted) for part in (sides[0], parts[0], [*parts, "0"][1]))
+    texts = (outcome[0], [*outcome, "0"][1], parts[0], [*parts, "0"][1])
+    left, strata, right, anchors = (_hide(part, quoted) for part in texts)
     if not right.strip():
         raise InputError(f"there is nothing between '~' and '|' in {text!r}; write 1 for no covariates")
     parsed = Parsed(text, _expression(left, text), right, (), tuple(quoted))
     _check_left(parsed)
     _count_terms(_formula_tree(right, text), text)
-    return Parsed(text, parsed.left, right, _anchor_terms(anchors, parsed), tuple(quoted))
+    marked = _anchor_terms(strata, parsed, "strata")
+    if any(kind for _, kind in marked):
+        raise InputError(f"strata are columns as they are, without C(...) or N(...), in {text!r}")
+    return Parsed(
+        text, parsed.left, right, _anchor_terms(anchors, parsed), tuple(quoted), tuple(name for name, _ in marked)
+    )
 
 
 def _hide(text: str, quoted: list[str]) -> str:
@@ -409,7 +419,7 @@ def _evaluate(node: ast.expr, frame: pd.DataFrame, parsed: Parsed) -> Any:
     raise InputError(f"cannot evaluate {ast.unparse(node)!r}")
 
 
-def _anchor_terms(text: str, parsed: Parsed) -> tuple[tuple[str, str], ...]:
+def _anchor_terms(text: str, parsed: Parsed, what: str = "anchors") -> tuple[tuple[str, str], ...]:
     terms: list[tuple[str, str]] = []
 
     def walk(node: ast.expr) -> None:
@@ -424,7 +434,7 @@ def _anchor_terms(text: str, parsed: Parsed) -> tuple[tuple[str, str], ...]:
             case ast.Constant(value=0):
                 pass
             case _:
-                raise InputError(f"anchors are columns joined by '+', or 0 for none, not {text.strip()!r}")
+                raise InputError(f"{what} are columns joined by '+', or 0 for none, not {text.strip()!r}")
 
     walk(_expression(text, parsed.text))
     return tuple(dict.fromkeys(terms))

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.bases import Basis
+from anchortm.bases import Basis, baseline_values
 from anchortm.empirical import empirical_distribution
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.links import Link, OneEnd, TwoEnds
@@ -157,17 +157,19 @@ def evaluate(link: Link, term: Term, theta: Array, shift: Array) -> RowTerms:
     """Return the terms' quantities at h = a(y)'theta + shift.
 
     ``shift`` is the linear predictor with its sign and the offset, one value for each row
-    of the *response* (the term picks its own).
+    of the *response* (the term picks its own); theta is one vector, or one row for each row of the response.
     """
     own = shift[term.rows]
+    theta = theta if theta.ndim == 1 else theta[term.rows]
     if term.upper is None:
         assert term.lower is not None  # noqa: S101 - a right-censored term has a lower end
-        return RowTerms(link.right(term.lower @ theta + own), None)
-    u = term.upper @ theta + own
+        return RowTerms(link.right(baseline_values(term.lower, theta) + own), None)
+    u = baseline_values(term.upper, theta) + own
     if term.lower is not None and term.difference is not None:
-        return RowTerms(link.interval(term.lower @ theta + own, u, term.difference @ theta), None)
+        lower, width = baseline_values(term.lower, theta) + own, baseline_values(term.difference, theta)
+        return RowTerms(link.interval(lower, u, width), None)
     if term.slope is not None:
-        return RowTerms(link.exact(u), term.slope @ theta)
+        return RowTerms(link.exact(u), baseline_values(term.slope, theta))
     return RowTerms(link.left(u), None)
 
 

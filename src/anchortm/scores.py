@@ -92,6 +92,11 @@ def _predicted(distribution: Any) -> None:
 
 
 def _crps(distribution: PredictedDistribution, codes: Array) -> Array:
+    if distribution.theta.ndim == 2 and codes.shape == (len(distribution),):
+        scores = np.empty(codes.size)
+        for rows, part in distribution.by_baseline():
+            scores[rows] = _crps(part, codes[rows])
+        return scores
     n = len(distribution)
     if codes.shape != (n,):
         raise InputError(f"y must have one value for each of the {n} rows, not shape {codes.shape}")
@@ -247,7 +252,7 @@ def pit(distribution: PredictedDistribution, y: Response, random_state: Any = No
 
 
 def _cdf_at(distribution: PredictedDistribution, codes: Array) -> Array:
-    h = distribution._baseline(codes) + distribution.shift
+    h = distribution._baseline(codes, np.arange(codes.size)) + distribution.shift
     return np.exp(distribution.link.log_cdf(h))
 
 

@@ -11,6 +11,7 @@ rows, which keeps their zeros; the parameters v are those of centred columns all
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from anchortm.bases import Basis
+from anchortm.corners import Mixture
 from anchortm.design import Matrix, WideMatrix
 from anchortm.ends import CellEnds, Ends, RowEnds
 from anchortm.exceptions import IdentificationError
@@ -31,6 +33,7 @@ Array = NDArray[np.float64]
 
 BLOCK_ROWS = 16_384
 MAX_CELLS = 1000  # classes or counts that are summed over as cells
+FAINT, NO_SPARE = 1e-6, 1e-9  # curvature that does not count, and what of an increment is no more than zero
 FURTHEST = 1e12  # deviation of a baseline column, where columns in the support are about 1
 SCALE_ROWS = 25_000  # means and deviations of the columns are taken from about as many rows
 
@@ -62,6 +65,7 @@ class Coordinates:
     lower: Array
     upper: Array
     wide: Places | None = None
+    pieces: tuple[NDArray[np.intp], ...] = ()  # increments by group, where they can be shared out among groups
 
     @property
     def n_baseline(self) -> int:
@@ -136,10 +140,56 @@ class Coordinates:
 
     def join(self, theta: Array, beta: Array) -> Array:
         """Return v for a theta that satisfies the equality constraints."""
-        delta, *_ = np.linalg.lstsq(self.matrix, theta, rcond=None)
+        delta: Array = np.linalg.lstsq(self.matrix, theta, rcond=None)[0].astype(np.float64)
+        self._share_out(delta)
         raw = np.concatenate([delta, beta])
         raw[0] += self.mean @ raw
         return raw * self.scale
+
+    def shared_out(self, v: Array) -> Array:
+        """Return v with increments shared out evenly among groups: the same h, and no bound reached without need."""
+        if not self.pieces:
+            return v
+        raw = v / self.scale
+        self._share_out(raw)
+        return raw * self.scale
+
+    def _share_out(self, delta: Array) -> None:
+        """Share increments out among groups, so that none is negative if that can be."""
+        if not self.pieces:
+            return
+        first = self.pieces[0][0]
+        fixed = self.lower[first] == self.upper[first]
+        least = [delta[piece].min(axis=0) for piece in self.pieces]
+        spare = np.sum(least, axis=0)
+        for k, (piece, own) in enumerate(zip(self.pieces, least, strict=True)):
+            delta[piece] += np.where(fixed, spare if k == 0 else 0.0, spare / len(self.pieces)) - own
+
+    @cached_property
+    def _moves(self) -> Array:
+        """Return directions in v along which nothing changes: of each increment, from the first group to another."""
+        first, *others = self.pieces
+        moves = np.zeros((first.shape[1], len(others), self.scale.size))
+        for j, piece in enumerate(others):
+            for k in range(first.shape[1]):
+                moves[k, j, first[:, k]], moves[k, j, piece[:, k]] = 1.0, -1.0
+        moves *= self.scale
+        return np.linalg.qr(moves.transpose(0, 2, 1))[0]
+
+    def lift(self, v: Array) -> Array | float:
+        """Return curvature in directions where the loss has none by construction.
+
+        Where an increment is zero at some corner, bounds leave no such direction, and any curvature would be felt
+        elsewhere: there it is next to nothing.
+        """
+        if not self.pieces:
+            return 0.0
+        raw = v / self.scale
+        spare = np.sum([raw[piece].min(axis=0) for piece in self.pieces], axis=0)
+        size = np.max([raw[piece].max(axis=0) for piece in self.pieces], axis=0)
+        held = self.lower[self.pieces[0][0]] == self.upper[self.pieces[0][0]]
+        weight = np.where(held, 0.0, np.where(spare > NO_SPARE * size, 1.0, FAINT))
+        return np.asarray(np.einsum("k,kdj,kej->de", weight, self._moves, self._moves))
 
     @cached_property
     def jacobian(self) -> Array:
@@ -226,11 +276,18 @@ def _reduced(basis: Basis) -> tuple[Array, Array, Array]:
     return increments.matrix @ merge, increments.lower[kept], increments.upper[kept]
 
 
-def make_coordinates(basis: Basis, parts: list[Layout], X: Matrix, sign: float) -> Coordinates:
+def make_coordinates(
+    basis: Basis, parts: list[Layout], X: Matrix, sign: float, mixture: Mixture | None = None
+) -> Coordinates:
     """Return coordinates in which the columns have mean 0 and deviation 1 (on a sample of many rows)."""
     matrix, lower, upper = _reduced(basis)
-    places = _places(parts, basis.discrete)
-    mean, spread = _mean_and_deviation(basis.rows(places[:: max(1, places.size // SCALE_ROWS)]) @ matrix)
+    places, rows = _places(parts, basis.discrete)
+    some = slice(None, None, max(1, places.size // SCALE_ROWS))
+    columns, pieces = basis.rows(places[some]) @ matrix, tuple[NDArray[np.intp], ...]()
+    if mixture is not None:
+        columns = mixture.columns(columns, rows[some])
+        matrix, lower, upper, pieces = mixture.corners.inside(matrix, lower, upper)
+    mean, spread = _mean_and_deviation(columns)
     mean[0], spread[0] = 0.0, 1.0
     if hasattr(basis, "support") and spread.max() > FURTHEST:
         raise IdentificationError(
@@ -253,26 +310,23 @@ def make_coordinates(basis: Basis, parts: list[Layout], X: Matrix, sign: float) 
         np.concatenate([lower * spread, np.full(p, -np.inf)]),
         np.concatenate([upper * spread, np.full(p, np.inf)]),
         wide,
+        pieces,
     )
 
 
-def _places(parts: list[Layout], discrete: bool) -> Array:
-    """Return where the rows are: of a wide interval what is nearest to the others, not its ends."""
+def _places(parts: list[Layout], discrete: bool) -> tuple[Array, NDArray[np.intp]]:
+    """Return where rows are, of a wide interval what is nearest to the others and not its ends, and which rows."""
     own = [part for part in parts if part.sign > 0]
-    ends = np.concatenate([end for part in own for end in (part.upper, part.lower) if end is not None])
-    if discrete or not any(part.kind == "interval" for part in own):
-        return ends
-    middle = float(np.median(ends))
-    return np.concatenate(
-        [
-            np.clip(middle, part.lower, part.upper)
+    ends: list[tuple[Any, Any]] = [(e, part.rows) for part in own for e in (part.upper, part.lower) if e is not None]
+    if not discrete and any(part.kind == "interval" for part in own):
+        middle = float(np.median(np.concatenate([end for end, _ in ends])))
+        ends = [
+            (np.clip(middle, part.lower, part.upper), part.rows)
             if part.kind == "interval"
-            else part.upper
-            if part.upper is not None
-            else part.lower
+            else (part.upper if part.upper is not None else part.lower, part.rows)
             for part in own
         ]
-    )
+    return np.concatenate([end for end, _ in ends]), np.concatenate([rows for _, rows in ends])
 
 
 def _wide_mean_and_deviation(X: WideMatrix) -> tuple[Array, Array, Array]:
@@ -304,20 +358,20 @@ def _mean_and_deviation(columns: Array) -> tuple[Array, Array]:
     return size * mean, np.where(spread > 0.0, size * spread, 1.0)
 
 
-def _ends(basis: Basis, part: Layout, matrix: Array, shift: Array) -> Ends:
+def _ends(basis: Basis, part: Layout, make: Callable[[Array, slice], Array], shift: Array, cells: bool) -> Ends:
     """Return the standardised baseline columns at both ends, one row for each cell where cells are few."""
     lower, upper = part.lower, part.upper
     assert lower is not None and upper is not None  # noqa: S101, PT018
-    if basis.discrete and (lower == upper - 1.0).all() and upper.max() - upper.min() < min(MAX_CELLS, upper.size):
+    if cells and (lower == upper - 1.0).all() and upper.max() - upper.min() < min(MAX_CELLS, upper.size):
         first = upper.min()
-        cells = np.arange(first, upper.max() + 1.0)
-        table = basis.rows(cells - 1.0) @ matrix - shift
-        return CellEnds(table, basis.difference_rows(cells - 1.0, cells) @ matrix, (upper - first).astype(np.intp))
-    V, D = np.empty((lower.size, matrix.shape[1])), np.empty((lower.size, matrix.shape[1]))
+        k = np.arange(first, upper.max() + 1.0)
+        table = make(basis.rows(k - 1.0), slice(None)) - shift
+        return CellEnds(table, make(basis.difference_rows(k - 1.0, k), slice(None)), (upper - first).astype(np.intp))
+    V, D = np.empty((lower.size, shift.size)), np.empty((lower.size, shift.size))
     for start in range(0, lower.size, BLOCK_ROWS):
         block = slice(start, start + BLOCK_ROWS)
-        np.subtract(basis.rows(lower[block]) @ matrix, shift, out=V[block])
-        np.matmul(basis.difference_rows(lower[block], upper[block]), matrix, out=D[block])
+        np.subtract(make(basis.rows(lower[block]), block), shift, out=V[block])
+        D[block] = make(basis.difference_rows(lower[block], upper[block]), block)
     return RowEnds(V, D)
 
 
@@ -330,25 +384,33 @@ def standardised(
     coordinates: Coordinates,
     weights: Array | None,
     offset: Array | None,
+    mixture: Mixture | None = None,
 ) -> Rows:
     """Return a layout with its standardised columns, made block by block."""
     k, m = coordinates.n_baseline, part.rows.size
     mean, scale = coordinates.mean, coordinates.scale
-    matrix, shift = coordinates.matrix / scale[:k], mean / scale
+    shift = mean / scale
+    matrix = coordinates.matrix / scale[:k] if mixture is None else _reduced(basis)[0]
+
+    def make(rows: Array, block: slice) -> Array:
+        """Return the baseline's columns of rows a(y)."""
+        rows = rows @ matrix
+        return rows if mixture is None else mixture.columns(rows, part.rows[block]) / scale[:k]
+
     two_ends, exact = part.kind == "interval", part.kind == "exact"
     columns, at = (X.dense, k + X.dense_at) if isinstance(X, WideMatrix) else (X, slice(k, None))
     covariates = columns.shape[1]
     C = np.empty((m, covariates if two_ends else k + covariates))
-    ends = _ends(basis, part, matrix, shift[:k]) if two_ends else None
+    ends = _ends(basis, part, make, shift[:k], basis.discrete and mixture is None) if two_ends else None
     slope = np.empty((m, k)) if exact else None
     for start in range(0, m, BLOCK_ROWS):
         block = slice(start, min(start + BLOCK_ROWS, m))
         if ends is None:
             end = part.upper if part.lower is None else part.lower
             assert end is not None  # noqa: S101
-            np.subtract(basis.rows(end[block]) @ matrix, shift[:k], out=C[block, :k])
+            np.subtract(make(basis.rows(end[block]), block), shift[:k], out=C[block, :k])
         if slope is not None and part.upper is not None:
-            np.matmul(basis.derivative_rows(part.upper[block]), matrix, out=slope[block])
+            slope[block] = make(basis.derivative_rows(part.upper[block]), block)
         if covariates:
             own = part.rows[block]
             x = columns[own if order is None else order[own]] * (sign / scale[at])

@@ -15,7 +15,7 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import is_frame, native
 from anchortm.response import is_missing
 
-__all__ = ["WIDE", "Design", "Matrix", "WideMatrix", "check_columns", "split_anchors", "to_design", "without_anchors"]
+__all__ = ["WIDE", "Design", "Matrix", "WideMatrix", "check_columns", "split_columns", "to_design", "without_anchors"]
 
 Array = NDArray[np.float64]
 
@@ -86,6 +86,13 @@ class Design(NamedTuple):
     matrix: Any  # an array, or a WideMatrix
     names: tuple[str, ...]
     named: bool
+
+    def without(self, columns: Sequence[int]) -> Design:
+        """Return the design without these columns."""
+        if not columns:
+            return self
+        names = tuple(name for j, name in enumerate(self.names) if j not in set(columns))
+        return Design(np.delete(self.matrix, columns, axis=1), names, self.named)
 
 
 def to_design(X: Any, n_rows: int | None = None, wide: bool = False) -> Design:
@@ -243,29 +250,28 @@ def check_columns(design: Design, names: Sequence[str], named: bool, model: str)
         )
 
 
-def split_anchors(X: Any, names: Sequence[Any]) -> tuple[Any, Any]:
-    """Return X without the anchor columns, and these columns."""
+def split_columns(X: Any, names: Sequence[Any], what: str = "anchor_names") -> tuple[Any, Any]:
+    """Return X without the anchor columns (or strata), and these columns."""
     if X is None:
-        raise InputError("anchor_names are columns of X, but X is None")
+        raise InputError(f"{what} are columns of X, but X is None")
     X = native(X)
     if sp.issparse(X) or isinstance(X, Design):
-        raise InputTypeError(
-            "anchor_names are columns of a frame or an array: with a sparse X pass fit(..., anchors=...)"
-        )
+        hint = ": with a sparse X pass fit(..., anchors=...)" if what == "anchor_names" else ""
+        raise InputTypeError(f"{what} are columns of a frame or an array{hint}")
     if is_frame(X):
         unknown = [str(name) for name in names if name not in list(X.columns)]
         if unknown:
             listed = ", ".join(map(str, X.columns))
-            raise InputError(f"anchor_names not in X: {', '.join(unknown)}; its columns are {listed}")
+            raise InputError(f"{what} not in X: {', '.join(unknown)}; its columns are {listed}")
         rest = [name for name in X.columns if name not in list(names)]
         return X[rest], X[list(names)]
     matrix = np.asarray(X)
     if not all(isinstance(name, (int, np.integer)) and 0 <= name < matrix.shape[1] for name in names):
-        raise InputError(f"anchor_names must be column positions from 0 to {matrix.shape[1] - 1} when X is an array")
+        raise InputError(f"{what} must be column positions from 0 to {matrix.shape[1] - 1} when X is an array")
     return np.delete(matrix, list(names), axis=1), matrix[:, list(names)]
 
 
-def without_anchors(X: Any, names: Sequence[Any], covariates: Sequence[str], n_columns: int) -> Any:
+def without_anchors(X: Any, names: Sequence[Any], n_columns: int) -> Any:
     """Return the covariates of X for a prediction: a new place need not have the anchors."""
     X = native(X)
     if is_frame(X):

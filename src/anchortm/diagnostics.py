@@ -15,6 +15,7 @@ from anchortm import plotting
 from anchortm.anchors import anchor_columns
 from anchortm.arrow import Arrow
 from anchortm.design import to_design
+from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError
 from anchortm.links import OneEnd
 from anchortm.model import TransformationModel, tell_alphabetical
@@ -523,10 +524,12 @@ def over_identification(path: AnchorPath, X: Any) -> OverIdentification:
     for xi, m, coef in zip(path.xis, path.models, path.coefs, strict=True):
         norm = float(np.linalg.norm(coef * deviation))
         if m.basis_.discrete:
-            width = float(m.baseline_[-1] - m.baseline_[0])
+            width = float(m._typical[-1] - m._typical[0])
             spread, effect = unit / width if width > 0.0 else np.nan, np.nan
         else:
-            low, high = m._distribution(m._sign * (mean @ coef)).interval(0.5)
+            low, high = PredictedDistribution(m.link_, m.basis_, m._typical, m._sign * (mean @ coef), m.time_).interval(
+                0.5
+            )
             spread = float(high[0] - low[0])
             effect = norm * spread / unit
         rows.append({"xi": xi, "coef_norm": norm, "spread": spread, "effect_norm": effect, "penalty": m.penalty_})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from anchortm.bands import ConfidenceBand, Of, confidence_band
 from anchortm.bases import Basis, OrdinalBasis
-from anchortm.design import Design, check_columns, to_design, without_anchors
+from anchortm.corners import Corners, Mixture, stratum_codes, stratum_labels
+from anchortm.design import Design, check_columns, split_columns, to_design, without_anchors
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
 from anchortm.extrapolation import extrapolation
@@ -51,7 +52,9 @@ class FittedModel(FormulaMixin):
     n_total_: float
     n_features_in_: int
     time_: bool
+    strata: Any
     _had_offset: bool
+    _corners: Corners | None
     _history: list[dict[str, Any]]
 
     @property
@@ -68,7 +71,15 @@ class FittedModel(FormulaMixin):
         check_is_fitted(self)
         increments = self.basis_.increments
         tied = increments.equalities.shape[0] + int((increments.lower == increments.upper).sum())
-        return int(self.baseline_.size - tied + self.coef_.size)
+        own = self.basis_.n_parameters
+        return int(self.baseline_.size // own * (own - tied) + self.coef_.size)
+
+    @property
+    def parameter_names_(self) -> list[str]:
+        """Return the names of the parameters in ``baseline_``."""
+        check_is_fitted(self, "coef_")
+        names = self.basis_.parameter_names
+        return names if self._corners is None else self._corners.parameter_names(names)
 
     def _check_criterion(self) -> None:
         check_is_fitted(self, "coef_")
@@ -191,31 +202,73 @@ class FittedModel(FormulaMixin):
         check_is_fitted(self, "coef_")
         return bootstrap(self, n_bootstrap, clusters, random_state, n_jobs, progress)
 
-    def _anchor_list(self) -> list[Any]:
-        names = self.anchor_names
+    def _named(self, what: str) -> list[Any]:
+        """Return the columns of X that an argument of the constructor names."""
+        names = getattr(self, what)
+        if names is None:
+            return []
         if isinstance(names, (str, int, np.integer)):
             return [names]
         if not isinstance(names, Iterable):
-            raise InputTypeError(f"anchor_names must be names or positions of columns of X, not {names!r}")
+            raise InputTypeError(f"{what} must be names or positions of columns of X, not {names!r}")
         return list(names)
 
-    def _design(self, X: Any, n_rows: int | None) -> Design:
-        """Return the covariates of new rows, checked against those of the fit."""
-        X = self._covariates(X)
-        if self.anchor_names is not None and X is not None:
-            X = without_anchors(X, self._anchor_list(), self.coef_names_, self.n_features_in_)
-        design = to_design(X, n_rows, wide=True)
-        check_columns(design, self.coef_names_, hasattr(self, "feature_names_in_"), type(self).__name__)
-        return design
+    def _split_off(self, X: Any) -> tuple[Any, Any, Sequence[Any] | None]:
+        """Return the covariates of X, its anchors if they are named, and the stratum of each row."""
+        anchors, strata = self._named("anchor_names"), self._named("strata")
+        if not anchors and not strata:
+            return X, None, None
+        both = ", ".join(sorted({str(name) for name in anchors} & {str(name) for name in strata}))
+        if both:
+            raise InputError(f"{both}: strata and anchors at once; a baseline of its own takes up what an anchor shows")
+        named = split_columns(X, anchors)[1] if anchors else None
+        labels = stratum_labels(split_columns(X, strata, "strata")[1]) if strata else None
+        return split_columns(X, [*anchors, *strata])[0], named, labels
 
-    def _shift(self, X: Any, n_rows: int | None, offset: Any) -> Array:
+    @property
+    def _columns(self) -> list[str]:
+        """Return all covariates, as X has them: those whose effects vary too."""
+        return self.coef_names_ if self._corners is None else list(self._corners.covariates)
+
+    def _take_apart(self, X: Any, n_rows: int | None) -> tuple[Design, Mixture | None]:
+        """Return the covariates of new rows, checked against those of the fit, and their shares in baselines."""
+        X, anchors, strata = self._covariates(X), self._named("anchor_names"), self._named("strata")
+        if anchors and X is not None:
+            X = without_anchors(X, anchors, self.n_features_in_)
+        labels = None
+        if strata:
+            if all(isinstance(name, (int, np.integer)) for name in strata):  # positions among all columns of the fit
+                strata = [name - sum(anchor < name for anchor in anchors) for name in strata]
+            X, taken = split_columns(X, strata, "strata")
+            labels = stratum_labels(taken)
+        design = to_design(X, n_rows, wide=True)
+        check_columns(design, self._columns, hasattr(self, "feature_names_in_"), type(self).__name__)
+        if self._corners is None:
+            return design, None
+        known = self._corners.strata
+        codes = None if known is None or labels is None else stratum_codes(labels, known.labels)
+        places = [self._columns.index(name) for name in self._corners.varying_names]
+        weights = self._corners.weights(codes, to_design(design).matrix[:, places])
+        return design.without(places), Mixture(self._corners, weights)
+
+    def _design(self, X: Any, n_rows: int | None) -> Design:
+        """Return the covariates of new rows that shift h."""
+        return self._take_apart(X, n_rows)[0]
+
+    def _parts(self, X: Any, n_rows: int | None, offset: Any) -> tuple[Array, Array]:
+        """Return what h of each row is made of: the baseline, one or one a row, and the shift."""
         check_is_fitted(self, "coef_")
         offset = self._new_offset(X, offset)
         if X is None and n_rows is None and offset is not None:
             n_rows = np.size(offset)
-        shift: Array = self._design(X, n_rows).matrix @ self.coef_
+        design, mixture = self._take_apart(X, n_rows)
+        shift: Array = design.matrix @ self.coef_
         extra = row_offset(offset, shift.size)
-        return self._sign * (shift if extra is None else shift + extra)
+        theta = self.baseline_ if mixture is None else mixture.thetas(self.baseline_)
+        return theta, self._sign * (shift if extra is None else shift + extra)
+
+    def _shift(self, X: Any, n_rows: int | None, offset: Any) -> Array:
+        return self._parts(X, n_rows, offset)[1]
 
     def _new_offset(self, X: Any, offset: Any) -> Any:
         """Return the offset of new rows: as given, from the column that the fit named, or none with a warning."""
@@ -236,10 +289,10 @@ class FittedModel(FormulaMixin):
         if y is None and hasattr(self, "formula_"):
             y = self.formula_.outcome(X)
         response = as_response(one_column(y), self._scale, levels)
-        shift = self._shift(X, len(response), offset)
+        theta, shift = self._parts(X, len(response), offset)
         if shift.size != len(response):
             raise InputError(f"X has {shift.size} rows, but y has {len(response)}: pass the same rows of both")
-        return loglik_and_residuals(self.link_, build_terms(self.basis_, response), self.baseline_, shift)
+        return loglik_and_residuals(self.link_, build_terms(self.basis_, response), theta, shift)
 
     def nll(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
         """Return the negative log-likelihood of each row; after ``from_formula`` X may hold the outcome too.
@@ -319,11 +372,7 @@ class FittedModel(FormulaMixin):
                [0.14, 0.49]])
         """
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
-        return self._distribution(self._shift(X, n_rows, offset))
-
-    def _distribution(self, shift: Array) -> PredictedDistribution:
-        """Return the distributions with these shifts of h."""
-        return PredictedDistribution(self.link_, self.basis_, self.baseline_, shift, self.time_)
+        return PredictedDistribution(self.link_, self.basis_, *self._parts(X, n_rows, offset), self.time_)
 
     def extrapolation(self, X: Any, y: Any = None) -> pd.DataFrame:
         """Return where predictions for X leave what the fit has seen.

@@ -353,7 +353,7 @@ def bootstrap(
         )
     if failed:
         warnings.warn(f"{failed} of {n_bootstrap} resampled fits failed and are left out", AnchorTMWarning, 3)
-    names = (*model.basis_.parameter_names, *model.coef_names_)
+    names = (*model.parameter_names_, *model.coef_names_)
     return Bootstrap(draws, np.concatenate([model.baseline_, model.coef_]), names, what, failed)
 
 

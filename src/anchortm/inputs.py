@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from anchortm.anchors import AnchorColumns
 from anchortm.bases import Basis
+from anchortm.corners import Mixture
 from anchortm.design import Design, Matrix, WideMatrix
 from anchortm.links import Link
 from anchortm.objective import Objective, build_objective
@@ -51,6 +52,7 @@ class Data(NamedTuple):
     alphabetical: bool = False  # classes are words that were sorted
     kept: NDArray[np.bool_] | None = None  # rows of positive weight, if there were others
     covariate_ranges: Array | None = None  # smallest and largest value of each column
+    mixture: Mixture | None = None  # of strata, and of covariates whose effects vary
 
     def take(self, rows: Any) -> Data:
         """Return the inputs of these rows, without anchor levels that no longer occur."""
@@ -61,6 +63,7 @@ class Data(NamedTuple):
             None if self.weights is None else self.weights[rows],
             None if self.offset is None else self.offset[rows],
             (),
+            mixture=None if self.mixture is None else self.mixture.take(rows),
         )
 
     def subset(self, rows: Any) -> Data:
@@ -85,7 +88,12 @@ class Data(NamedTuple):
             anchor_intercept,
             n_jobs=n_jobs,
             names=self.design.names,
+            mixture=self.mixture,
         )
+
+    def thetas(self, theta: Array) -> Array:
+        """Return the baseline of each row, or the one of all."""
+        return theta if self.mixture is None else self.mixture.thetas(theta)
 
     @property
     def typical(self) -> tuple[Response, Array | None]:

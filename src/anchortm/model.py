@@ -8,6 +8,7 @@ import warnings
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -20,7 +21,8 @@ from anchortm.backends.sources import open_source
 from anchortm.backends.streamed import Stream
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.columns import BLOCK_ROWS
-from anchortm.design import Design, split_anchors, to_design
+from anchortm.corners import make_mixture
+from anchortm.design import WIDE, Design, WideMatrix, to_design
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import (
     AnchorTMWarning,
@@ -84,6 +86,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     xi: float = field(default=0.0, kw_only=False)
     anchor_intercept: bool = True
     anchor_names: Any = None
+    strata: Any = None
+    varying: Any = None
     tol: float = 1e-8
     max_iter: int = 200
     n_jobs: int | None = None
@@ -161,6 +165,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """Fit to a table that is read in batches, and return the formula as new rows need it."""
         xi = self._check_xi()
         self._check_limits()
+        if self.strata is not None or self.varying is not None:
+            raise InputError("strata and varying effects take a table in memory: read it first")
         source = open_source(data, _n_jobs(self.n_jobs), True if self.verbose else None)
         levels = self._fixed_levels()
         stream = Stream(formula, source, self._scale, levels, sample_weight, offset, self.anchor_intercept)
@@ -190,10 +196,10 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """Check the inputs once; drop rows of weight zero."""
         X, y = native(X), native(y)
         columns_given = list(X.columns) if is_frame(X) else list(X.names) if isinstance(X, Design) and X.named else None
-        if self.anchor_names is not None:
-            if anchors is not None:
-                raise InputError("give anchors to fit, or anchor_names to the constructor, not both")
-            X, anchors = split_anchors(X, self._anchor_list())
+        if self.anchor_names is not None and anchors is not None:
+            raise InputError("give anchors to fit, or anchor_names to the constructor, not both")
+        X, anchors_named, labels = self._split_off(X)
+        anchors = anchors if anchors_named is None else anchors_named
         response = as_response(one_column(y), self._scale, self._fixed_levels())
         design = to_design(X, len(response), wide=True)
         columns = None if anchors is None else anchor_columns(anchors)
@@ -214,9 +220,18 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         check_kinds(response)
         ranges = check_covariates(design.matrix, design.names)
         check_levels(response, design.matrix, design.names)
+        mixture = None
+        if labels is not None or self.varying is not None:
+            if isinstance(design.matrix, WideMatrix):
+                raise InputError(
+                    f"strata= and varying= do not go with a sparse X or factors of more than {WIDE} levels"
+                )
+            labels = labels if labels is None or keep is None else list(compress(labels, keep))
+            mixture, taken = make_mixture(labels, self.varying, design.names, design.matrix, self._sign)
+            design, ranges = design.without(taken), np.delete(ranges, taken, axis=1)
         alphabetical = self._fixed_levels() is None and sorted_words(y, response)
         given = tuple(columns_given) if design.named and columns_given is not None else None
-        return Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep, ranges)
+        return Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep, ranges, mixture)
 
     def _fixed_levels(self) -> tuple[Any, ...] | None:
         """Return the classes that the model was made with, if it was."""
@@ -232,7 +247,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """Return the log-likelihood of rows that need not be those of the fit, at these parameters."""
         shift = rows.design.matrix @ beta
         shift = self._sign * (shift if rows.offset is None else shift + rows.offset)
-        return loglik_and_residuals(link, build_terms(basis, rows.response), theta, shift)[0]
+        return loglik_and_residuals(link, build_terms(basis, rows.response), rows.thetas(theta), shift)[0]
 
     def _names(self, data: Data) -> tuple[str, ...]:
         """Return the names of all parameters but the baseline's."""
@@ -245,18 +260,20 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     def _start(self, objective: Objective, basis: Basis, data: Data | Stream) -> Array:
         p = objective.n_parameters - objective.coordinates.n_baseline
+        size = objective.coordinates.matrix.shape[0]  # of all baselines
         if self.start is None:
             theta = start_values(objective.link, basis, *data.typical)
-            return objective.coordinates.join(theta, np.zeros(p))
+            if isinstance(data, Data) and data.mixture is not None:
+                theta = np.tile(theta, data.mixture.corners.n_baselines)
+            return objective.coordinates.join(np.pad(theta, (0, size - theta.size)), np.zeros(p))
         if not isinstance(self.start, (tuple, list)) or len(self.start) != 2:
             raise InputTypeError(f"start must be a pair (baseline, coef), not {self.start!r}")
         theta, beta = (real_numbers(part, "start") for part in self.start)
         if not (np.isfinite(theta).all() and np.isfinite(beta).all()):
             raise InputError("start has values that are not finite; start=None finds its own")
-        if theta.size != basis.n_parameters or beta.size != p:
+        if theta.size != size or beta.size != p:
             raise InputError(
-                f"start must be (baseline, coef) of lengths {basis.n_parameters} and {p}, "
-                f"not {theta.size} and {beta.size}"
+                f"start must be (baseline, coef) of lengths {size} and {p}, not {theta.size} and {beta.size}"
             )
         return objective.coordinates.join(theta, beta)
 
@@ -284,9 +301,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self.link_, self.basis_ = link, basis
         self.baseline_, self.coef_ = theta, beta
         self.coef_names_ = list(about.names)
-        self.n_features_in_ = len(about.names)
-        if self.anchor_names is not None:
-            self.n_features_in_ += len(self._anchor_list())
+        self._corners = None if isinstance(data, Stream) or data.mixture is None else data.mixture.corners
+        self.n_features_in_ = len(self._columns) + len(self._named("anchor_names")) + len(self._named("strata"))
         for stale in ("feature_names_in_", "support_", "classes_", "formula_", "n_passes_"):
             self.__dict__.pop(stale, None)
         if about.columns_given is not None:
@@ -318,7 +334,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self._binary, self._had_offset = about.binary, about.had_offset
         self.covariate_ranges_, self.outcome_range_ = about.covariate_ranges, about.outcome_range
         mean = float(objective.coordinates.mean[objective.coordinates.n_baseline :] @ beta) + objective.mean_offset
-        average = PredictedDistribution(link, basis, theta, np.array([mean]))
+        self._typical = data.mixture.typical(theta) if isinstance(data, Data) and data.mixture is not None else theta
+        average = PredictedDistribution(link, basis, self._typical, np.array([mean]))
         self.atom_ = float(average.cdf(0.0)[0]) if about.time else 0.0
         self._history = solution.history
         self._reason = solution.reason
@@ -379,8 +396,11 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
                 + " leaves none",
                 None,
             )
-        for flat, side in zip(self.basis_.flat_ends(self.baseline_), ("lower", "upper"), strict=True):
-            if flat:
+        baselines = self.baseline_.reshape(-1, self.basis_.n_parameters)
+        baselines = baselines if self._corners is None else baselines[: self._corners.n_baselines]
+        ends = np.array([self.basis_.flat_ends(theta) for theta in baselines])
+        for k, side in enumerate(("lower", "upper")):
+            if ends[:, k].any():
                 say(f"h is flat beyond the {side} end of the support: the mass there cannot be placed", None)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -283,6 +283,7 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
     if not state.finite:
         raise IdentificationError(f"{OVERFLOW} at the start values")
     for iteration in range(options.max_iter + 1):
+        state.v = objective.coordinates.shared_out(state.v)
         binding = binding_bounds(objective, state.v, state.gradient)
         kkt = kkt_residual(state, binding)
         history.append({"iteration": iteration, "xi": xi, "loss": state.loss, "kkt": kkt, "active": int(binding.sum())})

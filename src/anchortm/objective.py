@@ -26,6 +26,7 @@ from anchortm.arrow import Arrow
 from anchortm.bases import Basis
 from anchortm.blocks import Blocks, MemoryBlocks
 from anchortm.columns import BLOCK_ROWS, Coordinates, Rows, make_coordinates, standardised
+from anchortm.corners import Mixture
 from anchortm.design import Matrix, WideMatrix
 from anchortm.exceptions import InputError
 from anchortm.likelihood import check_inside, layout
@@ -146,14 +147,14 @@ class Objective:
             return Sums(loglik, self._root(s))
         if self._latest is None or not np.array_equal(self._latest.v, v):
             loglik, (s, *rest) = self.blocks.total(Together(work, self._second_order(v, expected)))
-            self._latest = _Latest(v.copy(), Sums(loglik, self._root(s)), expected, self._derivatives(rest))
+            self._latest = _Latest(v.copy(), Sums(loglik, self._root(s)), expected, self._derivatives(v, rest))
         return self._latest.sums
 
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
         """Return the derivatives at v, with the curvature of r along ``multiplier`` if given."""
         if self._latest is not None and self._latest.serves(v, multiplier):
             return self._latest.derivatives
-        return self._derivatives(self.blocks.total(self._second_order(v, multiplier))[1])
+        return self._derivatives(v, self.blocks.total(self._second_order(v, multiplier))[1])
 
     def _second_order(self, v: Array, multiplier: Array | None) -> SecondOrder:
         k, spread, wide = self.coordinates.n_baseline, self._spread(multiplier), self.coordinates.wide
@@ -161,11 +162,11 @@ class Objective:
             return SecondOrder(self.link, v, k, self.n_sums, spread)
         return WideSecondOrder(self.link, self.coordinates.unfold(v), k, self.n_sums, spread, wide.share.size)
 
-    def _derivatives(self, arrays: list[Array]) -> Derivatives:
+    def _derivatives(self, v: Array, arrays: list[Array]) -> Derivatives:
         gradient, hessian, G, *levels = arrays
         coordinates = self.coordinates
         if coordinates.wide is None:
-            return Derivatives(gradient, hessian, self._root(G))
+            return Derivatives(gradient, hessian + self.n_total * coordinates.lift(v), self._root(G))
         across, diagonal, F = levels
         E = self._root(np.hstack([G, F]))
         if diagonal.size:
@@ -316,7 +317,7 @@ class NormalObjective(Objective):
             g, H = -self.n_total * D, self.n_total * np.outer(D, D)
         gradient[:k] += g
         hessian[:k, :k] += H
-        return Derivatives(gradient, hessian, E[:, :d])
+        return Derivatives(gradient, hessian + self.n_total * self.coordinates.lift(v), E[:, :d])
 
     def _slope_derivatives(self, v: Array) -> list[Array]:
         if self._slopes is not None and np.array_equal(self._slopes[0], v):
@@ -361,6 +362,7 @@ def build_objective(
     names: tuple[str, ...] = (),
     coordinates: Coordinates | None = None,
     geometry: Projection | None = None,
+    mixture: Mixture | None = None,
 ) -> Objective:
     """Return the anchor loss of these rows; h = a(y)'theta + sign * (x'beta + offset).
 
@@ -372,10 +374,11 @@ def build_objective(
     if order is not None and anchors is not None:  # rows of a group become neighbours
         response, anchors = response[order], anchors.take(order)
         weights, offset = (None if a is None else a[order] for a in (weights, offset))
+        mixture = None if mixture is None else mixture.take(order)
     parts = layout(basis, response)
     if coordinates is None:
-        coordinates = make_coordinates(basis, parts, X, sign)
-    rows = [standardised(basis, part, X, order, sign, coordinates, weights, offset) for part in parts]
+        coordinates = make_coordinates(basis, parts, X, sign, mixture)
+    rows = [standardised(basis, part, X, order, sign, coordinates, weights, offset, mixture) for part in parts]
     if anchors is None:
         projected = None
     else:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
-from anchortm.design import split_anchors
+from anchortm.design import split_columns
 from anchortm.diagnostics import check_directions, score_statistic
 from anchortm.evaluation import LeaveOneEnvironmentOut, group_codes, leave_one_environment_out
 from anchortm.exceptions import ConvergenceWarning, InputError
@@ -126,7 +126,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         check_model(self.model)
         named = self.model.anchor_names is not None
         if environments is None:
-            environments = split_anchors(X, self.model._anchor_list())[1] if named else anchors
+            environments = split_columns(X, self.model._named("anchor_names"))[1] if named else anchors
         if environments is None:
             raise InputError("pass anchors=, or environments= to leave out")
         if anchors is None and not named:

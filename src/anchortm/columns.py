@@ -176,19 +176,31 @@ class Coordinates:
         moves *= self.scale
         return np.linalg.qr(moves.transpose(0, 2, 1))[0]
 
-    def lift(self, v: Array) -> Array | float:
-        """Return curvature in directions where the loss has none by construction.
+    def apart(self, v: Array, w: Array) -> Array:
+        """Return v - w without what makes no difference."""
+        step = v - w
+        if self.pieces:
+            step -= np.einsum("kdj,kej,e->d", self._moves, self._moves, step)
+        return step
 
-        Where an increment is zero at some corner, bounds leave no such direction, and any curvature would be felt
-        elsewhere: there it is next to nothing.
+    @cached_property
+    def faint(self) -> Array | float:
+        """Return next to no curvature in directions where the loss has none by construction, which a Hessian needs.
+
+        More would be felt elsewhere as soon as bounds are reached.
         """
+        if not self.pieces:
+            return 0.0
+        return np.asarray(FAINT * np.einsum("kdj,kej->de", self._moves, self._moves))
+
+    def lift(self, v: Array) -> Array | float:
+        """Return curvature in such directions, where no bound at v stands in their way."""
         if not self.pieces:
             return 0.0
         raw = v / self.scale
         spare = np.sum([raw[piece].min(axis=0) for piece in self.pieces], axis=0)
         size = np.max([raw[piece].max(axis=0) for piece in self.pieces], axis=0)
-        held = self.lower[self.pieces[0][0]] == self.upper[self.pieces[0][0]]
-        weight = np.where(held, 0.0, np.where(spare > NO_SPARE * size, 1.0, FAINT))
+        weight = (spare > NO_SPARE * size).astype(np.float64)
         return np.asarray(np.einsum("k,kdj,kej->de", weight, self._moves, self._moves))
 
     @cached_property

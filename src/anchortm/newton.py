@@ -409,7 +409,7 @@ def solution_at(
     free = np.flatnonzero(~binding)
     pull = (2.0 / objective.n_total) * (state.E.T @ state.sums.t)
     tangent = np.zeros_like(state.v)
-    H = state.hessian
+    H = state.hessian if isinstance(state.hessian, Arrow) else state.hessian + objective.coordinates.lift(state.v)
     if isinstance(H, Arrow):
         lowest, inside = H.smallest_eigenvalue(binding), H.free(binding)
         if objective.anchors is not None and lowest > -FLAT:
@@ -434,7 +434,7 @@ def solution_at(
         reason,
         len(history) - 1,
         tangent,
-        state.hessian,
+        H,
         history=history,
     )
 

@@ -147,14 +147,14 @@ class Objective:
             return Sums(loglik, self._root(s))
         if self._latest is None or not np.array_equal(self._latest.v, v):
             loglik, (s, *rest) = self.blocks.total(Together(work, self._second_order(v, expected)))
-            self._latest = _Latest(v.copy(), Sums(loglik, self._root(s)), expected, self._derivatives(v, rest))
+            self._latest = _Latest(v.copy(), Sums(loglik, self._root(s)), expected, self._derivatives(rest))
         return self._latest.sums
 
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
         """Return the derivatives at v, with the curvature of r along ``multiplier`` if given."""
         if self._latest is not None and self._latest.serves(v, multiplier):
             return self._latest.derivatives
-        return self._derivatives(v, self.blocks.total(self._second_order(v, multiplier))[1])
+        return self._derivatives(self.blocks.total(self._second_order(v, multiplier))[1])
 
     def _second_order(self, v: Array, multiplier: Array | None) -> SecondOrder:
         k, spread, wide = self.coordinates.n_baseline, self._spread(multiplier), self.coordinates.wide
@@ -162,11 +162,11 @@ class Objective:
             return SecondOrder(self.link, v, k, self.n_sums, spread)
         return WideSecondOrder(self.link, self.coordinates.unfold(v), k, self.n_sums, spread, wide.share.size)
 
-    def _derivatives(self, v: Array, arrays: list[Array]) -> Derivatives:
+    def _derivatives(self, arrays: list[Array]) -> Derivatives:
         gradient, hessian, G, *levels = arrays
         coordinates = self.coordinates
         if coordinates.wide is None:
-            return Derivatives(gradient, hessian + self.n_total * coordinates.lift(v), self._root(G))
+            return Derivatives(gradient, hessian + self.n_total * coordinates.faint, self._root(G))
         across, diagonal, F = levels
         E = self._root(np.hstack([G, F]))
         if diagonal.size:
@@ -317,7 +317,7 @@ class NormalObjective(Objective):
             g, H = -self.n_total * D, self.n_total * np.outer(D, D)
         gradient[:k] += g
         hessian[:k, :k] += H
-        return Derivatives(gradient, hessian + self.n_total * self.coordinates.lift(v), E[:, :d])
+        return Derivatives(gradient, hessian + self.n_total * self.coordinates.faint, E[:, :d])
 
     def _slope_derivatives(self, v: Array) -> list[Array]:
         if self._slopes is not None and np.array_equal(self._slopes[0], v):

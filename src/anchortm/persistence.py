@@ -13,6 +13,7 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm import __version__, estimators
 from anchortm.arrow import Arrow
 from anchortm.bases import Basis, OrdinalBasis
+from anchortm.corners import Corners, Group
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, ModelFileError
 from anchortm.files import write_whole
 from anchortm.formula import Formula
@@ -35,6 +37,7 @@ FORMAT, VERSION = "anchortm-model", 1
 MAX_BYTES = 64 * 2**20
 MAX_VALUES = 4_000_000  # numbers, words and lists in a file
 LARGEST = 1e200  # parameter: what is computed with it stays a number
+MAX_GROUPS = 1000
 MAX_COVARIANCE = 500  # parameters; beyond, a covariance is not saved
 CLASSES = {name: getattr(estimators, name) for name in estimators.__all__}
 KINDS = {  # of the basis; AnchorTM takes any
@@ -114,6 +117,7 @@ def _record(model: Any) -> dict[str, Any]:
         "history": _plain(model._history),
         "covariance": _covariance(model),
         "formula": model.formula_.state() if hasattr(model, "formula_") else None,
+        "corners": None if model._corners is None else _plain(asdict(model._corners)),
     }
 
 
@@ -335,6 +339,7 @@ SCHEMA: dict[str, Callable[[Any], bool]] = {
     "history": _list_of(lambda row: isinstance(row, dict) and all(map(_is_plain, row.values()))),
     "covariance": lambda value: value is None or isinstance(value, dict),
     "formula": lambda value: value is None or isinstance(value, dict),
+    "corners": lambda value: value is None or isinstance(value, dict),
 }
 
 
@@ -348,6 +353,7 @@ def _model(record: Any) -> Any:
     )
     _check(record.get("sha256") == _digest(record), "it has been changed or damaged since it was written")
     record = {key: value if key == "formula" else _lively(value) for key, value in record.items()}
+    record.setdefault("corners", None)  # not in the first files
     for key, check in SCHEMA.items():
         _check(key in record, f"the field {key!r} is not there")
         _check(check(record[key]), f"the field {key!r} is not what it should be")
@@ -359,13 +365,17 @@ def _model(record: Any) -> Any:
     model._check_xi()
     model._check_limits()
     names_of_anchors = parameters.get("anchor_names")
-    known = names_of_anchors is None or _list_of(lambda v: isinstance(v, (str, int)))(names_of_anchors)
-    _check(known or isinstance(names_of_anchors, (str, int)), "anchor_names are not names")
+    for what in ("anchor_names", "strata"):
+        given = parameters.get(what)
+        known = given is None or _list_of(lambda v: isinstance(v, (str, int)))(given)
+        _check(known or isinstance(given, (str, int)), f"{what} are not names")
     _check(model._make_link().name == record["link"], f"{record['class']} does not have the link {record['link']}")
     own = parameters.get("basis")
     kind = KINDS.get(record["class"], own.kind if isinstance(own, Basis) else own)
     _check(kind == record["basis"].get("kind"), f"{record['class']} does not have such a basis")
-    basis, theta = _basis(record["basis"], record["baseline"]), np.array(record["baseline"], dtype=np.float64)
+    model._corners = _corners(record["corners"], model._sign)
+    basis = _basis(record["basis"], record["baseline"], model._corners)
+    theta = np.array(record["baseline"], dtype=np.float64)
     names, coef = list(record["coef_names"]), np.array(record["coef"], dtype=np.float64)
     _check(len(names) == coef.size, f"there are {coef.size} coefficients and {len(names)} names")
     model.link_, model.basis_ = LINKS[record["link"]], basis
@@ -398,7 +408,7 @@ def _model(record: Any) -> Any:
         _check(names_of_anchors is None, "anchors are named by the formula and by anchor_names")
         model.formula_ = Formula.from_state(record["formula"], len(names))
         columns = list(model.formula_.design_columns())
-        _check(columns == names, "the formula does not give the covariates of the model")
+        _check(columns == model._columns, "the formula does not give the covariates of the model")
     return model
 
 
@@ -411,17 +421,42 @@ def _argument(value: Any) -> Any:
     return value
 
 
-def _basis(record: dict[str, Any], baseline: list[float]) -> Basis:
+def _corners(record: dict[str, Any] | None, sign: float) -> Corners | None:
+    if record is None:
+        return None
+    covariates, groups = record["covariates"], record["groups"]
+    _check(record["sign"] == sign and _list_of(_is_text)(covariates), "the corners are not those of the model")
+    _check(isinstance(groups, list) and 0 < len(groups) <= MAX_GROUPS, "the corners have no groups")
+    made = []
+    for group in groups:
+        _check(group["kind"] in ("strata", "factor", "number"), "a group of corners is of no kind we know")
+        _check(_list_of(_is_text)(group["names"]) and set(group["names"]) <= set(covariates), "a group has odd columns")
+        _check(_list_of(lambda v: _is_plain(v) and v is not None)(group["labels"]), "the strata have odd names")
+        _check(_is_parameter(group["low"]) and _is_parameter(group["high"]), "a range is not of numbers")
+        _check(group["low"] < group["high"], "a range is empty")
+        own = Group(group["kind"], tuple(group["names"]), tuple(group["labels"]), group["low"], group["high"])
+        _check(own.size == 2 if own.kind == "number" else own.size > 1, "a group has too few corners, or too many")
+        made.append(own)
+    _check(all(group.kind != "strata" for group in made[1:]), "strata come first")
+    return Corners(tuple(made), sign, tuple(covariates))
+
+
+def _basis(record: dict[str, Any], baseline: list[float], corners: Corners | None) -> Basis:
     order = record.get("order", 0)
     _check(_is_count(order) and order <= len(baseline), "the order of the basis does not fit the baseline")
     basis = Basis.from_dict(record)
-    _check(basis.n_parameters == len(baseline), f"the basis has {basis.n_parameters} parameters, not {len(baseline)}")
-    if basis.kind in ("linear", "log-linear"):  # intercept and slope
-        rising = baseline[-1] > 0.0
+    blocks = 1 if corners is None else corners.n_baselines + len(corners.varying_names)
+    wanted = blocks * basis.n_parameters
+    _check(wanted == len(baseline), f"the baselines have {wanted} parameters, not {len(baseline)}")
+    each = np.array(baseline, dtype=np.float64).reshape(blocks, -1)
+    line = basis.kind in ("linear", "log-linear")  # intercept and slope
+    steps = each[:, 1:] if line else np.diff(each)
+    if corners is None and line:
+        rising = steps[0, 0] > 0.0
     else:  # rounding may leave steps below 0 by a few units in the last place of their ends
-        size = np.abs(baseline)
-        rising = bool((np.diff(baseline) >= -1e-12 * (size[1:] + size[:-1])).all())
-    _check(rising, "the baseline decreases")
+        size = np.abs(each).sum(axis=0)
+        rising = ((steps[0] if corners is None else corners.least(steps)) >= -1e-12 * (size[1:] + size[:-1])).all()
+    _check(bool(rising), "the baseline decreases")
     return basis
 
 

@@ -59,7 +59,7 @@ def follow(objective: Objective, start: Solution, target: float, options: Option
         xi = target if step >= left else math.expm1(math.log1p(here.xi) + step)
         there = _correct(objective, here, xi, options)
         n_iter += there.n_iter
-        move, miss = _distances(here, there, xi)
+        move, miss = _distances(objective, here, there, xi)
         folds = here.folds
         if not (_smooth(there) and miss <= 0.5 * move + 1e-6 and there.converged):
             if step > SHORTEST_STEP:
@@ -107,18 +107,19 @@ def _predict(here: Solution, xi: float) -> Array:
     return here.v + here.tangent * (1.0 + here.xi) * (math.log1p(xi) - math.log1p(here.xi))
 
 
-def _distances(here: Solution, there: Solution, xi: float) -> tuple[float, float]:
+def _distances(objective: Objective, here: Solution, there: Solution, xi: float) -> tuple[float, float]:
     """Return how far the step went and by how much it misses the predictor, in the metric of the loss.
 
     Of the two predictors, from here and back from there, the worse counts: beyond a fold another branch can be as
     near to the one as if the path went on, but its own way back does not lead here.
     """
 
-    def length(step: Array) -> float:
+    def distance(v: Array, w: Array) -> float:
+        step = objective.coordinates.apart(v, w)
         return math.sqrt(max(float(step @ there.hessian @ step), 0.0))
 
-    miss = max(length(there.v - _predict(here, xi)), length(here.v - _predict(there, here.xi)))
-    return length(there.v - here.v), miss
+    miss = max(distance(there.v, _predict(here, xi)), distance(here.v, _predict(there, here.xi)))
+    return distance(there.v, here.v), miss
 
 
 def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Options) -> list[Solution]:

@@ -33,6 +33,7 @@ _HOME = {
     "load": "persistence",
     "marginal_effects": "effects",
     "predict_table": "predictions",
+    "proportionality_test": "proportionality",
     "save": "persistence",
     "xi_by_score_test": "search",
     "xi_from_gamma": "path",

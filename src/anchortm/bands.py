@@ -107,10 +107,12 @@ def confidence_band(
     level: float,
     simultaneous: bool,
     uncertainty: Array | Bootstrap,
+    shares: Array | None = None,
 ) -> ConfidenceBand:
     """Return the band of a fitted model's predictions; see ``TransformationModel.confidence_band``.
 
-    h(y | x_i) = a(y)'theta + sign * x_i'beta + fixed_i.
+    h(y | x_i) = a(y)'theta + sign * x_i'beta + fixed_i, or with the ``shares`` of row i in several baselines
+    a(y)'(sum_b share_ib theta_b) in place of the first term.
     """
     points = np.atleast_1d(np.asarray(at, dtype=object if distribution.basis.kind == "ordinal" else np.float64))
     level_between(level)
@@ -126,16 +128,18 @@ def confidence_band(
         scale = _quantile_scale(distribution, points)
     else:
         scale = _probability_scale(distribution, points, of)
-    size = scale.estimate.shape
+    size, K = scale.estimate.shape, distribution.basis.n_parameters
+    shares = np.ones((size[0], 1)) if shares is None else shares
     lower, upper = np.empty(size), np.empty(size)
     for i in range(size[0]):
         if isinstance(uncertainty, Bootstrap):
-            k = distribution.theta.size
+            k = uncertainty.draws.shape[1] - X.shape[1]
             shifts = fixed[i] + sign * (uncertainty.draws[:, k:] @ X[i])
-            values = scale.again(i, uncertainty.draws[:, :k], shifts)
+            thetas = np.einsum("b,dbk->dk", shares[i], uncertainty.draws[:, :k].reshape(-1, shares.shape[1], K))
+            values = scale.again(i, thetas, shifts)
             lower[i], upper[i] = _by_draws(scale.estimate[i], values, level, simultaneous)
         else:
-            lower[i], upper[i] = _by_delta(scale, i, X[i], sign, uncertainty, level, simultaneous)
+            lower[i], upper[i] = _by_delta(scale, i, shares[i], sign * X[i], uncertainty, level, simultaneous)
     lower, upper = scale.back(lower), scale.back(upper)
     if of == "sf":
         lower, upper = upper, lower
@@ -155,18 +159,18 @@ class _Scale:
 
 def _probability_scale(distribution: PredictedDistribution, points: NDArray[Any], of: Of) -> _Scale:
     y = distribution._codes(points)
-    base = distribution._baseline(y)
-    inside = np.isfinite(base)
-    a = np.zeros((y.size, distribution.theta.size))
+    h = distribution.trafo(points)
+    inside = np.isfinite(h).all(axis=0) & np.isfinite(y)  # whatever the row
+    a = np.zeros((y.size, distribution.basis.n_parameters))
     a[inside] = distribution.basis.rows(y[inside])
     link = distribution.link
 
     def again(i: int, thetas: Array, shifts: Array) -> Array:
-        return np.where(inside, thetas @ a.T + shifts[:, None], base)
+        return np.where(inside, thetas @ a.T + shifts[:, None], h[i])
 
     log = link.log_cdf if of == "cdf" else link.log_sf
     return _Scale(
-        base[None, :] + distribution.shift[:, None],
+        h,
         lambda i: (a, inside.astype(np.float64)),
         again,
         lambda h: np.exp(log(h)),
@@ -176,7 +180,7 @@ def _probability_scale(distribution: PredictedDistribution, points: NDArray[Any]
 def _quantile_scale(distribution: PredictedDistribution, q: Array) -> _Scale:
     if not ((q > 0.0) & (q < 1.0)).all():
         raise InputError("probabilities of a quantile band must lie between 0 and 1")
-    basis, theta = distribution.basis, distribution.theta
+    basis = distribution.basis
     y = np.asarray(distribution.ppf(q))
     if not np.isfinite(y).all():
         raise InputError("some quantiles are infinite (h is flat beyond the support): choose others")
@@ -185,7 +189,7 @@ def _quantile_scale(distribution: PredictedDistribution, q: Array) -> _Scale:
         raise InputError("some quantiles lie in the atom at 0: choose higher ones, or use log_first=True")
 
     def rows(i: int) -> tuple[Array, Array]:
-        slope = basis.derivative_rows(y[i]) @ theta
+        slope = basis.derivative_rows(y[i]) @ distribution._of_rows(i)
         with np.errstate(divide="ignore"):
             return basis.rows(y[i]), 1.0 / (slope * y[i] if logs else slope)
 
@@ -199,10 +203,10 @@ def _quantile_scale(distribution: PredictedDistribution, q: Array) -> _Scale:
 
 
 def _by_delta(
-    scale: _Scale, i: int, x: Array, sign: float, covariance: Array, level: float, simultaneous: bool
+    scale: _Scale, i: int, share: Array, x: Array, covariance: Array, level: float, simultaneous: bool
 ) -> tuple[Array, Array]:
     a, factor = scale.rows(i)
-    C = np.hstack([a, np.broadcast_to(sign * x, (a.shape[0], x.size))])
+    C = np.hstack([np.kron(share, a), np.broadcast_to(x, (a.shape[0], x.size))])
     error = factor * np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", C, covariance, C), 0.0))
     critical = stats.norm.ppf(0.5 + 0.5 * level)
     moving = error > 0.0

@@ -207,7 +207,10 @@ class Corners:
 
     def thetas(self, theta: Array, weights: Array) -> Array:
         """Return the baseline of each row from the reported ones."""
-        blocks = theta.reshape(self.n_baselines + len(self.varying_names), -1)
+        return self.shares(weights) @ theta.reshape(self.n_baselines + len(self.varying_names), -1)
+
+    def shares(self, weights: Array) -> Array:
+        """Return what each row takes of the reported baselines."""
         scale = [self.sign * (group.high - group.low) for group in self.varying for _ in group.names]
         strata = weights[:, : self.n_baselines] if self.strata is not None else np.ones((weights.shape[0], 1))
         varying = [
@@ -217,7 +220,7 @@ class Corners:
         ]
         shares = np.hstack([strata, *varying])
         shares[:, self.n_baselines :] *= scale
-        return np.asarray(shares @ blocks)
+        return shares
 
     def least(self, increments: Array) -> Array:
         """Return the least that increments can be within the ranges, from those of the reported baselines."""
@@ -231,7 +234,33 @@ class Corners:
     def parameter_names(self, names: Sequence[str]) -> list[str]:
         """Return the names of the reported parameters from those of a single baseline."""
         blocks = [""] if self.strata is None else [f"{label}: " for label in self.strata.labels]
-        return [f"{block}{name}" for block in (*blocks, *(f"{v}: " for v in self.varying_names)) for name in names]
+        blocks += [f"effect of {name}: " for name in self.varying_names]
+        return [f"{block}{name}" for block in blocks for name in names]
+
+    @property
+    def symbols(self) -> list[str]:
+        """Return what h depends on beside y, in letters."""
+        return [*(["s"] if self.strata is not None else []), *(["x"] if self.varying else [])]
+
+    def facts(self) -> dict[str, str]:
+        """Return what a summary says."""
+        found = {}
+        if self.strata is not None:
+            labels = [str(label) for label in self.strata.labels]
+            more = f", ... ({len(labels)} in all)" if len(labels) > 10 else ""
+            found["strata"] = ", ".join(labels[:10]) + more + ", each with a baseline of its own"
+        if self.varying:
+            texts = [
+                f"{group.names[0]} from {group.low:g} to {group.high:g}"
+                if group.kind == "number"
+                else ", ".join(group.names)
+                for group in self.varying
+            ]
+            found["varying"] = "; ".join(texts)
+            lows = [f"{group.names[0]} = {group.low:g}" for group in self.varying if group.kind == "number"]
+            if lows:
+                found["varying"] += f"; the baseline is that of {', '.join(lows)}"
+        return found
 
     def check(self, weights: Array) -> None:
         """Refuse rows that leave a corner without any."""
@@ -314,9 +343,7 @@ def make_mixture(
     if sum(group.size for group in groups) > MOST:
         raise InputError(f"strata and levels are more than {MOST}: merge some, or give places as anchors")
     corners = Corners(tuple(groups), sign, tuple(names))
-    weights = corners.weights(codes, matrix[:, taken])
-    corners.check(weights)
-    return Mixture(corners, weights), taken
+    return Mixture(corners, corners.weights(codes, matrix[:, taken])), taken
 
 
 def _entries(varying: Any) -> list[tuple[list[Any], Any]]:

@@ -126,6 +126,10 @@ def marginal_effects(
 
     check_is_fitted(model, "coef_")
     level_between(level)
+    if model._corners is not None:
+        raise InputError(
+            "marginal effects are of models with one baseline: with strata or varying effects predict both"
+        )
     matrix = to_design(model._design(X, None)).matrix
     fixed = model._shift(X, None, offset) - model._sign * (matrix @ model.coef_)
     estimate = np.concatenate([model.baseline_, model.coef_])

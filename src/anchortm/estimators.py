@@ -86,6 +86,14 @@ _SHARED = """
         Whether the constant belongs to the span of the anchors.
     anchor_names : list, optional
         Columns of X to use as anchors instead of covariates.
+    strata : name or list, optional
+        Columns of X (names, or positions of an array's) whose levels have baselines of their own. In formulas they
+        stand before ``~``: ``outcome | stratum ~ covariates``.
+    varying : name, list or dict, optional
+        Covariates whose effects change along the response, so that odds or hazards are not proportional: names, or
+        positions among the covariates; the dummies of a factor as a list within the list; or a dict from names to
+        ranges (low, high), by default those of X, within which h is sure to increase. With ``from_formula`` terms:
+        ``varying="age + C(stage)"``.
     tol, max_iter : float, int
         Tolerance on the scaled KKT residual, and the limit on iterations of one minimisation.
     n_jobs : int, optional
@@ -115,7 +123,12 @@ _ATTRIBUTES = """
     coef_names_ : list of str
         Their names.
     baseline_ : array
-        Parameters theta of the baseline h(y) = a(y)'theta{baseline}
+        Parameters theta of the baseline h(y) = a(y)'theta{baseline} With strata one after the other, then those of
+        effects that vary.
+    baselines_ : DataFrame
+        The same, one row for each stratum and each effect that varies.
+    parameter_names_ : list of str
+        Names of the parameters in ``baseline_``.
     {own}link_, basis_ : Link, Basis
         The reference distribution, and the basis with all that was resolved from the data.
     xi_ : float
@@ -307,20 +320,25 @@ class NormalLinear(_Regressor, TransformationModel):
     @property
     def sigma_(self) -> float:
         """Return the standard deviation of y given x."""
-        check_is_fitted(self, "coef_")
-        return float(1.0 / self.baseline_[1])
+        return 1.0 / self._line[1]
 
     @property
     def intercept_(self) -> float:
         """Return the intercept on the scale of y."""
-        check_is_fitted(self, "coef_")
-        return float(-self.baseline_[0] / self.baseline_[1])
+        intercept, slope = self._line
+        return -intercept / slope
 
     @property
     def slope_(self) -> Array:
         """Return the coefficients on the scale of y."""
+        return np.asarray(self.coef_ / self._line[1])
+
+    @property
+    def _line(self) -> tuple[float, float]:
         check_is_fitted(self, "coef_")
-        return np.asarray(self.coef_ / self.baseline_[1])
+        if self._corners is not None:
+            raise InputError("with strata or varying effects there is no one line in y: see baselines_")
+        return float(self.baseline_[0]), float(self.baseline_[1])
 
 
 _DISTRIBUTIONS: dict[str, tuple[str, float | None]] = {
@@ -409,8 +427,9 @@ class OrdinalRegression(_Classifier, TransformationModel):
         array([[0.22, 0.54, 0.2 , 0.03, 0.01],
                [0.22, 0.54, 0.2 , 0.03, 0.01]])
         """
-        shift = self._shift(X, n_rows, offset)
-        ends = np.concatenate([[-np.inf], self.baseline_, [np.inf]])[None, :] + shift[:, None]
+        theta, shift = self._parts(X, n_rows, offset)
+        inner = np.broadcast_to(theta, (shift.size, self.basis_.n_parameters)) + shift[:, None]
+        ends = np.pad(inner, ((0, 0), (1, 1)), constant_values=(-np.inf, np.inf))
         return np.exp(self.link_.interval(ends[:, :-1], ends[:, 1:]).l)
 
     def predict(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Any:

@@ -235,8 +235,8 @@ def _one(
     except IdentificationError as error:
         raise IdentificationError(f"without environment {name}: {error}") from None
     link, basis = model._make_link(), model._make_basis(inner.response, inner.weights)
-    objective = model._objective(link, basis, inner)
     try:
+        objective = model._objective(link, basis, inner)
         solutions = _solutions(model, objective, model._start(objective, basis, inner), xis, starts)
     except IdentificationError as error:
         raise type(error)(f"without environment {name}: {error}") from None

@@ -21,7 +21,15 @@ from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
 from anchortm.extrapolation import extrapolation
 from anchortm.formula import FormulaMixin
-from anchortm.inference import Bootstrap, bootstrap, coefficient_intervals, covariance, resolve, standard_errors
+from anchortm.inference import (
+    Bootstrap,
+    bootstrap,
+    coefficient_intervals,
+    covariance,
+    resolve,
+    standard_errors,
+    varying_effects,
+)
 from anchortm.likelihood import build_terms, loglik_and_residuals
 from anchortm.links import Link
 from anchortm.numbers import check_weights, finite_numbers
@@ -80,6 +88,54 @@ class FittedModel(FormulaMixin):
         check_is_fitted(self, "coef_")
         names = self.basis_.parameter_names
         return names if self._corners is None else self._corners.parameter_names(names)
+
+    @property
+    def baselines_(self) -> pd.DataFrame:
+        """Return the parameters of the baseline, one row for each stratum and each effect that varies."""
+        import pandas as pd
+
+        check_is_fitted(self, "coef_")
+        names = ["baseline"]
+        if self._corners is not None:
+            strata = self._corners.strata
+            names = [*(names if strata is None else strata.labels), *self._corners.varying_names]
+        return pd.DataFrame(self.baseline_.reshape(len(names), -1), names, self.basis_.parameter_names)
+
+    def varying_effects(
+        self, at: Any, level: float = 0.95, kind: str | None = None, clusters: Any = None, **options: Any
+    ) -> pd.DataFrame:
+        """Return the effects that vary along the response at outcomes ``at``, with pointwise intervals.
+
+        An effect at y is what a unit of the covariate adds there to x'beta: on the scale of h, as ``coef_``.
+
+        Parameters
+        ----------
+        at : number or vector
+            Outcomes, or classes but the last.
+        level : float
+            Confidence.
+        kind, clusters, **options
+            As for ``covariance``.
+
+        See Also
+        --------
+        anchortm.proportionality_test : does an effect vary at all?
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> formula = "Surv(tstop, status) ~ treat + age | center"
+        >>> model = atm.ProportionalHazards.from_formula(formula, data, order=2, varying="treat")
+        >>> model.varying_effects([100.0, 300.0]).round(2)
+                 covariate      y  effect  std. error  lower  upper
+        0  treat[T.rIFN-g]  100.0   -1.17        0.43  -2.01  -0.33
+        1  treat[T.rIFN-g]  300.0   -1.06        0.38  -1.80  -0.32
+        """
+        check_is_fitted(self, "coef_")
+        if self._corners is None or not self._corners.varying:
+            raise InputError("no effect of this model varies along the response: see coef_, or name some in varying")
+        return varying_effects(self, at, level, kind, clusters, **options)
 
     def _check_criterion(self) -> None:
         check_is_fitted(self, "coef_")
@@ -450,11 +506,15 @@ class FittedModel(FormulaMixin):
         check_is_fitted(self, "coef_")
         n_rows = 1 if X is None and offset is None else None
         offset = self._new_offset(X, offset)
-        matrix = to_design(self._design(X, n_rows if offset is None else np.size(offset))).matrix
+        design, mixture = self._take_apart(X, n_rows if offset is None else np.size(offset))
+        matrix = to_design(design).matrix
         distribution = self.predict_distribution(X, offset=offset, n_rows=n_rows)
         uncertainty = resolve(self, uncertainty)
         fixed = distribution.shift - self._sign * (matrix @ self.coef_)
-        return confidence_band(distribution, matrix, self._sign, fixed, at, of, level, simultaneous, uncertainty)
+        shares = None if mixture is None else mixture.corners.shares(mixture.weights)
+        return confidence_band(
+            distribution, matrix, self._sign, fixed, at, of, level, simultaneous, uncertainty, shares
+        )
 
     def _repr_html_(self) -> str:
         """Return the summary of a fitted model, for notebooks, and scikit-learn's picture of any other."""

@@ -49,6 +49,7 @@ __all__ = [
     "influence",
     "resolve",
     "standard_errors",
+    "varying_effects",
 ]
 
 Array = NDArray[np.float64]
@@ -373,10 +374,10 @@ def _refit(model: Any, data: Any, weights: Array) -> Array | None:
     part = data.subset(keep)._replace(weights=weights[keep])
     if part.dropped:
         return None
-    objective = model._objective(model.link_, model.basis_, part)
     options = Options(tol=model.tol, max_iter=model.max_iter)
-    cold = objective.coordinates.join(model.baseline_, model.coef_)
     try:
+        objective = model._objective(model.link_, model.basis_, part)
+        cold = objective.coordinates.join(model.baseline_, model.coef_)
         solution = solve_near(objective, model.baseline_, model.coef_, cold, model.xi_, options)
     except (IdentificationError, ArithmeticError, np.linalg.LinAlgError):
         return None
@@ -414,3 +415,30 @@ def coefficient_intervals(model: Any, level: float, kind: str | None, clusters: 
     width = stats.norm.ppf(0.5 + 0.5 * level_between(level)) * errors
     table = {"coef": model.coef_, "std. error": errors, "lower": model.coef_ - width, "upper": model.coef_ + width}
     return pd.DataFrame(table, index=pd.Index(model.coef_names_, name="covariate"))
+
+
+def varying_effects(model: Any, at: Any, level: float, kind: str | None, clusters: Any, **options: Any) -> pd.DataFrame:
+    """Return effects along the response with pointwise intervals; see ``TransformationModel.varying_effects``."""
+    import pandas as pd
+
+    ordinal = model.basis_.kind == "ordinal"
+    points = np.atleast_1d(np.asarray(at, dtype=object if ordinal else np.float64))
+    codes = points
+    if ordinal:
+        known = {label: k for k, label in enumerate(model.basis_.levels[:-1])}
+        unknown = [point for point in points if point not in known]
+        if unknown:
+            raise InputError(f"{unknown[0]!r} is none of the classes {list(known)}; the last has no threshold")
+        codes = np.array([known[point] for point in points])
+    a = model.basis_.rows(codes.astype(np.float64))
+    V = covariance(model, kind, clusters, **options)
+    width = stats.norm.ppf(0.5 + 0.5 * level_between(level))
+    K, first = a.shape[1], model._corners.n_baselines
+    tables = []
+    for j, name in enumerate(model._corners.varying_names, start=first):
+        block = slice(j * K, (j + 1) * K)
+        effect = a @ model.baseline_[block]
+        error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", a, V[block, block], a), 0.0))
+        columns = {"covariate": name, "y": points, "effect": effect, "std. error": error}
+        tables.append(pd.DataFrame(columns | {"lower": effect - width * error, "upper": effect + width * error}))
+    return pd.concat(tables, ignore_index=True)

@@ -76,6 +76,8 @@ class Data(NamedTuple):
         self, link: Link, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int = 1
     ) -> Objective:
         """Return the anchor loss of these rows."""
+        if self.mixture is not None:
+            self.mixture.corners.check(self.mixture.weights)
         return build_objective(
             link,
             basis,

@@ -164,19 +164,20 @@ def sqp(objective: Objective, start: Solution, options: Options) -> Solution:
         if point.residual <= options.tol:
             reason, converged = "converged", True
             break
+    H = point.hessian + objective.coordinates.lift(v)
     return Solution(
         v,
         math.inf,
         sums,
         -sums.loglik / n,
         point.residual,
-        _reduced_curvature(point.hessian, point.Vt, point.binding),
+        _reduced_curvature(H, point.Vt, point.binding),
         point.binding & (lower < upper),
         converged,
         reason,
         start.n_iter + iteration,
         np.zeros_like(v),
-        point.hessian,
+        H,
         start.folds,
         history,
     )

@@ -75,11 +75,20 @@ class Summary:
             rows, left_out = _shown(self.columns["covariate"])
             table = _table({name: [values[j] for j in rows] for name, values in self.columns.items()})
             lines += ["Coefficients", *table, *(f"  {text}" for text in left_out), ""]
-        lines.append("Baseline  " + ", ".join(f"{name} {value:.4g}" for name, value in self.baseline.items()))
+        lines += self._baselines()
         lines += [f"Note: {text}" for text in self.warnings]
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _baselines(self) -> list[str]:
+        """Return the baseline in one line, or one for each stratum and effect that varies."""
+        lines: dict[str, list[str]] = {}
+        for name, value in self.baseline.items():
+            of, _, own = name.rpartition(": ")
+            lines.setdefault(of, []).append(f"{own} {value:.4g}")
+        width = max(map(len, lines))
+        return [f"Baseline  {of:<{width}}{'  ' if width else ''}{', '.join(values)}" for of, values in lines.items()]
 
     def _repr_html_(self) -> str:
         left = "style='text-align:left'"
@@ -89,8 +98,7 @@ class Summary:
             shown, left_out = _shown(self.columns["covariate"])
             parts.append(self.frame().iloc[shown].to_html(float_format="{:.5g}".format))
             parts += [f"<p>{escape(text)}</p>" for text in left_out]
-        baseline = ", ".join(f"{name} {value:.4g}" for name, value in self.baseline.items())
-        parts.append(f"<p>Baseline: {escape(baseline)}</p>")
+        parts += [f"<p>{escape(line)}</p>" for line in self._baselines()]
         return "\n".join([*parts, *(f"<p>Note: {escape(text)}</p>" for text in self.warnings)])
 
 
@@ -138,20 +146,21 @@ def summarise(
         if model.xi_ == 0.0:
             columns["p-value"] = (2.0 * stats.norm.sf(np.abs(model.coef_ / errors))).tolist()
     effect = model._effect or ("odds ratio" if model.link_.name == "logit" else "")
-    if model.basis_.kind == "log-linear":
+    single = model._corners is None  # one baseline, on whose scale effects can be told
+    if model.basis_.kind == "log-linear" and single:
         columns["time ratio"] = np.exp(model.coef_ / model.baseline_[1]).tolist()
-    elif effect:
+    elif effect and model.basis_.kind != "log-linear":
         columns[effect] = np.exp(model.coef_).tolist()
         if table is not None:
             ends = [[f"{v:.4g}" for v in np.exp(table[end])] for end in ("lower", "upper")]
             columns[f"{100 * level:g} % of ratio"] = [f"{a} to {b}" for a, b in zip(*ends, strict=True)]
-    if model.basis_.kind == "linear":
+    if model.basis_.kind == "linear" and single:
         columns["slope of y"] = (model.coef_ / model.baseline_[1]).tolist()
     return Summary(
         f"{type(model).__name__}: {model.link_.name} link, {model.basis_.kind} basis",
         _facts(model) | ({} if table is None else _errors_fact(model, kind, clusters)),
         columns,
-        dict(zip(model.basis_.parameter_names, model.baseline_.tolist(), strict=True)),
+        dict(zip(model.parameter_names_, model.baseline_.tolist(), strict=True)),
         tuple(model.warnings_),
     )
 
@@ -183,8 +192,9 @@ def _facts(model: Any) -> dict[str, str]:
     if model.basis_.discrete:  # whose rows are intervals inside
         kinds = f"{len(model.classes_)} classes" if model.basis_.kind == "ordinal" else "counts"
     sign = "+" if model._sign > 0 else "-"
+    h = "h(y)" if model._corners is None else f"h(y | {', '.join(model._corners.symbols)})"
     facts = {
-        "model": f"F(h(y) {sign} x'beta)",
+        "model": f"F({h} {sign} x'beta)",
         "rows": f"{model.n_rows_} ({kinds})"
         + ("" if model.n_total_ == model.n_rows_ else f", total weight {model.n_total_:g}"),
     }
@@ -192,6 +202,8 @@ def _facts(model: Any) -> dict[str, str]:
         facts["baseline"] = f"order {model.basis_.order} on ({model.support_[0]:.6g}, {model.support_[1]:.6g})"
         if model.basis_.log_first:
             facts["baseline"] += ", in log(1 + y)" if model.basis_.discrete else ", in log y"
+    if model._corners is not None:
+        facts |= model._corners.facts()
     facts |= {
         "xi": f"{model.xi_:g}" + (f", {model.n_anchors_} anchor directions" if model.n_anchors_ else ", no anchors"),
         "log-likelihood": f"{model.loglik_:.4f}",
@@ -207,7 +219,7 @@ def _facts(model: Any) -> dict[str, str]:
     held = int(model.active_.sum())
     if held:
         facts["constraints"] = f"{held} increment{'s' if held > 1 else ''} of the baseline held at zero"
-    if model.basis_.kind == "linear":
+    if model.basis_.kind == "linear" and model._corners is None:
         facts["scale of y"] = (
             f"intercept {-model.baseline_[0] / model.baseline_[1]:.5g}, sigma {1 / model.baseline_[1]:.5g}"
         )

@@ -465,3 +465,21 @@ def test_corners_hold_together() -> None:
     wanted = blocks[[0 if s == "a" else 1 for s in labels]] - (matrix[:, 0] - matrix[:, 0].min())[:, None] * blocks[2]
     wanted -= matrix[:, 1:2] * blocks[3] + matrix[:, 2:3] * blocks[4]
     np.testing.assert_allclose(mixture.thetas(theta), wanted, atol=1e-12)
+
+
+def test_searches_and_the_shell_take_strata(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    search = atm.XiSearchCV.from_formula(
+        "cmedv | side ~ rm + lstat | tract",
+        BOSTON.assign(tract=np.arange(506) % 4),
+        model=atm.NormalLinear(),
+        xis=[0, 1],
+    )
+    assert search.best_estimator_.strata == ["side"]
+    assert search.predict(BOSTON).shape == (506,)
+    BOSTON.assign(part=np.arange(506) % 3).to_csv(tmp_path / "boston.csv", index=False)
+    from anchortm.cli.main import main
+
+    for command in (["fit", "--xi", "1"], ["path", "--xi", "0,1"], ["loeo", "--xi", "0,1", "--environments", "part"]):
+        formula = ["--formula", "cmedv | side ~ rm + lstat | part", "--model", "c-logit"]
+        done = main([command[0], str(tmp_path / "boston.csv"), *formula, *command[1:]])
+        assert done in (0, None), capsys.readouterr().err

@@ -94,6 +94,14 @@ PRINTED = {
         "0.5 0.0 2.82",
         "worst 30.0 15.10 11.77 8.47 5.90 4.69 4.62",
     ],
+    "plot_15_effects_that_vary": [
+        "rm 124.6 5 3.374e-25",
+        "one for all prices 1.01, varying: 0.23 at 15 000 dollars, 2.17 at 40 000 AIC 2820 -> 2729",
+        "0.0 7.41 2.68 2.90 Boston North End",
+        "10.0 5.23 3.15 3.32",
+        "0.0 9.24 2.58 2.78 Boston Back Bay",
+        "10.0 5.31 3.01 3.16",
+    ],
 }
 
 

@@ -428,7 +428,8 @@ class FittedModel(FormulaMixin):
                [0.14, 0.49]])
         """
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
-        return PredictedDistribution(self.link_, self.basis_, *self._parts(X, n_rows, offset), self.time_)
+        theta, shift = self._parts(X, n_rows, offset)
+        return PredictedDistribution(self.link_, self.basis_, theta, shift, self.time_)
 
     def extrapolation(self, X: Any, y: Any = None) -> pd.DataFrame:
         """Return where predictions for X leave what the fit has seen.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from anchortm.design import MAX_DENSE, MAX_SPARSE, WIDE, Design, WideMatrix, to_design
 from anchortm.exceptions import InputError, InputTypeError
@@ -182,6 +183,20 @@ class Formula:
             listed = ", ".join(term for term in places if term != "1")
             raise InputError(f"{', '.join(unknown)}: no terms of the formula, which has {listed or 'none'}")
         return [names[places[term]] for term in wanted]
+
+    def with_roles(self, model: Any) -> Any:
+        """Return an estimator that knows the strata, and by their columns the terms that it names in words."""
+        roles: dict[str, Any] = {}
+        if getattr(model, "strata", None) is not None:
+            raise InputError("name the strata before '~' in the formula, outcome | stratum ~ ..., not in strata")
+        if self.strata:
+            if "strata" not in model.get_params():
+                raise InputTypeError(f"{type(model).__name__} takes no strata: leave them out")
+            roles["strata"] = self.strata
+        for role in ("varying", "scale"):
+            if isinstance(getattr(model, role, None), str):
+                roles[role] = self.columns_of(getattr(model, role))
+        return clone(model).set_params(**roles) if roles else model
 
     @property
     def covariate_columns(self) -> list[str]:
@@ -537,8 +552,6 @@ class FormulaMixin:
         model: Any = cls(**parameters)
         if getattr(model, "anchor_names", None) is not None:
             raise InputError("name the anchors after '|' in the formula, not in anchor_names")
-        if getattr(model, "strata", None) is not None:
-            raise InputError("name the strata before '~' in the formula, outcome | stratum ~ ..., not in strata")
         if is_batched(data):
             if not hasattr(model, "_fit_source"):
                 raise InputTypeError(f"{cls.__name__} takes a table in memory, not {data!r}: read it first")
@@ -547,13 +560,10 @@ class FormulaMixin:
             model.formula_ = made
             return model  # type: ignore[no-any-return]
         made = Formula(formula, data)
-        if made.strata and "strata" not in model.get_params():
-            raise InputTypeError(f"{cls.__name__} takes no strata: leave them out")
-        if made.strata:
-            model.set_params(strata=made.strata)
-        for role in ("varying", "scale"):
-            if isinstance(getattr(model, role, None), str):
-                model.set_params(**{role: made.columns_of(getattr(model, role))})
+        if hasattr(model, "model"):  # a search
+            model.set_params(model=made.with_roles(model.model))
+        else:
+            model = made.with_roles(model)
         named = {"sample_weight": sample_weight, "offset": offset}
         extra = {name: made.column(values) for name, values in named.items() if values is not None}
         foreign = [name for name in extra if name not in signature(model.fit).parameters]

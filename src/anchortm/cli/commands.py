@@ -28,7 +28,11 @@ def _prepare(options: Any) -> tuple[Any, Any, dict[str, Any]]:
 
     model = make_model(options.model, order=options.order, support=options.support, log_first=options.log_first)
     made = Formula(options.formula, read_table(options.data))
-    return model, made, {"sample_weight": made.column(options.weights), "offset": made.column(options.offset)}
+    return (
+        made.with_roles(model),
+        made,
+        {"sample_weight": made.column(options.weights), "offset": made.column(options.offset)},
+    )
 
 
 def demo(options: Any) -> None:

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 import anchortm as atm
 from anchortm.corners import Corners, Group, make_mixture
-from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError
+from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError, SeparationError
 from anchortm.inference import influence
 
 BOSTON = data("BostonHousing2").assign(side=lambda d: np.where(d.nox > 0.55, "east", "west"))
@@ -483,3 +483,9 @@ def test_searches_and_the_shell_take_strata(tmp_path: Path, capsys: pytest.Captu
         formula = ["--formula", "cmedv | side ~ rm + lstat | part", "--model", "c-logit"]
         done = main([command[0], str(tmp_path / "boston.csv"), *formula, *command[1:]])
         assert done in (0, None), capsys.readouterr().err
+
+
+def test_a_level_that_lacks_classes_is_no_riddle() -> None:
+    frame = atm.Formula("rating ~ temp + contact", data("wine"))  # no warm wine was rated 1
+    with pytest.raises(SeparationError, match="a stratum or level may lack outcomes that others have"):
+        atm.OrdinalRegression(varying=["temp[T.warm]"]).fit(frame.X, frame.y)

@@ -31,6 +31,7 @@ from anchortm.exceptions import (
     IdentificationError,
     InputError,
     InputTypeError,
+    SeparationError,
 )
 from anchortm.fitted import FittedModel, one_column, row_offset
 from anchortm.formula import Formula
@@ -281,7 +282,13 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self, objective: Objective, basis: Basis, data: Data | Stream, xi: float
     ) -> tuple[Solution, list[Solution]]:
         options = Options(tol=self.tol, max_iter=self.max_iter, verbose=self.verbose)
-        solution = solve(objective, self._start(objective, basis, data), xi, options)
+        try:
+            solution = solve(objective, self._start(objective, basis, data), xi, options)
+        except SeparationError as error:
+            if not isinstance(data, Data) or data.mixture is None:
+                raise
+            hint = "a stratum or level may lack outcomes that others have: merge such, or leave strata or varying out"
+            raise SeparationError(f"{error}; {hint}") from None
         if self.n_restarts and math.isfinite(xi):
             rng = generator(self.random_state)
             return solution, restarts(objective, solution, self.n_restarts, options, rng)

@@ -243,25 +243,26 @@ def check_columns(design: Design, names: Sequence[str], named: bool, model: str)
         )
 
 
-def split_anchors(X: Any, names: Sequence[Any]) -> tuple[Any, Any]:
-    """Return X without the anchor columns, and these columns."""
+def split_anchors(X: Any, names: Sequence[Any], what: str = "anchor_names") -> tuple[Any, Any]:
+    """Return X without the anchor columns, and these columns; or columns of another kind, which errors name."""
     if X is None:
-        raise InputError("anchor_names are columns of X, but X is None")
+        raise InputError(f"{what} are columns of X, but X is None")
     X = native(X)
     if sp.issparse(X) or isinstance(X, Design):
         raise InputTypeError(
-            "anchor_names are columns of a frame or an array: with a sparse X pass fit(..., anchors=...)"
+            f"{what} are columns of a frame or an array"
+            + (": with a sparse X pass fit(..., anchors=...)" if what == "anchor_names" else ", not of a sparse X")
         )
     if is_frame(X):
         unknown = [str(name) for name in names if name not in list(X.columns)]
         if unknown:
             listed = ", ".join(map(str, X.columns))
-            raise InputError(f"anchor_names not in X: {', '.join(unknown)}; its columns are {listed}")
+            raise InputError(f"{what} not in X: {', '.join(unknown)}; its columns are {listed}")
         rest = [name for name in X.columns if name not in list(names)]
         return X[rest], X[list(names)]
     matrix = np.asarray(X)
     if not all(isinstance(name, (int, np.integer)) and 0 <= name < matrix.shape[1] for name in names):
-        raise InputError(f"anchor_names must be column positions from 0 to {matrix.shape[1] - 1} when X is an array")
+        raise InputError(f"{what} must be column positions from 0 to {matrix.shape[1] - 1} when X is an array")
     return np.delete(matrix, list(names), axis=1), matrix[:, list(names)]
 
 

@@ -55,6 +55,15 @@ class FittedModel(FormulaMixin):
     _history: list[dict[str, Any]]
 
     @property
+    def _kind(self) -> str:
+        """Return what the summary calls the model."""
+        return f"{self.link_.name} link, {self.basis_.kind} basis"
+
+    def _own_facts(self) -> dict[str, str]:
+        """Return facts for the summary that other models do not have, or have in other words."""
+        return {}
+
+    @property
     def history_(self) -> pd.DataFrame:
         """Return one row for each iteration: xi, loss, KKT residual, active bounds, model and step."""
         import pandas as pd

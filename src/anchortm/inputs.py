@@ -15,7 +15,7 @@ from anchortm.links import Link
 from anchortm.objective import Objective, build_objective
 from anchortm.response import Response, as_response
 
-__all__ = ["About", "Data", "drop_empty_classes"]
+__all__ = ["About", "Data", "Strata", "drop_empty_classes"]
 
 Array = NDArray[np.float64]
 
@@ -38,6 +38,17 @@ class About:
     outcome_range: tuple[float, float]
 
 
+class Strata(NamedTuple):
+    """The stratum of each row, and the names of all strata."""
+
+    codes: NDArray[np.intp]
+    labels: tuple[str, ...]
+
+    def take(self, rows: Any) -> Strata:
+        """Return the strata of these rows, under the same codes."""
+        return Strata(self.codes[rows], self.labels)
+
+
 class Data(NamedTuple):
     """Checked inputs of one fit."""
 
@@ -51,6 +62,7 @@ class Data(NamedTuple):
     alphabetical: bool = False  # classes are words that were sorted
     kept: NDArray[np.bool_] | None = None  # rows of positive weight, if there were others
     covariate_ranges: Array | None = None  # smallest and largest value of each column
+    strata: Strata | None = None
 
     def take(self, rows: Any) -> Data:
         """Return the inputs of these rows, without anchor levels that no longer occur."""
@@ -61,6 +73,7 @@ class Data(NamedTuple):
             None if self.weights is None else self.weights[rows],
             None if self.offset is None else self.offset[rows],
             (),
+            strata=None if self.strata is None else self.strata.take(rows),
         )
 
     def subset(self, rows: Any) -> Data:

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm import __version__, estimators
 from anchortm.arrow import Arrow
 from anchortm.bases import Basis, OrdinalBasis
+from anchortm.cox import CoxPH
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, ModelFileError
 from anchortm.files import write_whole
 from anchortm.formula import Formula
@@ -36,7 +37,7 @@ MAX_BYTES = 64 * 2**20
 MAX_VALUES = 4_000_000  # numbers, words and lists in a file
 LARGEST = 1e200  # parameter: what is computed with it stays a number
 MAX_COVARIANCE = 500  # parameters; beyond, a covariance is not saved
-CLASSES = {name: getattr(estimators, name) for name in estimators.__all__}
+CLASSES = {name: getattr(estimators, name) for name in estimators.__all__} | {"CoxPH": CoxPH}
 KINDS = {  # of the basis; AnchorTM takes any
     "NormalLinear": "linear",
     "ContinuousProbit": "bernstein",
@@ -46,6 +47,7 @@ KINDS = {  # of the basis; AnchorTM takes any
     "ParametricSurvival": "log-linear",
     "OrdinalRegression": "ordinal",
     "CountRegression": "count",
+    "CoxPH": "step",
 }
 SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -114,7 +116,7 @@ def _record(model: Any) -> dict[str, Any]:
         "history": _plain(model._history),
         "covariance": _covariance(model),
         "formula": model.formula_.state() if hasattr(model, "formula_") else None,
-    }
+    } | ({"steps": _plain(model._more())} if isinstance(model, CoxPH) else {})
 
 
 def _basis_record(basis: Basis) -> Any:
@@ -365,6 +367,7 @@ def _model(record: Any) -> Any:
     own = parameters.get("basis")
     kind = KINDS.get(record["class"], own.kind if isinstance(own, Basis) else own)
     _check(kind == record["basis"].get("kind"), f"{record['class']} does not have such a basis")
+    _check((kind == "step") == (cls is CoxPH), "a baseline of steps belongs to CoxPH")
     basis, theta = _basis(record["basis"], record["baseline"]), np.array(record["baseline"], dtype=np.float64)
     names, coef = list(record["coef_names"]), np.array(record["coef"], dtype=np.float64)
     _check(len(names) == coef.size, f"there are {coef.size} coefficients and {len(names)} names")
@@ -393,6 +396,8 @@ def _model(record: Any) -> Any:
     model.active_ = np.array(model.active_, dtype=bool)
     _check(len(model._binary) == len(names), "the flags of binary covariates are not as many as covariates")
     model._history, model._data = record["history"], None
+    if isinstance(model, CoxPH):
+        model._set_more(record["steps"])
     _set_covariance(model, record["covariance"])
     if record["formula"] is not None:
         _check(names_of_anchors is None, "anchors are named by the formula and by anchor_names")

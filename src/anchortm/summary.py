@@ -75,7 +75,8 @@ class Summary:
             rows, left_out = _shown(self.columns["covariate"])
             table = _table({name: [values[j] for j in rows] for name, values in self.columns.items()})
             lines += ["Coefficients", *table, *(f"  {text}" for text in left_out), ""]
-        lines.append("Baseline  " + ", ".join(f"{name} {value:.4g}" for name, value in self.baseline.items()))
+        if self.baseline:
+            lines.append("Baseline  " + ", ".join(f"{name} {value:.4g}" for name, value in self.baseline.items()))
         lines += [f"Note: {text}" for text in self.warnings]
         return "\n".join(lines)
 
@@ -89,8 +90,9 @@ class Summary:
             shown, left_out = _shown(self.columns["covariate"])
             parts.append(self.frame().iloc[shown].to_html(float_format="{:.5g}".format))
             parts += [f"<p>{escape(text)}</p>" for text in left_out]
-        baseline = ", ".join(f"{name} {value:.4g}" for name, value in self.baseline.items())
-        parts.append(f"<p>Baseline: {escape(baseline)}</p>")
+        if self.baseline:
+            baseline = ", ".join(f"{name} {value:.4g}" for name, value in self.baseline.items())
+            parts.append(f"<p>Baseline: {escape(baseline)}</p>")
         return "\n".join([*parts, *(f"<p>Note: {escape(text)}</p>" for text in self.warnings)])
 
 
@@ -148,7 +150,7 @@ def summarise(
     if model.basis_.kind == "linear":
         columns["slope of y"] = (model.coef_ / model.baseline_[1]).tolist()
     return Summary(
-        f"{type(model).__name__}: {model.link_.name} link, {model.basis_.kind} basis",
+        f"{type(model).__name__}: {model._kind}",
         _facts(model) | ({} if table is None else _errors_fact(model, kind, clusters)),
         columns,
         dict(zip(model.basis_.parameter_names, model.baseline_.tolist(), strict=True)),
@@ -211,6 +213,7 @@ def _facts(model: Any) -> dict[str, str]:
         facts["scale of y"] = (
             f"intercept {-model.baseline_[0] / model.baseline_[1]:.5g}, sigma {1 / model.baseline_[1]:.5g}"
         )
+    facts |= model._own_facts()
     return facts
 
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm.bases import Basis
 from anchortm.design import Design, split_anchors
 from anchortm.estimators import _ATTRIBUTES, _SHARED, _Regressor
-from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
+from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError
 from anchortm.fitted import one_column
 from anchortm.formula import Formula
 from anchortm.frames import is_frame, native
@@ -126,6 +126,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         if labels.size != len(data.response if data.kept is None else data.kept):
             raise InputError(f"X has {labels.size} rows, but y has {len(data.response)}: pass the same rows of both")
         found, codes = np.unique(labels if data.kept is None else labels[data.kept], return_inverse=True)
+        _check_within(data.without_wide().design, codes)
         given = None if data.columns_given is None else tuple(native(X).columns)
         return data._replace(strata=Strata(codes, tuple(found.tolist())), columns_given=given)
 
@@ -379,6 +380,20 @@ def check_outcome(response: Response) -> None:
         raise InputError(
             f"CoxPH takes exact and right-censored rows, and here are {' and '.join(other)} ones: a risk set needs to "
             "know who is at risk when; take ProportionalHazards, which takes all kinds"
+        )
+
+
+def _check_within(design: Design, codes: NDArray[np.intp]) -> None:
+    """Refuse covariates that do not vary within any stratum."""
+    size, constant = np.bincount(codes), []
+    for name, x in zip(design.names, design.matrix.T, strict=True):
+        inside = x - (np.bincount(codes, x) / size)[codes]
+        if np.abs(inside).max() <= 1e-12 * np.abs(x - x.mean()).max() * math.sqrt(x.size):
+            constant.append(name)
+    if constant:
+        raise IdentificationError(
+            f"constant within every stratum: {', '.join(constant)}; such effects cannot be told from the strata's "
+            "baselines: leave these covariates out"
         )
 
 

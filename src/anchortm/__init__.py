@@ -14,6 +14,7 @@ _HOME = {
     "ContinuousLogit": "estimators",
     "ContinuousProbit": "estimators",
     "CountRegression": "estimators",
+    "CoxPH": "cox",
     "Formula": "formula",
     "Interval": "response",
     "Lehmann": "estimators",

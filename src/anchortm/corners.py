@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
 
-__all__ = ["Corners", "Group", "Inside", "Mixture", "make_mixture", "stratum_codes", "stratum_labels"]
+__all__ = ["Corners", "Group", "Inside", "Mixture", "known_strata", "make_mixture", "stratum_codes", "stratum_labels"]
 
 Array = NDArray[np.float64]
 
@@ -129,6 +129,11 @@ class Corners:
         """Return the number of baselines without those of effects: of the strata, or one."""
         return 1 if self.strata is None else self.strata.size
 
+    @property
+    def n_blocks(self) -> int:
+        """Return the number of baselines, those of effects included."""
+        return self.n_baselines + len(self.varying_names)
+
     def weights(self, codes: NDArray[np.intp] | None, columns: Array) -> Array:
         """Return the weights of all corners, from the codes of the strata and the columns that vary."""
         parts, start = [], 0
@@ -207,7 +212,7 @@ class Corners:
 
     def thetas(self, theta: Array, weights: Array) -> Array:
         """Return the baseline of each row from the reported ones."""
-        return self.shares(weights) @ theta.reshape(self.n_baselines + len(self.varying_names), -1)
+        return self.shares(weights) @ theta.reshape(self.n_blocks, -1)
 
     def shares(self, weights: Array) -> Array:
         """Return what each row takes of the reported baselines."""
@@ -278,11 +283,15 @@ class Corners:
 
 
 def stratum_labels(columns: Any) -> list[Any]:
-    """Return the stratum of each row: what the column says, or of several columns their words joined."""
-    made = [_labels(columns[name], name) for name in columns] if hasattr(columns, "columns") else []
-    if not made:
-        made = [_labels(column, f"column {j}") for j, column in enumerate(np.asarray(columns).T)]
-    return made[0] if len(made) == 1 else [", ".join(map(str, row)) for row in zip(*made, strict=True)]
+    """Return the stratum of each row: what the column says, or ``a=1, b=2`` of several columns."""
+    if hasattr(columns, "columns"):
+        made = {str(name): _labels(columns[name], name) for name in columns.columns}
+    else:
+        made = {str(j): _labels(column, f"column {j}") for j, column in enumerate(np.asarray(columns).T)}
+    if len(made) == 1:
+        return next(iter(made.values()))
+    rows = zip(*made.values(), strict=True)
+    return [", ".join(f"{name}={value}" for name, value in zip(made, row, strict=True)) for row in rows]
 
 
 def _labels(column: Any, name: Any) -> list[Any]:
@@ -291,6 +300,11 @@ def _labels(column: Any, name: Any) -> list[Any]:
     if odd != "":
         raise InputError(f"strata are names or whole numbers, and {name!r} has {odd!r}: drop such rows, or cut numbers")
     return [int(v) if isinstance(v, float) else v for v in values]
+
+
+def known_strata(labels: Sequence[Any]) -> list[Any]:
+    """Return the strata that there are, in order."""
+    return sorted(set(labels), key=lambda label: (str(type(label)), label))
 
 
 def stratum_codes(labels: Sequence[Any], known: Sequence[Any]) -> NDArray[np.intp]:
@@ -316,7 +330,7 @@ def make_mixture(
     groups = []
     codes = None
     if labels is not None:
-        known = sorted(set(labels), key=lambda label: (str(type(label)), label))
+        known = known_strata(labels)
         if len(known) < 2:
             raise InputError(f"there is a single stratum, {known[0]!r}: leave strata out")
         groups.append(Group("strata", (), tuple(known)))

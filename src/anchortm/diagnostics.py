@@ -17,13 +17,11 @@ from anchortm.arrow import Arrow
 from anchortm.design import to_design
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError
-from anchortm.links import OneEnd
 from anchortm.model import TransformationModel, tell_alphabetical
 from anchortm.objective import Objective
 from anchortm.path import AnchorPath
 from anchortm.projections import projection
 from anchortm.scores import transforms
-from anchortm.works import evaluate_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,10 +171,9 @@ def score_statistic(
     free = ~(active | (objective.coordinates.lower == objective.coordinates.upper))
     H = d.hessian.toarray() if isinstance(d.hessian, Arrow) else d.hessian
     E, information = d.E[:, free], H[np.ix_(free, free)]
-    slopes = _residual_slopes(objective, v)
     weights = 1.0 if objective.weights is None else objective.weights
-    slopes = weights * slopes
-    bracket = objective.anchors.gram(slopes) - E @ np.linalg.solve(information, E.T)
+    slopes = weights * objective.slopes(v)
+    bracket = objective.anchor_information(v, slopes) - E @ np.linalg.solve(information, E.T)
     values, vectors = np.linalg.eigh(0.5 * (bracket + bracket.T))
     keep = values > max(1e-8 * values[-1], 1e-12)
     if not keep.any():
@@ -185,18 +182,6 @@ def score_statistic(
     if studentised:
         statistic *= float(slopes.sum() / np.sum(weights * objective.residuals(v) ** 2))
     return statistic, int(keep.sum())
-
-
-def _residual_slopes(objective: Objective, v: Array) -> Array:
-    """Return r' = r_u + r_v, the derivative of each residual in the shift."""
-    slopes = np.zeros(objective.n_rows)
-    for term in objective.terms:
-        values, _ = evaluate_rows(
-            objective.link, term, objective.coordinates.unfold(v), objective.coordinates.n_baseline
-        )
-        dr = values.dr if isinstance(values, OneEnd) else values.r_u + values.r_v
-        slopes[term.rows] += term.sign * dr
-    return slopes
 
 
 @dataclass(frozen=True, eq=False)

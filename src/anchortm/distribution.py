@@ -20,7 +20,7 @@ from scipy import special
 from anchortm.bases import Basis, CountBasis, OrdinalBasis, baseline_values
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.links import LINKS, Link
-from anchortm.numbers import generator, level_between, real_numbers, whole_number
+from anchortm.numbers import generator, level_between, probabilities, real_numbers, whole_number
 
 __all__ = ["PredictedDistribution"]
 
@@ -31,13 +31,6 @@ COUNT_TERMS = 2000  # of the mean of a count
 TAIL = 1e-18  # mass beyond which the mean does not look, but for slow tails
 PANELS = 12  # between two points where h_0 changes
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
-
-
-def _probabilities(q: ArrayLike) -> Array:
-    q = real_numbers(q, "q")
-    if ((q < 0) | (q > 1)).any():
-        raise InputError(f"probabilities must lie in [0, 1], not {q[(q < 0) | (q > 1)][0]:g}")
-    return q
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,7 +271,7 @@ class PredictedDistribution:
 
     def ppf(self, q: ArrayLike) -> Any:
         """Return the smallest y with P(Y <= y) >= q; infinite where a flat end never gets there."""
-        q = _probabilities(q)
+        q = probabilities(q)
         with np.errstate(divide="ignore"):
             if self.after is None:
                 return self._invert(self.link.quantile(q), q.ndim)
@@ -286,7 +279,7 @@ class PredictedDistribution:
 
     def isf(self, q: ArrayLike) -> Any:
         """Return the y with P(Y > y) = q, exact for tiny q."""
-        q = _probabilities(q)
+        q = probabilities(q)
         with np.errstate(divide="ignore"):
             if self.after is None:
                 return self._invert(self.link.quantile_from_log_sf(np.log(q)), q.ndim)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm import plotting
 from anchortm.design import to_design
 from anchortm.distribution import PredictedDistribution
-from anchortm.exceptions import InputError
+from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inference import Bootstrap, resolve
 from anchortm.model import TransformationModel
 from anchortm.numbers import level_between
@@ -125,6 +125,11 @@ def marginal_effects(
     import pandas as pd
 
     check_is_fitted(model, "coef_")
+    if model.basis_.kind == "step":
+        raise InputTypeError(
+            f"{type(model).__name__} has no marginal effects: its baseline is not among the parameters; take "
+            "ProportionalHazards, or compare predict_distribution at two values of a covariate"
+        )
     level_between(level)
     if model._corners is not None:
         raise InputError(

@@ -66,6 +66,15 @@ class FittedModel(FormulaMixin):
     _history: list[dict[str, Any]]
 
     @property
+    def _kind(self) -> str:
+        """Return what the summary calls the model."""
+        return f"{self.link_.name} link, {self.basis_.kind} basis"
+
+    def _own_facts(self) -> dict[str, str]:
+        """Return facts for the summary that other models do not have, or have in other words."""
+        return {}
+
+    @property
     def history_(self) -> pd.DataFrame:
         """Return one row for each iteration: xi, loss, KKT residual, active bounds, model and step."""
         import pandas as pd
@@ -79,8 +88,8 @@ class FittedModel(FormulaMixin):
         check_is_fitted(self)
         increments = self.basis_.increments
         tied = increments.equalities.shape[0] + int((increments.lower == increments.upper).sum())
-        own = self.basis_.n_parameters
-        return int(self.baseline_.size // own * (own - tied) + self.coef_.size)
+        blocks = 1 if self._corners is None else self._corners.n_blocks
+        return int(self.baseline_.size - blocks * tied + self.coef_.size)
 
     @property
     def parameter_names_(self) -> list[str]:
@@ -286,17 +295,21 @@ class FittedModel(FormulaMixin):
         """Return all covariates, as X has them: those whose effects vary too."""
         return self.coef_names_ if self._corners is None else list(self._corners.covariates)
 
-    def _take_apart(self, X: Any, n_rows: int | None) -> tuple[Design, Mixture | None]:
-        """Return the covariates of new rows, checked against those of the fit, and their shares in baselines."""
+    def _split_new(self, X: Any) -> tuple[Any, Sequence[Any] | None]:
+        """Return the covariates of new rows, which need no anchors, and their strata."""
         X, anchors, strata = self._covariates(X), self._named("anchor_names"), self._named("strata")
         if anchors and X is not None:
             X = without_anchors(X, anchors, self.n_features_in_)
-        labels = None
-        if strata:
-            if all(isinstance(name, (int, np.integer)) for name in strata):  # positions among all columns of the fit
-                strata = [name - sum(anchor < name for anchor in anchors) for name in strata]
-            X, taken = split_columns(X, strata, "strata")
-            labels = stratum_labels(taken)
+        if not strata:
+            return X, None
+        if all(isinstance(name, (int, np.integer)) for name in strata):  # positions among all columns of the fit
+            strata = [name - sum(anchor < name for anchor in anchors) for name in strata]
+        X, taken = split_columns(X, strata, "strata")
+        return X, stratum_labels(taken)
+
+    def _take_apart(self, X: Any, n_rows: int | None) -> tuple[Design, Mixture | None]:
+        """Return the covariates of new rows, checked against those of the fit, and their shares in baselines."""
+        X, labels = self._split_new(X)
         design = to_design(X, n_rows, wide=True)
         check_columns(design, self._columns, hasattr(self, "feature_names_in_"), type(self).__name__)
         if self._corners is None:

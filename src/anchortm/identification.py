@@ -26,6 +26,7 @@ from anchortm.columns import BLOCK_ROWS, Coordinates, Rows
 from anchortm.design import MAX_DENSE, Matrix, WideMatrix
 from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.objective import Objective
+from anchortm.partial import PartialObjective
 from anchortm.response import Response
 
 __all__ = [
@@ -229,6 +230,11 @@ def check_separation(objective: Objective) -> None:
         if names
         else "lower the order, take OrdinalRegression for a few different counts"
     )
+    if isinstance(objective, PartialObjective):
+        raise SeparationError(
+            f"monotone likelihood: {what} is largest, among all at risk, for whoever has the event, so that the "
+            "partial likelihood grows without a maximum; leave a covariate out, or collect rows that overlap"
+        )
     if exact:
         raise SeparationError(
             f"the likelihood is unbounded: {what} can make the density at the exact rows as large as one likes; "
@@ -250,6 +256,9 @@ def recession_direction(objective: Objective) -> tuple[Array, bool] | None:
     The second value says whether exact rows gain (the likelihood is unbounded). Rows that are elsewhere are asked
     for what contradicts a direction that those at hand allow.
     """
+    if isinstance(objective, PartialObjective):
+        direction = _ordering(objective)
+        return None if direction is None else (direction, False)
     lower, upper = objective.coordinates.lower, objective.coordinates.upper
     fixed = lower == upper
     low = np.where(fixed, 0.0, np.where(np.isfinite(lower), 0.0, -1.0))
@@ -271,6 +280,28 @@ def recession_direction(objective: Objective) -> tuple[Array, bool] | None:
         if more is None:
             return direction, bool((known.slack[known.gains] @ direction > SLACK_TOLERANCE).any())
         known = known + more
+    return None
+
+
+def _ordering(objective: PartialObjective) -> Array | None:
+    """Return a direction in which whoever dies is never below anyone at risk and sometimes above, or None.
+
+    Pairs of rows are too many: those that contradict a direction are added to the programme until none does.
+    """
+    p = objective.n_parameters
+    if p == 0:
+        return None
+    starts = np.vstack([objective.gain, np.eye(p), -np.eye(p)])
+    slack = np.vstack([objective.broken(start, 0.0)[: LP_ROWS // starts.shape[0]] for start in starts])
+    for _ in range(MOST_ROUNDS):
+        ones = np.ones(p)
+        direction = _maximise(slack, objective.gain, np.eye(p), -ones, ones) if slack.size else objective.gain
+        if direction is None or not direction.any():
+            return None
+        broken = objective.broken(direction, SLACK_TOLERANCE)
+        if broken.shape[0] == 0:
+            return direction
+        slack = np.vstack([slack, broken[: LP_ROWS // 4]])
     return None
 
 

@@ -223,8 +223,8 @@ def _influence(model: Any, data: Any) -> Iterator[tuple[slice, Array]]:
     """Yield the influence on (baseline, coef) for blocks of rows, in the order of the objective."""
     objective, work = _work(model, data)
     with model._threads(objective):
-        for block in objective.memory.blocks:
-            yield block.rows, -work.shares(block)[0]
+        for rows, shares in objective.shares(work):
+            yield rows, -shares
 
 
 def _work(model: Any, data: Any) -> tuple[Objective, Influence]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,13 +11,13 @@ from numpy.typing import NDArray
 
 from anchortm.anchors import AnchorColumns
 from anchortm.bases import Basis
-from anchortm.corners import Mixture
+from anchortm.corners import Mixture, known_strata, stratum_codes
 from anchortm.design import Design, Matrix, WideMatrix
 from anchortm.links import Link
 from anchortm.objective import Objective, build_objective
 from anchortm.response import Response, as_response
 
-__all__ = ["About", "Data", "drop_empty_classes"]
+__all__ = ["About", "Data", "Strata", "drop_empty_classes"]
 
 Array = NDArray[np.float64]
 
@@ -39,6 +40,23 @@ class About:
     outcome_range: tuple[float, float]
 
 
+class Strata(NamedTuple):
+    """The stratum of each row, and the names of all strata."""
+
+    codes: NDArray[np.intp]
+    labels: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, labels: Sequence[Any]) -> Strata:
+        """Return strata by their names."""
+        known = known_strata(labels)
+        return cls(stratum_codes(labels, known), tuple(known))
+
+    def take(self, rows: Any) -> Strata:
+        """Return the strata of these rows, under the same codes."""
+        return Strata(self.codes[rows], self.labels)
+
+
 class Data(NamedTuple):
     """Checked inputs of one fit."""
 
@@ -53,6 +71,7 @@ class Data(NamedTuple):
     kept: NDArray[np.bool_] | None = None  # rows of positive weight, if there were others
     covariate_ranges: Array | None = None  # smallest and largest value of each column
     mixture: Mixture | None = None  # of strata, and of covariates whose effects vary
+    strata: Strata | None = None  # of a partial likelihood
 
     def take(self, rows: Any) -> Data:
         """Return the inputs of these rows, without anchor levels that no longer occur."""
@@ -64,6 +83,7 @@ class Data(NamedTuple):
             None if self.offset is None else self.offset[rows],
             (),
             mixture=None if self.mixture is None else self.mixture.take(rows),
+            strata=None if self.strata is None else self.strata.take(rows),
         )
 
     def subset(self, rows: Any) -> Data:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections.abc import Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, field
@@ -221,18 +222,21 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         check_kinds(response)
         ranges = check_covariates(design.matrix, design.names)
         check_levels(response, design.matrix, design.names)
-        mixture = None
-        if labels is not None or self.varying is not None:
-            if isinstance(design.matrix, WideMatrix):
-                raise InputError(
-                    f"strata= and varying= do not go with a sparse X or factors of more than {WIDE} levels"
-                )
-            labels = labels if labels is None or keep is None else list(compress(labels, keep))
-            mixture, taken = make_mixture(labels, self.varying, design.names, design.matrix, self._sign)
-            design, ranges = design.without(taken), np.delete(ranges, taken, axis=1)
         alphabetical = self._fixed_levels() is None and sorted_words(y, response)
         given = tuple(columns_given) if design.named and columns_given is not None else None
-        return Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep, ranges, mixture)
+        data = Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep, ranges)
+        if labels is None and self.varying is None:
+            return data
+        return self._with_baselines(data, labels if labels is None or keep is None else list(compress(labels, keep)))
+
+    def _with_baselines(self, data: Data, labels: Sequence[Any] | None) -> Data:
+        """Return the inputs with baselines for strata, and covariates whose effects vary among them."""
+        matrix, names = data.design.matrix, data.design.names
+        if isinstance(matrix, WideMatrix):
+            raise InputError(f"strata and varying do not go with a sparse X or factors of more than {WIDE} levels")
+        mixture, taken = make_mixture(labels, self.varying, names, matrix, self._sign)
+        ranges = None if data.covariate_ranges is None else np.delete(data.covariate_ranges, taken, axis=1)
+        return data._replace(design=data.design.without(taken), covariate_ranges=ranges, mixture=mixture)
 
     def _fixed_levels(self) -> tuple[Any, ...] | None:
         """Return the classes that the model was made with, if it was."""
@@ -403,8 +407,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
                 + " leaves none",
                 None,
             )
-        baselines = self.baseline_.reshape(-1, self.basis_.n_parameters)
-        baselines = baselines if self._corners is None else baselines[: self._corners.n_baselines]
+        corners = self._corners
+        blocks = self.baseline_[None] if corners is None else self.baseline_.reshape(corners.n_blocks, -1)
+        baselines = blocks[: 1 if corners is None else corners.n_baselines]
         ends = np.array([self.basis_.flat_ends(theta) for theta in baselines])
         for k, side in enumerate(("lower", "upper")):
             if ends[:, k].any():

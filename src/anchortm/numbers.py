@@ -21,6 +21,7 @@ __all__ = [
     "level_between",
     "odd_entry",
     "one_number",
+    "probabilities",
     "real_numbers",
     "several_xi",
     "whole_number",
@@ -149,3 +150,12 @@ def generator(random_state: Any) -> np.random.Generator:
         raise InputTypeError(
             f"random_state must be a whole number from 0, a numpy Generator or None, not {random_state!r}"
         ) from None
+
+
+def probabilities(q: Any) -> Array:
+    """Return numbers between 0 and 1."""
+    values = real_numbers(q, "q")
+    wrong = (values < 0) | (values > 1)
+    if wrong.any():
+        raise InputError(f"probabilities must lie in [0, 1], not {values[wrong][0]:g}")
+    return values

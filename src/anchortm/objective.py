@@ -14,6 +14,7 @@ weight_i (Q mu)_i D2 r_i. It is 2 xi t for a finite xi and n lambda for xi = inf
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -30,7 +31,7 @@ from anchortm.corners import Mixture
 from anchortm.design import Matrix, WideMatrix
 from anchortm.exceptions import InputError
 from anchortm.likelihood import check_inside, layout
-from anchortm.links import Link, Normal
+from anchortm.links import Link, Normal, OneEnd
 from anchortm.projections import Projection, projection
 from anchortm.response import Response
 from anchortm.works import (
@@ -188,6 +189,11 @@ class Objective:
             self.link, v, self.coordinates.n_baseline, bread, self._spread(pull), self._spread(K), self._spread(t)
         )
 
+    def shares(self, work: Any) -> Iterator[tuple[slice, Array]]:
+        """Yield blocks of rows with their shares in the influence."""
+        for block in self.memory.blocks:
+            yield block.rows, work.shares(block)[0]
+
     @property
     def affine(self) -> bool:
         """Return whether the residuals are linear in v, so that the loss is convex: exact rows, normal link."""
@@ -282,6 +288,20 @@ class Objective:
             values, _ = evaluate_rows(self.link, term, self.coordinates.unfold(v), self.coordinates.n_baseline)
             r[term.rows] += term.sign * values.r
         return r
+
+    def slopes(self, v: Array) -> Array:
+        """Return r' = r_u + r_v, the derivative of each residual in its shift."""
+        slopes = np.zeros(self.n_rows)
+        for term in self.terms:
+            values, _ = evaluate_rows(self.link, term, self.coordinates.unfold(v), self.coordinates.n_baseline)
+            dr = values.dr if isinstance(values, OneEnd) else values.r_u + values.r_v
+            slopes[term.rows] += term.sign * dr
+        return slopes
+
+    def anchor_information(self, v: Array, slopes: Array) -> Array:
+        """Return Q'W(dr/dshift)Q, from the weighted slopes of the rows."""
+        assert self.anchors is not None  # noqa: S101
+        return self.anchors.gram(slopes)
 
 
 class NormalObjective(Objective):

@@ -24,6 +24,7 @@ from anchortm import __version__, estimators
 from anchortm.arrow import Arrow
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.corners import Corners, Group
+from anchortm.cox import CoxPH
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, ModelFileError
 from anchortm.files import write_whole
 from anchortm.formula import Formula
@@ -39,7 +40,7 @@ MAX_VALUES = 4_000_000  # numbers, words and lists in a file
 LARGEST = 1e200  # parameter: what is computed with it stays a number
 MAX_GROUPS = 1000
 MAX_COVARIANCE = 500  # parameters; beyond, a covariance is not saved
-CLASSES = {name: getattr(estimators, name) for name in estimators.__all__}
+CLASSES = {name: getattr(estimators, name) for name in estimators.__all__} | {"CoxPH": CoxPH}
 KINDS = {  # of the basis; AnchorTM takes any
     "NormalLinear": "linear",
     "ContinuousProbit": "bernstein",
@@ -49,6 +50,7 @@ KINDS = {  # of the basis; AnchorTM takes any
     "ParametricSurvival": "log-linear",
     "OrdinalRegression": "ordinal",
     "CountRegression": "count",
+    "CoxPH": "step",
 }
 SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -118,7 +120,7 @@ def _record(model: Any) -> dict[str, Any]:
         "covariance": _covariance(model),
         "formula": model.formula_.state() if hasattr(model, "formula_") else None,
         "corners": None if model._corners is None else _plain(asdict(model._corners)),
-    }
+    } | ({"steps": _plain(model._more())} if isinstance(model, CoxPH) else {})
 
 
 def _basis_record(basis: Basis) -> Any:
@@ -373,6 +375,7 @@ def _model(record: Any) -> Any:
     own = parameters.get("basis")
     kind = KINDS.get(record["class"], own.kind if isinstance(own, Basis) else own)
     _check(kind == record["basis"].get("kind"), f"{record['class']} does not have such a basis")
+    _check((kind == "step") == (cls is CoxPH), "a baseline of steps belongs to CoxPH")
     model._corners = _corners(record["corners"], model._sign)
     basis = _basis(record["basis"], record["baseline"], model._corners)
     theta = np.array(record["baseline"], dtype=np.float64)
@@ -403,6 +406,8 @@ def _model(record: Any) -> Any:
     model.active_ = np.array(model.active_, dtype=bool)
     _check(len(model._binary) == len(names), "the flags of binary covariates are not as many as covariates")
     model._history, model._data = record["history"], None
+    if isinstance(model, CoxPH):
+        model._set_more(record["steps"])
     _set_covariance(model, record["covariance"])
     if record["formula"] is not None:
         _check(names_of_anchors is None, "anchors are named by the formula and by anchor_names")
@@ -445,7 +450,7 @@ def _basis(record: dict[str, Any], baseline: list[float], corners: Corners | Non
     order = record.get("order", 0)
     _check(_is_count(order) and order <= len(baseline), "the order of the basis does not fit the baseline")
     basis = Basis.from_dict(record)
-    blocks = 1 if corners is None else corners.n_baselines + len(corners.varying_names)
+    blocks = 1 if corners is None else corners.n_blocks
     wanted = blocks * basis.n_parameters
     _check(wanted == len(baseline), f"the baselines have {wanted} parameters, not {len(baseline)}")
     each = np.array(baseline, dtype=np.float64).reshape(blocks, -1)

@@ -23,6 +23,7 @@ from anchortm.empirical import empirical_distribution
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.numbers import generator, level_between
 from anchortm.response import Kind, Response, Surv, as_response
+from anchortm.steps import StepDistribution
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +85,11 @@ def crps(distribution: PredictedDistribution, y: ArrayLike) -> Array:
 
 
 def _predicted(distribution: Any) -> None:
+    if isinstance(distribution, StepDistribution):
+        raise InputTypeError(
+            "survival curves of CoxPH are steps that end at the last event time: they are scored by brier and "
+            "concordance, and the full distributions of ProportionalHazards by all scores"
+        )
     if not isinstance(distribution, PredictedDistribution):
         raise InputTypeError(
             f"pass predicted distributions, model.predict_distribution(X), not {type(distribution).__name__}; "
@@ -350,12 +356,14 @@ class _Counter:
         return self._counts[rank]
 
 
-def brier(distribution: PredictedDistribution, y: Response, times: ArrayLike, train: Response | None = None) -> Array:
+def brier(
+    distribution: PredictedDistribution | StepDistribution, y: Response, times: ArrayLike, train: Response | None = None
+) -> Array:
     """Return the Brier score of survival at given times, with censored rows weighted (Graf et al., 1999).
 
     Parameters
     ----------
-    distribution : PredictedDistribution
+    distribution : PredictedDistribution or StepDistribution
         ``model.predict_distribution(X)``.
     y : Surv
         What was observed.
@@ -377,11 +385,14 @@ def brier(distribution: PredictedDistribution, y: Response, times: ArrayLike, tr
     >>> atm.scores.brier(model.predict_distribution(data), y, [100.0, 300.0]).round(3)
     array([0.097, 0.203])
     """
-    _predicted(distribution)
+    if not isinstance(distribution, StepDistribution):
+        _predicted(distribution)
     return np.asarray(_brier_rows(distribution, y, times, train).mean(axis=0))
 
 
-def _brier_rows(distribution: PredictedDistribution, y: Response, times: ArrayLike, train: Response | None) -> Array:
+def _brier_rows(
+    distribution: PredictedDistribution | StepDistribution, y: Response, times: ArrayLike, train: Response | None
+) -> Array:
     """Return each row's weighted share in the Brier score at each time."""
     grid = np.atleast_1d(np.asarray(times, dtype=np.float64))
     event = y.kind == Kind.EXACT
@@ -560,6 +571,7 @@ def _observed(
     if codes.size != n:
         raise InputError(f"environments has {codes.size} rows, but y has {n}")
     distribution = model.predict_distribution(X, offset=offset, n_rows=n if X is None else None)
+    _predicted(distribution)
     if len(distribution) != n:
         raise InputError(f"X has {len(distribution)} rows, but y has {n}")
     return response, distribution, codes, names

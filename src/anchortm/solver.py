@@ -181,6 +181,8 @@ def _startable(objective: Objective, v: Array) -> Array:
     Rows far out, or a large offset, can make the first guess hopeless.
     """
     coordinates = objective.coordinates
+    if not coordinates.n_baseline:
+        return v  # no baseline to be placed
     constant = np.zeros_like(v)
     constant[0] = 1.0
 

@@ -75,7 +75,8 @@ class Summary:
             rows, left_out = _shown(self.columns["covariate"])
             table = _table({name: [values[j] for j in rows] for name, values in self.columns.items()})
             lines += ["Coefficients", *table, *(f"  {text}" for text in left_out), ""]
-        lines += self._baselines()
+        if self.baseline:
+            lines += self._baselines()
         lines += [f"Note: {text}" for text in self.warnings]
         return "\n".join(lines)
 
@@ -98,7 +99,8 @@ class Summary:
             shown, left_out = _shown(self.columns["covariate"])
             parts.append(self.frame().iloc[shown].to_html(float_format="{:.5g}".format))
             parts += [f"<p>{escape(text)}</p>" for text in left_out]
-        parts += [f"<p>{escape(line)}</p>" for line in self._baselines()]
+        if self.baseline:
+            parts += [f"<p>{escape(line)}</p>" for line in self._baselines()]
         return "\n".join([*parts, *(f"<p>Note: {escape(text)}</p>" for text in self.warnings)])
 
 
@@ -157,7 +159,7 @@ def summarise(
     if model.basis_.kind == "linear" and single:
         columns["slope of y"] = (model.coef_ / model.baseline_[1]).tolist()
     return Summary(
-        f"{type(model).__name__}: {model.link_.name} link, {model.basis_.kind} basis",
+        f"{type(model).__name__}: {model._kind}",
         _facts(model) | ({} if table is None else _errors_fact(model, kind, clusters)),
         columns,
         dict(zip(model.parameter_names_, model.baseline_.tolist(), strict=True)),
@@ -223,6 +225,7 @@ def _facts(model: Any) -> dict[str, str]:
         facts["scale of y"] = (
             f"intercept {-model.baseline_[0] / model.baseline_[1]:.5g}, sigma {1 / model.baseline_[1]:.5g}"
         )
+    facts |= model._own_facts()
     return facts
 
 

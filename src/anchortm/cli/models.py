@@ -13,6 +13,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "c-probit": ("ContinuousProbit", {}),
     "c-logit": ("ContinuousLogit", {}),
     "cox": ("ProportionalHazards", {}),
+    "cox-partial": ("CoxPH", {}),
     "lehmann": ("Lehmann", {}),
     "weibull": ("ParametricSurvival", {"dist": "weibull"}),
     "lognormal": ("ParametricSurvival", {"dist": "lognormal"}),
@@ -32,11 +33,11 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def make_model(name: str, **options: Any) -> Any:
     """Return the model of this name with the options that were given."""
-    from anchortm import estimators
+    import anchortm
 
     cls, fixed = MODELS[name]
     given = {key: value for key, value in options.items() if value is not None}
-    made = getattr(estimators, cls)
+    made = getattr(anchortm, cls)
     unknown = sorted(set(given) - set(made._get_param_names()))
     if unknown:
         listed = ", ".join("--" + key.replace("_", "-") for key in unknown)

@@ -94,6 +94,14 @@ PRINTED = {
         "0.5 0.0 2.82",
         "worst 30.0 15.10 11.77 8.47 5.90 4.69 4.62",
     ],
+    "plot_13_two_cox_models": [
+        "0.0 0.634 0.636 0.077 0.077",
+        "3.0 0.407 0.417 0.039 0.036",
+        "1000.0 0.261 0.132 0.032 0.006",
+        "CoxPH largest distance from Kaplan-Meier: {0: 0.006, 30: 0.041, 1000: 0.042}",
+        "full largest distance from Kaplan-Meier: {0: 0.013, 30: 0.142, 1000: 0.379}",
+        "strata 2, each with a baseline of its own",
+    ],
     "plot_15_effects_that_vary": [
         "rm 124.6 5 3.374e-25",
         "one for all prices 1.01, varying: 0.23 at 15 000 dollars, 2.17 at 40 000 AIC 2820 -> 2729",

@@ -78,7 +78,7 @@ class Summary:
         if self.baseline:
             lines += self._baselines()
         lines += [f"Note: {text}" for text in self.warnings]
-        return "\n".join(lines)
+        return "\n".join(lines).rstrip()
 
     __repr__ = __str__
 

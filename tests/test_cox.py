@@ -319,6 +319,17 @@ def test_residuals_have_the_sign_of_the_full_likelihood_and_agree_for_a_rich_bas
     assert abs(cox.residuals(X, y).sum()) < 1e-9
 
 
+def test_strata_in_a_formula() -> None:
+    cgd = atm.datasets.load_cgd()
+    model = atm.CoxPH.from_formula("Surv(tstop, status) | sex ~ treat + age | center", cgd, xi=1.0)
+    X = cgd[["age"]].assign(treat=(cgd.treat == "rIFN-g").astype(int), sex=cgd.sex)
+    other = atm.CoxPH(1.0, strata="sex").fit(X, atm.Surv(cgd.tstop, cgd.status), anchors=cgd.center)
+    np.testing.assert_allclose(model.coef_, other.coef_[::-1], rtol=1e-9)
+    assert model.strata_ == ("female", "male")
+    np.testing.assert_allclose(model.predict(cgd), other.predict(X))
+    assert abs(model.residuals(cgd).sum()) < 1e-9
+
+
 def test_strata_have_risk_sets_of_their_own() -> None:
     d = MADE.assign(a=MADE.stratum.astype(int).astype(str), b=MADE.x2.astype(int))
     y = atm.Surv(d.time, d.event)

@@ -20,6 +20,7 @@ RESULTS = {
     "evaluation.LeaveOneEnvironmentOut",
     "inference.Bootstrap",
     "path.AnchorPath",
+    "proportionality.ProportionalityTest",
     "response.Kind",
     "response.as_response",
     "search.InvarianceRule",

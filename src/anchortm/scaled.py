@@ -1,0 +1,548 @@
+"""Shift and scale: the anchor loss of h = exp(z'g / 2) a(y)'theta + sign * (x'beta + offset).
+
+Beside r there is a residual of the scale, r_s = -dl/dzeta with zeta = z'g / 2, and the loss is
+
+    L = -l/n + tau |t|^2/n,    t = [sqrt(xi/tau) Q'W r, sqrt(xi_scale/tau) Q'W r_s],    tau = max(xi, xi_scale)
+
+so that all who minimise it see one t and one number. With s = e^zeta, H = s a'theta and X = x'beta,
+a row's l is a function of h = H + X and, for two ends, of the width d of the cell in h, which s stretches too:
+
+    r_s = r H - p d (- 1 for exact rows),    p = dl/dd
+
+Its derivatives follow from those of l in (H, d, X), because zeta moves H and d alone, both in proportion.
+
+Inside, covariates are centred, and theta holds their mean: x'beta is then w'beta with w = x - s mean. Scale
+columns z are centred too, which multiplies theta by a number: ``ScaledCoordinates`` goes back and forth.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.bases import baseline_values
+from anchortm.blocks import Block, Piece, Shape, Work
+from anchortm.columns import Coordinates, Rows
+from anchortm.ends import Ends
+from anchortm.exceptions import SeparationError
+from anchortm.likelihood import Term, evaluate
+from anchortm.links import Link, OneEnd, TwoEnds
+from anchortm.objective import Derivatives, Objective, Sums
+from anchortm.projections import Part
+from anchortm.works import LARGEST, add_log_slopes, weighted
+
+__all__ = ["ScaledCoordinates", "ScaledObjective", "scale_residuals"]
+
+Array = NDArray[np.float64]
+
+FAR_SCALE = 12.0  # |zeta| at a row beyond which a scale that the data do not hold is said to grow without limit
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledCoordinates(Coordinates):
+    """Coordinates with the log scales' parameters last: zeta = (z - z_mean)'g / 2 inside."""
+
+    z_mean: Array = None  # type: ignore[assignment]
+
+    @classmethod
+    def of(cls, plain: Coordinates, n_scale: int) -> ScaledCoordinates:
+        """Return those of columns whose last ``n_scale`` are the scale's."""
+        mean, scale = plain.mean.copy(), plain.scale.copy()
+        mean[-n_scale:] = 0.0
+        scale[-n_scale:] *= 0.5
+        own = {field.name: getattr(plain, field.name) for field in fields(Coordinates)}
+        return cls(**own | {"mean": mean, "scale": scale}, z_mean=plain.mean[-n_scale:])
+
+    def split(self, v: Array) -> tuple[Array, Array]:
+        """Return theta where z = 0, and beta and g in one vector."""
+        theta, others = super().split(v)
+        return theta * math.exp(-0.5 * float(self.z_mean @ others[-self.z_mean.size :])), others
+
+    def join(self, theta: Array, beta: Array) -> Array:
+        """Return v for such a theta, and beta and g in one vector."""
+        return super().join(theta * math.exp(0.5 * float(self.z_mean @ beta[-self.z_mean.size :])), beta)
+
+    def jacobian_at(self, v: Array) -> Array:
+        """Return d(theta, beta, g)/dv."""
+        J = self.jacobian.copy()
+        theta, others = self.split(v)
+        q, k = self.z_mean.size, theta.size
+        J[:k] *= math.exp(-0.5 * float(self.z_mean @ others[-q:]))
+        J[:k] -= np.outer(theta, 0.5 * self.z_mean @ J[-q:])
+        return J
+
+
+class PointEnds(Ends):
+    """The baseline columns of rows with one end, as ends without a width."""
+
+    def __init__(self, B: Array) -> None:
+        self.B = B
+
+    def take(self, rows: Any) -> PointEnds:
+        return PointEnds(self.B[rows])
+
+    def dense(self) -> tuple[Array, Array]:
+        return self.B, np.zeros_like(self.B)
+
+    def values(self, v: Array) -> tuple[Array, Array]:
+        return np.dot(self.B, v), np.zeros(self.B.shape[0])
+
+    def gradient(self, r: Array, p: Array) -> Array:
+        return np.asarray(np.dot(self.B.T, r))
+
+    def add_to(self, part: Part, G: Array, dr: Array, r_u: Array) -> None:
+        part.add(G, dr, self.B)
+
+    def gram(self, both: Array, cross: Array, own: Array) -> Array:
+        return np.asarray(np.dot((self.B * both[:, None]).T, self.B))
+
+    def cross(self, both: Array, cross: Array, X: Array) -> Array:
+        return np.asarray(np.dot((self.B * both[:, None]).T, X))
+
+
+class _Place(NamedTuple):
+    """Where rows are: the link's quantities, s, H and d, and the columns that derivatives need."""
+
+    values: OneEnd | TwoEnds
+    zeta: Array
+    s: Array
+    H: Array
+    d: Array
+    slope: Array | None  # of exact rows, without s
+    ends: Ends
+    W: Array
+    Z: Array
+
+    @property
+    def l(self) -> Array:  # noqa: E743 - the letter of the paper
+        """Return the log-likelihood."""
+        if self.slope is None:
+            return self.values.l
+        return np.where(self.slope > 0.0, self.values.l + np.log(self.slope) + self.zeta, -np.inf)
+
+    def first(self) -> _First:
+        """Return r, p and their derivatives in h and d, and what they make with H."""
+        t, H, d = self.values, self.H, self.d
+        if isinstance(t, OneEnd):
+            p = C = K = np.zeros(H.size)
+            A = t.dr
+        else:
+            p, A, C, K = t.p, t.r_u + t.r_v, t.r_u, t.r_u + t.p * t.q
+        R = A * H + C * d
+        T_H, T_d = R + t.r, C * H - p + K * d
+        r_s = t.r * H - p * d - (0.0 if self.slope is None else 1.0)
+        return _First(t.r, r_s, p, A, C, K, R, T_H, T_d, T_H * H + T_d * d)
+
+
+class _First(NamedTuple):
+    """r, r_s and p, A = dr/dh, C = dr/dd = -dp/dh, K = -dp/dd; R = dr/dzeta, T_H, T_d = dr_s/dH, dr_s/dd.
+
+    ``zz`` is dr_s/dzeta, and dr_s/dX = R.
+    """
+
+    r: Array
+    r_s: Array
+    p: Array
+    A: Array
+    C: Array
+    K: Array
+    R: Array
+    T_H: Array
+    T_d: Array
+    zz: Array
+
+
+def _place(link: Link, data: Rows, v: Array, k: int, m: Array) -> _Place:
+    """Return where rows are at v; m are the covariates' means in units of their deviations."""
+    p = m.size
+    first = k if data.ends is None else 0
+    X, Z = data.C[:, first : first + p], data.C[:, first + p :]
+    ends = PointEnds(data.C[:, :k]) if data.ends is None else data.ends
+    zeta = np.dot(Z, v[k + p :])
+    s, rest = np.exp(zeta), -np.expm1(zeta)
+    beta = v[k : k + p]
+    mean = float(m @ beta)
+    b, width = ends.values(v[:k])
+    h = s * b + np.dot(X, beta) + rest * mean
+    if data.offset is not None:
+        h += data.offset
+    d = s * width
+    slope = None
+    values: OneEnd | TwoEnds
+    if data.kind == "interval":
+        values = link.interval(h, h + d, d)
+    elif data.kind == "exact":
+        assert data.slope is not None  # noqa: S101
+        values, slope = link.exact(h), np.dot(data.slope, v[:k])
+    else:
+        values = link.left(h) if data.kind == "left" else link.right(h)
+    return _Place(values, zeta, s, s * (b - mean), d, slope, ends, X + rest[:, None] * m, Z)
+
+
+@dataclass(frozen=True, eq=False)
+class _ScaledWork(Work):
+    """What all works need: the link, v, the number of parameters of the baseline, the covariates' means."""
+
+    link: Link
+    v: Array
+    n_baseline: int
+    m: Array
+
+    def _at(self, data: Rows) -> _Place:
+        return _place(self.link, data, self.v, self.n_baseline, self.m)
+
+
+@dataclass(frozen=True, eq=False)
+class LogLikelihood(_ScaledWork):
+    """The log-likelihood, and the anchors' sums of r and of r_s."""
+
+    label: ClassVar[str] = "log-likelihood"
+    n_sums: int = 0
+
+    @property
+    def shapes(self) -> list[Shape]:
+        return [(self.n_sums,), (self.n_sums,)]
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        total = size = 0.0
+        for piece in block.pieces:
+            data = piece.data
+            place = self._at(data)
+            if piece.part is not None:
+                at = place.first()
+                for sums, values in zip(arrays, (at.r, at.r_s), strict=True):
+                    piece.part.add(sums, weighted(data.weights, data.sign, values), None)
+            part = float(place.l.sum() if data.weights is None else data.weights @ place.l)
+            total += data.sign * part
+            size += abs(part)
+        return total if size <= LARGEST * (1.0 + abs(total)) else -math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class SecondOrder(_ScaledWork):
+    """Gradient and upper triangle of the Hessian of -loglik, and the anchors' sums of dr/dv and dr_s/dv.
+
+    ``spreads`` are coefficients of the anchors: the curvatures of r and r_s along them join the Hessian.
+    """
+
+    label: ClassVar[str] = "derivatives"
+    n_sums: int = 0
+    spreads: tuple[Array | None, Array | None] = (None, None)
+
+    @property
+    def shapes(self) -> list[Shape]:
+        d = self.v.size
+        return [(d,), (d, d), (self.n_sums, d), (self.n_sums, d)]
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        for piece in block.pieces:
+            self._add(piece, *arrays)
+        return 0.0
+
+    def _add(self, piece: Piece, gradient: Array, hessian: Array, G: Array, G_s: Array) -> None:
+        data, k, m = piece.data, self.n_baseline, self.m
+        place = self._at(data)
+        at, s, ends, W, Z = place.first(), place.s, place.ends, place.W, place.Z
+        x, z = slice(k, k + m.size), slice(k + m.size, None)
+
+        def w(values: Array) -> Array:
+            return weighted(data.weights, data.sign, values)
+
+        gradient[:k] += ends.gradient(w(s * at.r), w(s * at.p))
+        gradient[x] += np.dot(W.T, w(at.r))
+        gradient[z] += np.dot(Z.T, w(at.r_s))
+        if place.slope is not None:
+            add_log_slopes(data, place.slope, gradient[:k], hessian[:k, :k])
+        if piece.part is not None:
+            part = piece.part
+            ends.add_to(part, G[:, :k], w(s * at.A), w(s * at.C))
+            part.add(G[:, x], w(at.A), W)
+            part.add(G[:, z], w(at.R), Z)
+            ends.add_to(part, G_s[:, :k], w(s * at.T_H), w(s * at.T_d))
+            part.add(G_s[:, x], w(at.R), W)
+            lost = np.zeros(self.n_sums)
+            part.add(lost, w(s * at.r), None)
+            G_s[:, x] -= np.outer(lost, m)
+            part.add(G_s[:, z], w(at.zz), Z)
+        c = self._curvatures(piece, place, at)
+        hessian[:k, :k] += ends.gram(w(s * s * c.cc), w(s * s * c.cD), w(s * s * c.DD))
+        hessian[:k, x] += ends.cross(w(s * c.cw), w(s * c.Dw), W)
+        hessian[x, x] += np.dot((W * w(c.ww)[:, None]).T, W)
+        hessian[:k, z] += ends.cross(w(s * c.cz), w(s * c.Dz), Z)
+        hessian[x, z] += np.dot((W * w(c.wz)[:, None]).T, Z) + np.outer(m, np.dot(Z.T, w(s * c.mz)))
+        hessian[z, z] += np.dot((Z * w(c.zz)[:, None]).T, Z)
+        if c.cm is not None and c.Dm is not None:  # the same numbers serve c m' and w m'
+            hessian[:k, x] += np.outer(ends.gradient(w(s * s * c.cm), w(-s * s * c.Dm)), m)
+            side = np.outer(np.dot(W.T, w(s * c.cm)), m)
+            hessian[x, x] += side + side.T
+
+    def _curvatures(self, piece: Piece, place: _Place, at: _First) -> _Curvatures:
+        """Return the weights of the products of columns in the Hessian: of -l, and of r and r_s along the spreads."""
+        A, C, K, R, r, H, d = at.A, at.C, at.K, at.R, at.r, place.H, place.d
+        c = _Curvatures(A, C, K, A, C, A, at.T_H, at.T_d, R, -r, at.zz)
+        bends = [None if piece.part is None or b is None else piece.part.spread(b) for b in self.spreads]
+        if bends[0] is None and bends[1] is None:
+            return c
+        t = place.values
+        if isinstance(t, OneEnd):
+            AA, AC, CC, P = t.d2r, C, C, C  # C = 0
+        else:
+            AA, AC, CC = t.r_uu + 2.0 * t.r_uv + t.r_vv, t.r_uu + t.r_uv, t.r_uu
+            P = t.q * t.r_u + t.p * t.q * (t.p + t.q) - t.r_uu  # the third derivative of l in d
+        bent, bent_s = bends
+        if bent is not None:  # D2 r
+            R_H, R_d = AA * H + AC * d, AC * H + CC * d
+            own = _Curvatures(AA, AC, CC, AA, AC, AA, R_H + A, R_d + C, R_H, -A, R_H * H + R_d * d + R)
+            c = c.plus(bent, own)
+        if bent_s is not None:  # D2 r_s, from the second derivatives of r_s in H, d and X
+            HH, Hd = AA * H + 2.0 * A + AC * d, AC * H + 2.0 * C + CC * d
+            dd = CC * H + 2.0 * K - P * d
+            HX, dX, XX = HH - A, Hd - C, HH - 2.0 * A
+            cz, Dz = HH * H + Hd * d + at.T_H, Hd * H + dd * d + at.T_d
+            own = _Curvatures(HH, Hd, dd, HX, dX, XX, cz, Dz, HX * H + dX * d, -2.0 * R - r, cz * H + Dz * d)
+            c = c.plus(bent_s, own)._replace(cm=-A * bent_s, Dm=-C * bent_s)
+        return c
+
+
+class _Curvatures(NamedTuple):
+    """Weights of c c', c D' + D c', D D'; c w', D w'; w w'; c z', D z'; w z', m z'; z z', and of c m', D m'."""
+
+    cc: Array
+    cD: Array
+    DD: Array
+    cw: Array
+    Dw: Array
+    ww: Array
+    cz: Array
+    Dz: Array
+    wz: Array
+    mz: Array
+    zz: Array
+    cm: Array | None = None
+    Dm: Array | None = None
+
+    def plus(self, bend: Array, other: _Curvatures) -> _Curvatures:
+        """Return the sum with others times ``bend``."""
+        return _Curvatures(*(a + bend * b for a, b in zip(self[:11], other[:11], strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class Influence(_ScaledWork):
+    """The rows' shares in the influence, as ``works.Influence`` has them, with r and r_s.
+
+    ``pulls``, ``Ks`` and ``ts`` are coefficients of the anchors, ``mix`` the roots of the residuals' shares of tau.
+    """
+
+    label: ClassVar[str] = "standard errors"
+    bread: Array = None  # type: ignore[assignment]
+    pulls: tuple[Array | None, Array | None] = (None, None)
+    Ks: tuple[Array | None, Array | None] = (None, None)
+    ts: tuple[Array | None, Array | None] = (None, None)
+    mix: tuple[float, float] = (1.0, 1.0)
+
+    @property
+    def shapes(self) -> list[Shape]:
+        return [(self.bread.shape[1], self.bread.shape[1])]
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        shares, weights = self.shares(block)
+        arrays[0] += np.dot((shares if weights is None else shares * weights[:, None]).T, shares)
+        return 0.0
+
+    def shares(self, block: Block) -> tuple[Array, Array | None]:
+        """Return the shares of a block's rows, and their weights."""
+        gradient = np.zeros((block.size, self.v.size))
+        residuals = np.zeros((2, block.size))
+        weights: Array | None = None
+        for piece in block.pieces:
+            data, here = piece.data, piece.data.rows - block.start
+            if data.weights is not None:
+                weights = np.ones(block.size) if weights is None else weights
+                weights[here] = data.weights
+            own, at = self._gradient(piece)
+            gradient[here] += data.sign * own
+            residuals[:, here] += data.sign * np.array([at.r, at.r_s])
+        shares = gradient @ self.bread
+        if block.anchors is not None:
+            part = block.anchors.part(block.rows)
+            for share, values, K, t in zip(self.mix, residuals, self.Ks, self.ts, strict=True):
+                if K is not None and t is not None:
+                    shares += part.spread(K) * (share * values - part.spread(t))[:, None]
+        return shares, weights
+
+    def _gradient(self, piece: Piece) -> tuple[Array, _First]:
+        """Return the gradient of -l + (pull'q) r + (pull_s'q) r_s of each row."""
+        place = self._at(piece.data)
+        at, k = place.first(), self.n_baseline
+        bend: Any
+        bend_s: Any
+        bend, bend_s = (
+            0.0 if piece.part is None or pull is None else share * piece.part.spread(pull)
+            for share, pull in zip(self.mix, self.pulls, strict=True)
+        )
+        V, D = place.ends.dense()
+        on_H, on_d = at.r + at.A * bend + at.T_H * bend_s, at.C * bend + at.T_d * bend_s - at.p
+        baseline = (place.s * on_H)[:, None] * V + (place.s * on_d)[:, None] * D
+        if place.slope is not None and piece.data.slope is not None:
+            baseline -= piece.data.slope / place.slope[:, None]
+        shift = (at.r + at.A * bend + at.R * bend_s)[:, None] * place.W
+        shift -= np.outer(place.s * at.r * bend_s, self.m)
+        scale = (at.r_s + at.R * bend + at.zz * bend_s)[:, None] * place.Z
+        own = np.hstack([baseline, shift, scale])
+        assert own.shape[1] == self.v.size  # noqa: S101
+        assert V.shape[1] == k  # noqa: S101
+        return own, at
+
+
+class ScaledObjective(Objective):
+    """The anchor loss of shift and scale effects, of rows in memory.
+
+    ``xi_scale`` is the second penalty, or None where it is xi. The loss is that of a *ray*: ``mix`` are the roots
+    of (xi, xi_scale) / tau, and tau is the number that the loss is asked for at.
+    """
+
+    coordinates: ScaledCoordinates
+
+    def __init__(self, plain: Objective, n_scale: int, names: tuple[str, ...], xi_scale: float | None) -> None:
+        """Take the rows of an objective whose last ``n_scale`` covariates are the scale's."""
+        coordinates = ScaledCoordinates.of(plain.coordinates, n_scale)
+        super().__init__(plain.link, coordinates, plain.anchors, plain.blocks, names)
+        self.n_scale, self.xi_scale = n_scale, xi_scale
+        self.mix = (1.0, 1.0)
+        self.held = False
+        k = coordinates.n_baseline
+        self._m = (coordinates.mean / coordinates.scale)[k : coordinates.scale.size - n_scale]
+
+    def ray(self, xi: float) -> tuple[ScaledObjective, float]:
+        """Return the objective on the ray through (xi, xi_scale), and tau."""
+        if self.xi_scale is None:
+            return self, xi
+        tau = max(xi, self.xi_scale)
+        result = copy(self)
+        result.xi_scale = None
+        if tau > 0.0:
+            first = 1.0 if math.isinf(xi) else math.sqrt(xi / tau)
+            result.mix = (first, 0.0 if math.isinf(xi) else math.sqrt(self.xi_scale / tau))
+        return result, tau
+
+    @property
+    def simpler(self) -> ScaledObjective | None:
+        """Return the same loss with all scale effects held at 0, from whose minimum the scale starts."""
+        if self.held:
+            return None
+        lower, upper = self.coordinates.lower.copy(), self.coordinates.upper.copy()
+        lower[-self.n_scale :] = upper[-self.n_scale :] = 0.0
+        result = copy(self)
+        result.coordinates, result.held = replace(self.coordinates, lower=lower, upper=upper), True
+        return result
+
+    def _where(self, v: Array) -> tuple[Link, Array, int, Array]:
+        return self.link, v, self.coordinates.n_baseline, self._m
+
+    def _both(self, first: Array, second: Array) -> Array:
+        """Return t, or dt/dv, from the anchors' sums of r and r_s."""
+        return np.concatenate(
+            [share * self._root(sums) for share, sums in zip(self.mix, (first, second), strict=True) if share > 0.0]
+        )
+
+    def _spreads(self, t: Array | None, mixed: bool = True) -> tuple[Array | None, Array | None]:
+        """Return coordinates of t as coefficients of the anchors, for r and for r_s."""
+        if t is None or self.anchors is None:
+            return None, None
+        rank = t.shape[0] // sum(share > 0.0 for share in self.mix)
+        parts = iter([t[:rank], t[rank:]])
+        found = [
+            None if share == 0.0 else self.anchors.coefficients((share if mixed else 1.0) * next(parts))
+            for share in self.mix
+        ]
+        return found[0], found[1]
+
+    def sums(self, v: Array, expected: Array | None = None) -> Sums:
+        loglik, sums = self.blocks.total(LogLikelihood(*self._where(v), self.n_sums))
+        return Sums(loglik, self._both(*sums))
+
+    def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
+        work = SecondOrder(*self._where(v), self.n_sums, self._spreads(multiplier))
+        gradient, upper, *G = self.blocks.total(work)[1]
+        hessian = np.triu(upper) + np.triu(upper, 1).T
+        return Derivatives(gradient, hessian, self._both(*G))
+
+    def penalties(self, v: Array) -> tuple[float, float]:
+        """Return |P r|^2 and |P r_s|^2."""
+        sums = self.blocks.total(LogLikelihood(*self._where(v), self.n_sums))[1]
+        first, second = (float(np.sum(self._root(part) ** 2)) for part in sums)
+        return first, second
+
+    def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Any:
+        ts = self._spreads(self.sums(v).t, mixed=False)
+        Ks = self._spreads(K, mixed=False)
+        return Influence(*self._where(v), bread, self._spreads(pull, mixed=False), Ks, ts, self.mix)
+
+    @property
+    def affine(self) -> bool:
+        """Return False: h is no longer linear in the parameters."""
+        return False
+
+    def convexity(self, sums: Sums, xi: float) -> Literal["global", "local", "none"]:
+        """Return that nothing is known, not even at xi = 0."""
+        return "none"
+
+    def sample(self, size: int) -> ScaledObjective:
+        result = copy(self)
+        result.blocks, result.anchors = self.blocks.sample(size, self.anchors)
+        result.n_rows, result.n_total = result.blocks.n_rows, result.blocks.n_total
+        result.n_sums = 0 if result.anchors is None else result.anchors.n_sums
+        return result
+
+    def scale_residuals(self, v: Array) -> Array:
+        """Return r_s in the order of the objective's rows."""
+        found = np.zeros(self.n_rows)
+        for term in self.terms:
+            found[term.rows] += term.sign * _place(self.link, term, v, *self._where(v)[2:]).first().r_s
+        return found
+
+    def residuals(self, v: Array) -> Array:
+        found = np.zeros(self.n_rows)
+        for term in self.terms:
+            found[term.rows] += term.sign * _place(self.link, term, v, *self._where(v)[2:]).values.r
+        return found
+
+    def check_scales(self, v: Array) -> None:
+        """Raise ``SeparationError`` where a minimum that is none has scales far from each other."""
+        p = self._m.size
+        g = v[self.coordinates.n_baseline + p :]
+        far, size = 0, np.zeros(g.size)
+        for term in self.terms:
+            parts = term.C[:, -self.n_scale :] * g
+            zeta = parts.sum(axis=1)
+            beyond = ~(np.abs(zeta) < FAR_SCALE)
+            far += int(beyond.sum())
+            size = np.maximum(size, np.abs(parts).max(axis=0, initial=0.0))
+        if far:
+            names = [self.names[p + j] for j in np.flatnonzero(size > 0.1 * size.max())]
+            raise SeparationError(
+                f"the scale grows without limit: {', '.join(names)} makes the spread of y at {far} rows more than "
+                f"{math.exp(FAR_SCALE):.0e} times smaller or larger than at average rows, and the likelihood has no "
+                "maximum (a group of one row, or of rows that the shift explains without error?); leave these out of "
+                "scale, or merge levels"
+            )
+
+
+def scale_residuals(link: Link, terms: tuple[Term, ...], theta: Array, shift: Array) -> Array:
+    """Return r_s = -dl/dzeta of each row of a response, where theta is e^zeta times the baseline's."""
+    result = np.zeros(shift.size)
+    for term in terms:
+        values, slope = evaluate(link, term, theta, shift)
+        own = theta if theta.ndim == 1 else theta[term.rows]
+        end = term.upper if term.lower is None else term.lower
+        assert end is not None  # noqa: S101
+        r_s = values.r * baseline_values(end, own)
+        if isinstance(values, TwoEnds) and term.difference is not None:
+            r_s -= values.p * baseline_values(term.difference, own)
+        result[term.rows] += term.sign * (r_s if slope is None else r_s - 1.0)
+    return result

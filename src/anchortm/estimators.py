@@ -409,8 +409,9 @@ class OrdinalRegression(_Classifier, TransformationModel):
         array([[0.22, 0.54, 0.2 , 0.03, 0.01],
                [0.22, 0.54, 0.2 , 0.03, 0.01]])
         """
-        shift = self._shift(X, n_rows, offset)
-        ends = np.concatenate([[-np.inf], self.baseline_, [np.inf]])[None, :] + shift[:, None]
+        theta, shift = self._location(X, n_rows, offset)
+        inner = np.broadcast_to(theta, (shift.size, self.baseline_.size))
+        ends = np.pad(inner, ((0, 0), (1, 1)), constant_values=((0, 0), (-np.inf, np.inf))) + shift[:, None]
         return np.exp(self.link_.interval(ends[:, :-1], ends[:, 1:]).l)
 
     def predict(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Any:

@@ -25,6 +25,7 @@ from anchortm.likelihood import build_terms, loglik_and_residuals
 from anchortm.links import Link
 from anchortm.numbers import check_weights, finite_numbers
 from anchortm.response import as_response
+from anchortm.scaled import scale_columns, scale_name, scale_residuals, scaled_baseline
 from anchortm.summary import Summary, summarise
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class FittedModel(FormulaMixin):
     n_total_: float
     n_features_in_: int
     time_: bool
+    scale_coef_: Array
+    scale_names_: list[str]
     _had_offset: bool
     _history: list[dict[str, Any]]
 
@@ -68,11 +71,25 @@ class FittedModel(FormulaMixin):
         check_is_fitted(self)
         increments = self.basis_.increments
         tied = increments.equalities.shape[0] + int((increments.lower == increments.upper).sum())
-        return int(self.baseline_.size - tied + self.coef_.size)
+        return int(self.baseline_.size - tied + self._others.size)
+
+    @property
+    def _others(self) -> Array:
+        """Return all parameters but the baseline's: coefficients, then those of the scale."""
+        return np.concatenate([self.coef_, self.scale_coef_]) if hasattr(self, "scale_coef_") else self.coef_
+
+    @property
+    def _other_names(self) -> list[str]:
+        return self.coef_names_ + [scale_name(name) for name in getattr(self, "scale_names_", ())]
+
+    @property
+    def _unpenalised(self) -> bool:
+        """Return whether the fit is one of maximum likelihood."""
+        return self.xi_ == 0.0 and getattr(self, "xi_scale_", 0.0) == 0.0
 
     def _check_criterion(self) -> None:
         check_is_fitted(self, "coef_")
-        if self.xi_ != 0.0:
+        if not self._unpenalised:
             raise InputError(
                 "AIC and BIC are of maximum-likelihood fits, xi = 0: compare penalised ones by left-out places"
             )
@@ -209,13 +226,22 @@ class FittedModel(FormulaMixin):
         return design
 
     def _shift(self, X: Any, n_rows: int | None, offset: Any) -> Array:
+        return self._location(X, n_rows, offset)[1]
+
+    def _location(self, X: Any, n_rows: int | None, offset: Any) -> tuple[Array, Array]:
+        """Return theta, one or (with scale effects) one for each row, and the shift of h of each row."""
         check_is_fitted(self, "coef_")
         offset = self._new_offset(X, offset)
         if X is None and n_rows is None and offset is not None:
             n_rows = np.size(offset)
-        shift: Array = self._design(X, n_rows).matrix @ self.coef_
+        design = self._design(X, n_rows)
+        shift: Array = design.matrix @ self.coef_
         extra = row_offset(offset, shift.size)
-        return self._sign * (shift if extra is None else shift + extra)
+        theta = self.baseline_
+        if hasattr(self, "scale_coef_"):
+            columns = scale_columns(self.scale_names_, self.coef_names_)
+            theta = scaled_baseline(theta, to_design(design).matrix[:, columns], self.scale_coef_)
+        return theta, self._sign * (shift if extra is None else shift + extra)
 
     def _new_offset(self, X: Any, offset: Any) -> Any:
         """Return the offset of new rows: as given, from the column that the fit named, or none with a warning."""
@@ -230,16 +256,19 @@ class FittedModel(FormulaMixin):
             )
         return offset
 
-    def _rows(self, X: Any, y: Any, offset: Any) -> tuple[Array, Array]:
+    def _rows(self, X: Any, y: Any, offset: Any, which: str = "shift") -> tuple[Array, Array]:
+        """Return log-likelihood and residual of each row."""
         check_is_fitted(self, "coef_")
         levels = self.basis_.levels if isinstance(self.basis_, OrdinalBasis) else None
         if y is None and hasattr(self, "formula_"):
             y = self.formula_.outcome(X)
         response = as_response(one_column(y), self._scale, levels)
-        shift = self._shift(X, len(response), offset)
+        theta, shift = self._location(X, len(response), offset)
         if shift.size != len(response):
             raise InputError(f"X has {shift.size} rows, but y has {len(response)}: pass the same rows of both")
-        return loglik_and_residuals(self.link_, build_terms(self.basis_, response), self.baseline_, shift)
+        terms = build_terms(self.basis_, response)
+        loglik, r = loglik_and_residuals(self.link_, terms, theta, shift)
+        return loglik, r if which == "shift" else scale_residuals(self.link_, terms, theta, shift)
 
     def nll(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
         """Return the negative log-likelihood of each row; after ``from_formula`` X may hold the outcome too.
@@ -254,8 +283,11 @@ class FittedModel(FormulaMixin):
         """
         return -self._rows(X, y, offset)[0]
 
-    def residuals(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
+    def residuals(self, X: Any, y: Any = None, *, offset: Any = None, which: str = "shift") -> Array:
         """Return the score residual of each row: the derivative of its log-likelihood in alpha at F(h - alpha).
+
+        With ``which="scale"`` that of the scale, -dl/dzeta at h = e^zeta a(y)'theta + ..., of a model with scale
+        effects or without: above 0 where a row is further out than the model's spread lets expect.
 
         Examples
         --------
@@ -265,7 +297,9 @@ class FittedModel(FormulaMixin):
         >>> model.residuals(data[:3]).round(2)
         array([-0.86, -0.96,  0.38])
         """
-        return self._rows(X, y, offset)[1]
+        if which not in ("shift", "scale"):
+            raise InputError(f"which must be 'shift' or 'scale', not {which!r}")
+        return self._rows(X, y, offset, which)[1]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None) -> float:
         """Return the mean log-likelihood of the rows.
@@ -319,10 +353,11 @@ class FittedModel(FormulaMixin):
                [0.14, 0.49]])
         """
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
-        return self._distribution(self._shift(X, n_rows, offset))
+        theta, shift = self._location(X, n_rows, offset)
+        return PredictedDistribution(self.link_, self.basis_, theta, shift, self.time_)
 
     def _distribution(self, shift: Array) -> PredictedDistribution:
-        """Return the distributions with these shifts of h."""
+        """Return the distributions with these shifts of h, and the scale where all columns of the scale are 0."""
         return PredictedDistribution(self.link_, self.basis_, self.baseline_, shift, self.time_)
 
     def extrapolation(self, X: Any, y: Any = None) -> pd.DataFrame:
@@ -399,6 +434,8 @@ class FittedModel(FormulaMixin):
         1    0  300.0      0.79   0.67   0.87
         """
         check_is_fitted(self, "coef_")
+        if hasattr(self, "scale_coef_"):
+            raise InputError("bands of models with scale effects are not there: take quantiles of bootstrap() draws")
         n_rows = 1 if X is None and offset is None else None
         offset = self._new_offset(X, offset)
         matrix = to_design(self._design(X, n_rows if offset is None else np.size(offset))).matrix

@@ -67,7 +67,7 @@ MOST_FAILURES = 0.1  # share of replicates that may fail before the bootstrap is
 def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> Array:
     """Return the covariance matrix of (baseline, coef) of a fitted model; see ``TransformationModel.covariance``."""
     if kind is None:
-        kind = "hessian" if model.xi_ == 0.0 and clusters is None else "sandwich"
+        kind = "hessian" if model._unpenalised and clusters is None else "sandwich"
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
     unknown = sorted(set(options) - {"n_bootstrap", "random_state", "n_jobs", "progress"})
@@ -128,7 +128,7 @@ def _few(clusters: int) -> None:
 
 def _inverse_hessian(model: Any, clusters: Any, held: bool = False) -> Array:
     """Return the inverse information; increments held at their bound count as known if ``held``, as R does not."""
-    if model.xi_ != 0.0:
+    if not model._unpenalised:
         raise InputError(
             "the Hessian gives standard errors at xi = 0 only: under a penalty it is not the information; "
             "use kind='sandwich' or 'bootstrap'"
@@ -207,7 +207,7 @@ def _sums(model: Any, data: Any, groups: Codes | None) -> Iterator[Array]:
     """Yield matrices whose Gram matrices add up to the covariance: of rows times root weight, or of cluster sums."""
     order = None if data.anchors is None else data.anchors.order()
     weights = data.weights if data.weights is None or order is None else data.weights[order]
-    totals = None if groups is None else np.zeros((int(groups.max()) + 1, model.baseline_.size + model.coef_.size))
+    totals = None if groups is None else np.zeros((int(groups.max()) + 1, model.baseline_.size + model._others.size))
     for rows, shares in _influence(model, data):
         w = 1.0 if weights is None else weights[rows][:, None]
         if groups is None or totals is None:
@@ -232,11 +232,12 @@ def _work(model: Any, data: Any) -> tuple[Objective, Influence]:
         data = data.without_wide()
     objective: Objective = model._objective(model.link_, model.basis_, data)
     coordinates = objective.coordinates
-    v = coordinates.join(model.baseline_, model.coef_)
+    v = coordinates.join(model.baseline_, model._others)
     free = ~(model.active_ | (coordinates.lower == coordinates.upper))
+    objective, xi = objective.ray(model.xi_)
     with model._threads(objective):
-        pull, bread, K = _lagrangian(objective, v, model.xi_, free)
-        J = coordinates.jacobian.T
+        pull, bread, K = _lagrangian(objective, v, xi, free)
+        J = coordinates.jacobian_at(v).T
         return objective, objective.influence(v, pull, bread @ J, K @ J)
 
 
@@ -353,8 +354,8 @@ def bootstrap(
         )
     if failed:
         warnings.warn(f"{failed} of {n_bootstrap} resampled fits failed and are left out", AnchorTMWarning, 3)
-    names = (*model.basis_.parameter_names, *model.coef_names_)
-    return Bootstrap(draws, np.concatenate([model.baseline_, model.coef_]), names, what, failed)
+    names = (*model.basis_.parameter_names, *model._other_names)
+    return Bootstrap(draws, np.concatenate([model.baseline_, model._others]), names, what, failed)
 
 
 def _resampled_weights(rng: np.random.Generator, groups: Codes | None, data: Any) -> Array:
@@ -375,9 +376,9 @@ def _refit(model: Any, data: Any, weights: Array) -> Array | None:
         return None
     objective = model._objective(model.link_, model.basis_, part)
     options = Options(tol=model.tol, max_iter=model.max_iter)
-    cold = objective.coordinates.join(model.baseline_, model.coef_)
+    cold = objective.coordinates.join(model.baseline_, model._others)
     try:
-        solution = solve_near(objective, model.baseline_, model.coef_, cold, model.xi_, options)
+        solution = solve_near(objective, model.baseline_, model._others, cold, model.xi_, options)
     except (IdentificationError, ArithmeticError, np.linalg.LinAlgError):
         return None
     if not (solution.converged and solution.min_eigenvalue > FLAT_CURVATURE):
@@ -387,12 +388,12 @@ def _refit(model: Any, data: Any, weights: Array) -> Array | None:
 
 def resolve(model: Any, uncertainty: Any) -> Array | Bootstrap:
     """Return a covariance or a bootstrap of the model's parameters from its name, or checked as it is."""
-    if uncertainty is None and model.xi_ == 0.0:
+    if uncertainty is None and model._unpenalised:
         _strict(model)
         return _inverse_hessian(model, None, held=True)
     if uncertainty is None or isinstance(uncertainty, str):
         return bootstrap(model) if uncertainty == "bootstrap" else covariance(model, uncertainty, None)
-    d = model.baseline_.size + model.coef_.size
+    d = model.baseline_.size + model._others.size
     if isinstance(uncertainty, Bootstrap):
         if uncertainty.draws.shape[1] != d:
             raise InputError(f"the bootstrap is of {uncertainty.draws.shape[1]} parameters, and the model has {d}")
@@ -412,5 +413,6 @@ def coefficient_intervals(model: Any, level: float, kind: str | None, clusters: 
 
     errors = standard_errors(model, kind, clusters, **options)
     width = stats.norm.ppf(0.5 + 0.5 * level_between(level)) * errors
-    table = {"coef": model.coef_, "std. error": errors, "lower": model.coef_ - width, "upper": model.coef_ + width}
-    return pd.DataFrame(table, index=pd.Index(model.coef_names_, name="covariate"))
+    coef = model._others
+    table = {"coef": coef, "std. error": errors, "lower": coef - width, "upper": coef + width}
+    return pd.DataFrame(table, index=pd.Index(model._other_names, name="covariate"))

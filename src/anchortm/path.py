@@ -153,9 +153,9 @@ def anchor_path(
         m._tell()
     return AnchorPath(
         values,
-        np.array([m.coef_ for m in models]).reshape(values.size, -1),
+        np.array([m._others for m in models]).reshape(values.size, -1),
         np.array([m.baseline_ for m in models]),
-        tuple(models[0].coef_names_),
+        tuple(models[0]._other_names),
         tuple(models),
     )
 

@@ -18,6 +18,7 @@ columns z are centred too, which multiplies theta by a number: ``ScaledCoordinat
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -25,18 +26,29 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.bases import baseline_values
+from anchortm.bases import Basis, baseline_values
 from anchortm.blocks import Block, Piece, Shape, Work
 from anchortm.columns import Coordinates, Rows
+from anchortm.design import WIDE, Design, WideMatrix
 from anchortm.ends import Ends
-from anchortm.exceptions import SeparationError
+from anchortm.exceptions import InputError, InputTypeError, SeparationError
 from anchortm.likelihood import Term, evaluate
 from anchortm.links import Link, OneEnd, TwoEnds
+from anchortm.numbers import one_number
 from anchortm.objective import Derivatives, Objective, Sums
 from anchortm.projections import Part
 from anchortm.works import LARGEST, add_log_slopes, weighted
 
-__all__ = ["ScaledCoordinates", "ScaledObjective", "scale_residuals"]
+__all__ = [
+    "ScaledCoordinates",
+    "ScaledObjective",
+    "check_scalable",
+    "check_scale",
+    "scale_columns",
+    "scale_name",
+    "scale_residuals",
+    "scaled_baseline",
+]
 
 Array = NDArray[np.float64]
 
@@ -531,6 +543,61 @@ class ScaledObjective(Objective):
                 "maximum (a group of one row, or of rows that the shift explains without error?); leave these out of "
                 "scale, or merge levels"
             )
+
+
+def check_scale(scale: Any, xi_scale: Any, xi: float) -> None:
+    """Refuse what scale effects do not go with."""
+    if scale is None:
+        if xi_scale is not None:
+            raise InputError("xi_scale is the penalty of scale effects, and there are none: name columns in scale")
+        return
+    if xi < 0.0:
+        raise InputError(f"xi must be at least 0 with scale effects, not {xi}")
+    if xi_scale is None:
+        return
+    if not 0.0 <= one_number(xi_scale, "xi_scale") < math.inf:
+        raise InputError(f"xi_scale must be a finite number from 0, or None for the same as xi, not {xi_scale}")
+    if math.isinf(xi) and xi_scale > 0.0:
+        raise InputError("xi = inf goes with xi_scale=None, which makes both infinite, or xi_scale=0")
+
+
+def check_scalable(basis: Basis, design: Design) -> None:
+    """Refuse designs and bases that have no scale effects."""
+    if isinstance(design.matrix, WideMatrix):
+        raise InputError(
+            f"scale effects do not go with sparse covariates and factors of more than {WIDE} levels: "
+            "merge levels, or pass columns of numbers"
+        )
+    increments = basis.increments
+    if (increments.lower > 0.0).any():
+        raise InputError("this distribution fixes the scale, so that there are no scale effects: take 'weibull'")
+
+
+def scale_columns(scale: Any, names: Sequence[str]) -> list[int]:
+    """Return the positions of the columns of the scale among the covariates."""
+    if scale is None:
+        return []
+    listed = [scale] if isinstance(scale, str) else scale
+    if not isinstance(listed, Iterable):
+        raise InputTypeError(f"scale must be names of covariates, not {scale!r}")
+    flat = [name for part in listed for name in ([part] if isinstance(part, str) else part)]
+    unknown = [str(name) for name in flat if name not in names]
+    if unknown or not flat:
+        raise InputError(
+            f"scale: {', '.join(unknown) or 'no column'} is not among the covariates, which are "
+            f"{', '.join(names) or 'none'}; a scale effect goes with a shift effect"
+        )
+    return [list(names).index(name) for name in dict.fromkeys(flat)]
+
+
+def scale_name(name: str) -> str:
+    """Return what the scale effect of a covariate is called beside its shift effect."""
+    return f"{name} (scale)"
+
+
+def scaled_baseline(theta: Array, Z: Array, g: Array) -> Array:
+    """Return exp(z'g / 2) theta for each row of Z."""
+    return np.asarray(np.exp(0.5 * (Z @ g))[:, None] * theta)
 
 
 def scale_residuals(link: Link, terms: tuple[Term, ...], theta: Array, shift: Array) -> Array:

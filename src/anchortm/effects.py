@@ -126,6 +126,8 @@ def marginal_effects(
 
     check_is_fitted(model, "coef_")
     level_between(level)
+    if hasattr(model, "scale_coef_"):
+        raise InputError("marginal effects of models with scale effects are not there: compare predict_distribution")
     matrix = to_design(model._design(X, None)).matrix
     fixed = model._shift(X, None, offset) - model._sign * (matrix @ model.coef_)
     estimate = np.concatenate([model.baseline_, model.coef_])

@@ -97,6 +97,11 @@ _SHARED = """
         stays on the branch connected to xi = 0.
     start : pair (baseline, coef), optional
         Parameters to start from.
+    scale : name, list of names or, in ``from_formula``, terms such as "age + C(stage)", optional
+        Covariates z that change the spread of y too: h(y|x) = exp(z'g / 2) h(y) -+ x'beta. Each unit of z multiplies
+        the spread by exp(-g / 2). Their zero matters: centre covariates that are never near 0.
+    xi_scale : float, optional
+        Strength of the penalty on the residuals of the scale, by default xi.
 """
 _BERNSTEIN = """order : int
         Order of the Bernstein polynomials.
@@ -166,6 +171,10 @@ _ATTRIBUTES = """
         After ``from_formula``.
     n_passes_ : int
         After ``from_formula`` with a table that is read in batches: how often it was read.
+    scale_coef_, scale_names_ : array, list of str
+        With ``scale``: coefficients g of the log scale of h, twice; positive ones make the spread of y smaller.
+    xi_scale_, penalty_scale_ : float
+        With ``scale``: the strength of the scale's penalty, and the penalty, as ``xi_`` and ``penalty_``.
 """
 _IN_Y = {
     "bernstein": (
@@ -307,20 +316,25 @@ class NormalLinear(_Regressor, TransformationModel):
     @property
     def sigma_(self) -> float:
         """Return the standard deviation of y given x."""
-        check_is_fitted(self, "coef_")
+        self._check_same_spread()
         return float(1.0 / self.baseline_[1])
 
     @property
     def intercept_(self) -> float:
         """Return the intercept on the scale of y."""
-        check_is_fitted(self, "coef_")
+        self._check_same_spread()
         return float(-self.baseline_[0] / self.baseline_[1])
 
     @property
     def slope_(self) -> Array:
         """Return the coefficients on the scale of y."""
-        check_is_fitted(self, "coef_")
+        self._check_same_spread()
         return np.asarray(self.coef_ / self.baseline_[1])
+
+    def _check_same_spread(self) -> None:
+        check_is_fitted(self, "coef_")
+        if hasattr(self, "scale_coef_"):
+            raise InputError("with scale effects mean and spread change from row to row: use predict_distribution(X)")
 
 
 _DISTRIBUTIONS: dict[str, tuple[str, float | None]] = {

@@ -331,12 +331,13 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self.dropped_classes_, self._alphabetical = about.dropped, about.alphabetical
         self.loglik_, self.loss_ = solution.sums.loglik, solution.loss
         self.penalty_ = solution.penalty_sum / n
-        average = theta
+        average, self._far_from_zero = theta, []
         if isinstance(objective, ScaledObjective):
             columns = scale_columns(self.scale, about.names)
             self.scale_names_, self.scale_coef_ = [about.names[j] for j in columns], beta[len(about.names) :]
             self.xi_scale_ = solution.xi if self.xi_scale is None else float(self.xi_scale)
             self.penalty_, self.penalty_scale_ = (part / n for part in objective.penalties(solution.v))
+            self._far_from_zero = objective.far_from_zero
             average = scaled_baseline(theta, objective.coordinates.z_mean[None, :], self.scale_coef_)[0]
         self.n_iter_, self.converged_ = max(1, solution.n_iter), solution.converged
         self.kkt_, self.min_eigenvalue_ = solution.kkt, solution.min_eigenvalue
@@ -383,6 +384,11 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             say(f"{len(self.basis_.levels)} classes in {self.n_rows_} rows: is a model for numbers or times meant?")
         if self.n_anchors_ == 1 and self.anchor_intercept:
             say("the anchors have a single environment: they cannot regularise", AnchorWarning)
+        if self._far_from_zero:
+            say(
+                f"covariates that are never near 0: {', '.join(self._far_from_zero)}; with scale effects it matters "
+                "where 0 is: subtract a typical value"
+            )
         if self._alphabetical:
             say(alphabetical(self.classes_))
         if self.dropped_classes_:

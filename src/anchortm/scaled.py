@@ -37,7 +37,7 @@ from anchortm.links import Link, OneEnd, TwoEnds
 from anchortm.numbers import one_number
 from anchortm.objective import Derivatives, Objective, Sums
 from anchortm.projections import Part
-from anchortm.works import LARGEST, add_log_slopes, weighted
+from anchortm.works import LARGEST, _add_log_slopes, _weighted
 
 __all__ = [
     "ScaledCoordinates",
@@ -52,7 +52,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-FAR_SCALE = 12.0  # |zeta| at a row beyond which a scale that the data do not hold is said to grow without limit
+FAR_SCALE = 4.0  # |zeta| at a row, where no strict minimum is found, from which the scale is said to grow without limit
+FAR_MEAN = 20.0  # of a covariate from 0, in its deviations, from which its zero is worth a word
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +229,7 @@ class LogLikelihood(_ScaledWork):
             if piece.part is not None:
                 at = place.first()
                 for sums, values in zip(arrays, (at.r, at.r_s), strict=True):
-                    piece.part.add(sums, weighted(data.weights, data.sign, values), None)
+                    piece.part.add(sums, _weighted(data.weights, data.sign, values), None)
             part = float(place.l.sum() if data.weights is None else data.weights @ place.l)
             total += data.sign * part
             size += abs(part)
@@ -263,13 +264,13 @@ class SecondOrder(_ScaledWork):
         x, z = slice(k, k + m.size), slice(k + m.size, None)
 
         def w(values: Array) -> Array:
-            return weighted(data.weights, data.sign, values)
+            return _weighted(data.weights, data.sign, values)
 
         gradient[:k] += ends.gradient(w(s * at.r), w(s * at.p))
         gradient[x] += np.dot(W.T, w(at.r))
         gradient[z] += np.dot(Z.T, w(at.r_s))
         if place.slope is not None:
-            add_log_slopes(data, place.slope, gradient[:k], hessian[:k, :k])
+            _add_log_slopes(data, place.slope, gradient[:k], hessian[:k, :k])
         if piece.part is not None:
             part = piece.part
             ends.add_to(part, G[:, :k], w(s * at.A), w(s * at.C))
@@ -511,6 +512,11 @@ class ScaledObjective(Objective):
         result.n_sums = 0 if result.anchors is None else result.anchors.n_sums
         return result
 
+    @property
+    def far_from_zero(self) -> list[str]:
+        """Return the covariates that are never near 0, where theta and the shift meet."""
+        return [name for name, m in zip(self.names, self._m, strict=False) if abs(m) > FAR_MEAN]
+
     def scale_residuals(self, v: Array) -> Array:
         """Return r_s in the order of the objective's rows."""
         found = np.zeros(self.n_rows)
@@ -524,24 +530,28 @@ class ScaledObjective(Objective):
             found[term.rows] += term.sign * _place(self.link, term, v, *self._where(v)[2:]).values.r
         return found
 
-    def check_scales(self, v: Array) -> None:
-        """Raise ``SeparationError`` where a minimum that is none has scales far from each other."""
-        p = self._m.size
-        g = v[self.coordinates.n_baseline + p :]
-        far, size = 0, np.zeros(g.size)
+    def check_scales(self, v: Array, hessian: Array, flat: float) -> None:
+        """Raise ``SeparationError`` where scales are far from each other in directions without curvature.
+
+        Those are directions of curvatures below ``flat``; where a minimum was not reached, any.
+        """
+        first = self.n_parameters - self.n_scale
+        free = np.flatnonzero(self.coordinates.lower < self.coordinates.upper)
+        curvatures, directions = np.linalg.eigh(hessian[np.ix_(free, free)])
+        if np.linalg.norm(directions[free >= first][:, curvatures <= flat]) < 0.1:
+            return  # what is flat is something else
+        g, far, size = v[first:], 0, np.zeros(self.n_scale)
         for term in self.terms:
             parts = term.C[:, -self.n_scale :] * g
-            zeta = parts.sum(axis=1)
-            beyond = ~(np.abs(zeta) < FAR_SCALE)
-            far += int(beyond.sum())
+            far += int((~(np.abs(parts.sum(axis=1)) < FAR_SCALE)).sum()) * (term.sign > 0)
             size = np.maximum(size, np.abs(parts).max(axis=0, initial=0.0))
         if far:
-            names = [self.names[p + j] for j in np.flatnonzero(size > 0.1 * size.max())]
+            names = [self.names[j] for j in first - self.coordinates.n_baseline + np.flatnonzero(size > 0.1 * size.max())]
             raise SeparationError(
-                f"the scale grows without limit: {', '.join(names)} makes the spread of y at {far} rows more than "
-                f"{math.exp(FAR_SCALE):.0e} times smaller or larger than at average rows, and the likelihood has no "
-                "maximum (a group of one row, or of rows that the shift explains without error?); leave these out of "
-                "scale, or merge levels"
+                f"the scale grows without limit: {', '.join(names)} makes the spread of y at {far} of {self.n_rows} "
+                f"rows more than {math.exp(FAR_SCALE):.0f} times smaller or larger than at average rows, and the "
+                "likelihood has no maximum that is reached (a group of one row, or rows that the shift explains without "
+                "error?); leave it out of scale, or merge levels"
             )
 
 

@@ -19,6 +19,7 @@ from anchortm.exceptions import IdentificationError, InputError, OverIdentifiedE
 from anchortm.identification import check_separation
 from anchortm.limit import linear_solution, over_identified, sqp
 from anchortm.newton import (
+    STRICT,
     Options,
     Solution,
     binding_bounds,
@@ -168,7 +169,8 @@ def _checked(objective: Objective, solution: Solution) -> Solution:
     """Return the solution, or raise if the data have none."""
     if not is_strict(objective, solution):
         if isinstance(objective, ScaledObjective) and not objective.held:
-            objective.check_scales(solution.v)
+            flat = STRICT if solution.converged else math.inf
+            objective.check_scales(solution.v, np.asarray(solution.hessian), flat)
         else:
             check_separation(objective)
     return solution

@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 LARGEST = 1e12  # terms of a log-likelihood relative to itself, of which four digits are left
 
 
-def weighted(weights: Array | None, sign: int, values: Array) -> Array:
+def _weighted(weights: Array | None, sign: int, values: Array) -> Array:
     if weights is not None:
         values = weights * values
     return values if sign > 0 else -values
@@ -84,7 +84,7 @@ class LogLikelihood(Work):
             if slope is not None:
                 loglik = np.where(slope > 0.0, loglik + np.log(slope), -np.inf)
             if piece.part is not None:
-                piece.part.add(arrays[0], weighted(data.weights, data.sign, values.r), None)
+                piece.part.add(arrays[0], _weighted(data.weights, data.sign, values.r), None)
             part = float(loglik.sum() if data.weights is None else data.weights @ loglik)
             total += data.sign * part
             size += abs(part)
@@ -92,11 +92,11 @@ class LogLikelihood(Work):
         return total if size <= LARGEST * (1.0 + abs(total)) else -math.inf
 
 
-def add_log_slopes(data: Rows, slope: Array, gradient: Array, hessian: Array) -> None:
+def _add_log_slopes(data: Rows, slope: Array, gradient: Array, hessian: Array) -> None:
     """Add the derivatives of -sum log h': gradient -c'/h', Hessian c'c''/h'^2 (c' the derivative rows)."""
     assert data.slope is not None  # noqa: S101
     inverse = 1.0 / slope
-    gradient -= np.dot(data.slope.T, weighted(data.weights, data.sign, inverse))
+    gradient -= np.dot(data.slope.T, _weighted(data.weights, data.sign, inverse))
     D = data.slope * (inverse if data.weights is None else inverse * np.sqrt(data.weights))[:, None]
     hessian += np.dot(D.T, D)
 
@@ -142,16 +142,16 @@ class SecondOrder(Work):
     ) -> None:
         data, C = piece.data, piece.data.C
         # l' = -r, so the gradient of -l is r c; its Hessian r' c c'
-        gradient += np.dot(C.T, weighted(data.weights, data.sign, values.r))
-        dr = weighted(data.weights, data.sign, values.dr)
+        gradient += np.dot(C.T, _weighted(data.weights, data.sign, values.r))
+        dr = _weighted(data.weights, data.sign, values.dr)
         if piece.part is not None:
             piece.part.add(G, dr, C)
         if bend is not None:
-            dr = dr + weighted(data.weights, data.sign, values.d2r * bend)
+            dr = dr + _weighted(data.weights, data.sign, values.d2r * bend)
         hessian += np.dot((C * dr[:, None]).T, C)
         if slope is not None and data.slope is not None:
             k = self.n_baseline
-            add_log_slopes(data, slope, gradient[:k], hessian[:k, :k])
+            _add_log_slopes(data, slope, gradient[:k], hessian[:k, :k])
 
     def _add_two_ends(
         self, piece: Piece, t: TwoEnds, bend: Array | None, gradient: Array, hessian: Array, G: Array
@@ -161,7 +161,7 @@ class SecondOrder(Work):
         k = self.n_baseline
 
         def w(values: Array) -> Array:
-            return weighted(data.weights, data.sign, values)
+            return _weighted(data.weights, data.sign, values)
 
         # c_u = c_v + D: -p c_u + q c_v = r c_v - p D, without the difference of two large numbers
         r = w(t.r)
@@ -248,7 +248,7 @@ class WideSecondOrder(SecondOrder):
         c, b, S = data.n_dense(k), hessian.shape[0], wide.sparse
 
         def w(values: Array) -> Array:
-            return weighted(data.weights, data.sign, values)
+            return _weighted(data.weights, data.sign, values)
 
         r, dr, cross = w(t.r), w(t.dr if isinstance(t, OneEnd) else t.r_u + t.r_v), np.zeros(0)
         both = dr
@@ -415,5 +415,5 @@ class SlopeDerivatives(Work):
     def __call__(self, block: Block, arrays: list[Array]) -> float:
         for piece in block.pieces:
             assert piece.data.slope is not None  # noqa: S101
-            add_log_slopes(piece.data, np.dot(piece.data.slope, self.v), *arrays)
+            _add_log_slopes(piece.data, np.dot(piece.data.slope, self.v), *arrays)
         return 0.0

@@ -131,7 +131,9 @@ def test_loss_and_derivatives_in_high_precision(name, kind, sign):
 
         minus = [[-a for a in u] for u in units]
         up, down = [values(moved(u)) for u in units], [values(moved(u)) for u in minus]
-        first = np.array([[float((a - b) / (2 * h)) for a, b in zip(*p, strict=True)] for p in zip(up, down, strict=True)])
+        first = np.array(
+            [[float((a - b) / (2 * h)) for a, b in zip(*p, strict=True)] for p in zip(up, down, strict=True)]
+        )
         weights = [mpf(1), *map(mpf, mu)]
 
         def total(parts):

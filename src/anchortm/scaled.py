@@ -546,7 +546,9 @@ class ScaledObjective(Objective):
             far += int((~(np.abs(parts.sum(axis=1)) < FAR_SCALE)).sum()) * (term.sign > 0)
             size = np.maximum(size, np.abs(parts).max(axis=0, initial=0.0))
         if far:
-            names = [self.names[j] for j in first - self.coordinates.n_baseline + np.flatnonzero(size > 0.1 * size.max())]
+            names = [
+                self.names[j] for j in first - self.coordinates.n_baseline + np.flatnonzero(size > 0.1 * size.max())
+            ]
             raise SeparationError(
                 f"the scale grows without limit: {', '.join(names)} makes the spread of y at {far} of {self.n_rows} "
                 f"rows more than {math.exp(FAR_SCALE):.0f} times smaller or larger than at average rows, and the "
@@ -591,11 +593,13 @@ def scale_columns(scale: Any, names: Sequence[str]) -> list[int]:
     if not isinstance(listed, Iterable):
         raise InputTypeError(f"scale must be names of covariates, not {scale!r}")
     flat = [name for part in listed for name in ([part] if isinstance(part, str) else part)]
+    if not flat:
+        raise InputError("scale names no column: leave it at None for none")
     unknown = [str(name) for name in flat if name not in names]
-    if unknown or not flat:
+    if unknown:
         raise InputError(
-            f"scale: {', '.join(unknown) or 'no column'} is not among the covariates, which are "
-            f"{', '.join(names) or 'none'}; a scale effect goes with a shift effect"
+            f"scale names what is not among the covariates: {', '.join(unknown)}; they are {', '.join(names) or 'none'}, "
+            "and a scale effect goes with a shift effect"
         )
     return [list(names).index(name) for name in dict.fromkeys(flat)]
 

@@ -155,7 +155,9 @@ def _on_ray(objective: ScaledObjective, v: Array, xi: float, options: Options) -
 def first_solution(objective: Objective, v: Array, options: Options, xi: float = 0.0) -> Solution:
     """Return the solution that a path starts from; large data begin with the optimum of a sample of their rows."""
     near = _from_sample(objective, v, xi, options)
-    return _checked(objective, minimise(objective, _start(objective, v, options) if near is None else near, xi, options))
+    return _checked(
+        objective, minimise(objective, _start(objective, v, options) if near is None else near, xi, options)
+    )
 
 
 def _start(objective: Objective, v: Array, options: Options) -> Array:

@@ -123,7 +123,13 @@ def _shown(names: list[str]) -> tuple[list[int], list[str]]:
 
 def _table(columns: dict[str, list[Any]]) -> list[str]:
     cells = [
-        [name, *(v if isinstance(v, str) else f"{v:.3g}" if name == "p-value" else f"{v:.5g}" for v in values)]
+        [
+            name,
+            *(
+                v if isinstance(v, str) else "" if v != v else f"{v:.3g}" if name == "p-value" else f"{v:.5g}"
+                for v in values
+            ),
+        ]
         for name, values in columns.items()
     ]
     widths = [max(map(len, column)) for column in cells]
@@ -156,10 +162,12 @@ def summarise(
     if model.basis_.kind == "log-linear" and not scaled:
         columns["time ratio"] = np.exp(model.coef_ / model.baseline_[1]).tolist()
     elif effect:
-        columns[effect] = np.exp(model.coef_).tolist()
+        alone = ~np.isin(model.coef_names_, getattr(model, "scale_names_", []))  # with a scale effect, no one ratio
+        columns[effect] = np.where(alone, np.exp(model.coef_), np.nan).tolist()
         if table is not None:
             ends = [[f"{v:.4g}" for v in np.exp(table[end])] for end in ("lower", "upper")]
-            columns[f"{100 * level:g} % of ratio"] = [f"{a} to {b}" for a, b in zip(*ends, strict=True)]
+            ranges = [f"{a} to {b}" for a, b in zip(*ends, strict=True)]
+            columns[f"{100 * level:g} % of ratio"] = [r if a else "" for r, a in zip(ranges, alone, strict=True)]
     if model.basis_.kind == "linear" and not scaled:
         columns["slope of y"] = (model.coef_ / model.baseline_[1]).tolist()
     return Summary(

@@ -19,9 +19,9 @@ from anchortm.exceptions import InputError
 from anchortm.links import OneEnd
 from anchortm.model import TransformationModel, tell_alphabetical
 from anchortm.objective import Objective
-from anchortm.scaled import ScaledObjective
 from anchortm.path import AnchorPath
 from anchortm.projections import projection
+from anchortm.scaled import ScaledObjective
 from anchortm.scores import transforms
 from anchortm.works import evaluate_rows
 

@@ -151,8 +151,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, data: Data | Stream, xi: float) -> Self:
         if data.anchors is None and (xi != 0.0 or self.xi_scale):
+            asked = f"xi = {xi:g}" if xi else f"xi_scale = {self.xi_scale:g}"
             raise InputError(
-                f"{f'xi = {xi:g}' if xi else f'xi_scale = {self.xi_scale:g}'} needs anchors: pass fit(..., anchors=...), name them after '|' in a formula, or use xi=0"
+                f"{asked} needs anchors: pass fit(..., anchors=...), name them after '|' in a formula, or use xi=0"
             )
         link = self._make_link()
         if isinstance(data, Stream) and data.support is not None and getattr(self, "support", 0) is None:

@@ -52,7 +52,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-FAR_SCALE = 4.0  # |zeta| at a row, where no strict minimum is found, from which the scale is said to grow without limit
+FAR_SCALE = 4.0  # |zeta| at a row, without a strict minimum, from which the scale is said to grow without limit
 FAR_MEAN = 20.0  # of a covariate from 0, in its deviations, from which its zero is worth a word
 
 
@@ -283,7 +283,7 @@ class SecondOrder(_ScaledWork):
             G_s[:, x] -= np.outer(lost, m)
             part.add(G_s[:, z], w(at.zz), Z)
         c = self._curvatures(piece, place, at)
-        hessian[:k, :k] += ends.gram(w(s * s * c.cc), w(s * s * c.cD), w(s * s * c.DD))
+        hessian[:k, :k] += ends.gram(w(s * s * c.cc), w(s * s * c.cross), w(s * s * c.DD))
         hessian[:k, x] += ends.cross(w(s * c.cw), w(s * c.Dw), W)
         hessian[x, x] += np.dot((W * w(c.ww)[:, None]).T, W)
         hessian[:k, z] += ends.cross(w(s * c.cz), w(s * c.Dz), Z)
@@ -326,7 +326,7 @@ class _Curvatures(NamedTuple):
     """Weights of c c', c D' + D c', D D'; c w', D w'; w w'; c z', D z'; w z', m z'; z z', and of c m', D m'."""
 
     cc: Array
-    cD: Array
+    cross: Array
     DD: Array
     cw: Array
     Dw: Array
@@ -476,10 +476,12 @@ class ScaledObjective(Objective):
         return found[0], found[1]
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
+        """Return the log-likelihood and t at v."""
         loglik, sums = self.blocks.total(LogLikelihood(*self._where(v), self.n_sums))
         return Sums(loglik, self._both(*sums))
 
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
+        """Return the derivatives at v, with the curvatures of r and r_s along ``multiplier`` if given."""
         work = SecondOrder(*self._where(v), self.n_sums, self._spreads(multiplier))
         gradient, upper, *G = self.blocks.total(work)[1]
         hessian = np.triu(upper) + np.triu(upper, 1).T
@@ -492,6 +494,7 @@ class ScaledObjective(Objective):
         return first, second
 
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Any:
+        """Return the work that gives the rows' shares in the influence."""
         ts = self._spreads(self.sums(v).t, mixed=False)
         Ks = self._spreads(K, mixed=False)
         return Influence(*self._where(v), bread, self._spreads(pull, mixed=False), Ks, ts, self.mix)
@@ -506,6 +509,7 @@ class ScaledObjective(Objective):
         return "none"
 
     def sample(self, size: int) -> ScaledObjective:
+        """Return the objective of about ``size`` rows from all over the data, in the same coordinates."""
         result = copy(self)
         result.blocks, result.anchors = self.blocks.sample(size, self.anchors)
         result.n_rows, result.n_total = result.blocks.n_rows, result.blocks.n_total
@@ -525,6 +529,7 @@ class ScaledObjective(Objective):
         return found
 
     def residuals(self, v: Array) -> Array:
+        """Return r in the order of the objective's rows."""
         found = np.zeros(self.n_rows)
         for term in self.terms:
             found[term.rows] += term.sign * _place(self.link, term, v, *self._where(v)[2:]).values.r
@@ -552,8 +557,8 @@ class ScaledObjective(Objective):
             raise SeparationError(
                 f"the scale grows without limit: {', '.join(names)} makes the spread of y at {far} of {self.n_rows} "
                 f"rows more than {math.exp(FAR_SCALE):.0f} times smaller or larger than at average rows, and the "
-                "likelihood has no maximum that is reached (a group of one row, or rows that the shift explains without "
-                "error?); leave it out of scale, or merge levels"
+                "likelihood has no maximum that is reached (a group of one row, or rows that the shift explains "
+                "without error?); leave it out of scale, or merge levels"
             )
 
 
@@ -598,8 +603,8 @@ def scale_columns(scale: Any, names: Sequence[str]) -> list[int]:
     unknown = [str(name) for name in flat if name not in names]
     if unknown:
         raise InputError(
-            f"scale names what is not among the covariates: {', '.join(unknown)}; they are {', '.join(names) or 'none'}, "
-            "and a scale effect goes with a shift effect"
+            f"scale names what is not among the covariates: {', '.join(unknown)}; they are "
+            f"{', '.join(names) or 'none'}, and a scale effect goes with a shift effect"
         )
     return [list(names).index(name) for name in dict.fromkeys(flat)]
 

@@ -418,3 +418,61 @@ def test_large_data_start_from_a_sample():
     assert model.converged_ and model.n_iter_ < 6
     assert model.coef_ == pytest.approx([1.0, 0.0, 0.0], abs=0.02)
     assert model.scale_coef_ == pytest.approx([-0.4, 0.0], abs=0.02)
+
+
+def _moved(model, w):
+    """The model with other parameters."""
+    trial = clone(model)
+    trial.__dict__ = dict(model.__dict__)
+    k, p = model.baseline_.size, model.coef_.size
+    trial.baseline_, trial.coef_, trial.scale_coef_ = w[:k], w[k : k + p], w[k + p :]
+    return trial
+
+
+@pytest.mark.parametrize(("of", "at"), [("cdf", [0.0, 2.0]), ("sf", [1.0]), ("ppf", [0.2, 0.7])])
+def test_bands_are_those_of_the_delta_method(of, at):
+    model = atm.ContinuousLogit(xi=1.0, scale=["x1", "x2"], order=3).fit(X, Y, anchors=SITE)
+    band = model.confidence_band(X[:3], at, of)
+    to_h = model.link_.quantile if of == "cdf" else (lambda p: model.link_.quantile(1 - p)) if of == "sf" else np.asarray
+
+    def values(w):
+        return to_h(getattr(_moved(model, w).predict_distribution(X[:3]), of)(at))
+
+    w = np.concatenate([model.baseline_, model._others])
+    J = np.stack([(values(w + s) - values(w - s)) / 2e-5 for s in 1e-5 * np.eye(w.size)], axis=-1)
+    error = np.sqrt(np.einsum("...i,ij,...j->...", J, model.covariance(), J))
+    np.testing.assert_allclose(band.estimate, getattr(model.predict_distribution(X[:3]), of)(at), rtol=1e-9)
+    width = (to_h(band.upper) - to_h(band.lower)) / (2 * 1.959963984540054)
+    np.testing.assert_allclose(np.abs(width), error, rtol=1e-5)
+
+
+def test_bands_of_a_bootstrap_are_its_quantiles():
+    model = atm.NormalLinear(scale=["x2"]).fit(X, Y)
+    draws = model.bootstrap(20, random_state=0, progress=False)
+    band = model.confidence_band(X[:2], [1.0], uncertainty=draws)
+    found = np.array([_moved(model, w).predict_distribution(X[:2]).cdf([1.0]) for w in draws.draws])
+    np.testing.assert_allclose(band.lower, np.quantile(found, 0.025, axis=0, method="inverted_cdf"), rtol=1e-10)
+    np.testing.assert_allclose(band.upper, np.quantile(found, 0.975, axis=0, method="inverted_cdf"), rtol=1e-10)
+
+
+@pytest.mark.parametrize("options", [{}, {"of": "probability", "above": 1.5}])
+def test_marginal_effects_are_changes_of_predictions(options):
+    model = atm.ContinuousLogit(scale=["x1", "x2"], order=3).fit(X, Y)
+    table = atm.marginal_effects(model, X, **options).frame()
+
+    def outcome(rows, model=model):
+        d = model.predict_distribution(rows)
+        return (d.sf(options["above"]) if options else d.median()).mean()
+
+    step = 1e-5 * np.eye(3)
+    wanted = [(outcome(X + s) - outcome(X - s)) / 2e-5 for s in step[:2]]
+    ends = [np.column_stack([X[:, :2], np.full(N, v)]) for v in (1.0, 0.0)]
+    np.testing.assert_allclose(table["effect"], [*wanted, outcome(ends[0]) - outcome(ends[1])], rtol=1e-5)
+    w = np.concatenate([model.baseline_, model._others])
+    J = [
+        (outcome(ends[0], m) - outcome(ends[1], m) - outcome(ends[0], n) + outcome(ends[1], n)) / 2e-5
+        for m, n in ((_moved(model, w + s), _moved(model, w - s)) for s in 1e-5 * np.eye(w.size))
+    ]
+    known = ~model.active_.any()
+    assert known
+    assert table["std. error"].iloc[-1] == pytest.approx(math.sqrt(np.array(J) @ model.covariance() @ J), rel=1e-4)

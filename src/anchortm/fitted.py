@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
 from anchortm.extrapolation import extrapolation
 from anchortm.formula import FormulaMixin
-from anchortm.inference import Bootstrap, bootstrap, coefficient_intervals, covariance, resolve, standard_errors
+from anchortm.inference import Bootstrap, at_row, bootstrap, coefficient_intervals, covariance, resolve, standard_errors
 from anchortm.likelihood import build_terms, loglik_and_residuals
 from anchortm.links import Link
 from anchortm.numbers import check_weights, finite_numbers
@@ -287,7 +288,7 @@ class FittedModel(FormulaMixin):
         """Return the score residual of each row: the derivative of its log-likelihood in alpha at F(h - alpha).
 
         With ``which="scale"`` that of the scale, -dl/dzeta at h = e^zeta a(y)'theta + ..., of a model with scale
-        effects or without: above 0 where a row is further out than the model's spread lets expect.
+        effects or without: above 0 where a row would be likelier with a larger spread.
 
         Examples
         --------
@@ -434,15 +435,23 @@ class FittedModel(FormulaMixin):
         1    0  300.0      0.79   0.67   0.87
         """
         check_is_fitted(self, "coef_")
-        if hasattr(self, "scale_coef_"):
-            raise InputError("bands of models with scale effects are not there: take quantiles of bootstrap() draws")
         n_rows = 1 if X is None and offset is None else None
         offset = self._new_offset(X, offset)
         matrix = to_design(self._design(X, n_rows if offset is None else np.size(offset))).matrix
         distribution = self.predict_distribution(X, offset=offset, n_rows=n_rows)
         uncertainty = resolve(self, uncertainty)
         fixed = distribution.shift - self._sign * (matrix @ self.coef_)
-        return confidence_band(distribution, matrix, self._sign, fixed, at, of, level, simultaneous, uncertainty)
+        if not hasattr(self, "scale_coef_"):
+            return confidence_band(distribution, matrix, self._sign, fixed, at, of, level, simultaneous, uncertainty)
+        columns, bands = scale_columns(self.scale_names_, self.coef_names_), []
+        for i, theta in enumerate(distribution.theta):  # each row is a model without scale effects, with its own theta
+            own, row = replace(distribution[[i]], theta=theta), slice(i, i + 1)
+            known = at_row(uncertainty, self.baseline_, matrix[i, columns], self.scale_coef_)
+            bands.append(confidence_band(own, matrix[row], self._sign, fixed[row], at, of, level, simultaneous, known))
+        estimate, lower, upper = (
+            np.vstack(part) for part in zip(*((b.estimate, b.lower, b.upper) for b in bands), strict=True)
+        )
+        return replace(bands[0], estimate=estimate, lower=lower, upper=upper)
 
     def _repr_html_(self) -> str:
         """Return the summary of a fitted model, for notebooks, and scikit-learn's picture of any other."""

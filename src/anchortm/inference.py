@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bootstrap",
+    "at_row",
     "bootstrap",
     "coefficient_intervals",
     "covariance",
@@ -405,6 +406,20 @@ def resolve(model: Any, uncertainty: Any) -> Array | Bootstrap:
             "pass what covariance() returns"
         )
     return matrix
+
+
+def at_row(uncertainty: Array | Bootstrap, theta: Array, z: Array, g: Array) -> Array | Bootstrap:
+    """Return what is known of (exp(z'g / 2) theta, beta) from the same of (theta, beta, g)."""
+    k, p = theta.size, -g.size
+    if isinstance(uncertainty, Bootstrap):
+        draws = uncertainty.draws[:, :p].copy()
+        draws[:, :k] *= np.exp(0.5 * (uncertainty.draws[:, p:] @ z))[:, None]
+        return replace(uncertainty, draws=draws)
+    s = math.exp(0.5 * float(z @ g))
+    J = np.eye(uncertainty.shape[0])[:p]
+    J[:k, :k] *= s
+    J[:k, p:] = np.outer(s * theta, 0.5 * z)
+    return np.asarray(J @ uncertainty @ J.T)
 
 
 def coefficient_intervals(model: Any, level: float, kind: str | None, clusters: Any, **options: Any) -> pd.DataFrame:

@@ -50,7 +50,10 @@ def test_two_samples_have_their_means_and_deviations():
         sum(-0.5 * own.size * (1 + math.log(2 * math.pi * own.var())) for own in (Y[GROUP == 0], Y[GROUP == 1])),
         rel=1e-12,
     )
-    assert model.converged_ and model.kkt_ < 1e-8 and model.min_eigenvalue_ > 0.1 and model.convexity_ == "none"
+    assert model.converged_
+    assert model.kkt_ < 1e-8
+    assert model.min_eigenvalue_ > 0.1
+    assert model.convexity_ == "none"
 
 
 def test_heteroscedastic_regression():
@@ -149,7 +152,8 @@ def stated_loss(model, w, X, y, anchors, xi, xi_scale):
 )
 def test_the_stated_loss_is_minimal(model, y):
     model = clone(model).fit(X, y, anchors=SITE)
-    assert model.converged_ and model.min_eigenvalue_ > 1e-6
+    assert model.converged_
+    assert model.min_eigenvalue_ > 1e-6
     xi, second = model.xi_, model.xi_scale_
     assert second == (model.xi if model.xi_scale is None else model.xi_scale)
     w = np.concatenate([model.baseline_, model._others])
@@ -179,7 +183,8 @@ def test_influence_is_the_derivative_in_the_weight_of_a_row(xi, xi_scale):
         return np.concatenate([one.baseline_, one._others]), one
 
     _, whole = fitted(weights)
-    assert whole.converged_ and not whole.active_.any()
+    assert whole.converged_
+    assert not whole.active_.any()
     own = influence(whole)
     support = {"support": whole.support_}
     model.set_params(**support)
@@ -212,10 +217,12 @@ def test_a_path_is_the_fits_of_its_values():
         model.set_params(xi_scale=second)
         path = atm.anchor_path(model, X, y, SITE, [0.0, 0.5, 5.0])
         frame = path.frame()
-        assert frame.converged.all() and "coef_x2 (scale)" in frame
+        assert frame.converged.all()
+        assert "coef_x2 (scale)" in frame
         for xi, fitted in zip([0.0, 0.5, 5.0], path.models, strict=True):
             alone = clone(model).set_params(xi=xi).fit(X, y, anchors=SITE)
-            assert fitted.xi_ == xi and fitted.xi_scale_ == (xi if second is None else second)
+            assert fitted.xi_ == xi
+            assert fitted.xi_scale_ == (xi if second is None else second)
             np.testing.assert_allclose(fitted._others, alone._others, rtol=1e-6, atol=1e-8)
             assert fitted.loss_ == pytest.approx(alone.loss_, rel=1e-10)
 
@@ -263,7 +270,7 @@ def test_a_formula_names_terms():
 def test_files_and_pickles_keep_the_scale(tmp_path):
     model = atm.ContinuousLogit(xi=2.0, scale=["x1", "x2"], xi_scale=0.5, order=3).fit(X, Y, anchors=SITE)
     same = atm.load(atm.save(model, tmp_path / "model.json"))
-    for other in (same, pickle.loads(pickle.dumps(model))):
+    for other in (same, pickle.loads(pickle.dumps(model))):  # noqa: S301
         np.testing.assert_array_equal(other.nll(X, Y), model.nll(X, Y))
         np.testing.assert_array_equal(other.residuals(X, Y, which="scale"), model.residuals(X, Y, which="scale"))
         assert (other.xi_scale_, other.penalty_scale_) == (model.xi_scale_, model.penalty_scale_)
@@ -296,7 +303,9 @@ def test_the_summary_says_what_a_scale_effect_means():
     model = atm.NormalLinear(xi=1.0, scale="x2", xi_scale=2.0).fit(X, Y, anchors=SITE)
     summary = model.summary()
     text = str(summary)
-    assert "F(exp(z'g / 2) h(y) - x'beta)" in text and "xi_scale 2" in text and "(penalty of the scale)" in text
+    assert "F(exp(z'g / 2) h(y) - x'beta)" in text
+    assert "xi_scale 2" in text
+    assert "(penalty of the scale)" in text
     assert summary.scale_frame()["sd of y, times"].iloc[0] == pytest.approx(math.exp(-0.5 * model.scale_coef_[0]))
     assert summary.frame().shape[0] == 3
     assert "Scale effects" in summary._repr_html_()
@@ -360,6 +369,15 @@ def test_classes_that_only_a_scale_separates_are_named():
         atm.OrdinalRegression(scale="x0").fit(few, y)
 
 
+def test_a_group_without_a_class_does_not_determine_its_scale():
+    y, group = rng.integers(0, 3, N), np.arange(N) % 2
+    y[(group == 1) & (y == 0)] = 1  # shift and scale together make the first class impossible in the second group
+    with pytest.raises(SeparationError, match=r"x0 \(scale\)"):
+        atm.OrdinalRegression(scale="x0").fit(group[:, None].astype(float), y)
+    with pytest.raises(SeparationError, match="two classes"):  # shift and scale say the same
+        atm.OrdinalRegression(scale="x0").fit(group[:, None].astype(float), y > 1)
+
+
 def test_covariates_far_from_zero_are_mentioned():
     with pytest.warns(AnchorTMWarning, match="never near 0: x0"):
         atm.NormalLinear(scale="x1").fit(np.column_stack([2000.0 + X[:, 0], X[:, 1]]), Y)
@@ -382,11 +400,13 @@ def test_a_large_penalty_makes_both_residuals_uncorrelated_with_the_sites():
     path = atm.anchor_path(model, x, y, site, [0.0, 1e2, 1e4, 1e6])
     for name in ("penalty_", "penalty_scale_"):
         values = np.array([getattr(m, name) for m in path.models])
-        assert values[0] > 1e-3 and values[-1] < 1e-9
+        assert values[0] > 1e-3
+        assert values[-1] < 1e-9
         assert (np.diff(values) < 0).all()
     assert max(correlations(path.models[-1])) < 1e-4
     limit = clone(model).set_params(xi=math.inf).fit(x, y, anchors=site)
-    assert limit.converged_ and max(limit.penalty_, limit.penalty_scale_) < 1e-15
+    assert limit.converged_
+    assert max(limit.penalty_, limit.penalty_scale_) < 1e-15
     np.testing.assert_allclose(path.models[-1]._others, limit._others, rtol=1e-3)
     first = clone(model).set_params(xi=1e6, xi_scale=0.0).fit(x, y, anchors=site)
     assert correlations(first)[0] < 1e-4 < 0.01 < correlations(first)[1]
@@ -402,9 +422,11 @@ def test_samples_and_restarts_take_the_same_objective():
     objective, _ = model._objective(model.link_, model.basis_, data).ray(1.0)
     part = objective.sample(60)
     v = objective.coordinates.join(model.baseline_, model._others)
-    assert part.n_rows == 60 and part.mix == objective.mix
+    assert part.n_rows == 60
+    assert part.mix == objective.mix
     rows = part.terms[0].rows
-    assert rows.size == 60 and math.isfinite(part.sums(v).loglik)
+    assert rows.size == 60
+    assert math.isfinite(part.sums(v).loglik)
 
 
 @pytest.mark.slow
@@ -415,7 +437,8 @@ def test_large_data_start_from_a_sample():
     site = big.integers(0, 5, n)
     y = np.exp(0.2 * x[:, 1]) * (x[:, 0] + big.normal(size=n))  # e^zeta y - x_0 is standard normal
     model = atm.ContinuousProbit(xi=1.0, scale=["x1", "x2"], order=4).fit(x, y, anchors=site)
-    assert model.converged_ and model.n_iter_ < 6
+    assert model.converged_
+    assert model.n_iter_ < 6
     assert model.coef_ == pytest.approx([1.0, 0.0, 0.0], abs=0.02)
     assert model.scale_coef_ == pytest.approx([-0.4, 0.0], abs=0.02)
 
@@ -433,7 +456,9 @@ def _moved(model, w):
 def test_bands_are_those_of_the_delta_method(of, at):
     model = atm.ContinuousLogit(xi=1.0, scale=["x1", "x2"], order=3).fit(X, Y, anchors=SITE)
     band = model.confidence_band(X[:3], at, of)
-    to_h = model.link_.quantile if of == "cdf" else (lambda p: model.link_.quantile(1 - p)) if of == "sf" else np.asarray
+    to_h = (
+        model.link_.quantile if of == "cdf" else (lambda p: model.link_.quantile(1 - p)) if of == "sf" else np.asarray
+    )
 
     def values(w):
         return to_h(getattr(_moved(model, w).predict_distribution(X[:3]), of)(at))

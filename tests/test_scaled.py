@@ -61,7 +61,7 @@ def textbook(F, basis, response, w, sign, Z):
     k = basis.n_parameters
     theta, beta, g = w[:k], w[k : k + 2], w[k + 2 :]
 
-    def at(zeta_extra=mpf(0), alpha=mpf(0)):
+    def at(zeta_extra=0, alpha=0):
         return rows_in_high_precision(F, basis, response, theta, beta, g, sign, zeta_extra, alpha, Z)
 
     l = at()  # noqa: E741

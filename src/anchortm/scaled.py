@@ -53,6 +53,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 FAR_SCALE = 4.0  # |zeta| at a row, without a strict minimum, from which the scale is said to grow without limit
+LOOSE = 1e-3  # share of a scale effect in flat directions, which shift and baseline move along much faster
 FAR_MEAN = 20.0  # of a covariate from 0, in its deviations, from which its zero is worth a word
 
 
@@ -535,30 +536,39 @@ class ScaledObjective(Objective):
             found[term.rows] += term.sign * _place(self.link, term, v, *self._where(v)[2:]).values.r
         return found
 
-    def check_scales(self, v: Array, hessian: Array, flat: float) -> None:
-        """Raise ``SeparationError`` where scales are far from each other in directions without curvature.
+    def check_scales(self, v: Array, hessian: Array, strict: float, flat: float, converged: bool) -> None:
+        """Raise ``SeparationError`` where the scale is why a minimum was not reached, or is no strict one.
 
-        Those are directions of curvatures below ``flat``; where a minimum was not reached, any.
+        Either scales are far from each other where the loss curves less than ``strict``, or it does not curve along
+        them: less than ``flat``, or less than ``strict`` where it still falls.
         """
-        first = self.n_parameters - self.n_scale
+        first, k = self.n_parameters - self.n_scale, self.coordinates.n_baseline
         free = np.flatnonzero(self.coordinates.lower < self.coordinates.upper)
         curvatures, directions = np.linalg.eigh(hessian[np.ix_(free, free)])
-        if np.linalg.norm(directions[free >= first][:, curvatures <= flat]) < 0.1:
+        shares = np.square(directions[free >= first])
+        loose, looser = (shares[:, curvatures <= least].sum(axis=1) > LOOSE for least in (strict, flat))
+        if converged and not loose.any():
             return  # what is flat is something else
         g, far, size = v[first:], 0, np.zeros(self.n_scale)
         for term in self.terms:
             parts = term.C[:, -self.n_scale :] * g
             far += int((~(np.abs(parts.sum(axis=1)) < FAR_SCALE)).sum()) * (term.sign > 0)
             size = np.maximum(size, np.abs(parts).max(axis=0, initial=0.0))
+        remedy = "leave it out of scale, or merge levels or classes"
         if far:
-            names = [
-                self.names[j] for j in first - self.coordinates.n_baseline + np.flatnonzero(size > 0.1 * size.max())
-            ]
+            names = [self.names[first - k + j] for j in np.flatnonzero(size > 0.1 * size.max())]
             raise SeparationError(
                 f"the scale grows without limit: {', '.join(names)} makes the spread of y at {far} of {self.n_rows} "
                 f"rows more than {math.exp(FAR_SCALE):.0f} times smaller or larger than at average rows, and the "
                 "likelihood has no maximum that is reached (a group of one row, or rows that the shift explains "
-                "without error?); leave it out of scale, or merge levels"
+                f"without error?); {remedy}"
+            )
+        undetermined = looser if converged else loose
+        if undetermined.any():
+            names = [self.names[first - k + j] for j in np.flatnonzero(undetermined)]
+            raise SeparationError(
+                f"the rows do not determine the scale: as {', '.join(names)} grows the likelihood rises by less and "
+                f"less, or not at all (two classes, or a group without rows in some class?); {remedy}"
             )
 
 

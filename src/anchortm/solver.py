@@ -19,6 +19,7 @@ from anchortm.exceptions import IdentificationError, InputError, OverIdentifiedE
 from anchortm.identification import check_separation
 from anchortm.limit import linear_solution, over_identified, sqp
 from anchortm.newton import (
+    FLAT,
     STRICT,
     Options,
     Solution,
@@ -171,8 +172,7 @@ def _checked(objective: Objective, solution: Solution) -> Solution:
     """Return the solution, or raise if the data have none."""
     if not is_strict(objective, solution):
         if isinstance(objective, ScaledObjective) and not objective.held:
-            flat = STRICT if solution.converged else math.inf
-            objective.check_scales(solution.v, np.asarray(solution.hessian), flat)
+            objective.check_scales(solution.v, np.asarray(solution.hessian), STRICT, FLAT, solution.converged)
         else:
             check_separation(objective)
     return solution

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from anchortm.design import MAX_DENSE, MAX_SPARSE, WIDE, Design, WideMatrix, to_design
 from anchortm.exceptions import InputError, InputTypeError
@@ -554,6 +555,9 @@ class FormulaMixin:
         for role in ("varying", "scale"):
             if isinstance(getattr(model, role, None), str):
                 model.set_params(**{role: made.columns_of(getattr(model, role))})
+            inner = getattr(model, "model", None)  # of a search
+            if isinstance(getattr(inner, role, None), str):
+                model.set_params(model=clone(inner).set_params(**{role: made.columns_of(getattr(inner, role))}))
         named = {"sample_weight": sample_weight, "offset": offset}
         extra = {name: made.column(values) for name, values in named.items() if values is not None}
         foreign = [name for name in extra if name not in signature(model.fit).parameters]

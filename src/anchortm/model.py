@@ -190,6 +190,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
                 + ("" if self._lowest_xi else "; only NormalLinear takes values from -1/2")
             )
         check_scale(self.scale, self.xi_scale, xi)
+        others = [name for name in ("strata", "varying", "l1", "l2") if getattr(self, name, None) not in (None, 0)]
+        if self.scale is not None and others:
+            raise InputError(f"scale does not go with {' and '.join(others)}: leave one of them out")
         return xi
 
     def _check_limits(self) -> None:

@@ -36,7 +36,7 @@ class AnchorPath:
     ----------
     xis : array of shape (k,)
     coefs : array of shape (k, p)
-        Coefficients at each xi.
+        Coefficients at each xi, those of the scale last.
     baselines : array
         Parameters of the baseline at each xi, one row each.
     coef_names : tuple of str

@@ -211,6 +211,10 @@ class Coordinates:
         k = self.n_baseline
         return np.vstack([self.matrix @ raw[:k], raw[k:]])
 
+    def jacobian_at(self, v: Array) -> Array:
+        """Return d(theta, beta)/dv at v, the same everywhere for a linear map."""
+        return self.jacobian
+
 
 @dataclass(frozen=True, eq=False)
 class WideRows:

@@ -91,6 +91,8 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
             raise InputError(f"ties must be 'efron' or 'breslow', not {self.ties!r}")
         if self.varying is not None:
             raise InputError("effects that vary are for models whose baseline has a basis: take ProportionalHazards")
+        if self.scale is not None:
+            raise InputError("scale effects are for models whose baseline has a basis: take ProportionalHazards")
 
     def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Formula:
         raise InputTypeError(
@@ -209,7 +211,9 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
             raise InputError(f"X has {shift.size} rows, but y has {len(response)}: pass the same rows of both")
         return response, shift
 
-    def _rows(self, X: Any, y: Any, offset: Any) -> tuple[Array, Array]:
+    def _rows(self, X: Any, y: Any, offset: Any, which: str = "shift") -> tuple[Array, Array]:
+        if which != "shift":
+            raise InputError("CoxPH has one residual: which='scale' is of models whose baseline has a basis")
         response, shift = self._new_rows(X, y, offset)
         labels = None if X is None else self._split_new(X)[1]
         strata = None if labels is None else Strata.of(labels)
@@ -248,7 +252,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         """
         return super().nll(X, y, offset=offset) + 0.0  # no -0
 
-    def residuals(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
+    def residuals(self, X: Any, y: Any = None, *, offset: Any = None, which: str = "shift") -> Array:
         """Return Lambda - event of each row, the negative martingale residual, under the baseline of the fit.
 
         Examples
@@ -260,7 +264,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         array([-0.86, -0.97,  0.41])
         """
         self._strata_of(X, 0)
-        return super().residuals(X, y, offset=offset)
+        return super().residuals(X, y, offset=offset, which=which)
 
     def predict_distribution(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Any:
         """Return the predicted survival curve of each row: steps at the event times of the fit.

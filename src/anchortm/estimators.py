@@ -104,7 +104,12 @@ _SHARED = """
         Random starts that look for lower minima; found ones are in ``lower_minima_``. The estimate
         stays on the branch connected to xi = 0.
     start : pair (baseline, coef), optional
-        Parameters to start from.
+        Parameters to start from (scale effects last among the coefficients, but these start at 0).
+    scale : name, list of names or, in ``from_formula``, terms such as "age + C(stage)", optional
+        Covariates z that change the spread of y too: h(y|x) = exp(z'g / 2) h(y) -+ x'beta. Each unit of z multiplies
+        the spread by exp(-g / 2). Their zero matters: centre covariates that are never near 0.
+    xi_scale : float, optional
+        Strength of the penalty on the residuals of the scale, by default xi.
 """
 _BERNSTEIN = """order : int
         Order of the Bernstein polynomials.
@@ -179,6 +184,10 @@ _ATTRIBUTES = """
         After ``from_formula``.
     n_passes_ : int
         After ``from_formula`` with a table that is read in batches: how often it was read.
+    scale_coef_, scale_names_ : array, list of str
+        With ``scale``: coefficients g of the log scale of h, twice; positive ones make the spread of y smaller.
+    xi_scale_, penalty_scale_ : float
+        With ``scale``: the strength of the scale's penalty, and the penalty, as ``xi_`` and ``penalty_``.
 """
 _IN_Y = {
     "bernstein": (
@@ -338,6 +347,8 @@ class NormalLinear(_Regressor, TransformationModel):
         check_is_fitted(self, "coef_")
         if self._corners is not None:
             raise InputError("with strata or varying effects there is no one line in y: see baselines_")
+        if hasattr(self, "scale_coef_"):
+            raise InputError("with scale effects mean and spread change from row to row: use predict_distribution(X)")
         return float(self.baseline_[0]), float(self.baseline_[1])
 
 

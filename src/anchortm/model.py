@@ -57,6 +57,14 @@ from anchortm.numbers import (
 )
 from anchortm.objective import Objective
 from anchortm.response import Response, as_response, sorted_words
+from anchortm.scaled import (
+    ScaledObjective,
+    check_scalable,
+    check_scale,
+    scale_columns,
+    scale_name,
+    scaled_baseline,
+)
 from anchortm.solver import solve
 from anchortm.threads import one_blas_thread
 
@@ -68,6 +76,7 @@ __all__ = ["TransformationModel", "check_model", "model", "tell_alphabetical"]
 Array = NDArray[np.float64]
 
 MANY_CLASSES = 30
+SCALED = ("scale_coef_", "scale_names_", "xi_scale_", "penalty_scale_")  # what only fits with scale effects have
 SMALLEST_ATOM = 1e-3  # probability at time 0 that is worth a word
 
 
@@ -97,6 +106,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     n_restarts: int = 0
     random_state: Any = None
     start: Any = None
+    scale: Any = None
+    xi_scale: float | None = None
 
     def _make_link(self) -> Link:
         raise NotImplementedError
@@ -145,9 +156,10 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         return self._fit(self._prepare(X, y, anchors, sample_weight, offset), xi)
 
     def _fit(self, data: Data | Stream, xi: float) -> Self:
-        if data.anchors is None and xi != 0.0:
+        if data.anchors is None and (xi != 0.0 or self.xi_scale):
+            asked = f"xi = {xi:g}" if xi else f"xi_scale = {self.xi_scale:g}"
             raise InputError(
-                f"xi = {xi:g} needs anchors: pass fit(..., anchors=...), name them after '|' in a formula, or use xi=0"
+                f"{asked} needs anchors: pass fit(..., anchors=...), name them after '|' in a formula, or use xi=0"
             )
         link = self._make_link()
         if isinstance(data, Stream) and data.support is not None and getattr(self, "support", 0) is None:
@@ -169,6 +181,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self._check_limits()
         if self.strata is not None or self.varying is not None:
             raise InputError("strata and varying effects take a table in memory: read it first")
+        if self.scale is not None:
+            raise InputError("scale effects need the rows in memory: read the table first, or leave scale out")
         source = open_source(data, _n_jobs(self.n_jobs), True if self.verbose else None)
         levels = self._fixed_levels()
         stream = Stream(formula, source, self._scale, levels, sample_weight, offset, self.anchor_intercept)
@@ -183,6 +197,10 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
                 f"xi must be at least {self._lowest_xi:g}, not {self.xi}"
                 + ("" if self._lowest_xi else "; only NormalLinear takes values from -1/2")
             )
+        check_scale(self.scale, self.xi_scale, xi)
+        others = [name for name in ("strata", "varying", "l1", "l2") if getattr(self, name, None) not in (None, 0)]
+        if self.scale is not None and others:
+            raise InputError(f"scale does not go with {' and '.join(others)}: leave one of them out")
         return xi
 
     def _check_limits(self) -> None:
@@ -246,17 +264,29 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         ends = not 0.0 <= self.xi < math.inf
         if ends and isinstance(data, Data):
             data = data.without_wide()  # the ends of the path know no wide factors
-        return data.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
+        if self.scale is None or not isinstance(data, Data):
+            return data.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
+        check_scalable(basis, data.design)
+        columns = scale_columns(self.scale, data.design.names)
+        Z = self._sign * data.design.matrix[:, columns]
+        both = data._replace(design=Design(np.hstack([data.design.matrix, Z]), self._names(data), data.design.named))
+        plain = both.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
+        return ScaledObjective(plain, len(columns), self._names(data), self.xi_scale)
 
     def _loglik(self, link: Link, basis: Basis, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the log-likelihood of rows that need not be those of the fit, at these parameters."""
+        if self.scale is not None:
+            columns = scale_columns(self.scale, rows.design.names)
+            theta = scaled_baseline(theta, rows.design.matrix[:, columns], beta[-len(columns) :])
+            beta = beta[: -len(columns)]
         shift = rows.design.matrix @ beta
         shift = self._sign * (shift if rows.offset is None else shift + rows.offset)
         return loglik_and_residuals(link, build_terms(basis, rows.response), rows.thetas(theta), shift)[0]
 
     def _names(self, data: Data) -> tuple[str, ...]:
         """Return the names of all parameters but the baseline's."""
-        return data.design.names
+        names = data.design.names
+        return (*names, *(scale_name(names[j]) for j in scale_columns(self.scale, names)))
 
     @staticmethod
     def _threads(objective: Objective) -> Any:
@@ -310,11 +340,11 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         theta, beta = objective.coordinates.split(solution.v)
         about = data.about()
         self.link_, self.basis_ = link, basis
-        self.baseline_, self.coef_ = theta, beta
+        self.baseline_, self.coef_ = theta, beta[: len(about.names)]
         self.coef_names_ = list(about.names)
         self._corners = None if isinstance(data, Stream) or data.mixture is None else data.mixture.corners
         self.n_features_in_ = len(self._columns) + len(self._named("anchor_names")) + len(self._named("strata"))
-        for stale in ("feature_names_in_", "support_", "classes_", "formula_", "n_passes_"):
+        for stale in ("feature_names_in_", "support_", "classes_", "formula_", "n_passes_", *SCALED):
             self.__dict__.pop(stale, None)
         if about.columns_given is not None:
             self.feature_names_in_ = np.array(about.columns_given, dtype=object)
@@ -332,6 +362,14 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self.dropped_classes_, self._alphabetical = about.dropped, about.alphabetical
         self.loglik_, self.loss_ = solution.sums.loglik, solution.loss
         self.penalty_ = solution.penalty_sum / n
+        average, self._far_from_zero = theta, []
+        if isinstance(objective, ScaledObjective):
+            columns = scale_columns(self.scale, about.names)
+            self.scale_names_, self.scale_coef_ = [about.names[j] for j in columns], beta[len(about.names) :]
+            self.xi_scale_ = solution.xi if self.xi_scale is None else float(self.xi_scale)
+            self.penalty_, self.penalty_scale_ = (part / n for part in objective.penalties(solution.v))
+            self._far_from_zero = objective.far_from_zero
+            average = scaled_baseline(theta, objective.coordinates.z_mean[None, :], self.scale_coef_)[0]
         self.n_iter_, self.converged_ = max(1, solution.n_iter), solution.converged
         self.kkt_, self.min_eigenvalue_ = solution.kkt, solution.min_eigenvalue
         self.active_, self.folds_ = solution.active, solution.folds
@@ -340,14 +378,14 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         # information about the parameters, for standard errors: n times the Hessian, and d(theta, beta)/dv
         self._information = n * solution.hessian
         self._fixed = objective.coordinates.lower == objective.coordinates.upper
-        self._jacobian = None if isinstance(solution.hessian, Arrow) else objective.coordinates.jacobian
+        self._jacobian = None if isinstance(solution.hessian, Arrow) else objective.coordinates.jacobian_at(solution.v)
         self._data, self._sandwich, self._fingerprint = data, None, about.fingerprint
         self._binary, self._had_offset = about.binary, about.had_offset
         self.covariate_ranges_, self.outcome_range_ = about.covariate_ranges, about.outcome_range
         mean = float(objective.coordinates.mean[objective.coordinates.n_baseline :] @ beta) + objective.mean_offset
-        self._typical = data.mixture.typical(theta) if isinstance(data, Data) and data.mixture is not None else theta
-        average = PredictedDistribution(link, basis, self._typical, np.array([mean]))
-        self.atom_ = float(average.cdf(0.0)[0]) if about.time else 0.0
+        self._typical = data.mixture.typical(theta) if isinstance(data, Data) and data.mixture is not None else average
+        typical = PredictedDistribution(link, basis, self._typical, np.array([mean]))
+        self.atom_ = float(typical.cdf(0.0)[0]) if about.time else 0.0
         self._history = solution.history
         self._reason = solution.reason
 
@@ -368,7 +406,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
                 "if they are codes of places, use astype(int) or astype(str)",
                 AnchorWarning,
             )
-        if 2 * self.n_anchors_ > self.n_rows_ and self.xi_ != 0.0:
+        if 2 * self.n_anchors_ > self.n_rows_ and not self._unpenalised:
             say(
                 f"{self.n_anchors_} anchor directions for {self.n_rows_} rows: nearly every row is an environment of "
                 "its own, and the penalty acts on all residuals",
@@ -378,6 +416,11 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             say(f"{len(self.basis_.levels)} classes in {self.n_rows_} rows: is a model for numbers or times meant?")
         if self.n_anchors_ == 1 and self.anchor_intercept:
             say("the anchors have a single environment: they cannot regularise", AnchorWarning)
+        if self._far_from_zero:
+            say(
+                f"covariates that are never near 0: {', '.join(self._far_from_zero)}; with scale effects it matters "
+                "where 0 is: subtract a typical value"
+            )
         if self._alphabetical:
             say(alphabetical(self.classes_))
         if self.dropped_classes_:
@@ -427,8 +470,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         values, vectors = np.linalg.eigh(self._information[np.ix_(free, free)] / self.n_total_)
         moves = np.zeros(self.active_.size)
         moves[free] = (vectors[:, values < FLAT_CURVATURE] ** 2).sum(axis=1)
-        k = moves.size - len(self.coef_names_)
-        names = [name for name, share in zip(self.coef_names_, moves[k:], strict=True) if share > 0.01]
+        k = moves.size - len(self._other_names)
+        names = [name for name, share in zip(self._other_names, moves[k:], strict=True) if share > 0.01]
         listed = [*names[:8], f"{len(names) - 8} more"] if len(names) > 9 else names
         return listed + (["the baseline"] if moves[:k].max(initial=0.0) > 0.01 else [])
 

@@ -132,6 +132,15 @@ class Objective:
         """Return the weights of the rows in memory."""
         return self.memory.weights
 
+    def ray(self, xi: float) -> tuple[Objective, float]:
+        """Return the loss to minimise for this xi, and the number along its path: with one penalty itself, and xi."""
+        return self, xi
+
+    @property
+    def simpler(self) -> Objective | None:
+        """Return a loss from whose minimum at xi = 0 this one starts, if it needs one."""
+        return None
+
     def _spread(self, t: Array | None) -> Array | None:
         """Return coordinates of t as coefficients of the anchors."""
         return None if t is None or self.anchors is None else self.anchors.coefficients(t)

@@ -36,7 +36,7 @@ class AnchorPath:
     ----------
     xis : array of shape (k,)
     coefs : array of shape (k, p)
-        Coefficients at each xi.
+        Coefficients at each xi, those of the scale last.
     baselines : array
         Parameters of the baseline at each xi, one row each.
     coef_names : tuple of str
@@ -153,9 +153,9 @@ def anchor_path(
         m._tell()
     return AnchorPath(
         values,
-        np.array([m.coef_ for m in models]).reshape(values.size, -1),
+        np.array([m._others for m in models]).reshape(values.size, -1),
         np.array([m.baseline_ for m in models]),
-        tuple(models[0].coef_names_),
+        tuple(models[0]._other_names),
         tuple(models),
     )
 

@@ -30,7 +30,8 @@ from anchortm.files import write_whole
 from anchortm.formula import Formula
 from anchortm.inputs import Data
 from anchortm.links import LINKS, Link
-from anchortm.model import TransformationModel
+from anchortm.model import SCALED, TransformationModel
+from anchortm.scaled import scale_columns
 
 __all__ = ["load", "save"]
 
@@ -131,9 +132,9 @@ def _basis_record(basis: Basis) -> Any:
 
 def _covariance(model: Any) -> Any:
     """Return what standard errors need, the sandwich computed where it can be."""
-    if model.baseline_.size + model.coef_.size > MAX_COVARIANCE:
+    if model.baseline_.size + model._others.size > MAX_COVARIANCE:
         return None
-    if model._sandwich is None and isinstance(model._data, Data) and model.xi_ != 0.0:
+    if model._sandwich is None and isinstance(model._data, Data) and not model._unpenalised:
         with suppress(AnchorTMError, np.linalg.LinAlgError):  # no strict optimum: there are none
             model.covariance("sandwich")
     information, jacobian = model._information, model._jacobian
@@ -324,6 +325,10 @@ LATER: dict[str, Callable[[Any], bool]] = {  # not in the first files
     ),
     "atom_": lambda value: value is None or _is_number(value),
     "outcome_range_": lambda value: value is None or (len(value) == 2 and _list_of(_is_number)(value)),
+    "scale_coef_": lambda value: value is None or _list_of(_is_parameter)(value),
+    "scale_names_": lambda value: value is None or _list_of(_is_text)(value),
+    "xi_scale_": lambda value: value is None or (_is_number(value) and value >= 0.0),
+    "penalty_scale_": lambda value: value is None or _is_number(value),
 }
 TUPLES = ("float_codes_", "dropped_anchors_", "dropped_classes_", "folds_")
 SCHEMA: dict[str, Callable[[Any], bool]] = {
@@ -403,6 +408,7 @@ def _model(record: Any) -> Any:
     if hasattr(model, "covariate_ranges_"):
         model.covariate_ranges_ = np.array(model.covariate_ranges_, dtype=np.float64)
         _check(model.covariate_ranges_.shape == (2, len(names)), "the ranges are not those of the covariates")
+    _check_scale(model)
     model.active_ = np.array(model.active_, dtype=bool)
     _check(len(model._binary) == len(names), "the flags of binary covariates are not as many as covariates")
     model._history, model._data = record["history"], None
@@ -415,6 +421,19 @@ def _model(record: Any) -> Any:
         columns = list(model.formula_.design_columns())
         _check(columns == model._columns, "the formula does not give the covariates of the model")
     return model
+
+
+def _check_scale(model: Any) -> None:
+    """Check that there are scale effects if the model says so, all that belong to them, and of its covariates."""
+    there = [hasattr(model, name) for name in SCALED]
+    _check(all(there) if model.scale is not None else not any(there), "the scale effects do not fit the parameters")
+    if model.scale is not None:
+        columns = scale_columns(model.scale, model.coef_names_)
+        _check(
+            model.scale_names_ == [model.coef_names_[j] for j in columns] and len(model.scale_coef_) == len(columns),
+            "the scale effects are not those of the columns in scale",
+        )
+        model.scale_coef_ = np.array(model.scale_coef_, dtype=np.float64)
 
 
 def _argument(value: Any) -> Any:
@@ -469,7 +488,7 @@ def _set_covariance(model: Any, record: dict[str, Any] | None) -> None:
     model._information = model._jacobian = model._fixed = model._sandwich = None
     if record is None:
         return
-    k, d = model.active_.size, model.baseline_.size + model.coef_.size
+    k, d = model.active_.size, model.baseline_.size + model._others.size
     for key, shape in {"information": (k, k), "fixed": (k,), "jacobian": (d, k), "sandwich": (d, d)}.items():
         if record[key] is None and key == "sandwich":
             continue

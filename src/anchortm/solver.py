@@ -19,6 +19,8 @@ from anchortm.exceptions import IdentificationError, InputError, OverIdentifiedE
 from anchortm.identification import check_separation
 from anchortm.limit import linear_solution, over_identified, sqp
 from anchortm.newton import (
+    FLAT,
+    STRICT,
     Options,
     Solution,
     binding_bounds,
@@ -30,6 +32,7 @@ from anchortm.newton import (
     solution_at,
 )
 from anchortm.objective import NormalObjective, Objective
+from anchortm.scaled import ScaledObjective
 
 __all__ = ["first_solution", "follow", "solve", "solve_near", "solve_path"]
 
@@ -126,6 +129,8 @@ def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Op
     """Return the solutions at these xi (any order, inf allowed), each on the branch from xi = 0."""
     if isinstance(objective, NormalObjective) and objective.linear:
         return [linear_solution(objective, xi, options) for xi in xis]
+    if isinstance(objective, ScaledObjective) and objective.xi_scale is not None:
+        return [_on_ray(objective, v, xi, options) for xi in xis]  # each has a ray of its own
     if objective.coordinates.wide is not None and (min(xis) < 0.0 or math.isinf(max(xis))):
         raise InputError("sparse covariates and factors of many levels take xi from 0 to a large finite number only")
     if min(xis) < 0.0:
@@ -143,16 +148,34 @@ def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Op
     return [found[xi] for xi in xis]
 
 
+def _on_ray(objective: ScaledObjective, v: Array, xi: float, options: Options) -> Solution:
+    """Return the solution at (xi, xi_scale), on the branch along the ray from (0, 0)."""
+    along, tau = objective.ray(xi)
+    return replace(solve(along, v, tau, options), xi=xi)
+
+
 def first_solution(objective: Objective, v: Array, options: Options, xi: float = 0.0) -> Solution:
     """Return the solution that a path starts from; large data begin with the optimum of a sample of their rows."""
     near = _from_sample(objective, v, xi, options)
-    return _checked(objective, minimise(objective, _startable(objective, v) if near is None else near, xi, options))
+    return _checked(
+        objective, minimise(objective, _start(objective, v, options) if near is None else near, xi, options)
+    )
+
+
+def _start(objective: Objective, v: Array, options: Options) -> Array:
+    """Return where a minimisation starts: scale effects from the optimum without them."""
+    if objective.simpler is None:
+        return _startable(objective, v)
+    return _checked(objective.simpler, minimise(objective.simpler, _startable(objective, v), 0.0, options)).v
 
 
 def _checked(objective: Objective, solution: Solution) -> Solution:
     """Return the solution, or raise if the data have none."""
     if not is_strict(objective, solution):
-        check_separation(objective)
+        if isinstance(objective, ScaledObjective) and not objective.held:
+            objective.check_scales(solution.v, np.asarray(solution.hessian), STRICT, FLAT, solution.converged)
+        else:
+            check_separation(objective)
     return solution
 
 
@@ -165,7 +188,7 @@ def _from_sample(objective: Objective, v: Array, xi: float, options: Options) ->
         return None
     sample = objective.sample(objective.blocks.sample_rows)
     try:
-        near = minimise(sample, _startable(sample, sample.from_whole(objective, v)), 0.0, options)
+        near = minimise(sample, _start(sample, sample.from_whole(objective, v), options), 0.0, options)
         if xi > 0.0 and near.converged:
             near = follow(sample, near, xi, options)
     except (ArithmeticError, InputError):
@@ -218,6 +241,8 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
 
     Large data follow the branch on a sample of their rows and finish from there.
     """
+    if isinstance(objective, ScaledObjective) and objective.xi_scale is not None:
+        return _on_ray(objective, v, xi, options)
     enough = objective.anchors is None or 5 * objective.anchors.rank <= objective.blocks.sample_rows
     if 0.0 < xi < math.inf and enough and not objective.affine:
         near = _from_sample(objective, v, xi, options)
@@ -234,12 +259,13 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
 def solve_near(objective: Objective, theta: Array, beta: Array, cold: Array, xi: float, options: Options) -> Solution:
     """Return the solution at xi near (theta, beta), the fit to similar rows, or along the path where that fails."""
     if math.isfinite(xi) and theta.size == objective.coordinates.matrix.shape[0]:
+        along, tau = objective.ray(xi)
         v = objective.coordinates.join(theta, beta)
         sums = objective.sums(np.clip(v, objective.coordinates.lower, objective.coordinates.upper))
         if math.isfinite(sums.loglik):
-            near = minimise(objective, v, xi, options)
+            near = minimise(along, v, tau, options)
             if is_strict(objective, near):
-                return near
+                return replace(near, xi=xi)
     return solve_path(objective, cold, [xi], options)[0]
 
 

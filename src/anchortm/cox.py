@@ -286,6 +286,11 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         shift = self._shift(X, n_rows, offset)
         return StepDistribution(self._curves(), self._strata_of(X, shift.size), shift - self._centre)
 
+    def _distribution(self, shift: Array) -> NoReturn:
+        raise InputTypeError(
+            "CoxPH has no baseline that a penalty could flatten: this question is for ProportionalHazards"
+        )
+
     def confidence_band(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse: the steps have no covariance here.
 

@@ -161,7 +161,8 @@ def distributions(
 ) -> Any:
     """Draw the density, cdf, survivor function or hazard of each row of a predicted distribution.
 
-    Classes and counts are drawn as points joined by thin lines. Without ``grid`` the middle 99 % are shown.
+    Classes and counts are drawn as points joined by thin lines. Without ``grid`` the middle 99 % are shown, of curves
+    with steps all of them.
 
     Examples
     --------
@@ -183,10 +184,12 @@ def distributions(
     }
     if of not in names:
         raise InputError(f"of must be one of {', '.join(names)}, not {of!r}")
-    ordinal = distribution.basis.kind == "ordinal"
+    ordinal, steps = distribution.basis.kind == "ordinal", distribution.basis.kind == "step"
     if grid is None:
         if ordinal:
             grid = np.array([*distribution.basis.levels], dtype=object)
+        elif steps:
+            grid = distribution.times()
         else:
             low, high = (np.asarray(end) for end in distribution.interval(0.99))
             ends = float(low.min()), float(high[np.isfinite(high)].max(initial=0.0))
@@ -199,7 +202,17 @@ def distributions(
     rows = _row_labels(labels, len(distribution))
     for row, label, (colour, style) in zip(values, rows, _looks(), strict=False):
         width = 0.8 if marker else 1.8
-        ax.plot(where, row, style, color=colour, marker=marker, markersize=5, linewidth=width, label=label)
+        ax.plot(
+            where,
+            row,
+            style,
+            color=colour,
+            marker=marker,
+            markersize=5,
+            linewidth=width,
+            label=label,
+            drawstyle="steps-post" if steps else "default",
+        )
     if ordinal:
         ax.set_xticks(where, [str(level) for level in grid])
     ax.set(xlabel=unit, ylabel=names[of])

@@ -68,6 +68,21 @@ class Coordinates:
         """Return the number of internal baseline parameters."""
         return int(self.matrix.shape[1])
 
+    @property
+    def n_coefs(self) -> int:
+        """Return the number of coefficients."""
+        return self.scale.size - self.n_baseline
+
+    def places(self, columns: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return where the parameters of the baseline and of some covariates are."""
+        k = self.n_baseline
+        return np.concatenate([np.arange(k), k + columns])
+
+    def restricted(self, columns: NDArray[np.intp]) -> Coordinates:
+        """Return the coordinates of the baseline and of some covariates."""
+        at = self.places(columns)
+        return Coordinates(self.matrix, self.mean[at], self.scale[at], self.lower[at], self.upper[at])
+
     def split(self, v: Array) -> tuple[Array, Array]:
         """Return theta and beta."""
         raw = v / self.scale

@@ -230,7 +230,8 @@ def _one(
     inner = data.subset(train)
     try:
         check_kinds(inner.response)
-        check_covariates(inner.design.matrix, inner.design.names)
+        penalised = model._penalised(inner.design, inner.weights)
+        check_covariates(inner.design.matrix, inner.design.names, penalised)
         check_levels(inner.response, inner.design.matrix, inner.design.names)
     except IdentificationError as error:
         raise IdentificationError(f"without environment {name}: {error}") from None

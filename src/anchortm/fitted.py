@@ -51,6 +51,8 @@ class FittedModel(FormulaMixin):
     n_total_: float
     n_features_in_: int
     time_: bool
+    l1_: float = 0.0  # of files that know no elastic net
+    l2_: float = 0.0
     _had_offset: bool
     _history: list[dict[str, Any]]
 
@@ -64,17 +66,18 @@ class FittedModel(FormulaMixin):
 
     @property
     def n_parameters_(self) -> int:
-        """Return the number of parameters, baseline and coefficients."""
+        """Return the number of parameters, baseline and coefficients (under an l1 penalty those that are not zero)."""
         check_is_fitted(self)
         increments = self.basis_.increments
         tied = increments.equalities.shape[0] + int((increments.lower == increments.upper).sum())
-        return int(self.baseline_.size - tied + self.coef_.size)
+        return int(self.baseline_.size - tied + (np.count_nonzero(self.coef_) if self.l1_ else self.coef_.size))
 
     def _check_criterion(self) -> None:
         check_is_fitted(self, "coef_")
-        if self.xi_ != 0.0:
+        if self.xi_ != 0.0 or self.l1_ or self.l2_:
             raise InputError(
-                "AIC and BIC are of maximum-likelihood fits, xi = 0: compare penalised ones by left-out places"
+                "AIC and BIC are of maximum-likelihood fits, xi = 0 and no l1 or l2: compare penalised ones by "
+                "left-out places"
             )
 
     @property

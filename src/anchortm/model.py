@@ -20,7 +20,7 @@ from anchortm.backends.sources import open_source
 from anchortm.backends.streamed import Stream
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.columns import BLOCK_ROWS
-from anchortm.design import Design, split_anchors, to_design
+from anchortm.design import Design, WideMatrix, split_anchors, to_design
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import (
     AnchorTMWarning,
@@ -40,7 +40,7 @@ from anchortm.inference import (
 from anchortm.inputs import Data, drop_empty_classes
 from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
 from anchortm.links import Link
-from anchortm.newton import Options, Solution, restarts
+from anchortm.newton import Options, Solution
 from anchortm.numbers import (
     check_weights,
     flag,
@@ -52,8 +52,9 @@ from anchortm.numbers import (
     whole_number,
 )
 from anchortm.objective import Objective
+from anchortm.penalty import Net, Penalty, check_strengths, netted
 from anchortm.response import Response, as_response, sorted_words
-from anchortm.solver import solve
+from anchortm.solver import restarts, solve
 from anchortm.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -91,6 +92,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     n_restarts: int = 0
     random_state: Any = None
     start: Any = None
+    l1: float = 0.0
+    l2: float = 0.0
+    penalty_factor: Any = None
 
     def _make_link(self) -> Link:
         raise NotImplementedError
@@ -185,6 +189,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         whole_number(int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, "verbose", 0)
         jobs(self.n_jobs)
         generator(self.random_state)
+        check_strengths(self.l1, self.l2)
 
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
         """Check the inputs once; drop rows of weight zero."""
@@ -212,7 +217,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
         response, dropped = drop_empty_classes(response)
         check_kinds(response)
-        ranges = check_covariates(design.matrix, design.names)
+        if self._netted and isinstance(design.matrix, WideMatrix):
+            design = design._replace(matrix=design.matrix.toarray())
+        ranges = check_covariates(design.matrix, design.names, self._penalised(design, weights))
         check_levels(response, design.matrix, design.names)
         alphabetical = self._fixed_levels() is None and sorted_words(y, response)
         given = tuple(columns_given) if design.named and columns_given is not None else None
@@ -226,7 +233,28 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         ends = not 0.0 <= self.xi < math.inf
         if ends and isinstance(data, Data):
             data = data.without_wide()  # the ends of the path know no wide factors
-        return data.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
+
+        def plain(rows: Data | Stream) -> Objective:
+            return rows.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
+
+        if not self._netted:
+            return plain(data)
+        if isinstance(data, Stream):
+            if self.l1:
+                raise InputError("l1 needs the rows in memory: read the table first, or take l2 alone")
+            return Net.of(plain(data), self._penalty(data.names, None, None))
+        return netted(data, self._penalty(data.design.names, data.design.matrix, data.weights), plain)
+
+    @property
+    def _netted(self) -> bool:
+        return self.l1 != 0.0 or self.l2 != 0.0
+
+    def _penalty(self, names: tuple[str, ...], X: Any, weights: Array | None) -> Penalty:
+        return Penalty.of(self.l1, self.l2, self.penalty_factor, names, X, weights)
+
+    def _penalised(self, design: Design, weights: Array | None) -> NDArray[np.bool_] | None:
+        """Return which coefficients a penalty determines, whatever the covariates are; None if there is none."""
+        return ~self._penalty(design.names, design.matrix, weights).free if self._netted else None
 
     def _loglik(self, link: Link, basis: Basis, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the log-likelihood of rows that need not be those of the fit, at these parameters."""
@@ -244,7 +272,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         return one_blas_thread() if objective.n_rows > BLOCK_ROWS else nullcontext()
 
     def _start(self, objective: Objective, basis: Basis, data: Data | Stream) -> Array:
-        p = objective.n_parameters - objective.coordinates.n_baseline
+        p = objective.coordinates.n_coefs
         if self.start is None:
             theta = start_values(objective.link, basis, *data.typical)
             return objective.coordinates.join(theta, np.zeros(p))
@@ -303,21 +331,27 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self.float_codes_ = about.float_codes
         self.dropped_anchors_ = () if objective.anchors is None else objective.anchors.dropped
         self.dropped_classes_, self._alphabetical = about.dropped, about.alphabetical
-        self.loglik_, self.loss_ = solution.sums.loglik, solution.loss
+        self.l1_, self.l2_ = float(self.l1), float(self.l2)
+        self.loglik_, self.loss_ = objective.loglik(solution.v, solution.sums), solution.loss
         self.penalty_ = solution.penalty_sum / n
         self.n_iter_, self.converged_ = max(1, solution.n_iter), solution.converged
         self.kkt_, self.min_eigenvalue_ = solution.kkt, solution.min_eigenvalue
+        k = objective.coordinates.n_baseline
         self.active_, self.folds_ = solution.active, solution.folds
+        if self.active_.size != k + beta.size:  # columns were turned, and no coefficient is held
+            self.active_ = np.append(self.active_[:k], np.zeros(beta.size, dtype=bool))
         self.convexity_ = objective.convexity(solution.sums, solution.xi)
         self.lower_minima_ = [s.loss for s in others if s.loss < solution.loss - 1e-7 * (1.0 + abs(solution.loss))]
         # information about the parameters, for standard errors: n times the Hessian, and d(theta, beta)/dv
-        self._information = n * solution.hessian
+        net = isinstance(objective, Net)
+        self._information = None if net else n * solution.hessian
         self._fixed = objective.coordinates.lower == objective.coordinates.upper
-        self._jacobian = None if isinstance(solution.hessian, Arrow) else objective.coordinates.jacobian
+        self._jacobian = None if net or isinstance(solution.hessian, Arrow) else objective.coordinates.jacobian
         self._data, self._sandwich, self._fingerprint = data, None, about.fingerprint
         self._binary, self._had_offset = about.binary, about.had_offset
         self.covariate_ranges_, self.outcome_range_ = about.covariate_ranges, about.outcome_range
-        mean = float(objective.coordinates.mean[objective.coordinates.n_baseline :] @ beta) + objective.mean_offset
+        raw = solution.v / objective.coordinates.scale
+        mean = float(objective.coordinates.mean[k:] @ raw[k:]) + objective.mean_offset
         average = PredictedDistribution(link, basis, theta, np.array([mean]))
         self.atom_ = float(average.cdf(0.0)[0]) if about.time else 0.0
         self._history = solution.history
@@ -389,7 +423,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     def _flat_names(self) -> list[str]:
         """Return the names of what moves along flat directions."""
-        if isinstance(self._information, Arrow):
+        if self._information is None or isinstance(self._information, Arrow):
             return []
         free = np.flatnonzero(~(self.active_ | self._fixed))
         values, vectors = np.linalg.eigh(self._information[np.ix_(free, free)] / self.n_total_)

@@ -23,7 +23,7 @@ from anchortm.arrow import Arrow
 from anchortm.exceptions import IdentificationError
 from anchortm.objective import Objective, Sums
 
-__all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise", "restarts"]
+__all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -436,21 +436,3 @@ def solution_at(
         state.hessian,
         history=history,
     )
-
-
-def restarts(
-    objective: Objective, solution: Solution, n_restarts: int, options: Options, rng: np.random.Generator
-) -> list[Solution]:
-    """Return the distinct minima found from random starts, lowest loss first."""
-    found = [solution]
-    for _ in range(n_restarts):
-        v = solution.v + rng.normal(size=solution.v.size) * rng.choice([0.3, 1.0, 3.0])
-        bounded = np.isfinite(objective.coordinates.lower)
-        v[bounded] = objective.coordinates.lower[bounded] + np.abs(v[bounded]) + 0.01
-        sums = objective.sums(v)
-        if not loss_of(objective, sums, solution.xi) < 1e8 * (1.0 + abs(solution.loss)):
-            continue  # hopeless, or not a number
-        other = minimise(objective, v, solution.xi, options, sums)
-        if other.converged and all(abs(other.loss - s.loss) > 1e-7 * (1.0 + abs(s.loss)) for s in found):
-            found.append(other)
-    return sorted(found, key=lambda s: s.loss)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
 from anchortm.design import split_anchors
-from anchortm.diagnostics import check_directions, score_statistic
+from anchortm.diagnostics import check_directions, refuse_net, score_statistic
 from anchortm.evaluation import LeaveOneEnvironmentOut, group_codes, leave_one_environment_out
 from anchortm.exceptions import ConvergenceWarning, InputError
 from anchortm.formula import FormulaMixin
@@ -349,6 +349,7 @@ def xi_by_score_test(
     import pandas as pd
 
     check_model(model)
+    refuse_net(model)
     level_between(level)
     if not 0.0 < largest < math.inf:
         raise InputError(f"largest must be a positive number, not {largest}")

@@ -26,12 +26,12 @@ from anchortm.newton import (
     is_strict,
     kkt_residual,
     loss_of,
-    minimise,
     solution_at,
 )
 from anchortm.objective import NormalObjective, Objective
+from anchortm.penalty import Net, minimise
 
-__all__ = ["first_solution", "follow", "solve", "solve_near", "solve_path"]
+__all__ = ["first_solution", "follow", "restarts", "solve", "solve_near", "solve_path"]
 
 Array = NDArray[np.float64]
 
@@ -65,15 +65,25 @@ def follow(objective: Objective, start: Solution, target: float, options: Option
             if step > SHORTEST_STEP:
                 step = 0.5 * min(step, left)
                 continue
-            # a step before was already too long near the same fold: it is the later one
-            earlier = tuple(xi for xi in folds if math.log1p(here.xi) - math.log1p(xi) > 2.0 * SHORTEST_STEP)
-            folds, miss = (*earlier, here.xi), move
-            there = replace(there, reason=there.reason if there.converged else NO_MINIMUM.format(here.xi))
+            if not _is_kink(objective, here, there):
+                # a step before was already too long near the same fold: it is the later one
+                earlier = tuple(xi for xi in folds if math.log1p(here.xi) - math.log1p(xi) > 2.0 * SHORTEST_STEP)
+                folds = (*earlier, here.xi)
+                there = replace(there, reason=there.reason if there.converged else NO_MINIMUM.format(here.xi))
+            miss = move
         history += there.history
         here = replace(there, folds=folds)
         step *= 2.0 if miss <= 0.1 * move else 1.25
     here = replace(here, n_iter=start.n_iter + n_iter, history=history)
     return here if here.xi == target else _stopped(objective, here, target)
+
+
+def _is_kink(objective: Objective, here: Solution, there: Solution) -> bool:
+    """Return whether the path turns because a coefficient leaves zero or gets there, and goes as far as it should."""
+    if not (isinstance(objective, Net) and there.converged and (here.active != there.active).any()):
+        return False
+    expected = max(_length(there, _predict(a, b.xi) - a.v) for a, b in ((here, there), (there, here)))
+    return _length(there, there.v - here.v) <= 1.5 * expected + 1e-6
 
 
 def _smooth(solution: Solution) -> bool:
@@ -84,12 +94,16 @@ def _smooth(solution: Solution) -> bool:
 def _stopped(objective: Objective, here: Solution, target: float) -> Solution:
     """Return where the path stopped, judged by the loss at the xi it was to reach."""
     reason = here.reason if here.reason.startswith("the branch") else f"{here.reason} at xi = {here.xi:.3g}"
+    reason = f"{reason}, on the way to {target:.3g}"
+    if isinstance(objective, Net):
+        found = minimise(objective, here.v, target, Options(max_iter=0))
+        return replace(
+            found, converged=False, reason=reason, history=here.history, n_iter=here.n_iter, folds=here.folds
+        )
     state = expand(objective, here.v, here.sums, target)
     binding = binding_bounds(objective, here.v, state.gradient)
     kkt = kkt_residual(state, binding)
-    found = solution_at(
-        objective, state, target, binding, kkt, False, f"{reason}, on the way to {target:.3g}", here.history
-    )
+    found = solution_at(objective, state, target, binding, kkt, False, reason, here.history)
     return replace(found, n_iter=here.n_iter, folds=here.folds)
 
 
@@ -113,12 +127,12 @@ def _distances(here: Solution, there: Solution, xi: float) -> tuple[float, float
     Of the two predictors, from here and back from there, the worse counts: beyond a fold another branch can be as
     near to the one as if the path went on, but its own way back does not lead here.
     """
+    miss = max(_length(there, there.v - _predict(here, xi)), _length(there, here.v - _predict(there, here.xi)))
+    return _length(there, there.v - here.v), miss
 
-    def length(step: Array) -> float:
-        return math.sqrt(max(float(step @ there.hessian @ step), 0.0))
 
-    miss = max(length(there.v - _predict(here, xi)), length(here.v - _predict(there, here.xi)))
-    return length(there.v - here.v), miss
+def _length(solution: Solution, step: Array) -> float:
+    return math.sqrt(max(float(step @ solution.hessian @ step), 0.0))
 
 
 def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Options) -> list[Solution]:
@@ -127,6 +141,8 @@ def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Op
         return [linear_solution(objective, xi, options) for xi in xis]
     if objective.coordinates.wide is not None and (min(xis) < 0.0 or math.isinf(max(xis))):
         raise InputError("sparse covariates and factors of many levels take xi from 0 to a large finite number only")
+    if isinstance(objective, Net) and (min(xis) < 0.0 or math.isinf(max(xis))):
+        raise InputError("an elastic net (l1, l2) takes xi from 0 to a large finite number only, such as 1e4")
     if min(xis) < 0.0:
         raise InputError("a negative xi needs NormalLinear with exact rows: it partials the anchors out")
     finite = sorted({xi for xi in xis if not math.isinf(xi)})
@@ -151,7 +167,7 @@ def first_solution(objective: Objective, v: Array, options: Options, xi: float =
 def _checked(objective: Objective, solution: Solution) -> Solution:
     """Return the solution, or raise if the data have none."""
     if not is_strict(objective, solution):
-        check_separation(objective)
+        check_separation(objective.undetermined() if isinstance(objective, Net) else objective)
     return solution
 
 
@@ -266,3 +282,24 @@ def solve_limit(objective: Objective, start: Solution, options: Options) -> Solu
         if fall < 1.5:
             raise over_identified(objective)
     return found
+
+
+def restarts(
+    objective: Objective, solution: Solution, n_restarts: int, options: Options, rng: np.random.Generator
+) -> list[Solution]:
+    """Return the distinct minima found from random starts, lowest loss first."""
+    found = [solution]
+    for _ in range(n_restarts):
+        step = rng.normal(size=solution.v.size) * rng.choice([0.3, 1.0, 3.0])
+        if isinstance(objective, Net):
+            step[(objective.first > 0.0) & (solution.v == 0.0)] = 0.0  # which coefficients matter is not restarted
+        v = solution.v + step
+        bounded = np.isfinite(objective.coordinates.lower)
+        v[bounded] = objective.coordinates.lower[bounded] + np.abs(v[bounded]) + 0.01
+        sums = objective.sums(v)
+        if not loss_of(objective, sums, solution.xi) < 1e8 * (1.0 + abs(solution.loss)):
+            continue  # hopeless, or not a number
+        other = minimise(objective, v, solution.xi, options, sums)
+        if other.converged and all(abs(other.loss - s.loss) > 1e-7 * (1.0 + abs(s.loss)) for s in found):
+            found.append(other)
+    return sorted(found, key=lambda s: s.loss)

@@ -14,7 +14,7 @@ from scipy import stats
 
 from anchortm.design import WIDE
 from anchortm.exceptions import InputError
-from anchortm.inference import FLAT_CURVATURE, coefficient_intervals
+from anchortm.inference import FLAT_CURVATURE, coefficient_intervals, default_kind
 from anchortm.numbers import level_between
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["LikelihoodRatio", "Summary", "likelihood_ratio_test", "summarise"]
 
 SHOWN = 20  # levels of a wide factor that are printed
+MOST_CHOSEN = 30  # coefficients that an elastic net leaves, printed
+NET = "elastic net"
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Summary:
         width = max(map(len, self.facts))
         lines = [self.title, *(f"  {name:<{width}}  {value}" for name, value in self.facts.items()), ""]
         if self.columns["covariate"]:
-            rows, left_out = _shown(self.columns["covariate"])
+            rows, left_out = _shown(self.columns, NET in self.facts)
             table = _table({name: [values[j] for j in rows] for name, values in self.columns.items()})
             lines += ["Coefficients", *table, *(f"  {text}" for text in left_out), ""]
         lines.append("Baseline  " + ", ".join(f"{name} {value:.4g}" for name, value in self.baseline.items()))
@@ -86,7 +88,7 @@ class Summary:
         rows = (f"<tr><th {left}>{escape(k)}</th><td {left}>{escape(v)}</td></tr>" for k, v in self.facts.items())
         parts = [f"<p><b>{escape(self.title)}</b></p>", f"<table>{''.join(rows)}</table>"]
         if self.columns["covariate"]:
-            shown, left_out = _shown(self.columns["covariate"])
+            shown, left_out = _shown(self.columns, NET in self.facts)
             parts.append(self.frame().iloc[shown].to_html(float_format="{:.5g}".format))
             parts += [f"<p>{escape(text)}</p>" for text in left_out]
         baseline = ", ".join(f"{name} {value:.4g}" for name, value in self.baseline.items())
@@ -94,9 +96,18 @@ class Summary:
         return "\n".join([*parts, *(f"<p>Note: {escape(text)}</p>" for text in self.warnings)])
 
 
-def _shown(names: list[str]) -> tuple[list[int], list[str]]:
-    """Return the coefficients to print, of more than a hundred of a kind the first, and what to say of the others."""
+def _shown(columns: dict[str, list[Any]], net: bool) -> tuple[list[int], list[str]]:
+    """Return the coefficients to print, and what to say of the others.
+
+    Of more than a hundred of a kind the first; of an elastic net those that are not zero.
+    """
+    names = columns["covariate"]
     rows: list[int] = []
+    if net:
+        chosen = [j for j, coef in enumerate(columns["coef"]) if coef != 0.0]
+        more = len(chosen) - MOST_CHOSEN
+        said = [f"... and {more} more that are not zero: frame() has them all"] if more > 0 else []
+        return chosen[:MOST_CHOSEN], said
     left_out, first = [], 0
     for kind, group in groupby(names, key=lambda name: re.split(r"\[T\.|\d+$", name)[0]):
         size = len(list(group))
@@ -135,7 +146,7 @@ def summarise(
         columns["std. error"] = errors.tolist()
         for end in ("lower", "upper"):
             columns[f"{end} {100 * level:g} %"] = table[end].tolist()
-        if model.xi_ == 0.0:
+        if model.xi_ == 0.0 and not model.l2_:
             columns["p-value"] = (2.0 * stats.norm.sf(np.abs(model.coef_ / errors))).tolist()
     effect = model._effect or ("odds ratio" if model.link_.name == "logit" else "")
     if model.basis_.kind == "log-linear":
@@ -158,7 +169,7 @@ def summarise(
 
 def _intervals(model: Any, level: float) -> Any:
     """Return intervals where there are any: a strict optimum, and for xi other than 0 the rows at hand."""
-    kept = model._information if model.xi_ == 0.0 else model._sandwich
+    kept = model._information if default_kind(model, None) == "hessian" else model._sandwich
     if model.coef_.size == 0 or (kept is None and model._data is None):
         return None
     try:
@@ -168,13 +179,13 @@ def _intervals(model: Any, level: float) -> Any:
 
 
 def _errors_fact(model: Any, kind: str | None, clusters: Any) -> dict[str, str]:
-    if kind is None:
-        kind = "hessian" if model.xi_ == 0.0 and clusters is None else "sandwich"
+    kind = default_kind(model, clusters) if kind is None else kind
     how = {"hessian": "inverse Hessian", "sandwich": "sandwich", "bootstrap": "bootstrap"}[kind]
     rows = "rows independent" if clusters is None else "clusters independent"
     if kind == "bootstrap" and clusters is None and model.n_anchors_:
         rows = "environments resampled"
-    aim = ", for the coefficients that this xi aims at" if model.xi_ != 0.0 else ""
+    aims = [name for name, value in (("xi", model.xi_), ("l2", model.l2_)) if value]
+    aim = f", for the coefficients that this {' and '.join(aims)} aims at" if aims else ""
     return {"std. errors": f"{how}{aim}; {rows}"}
 
 
@@ -196,15 +207,19 @@ def _facts(model: Any) -> dict[str, str]:
         "xi": f"{model.xi_:g}" + (f", {model.n_anchors_} anchor directions" if model.n_anchors_ else ", no anchors"),
         "log-likelihood": f"{model.loglik_:.4f}",
         "anchor loss": f"{model.loss_:.6f} = {-model.loglik_ / model.n_total_:.6f} (mean negative log-likelihood)"
-        + (f" + {model.xi_:g} x {model.penalty_:.3g} (penalty)" if 0.0 != model.xi_ < math.inf else ""),
+        + (f" + {model.xi_:g} x {model.penalty_:.3g} (penalty)" if 0.0 != model.xi_ < math.inf else "")
+        + (f" + {_net_share(model):.3g} (elastic net)" if model.l1_ or model.l2_ else ""),
         "converged": ("yes" if model.converged_ else "NO")
         + f", {model.n_iter_} iteration{'s' if model.n_iter_ != 1 else ''}, "
         f"KKT residual {model.kkt_:.1e}, smallest curvature {model.min_eigenvalue_:.1e}",
         "minimum": _minimum(model),
     }
-    if model.xi_ == 0.0 and model.converged_:  # criteria of maximum-likelihood fits
+    if model.l1_ or model.l2_:
+        count = f"{np.count_nonzero(model.coef_)} of {model.coef_.size} coefficients are not zero"
+        facts[NET] = f"l1 {model.l1_:g}, l2 {model.l2_:g}; {count}"
+    elif model.xi_ == 0.0 and model.converged_:  # criteria of maximum-likelihood fits
         facts["AIC, BIC"] = f"{model.aic_:.2f}, {model.bic_:.2f}"
-    held = int(model.active_.sum())
+    held = int(model.active_[: model.active_.size - model.coef_.size].sum())
     if held:
         facts["constraints"] = f"{held} increment{'s' if held > 1 else ''} of the baseline held at zero"
     if model.basis_.kind == "linear":
@@ -212,6 +227,11 @@ def _facts(model: Any) -> dict[str, str]:
             f"intercept {-model.baseline_[0] / model.baseline_[1]:.5g}, sigma {1 / model.baseline_[1]:.5g}"
         )
     return facts
+
+
+def _net_share(model: Any) -> float:
+    """Return the share of the elastic net in the loss."""
+    return float(model.loss_ + model.loglik_ / model.n_total_ - model.xi_ * model.penalty_)
 
 
 def _minimum(model: Any) -> str:
@@ -288,8 +308,10 @@ def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:
     >>> print(atm.likelihood_ratio_test(smaller, larger))
     likelihood ratio 11.04 on 1 degree of freedom, p = 0.00089
     """
-    if smaller.xi_ != 0.0 or larger.xi_ != 0.0:
-        raise InputError("a likelihood-ratio test compares maximum-likelihood fits: both models need xi = 0")
+    if any(m.xi_ != 0.0 or m.l1_ or m.l2_ for m in (smaller, larger)):
+        raise InputError(
+            "a likelihood-ratio test compares maximum-likelihood fits: both models need xi = 0, and no l1 or l2"
+        )
     if smaller.n_total_ != larger.n_total_:
         raise InputError(f"the models were fitted to different rows: {smaller.n_total_:g} and {larger.n_total_:g}")
     df = larger.n_parameters_ - smaller.n_parameters_

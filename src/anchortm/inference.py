@@ -147,8 +147,8 @@ def _inverse_hessian(model: Any, clusters: Any, held: bool = False) -> Array:
     """Return the inverse information; increments held at their bound count as known if ``held``, as R does not."""
     if model.xi_ != 0.0 or model.l2_:
         raise InputError(
-            "the Hessian gives standard errors at xi = 0 only, and without l2: under a penalty it is not the information; "
-            "use kind='sandwich' or 'bootstrap'"
+            "the Hessian gives standard errors at xi = 0 only, and without l2: under a penalty it is not the "
+            "information; use kind='sandwich' or 'bootstrap'"
         )
     if clusters is not None:
         raise InputError("the Hessian takes rows as independent; with clusters use kind='sandwich' or 'bootstrap'")

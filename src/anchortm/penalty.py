@@ -126,6 +126,10 @@ class Net(Objective):
         second = np.concatenate([none, penalty.l2 * penalty.second]) / scale**2
         return cls(inner, first, second)
 
+    def scaled(self, factor: float) -> Net:
+        """Return the same with all of the penalty times a factor."""
+        return Net(self.inner, factor * self.first, factor * self.second)
+
     def amount(self, v: Array) -> float:
         """Return the penalty at v."""
         return float(self.first @ np.abs(v) + 0.5 * (self.second @ v**2))

@@ -27,6 +27,8 @@ __all__ = [
     "intervals",
     "invariance",
     "left_out",
+    "net_path",
+    "net_search",
     "nll_quantiles",
     "pit",
     "residuals",
@@ -268,6 +270,76 @@ def coefficient_path(path: Any, ax: Any = None) -> Any:
     ax.set_ylabel("coefficient on the scale of h")
     if path.coef_names:
         _outside_legend(ax)
+    return ax
+
+
+def net_path(path: Any, axes: Any = None, label: int = 8) -> Any:
+    """Draw the coefficients of an ``ElasticNetPath`` against lambda, a panel for each xi; return the axes.
+
+    The ``label`` coefficients that go furthest from zero have names and colours of their own, the same in all panels.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> path = atm.elastic_net_path(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 1], n_lambdas=5)
+    >>> axes = atm.plotting.net_path(path)  # the same as path.plot()
+    >>> [ax.get_title() for ax in axes]
+    ['xi = 0', 'xi = 1']
+    >>> plt.close(axes[0].figure)
+    """
+    if axes is None:
+        size = (1.5 + 3.2 * path.xis.size, 4.0)
+        axes = _pyplot().subplots(1, path.xis.size, sharey=True, layout="constrained", figsize=size, squeeze=False)[1]
+    axes = np.atleast_1d(axes).ravel()
+    if axes.size != path.xis.size:
+        raise InputError(f"a panel for each xi: there are {path.xis.size} of them and {axes.size} axes")
+    furthest = np.abs(path.coefs).max(axis=(0, 1))
+    ever = np.flatnonzero(furthest)
+    named = sorted(ever[np.argsort(-furthest[ever], kind="stable")][:label].tolist())
+    others = sorted(set(ever.tolist()) - set(named))
+    for ax, xi, coefs in zip(axes, path.xis, path.coefs.transpose(1, 2, 0), strict=True):
+        for k, j in enumerate(others):
+            text = f"{len(others)} others" if k == 0 else None
+            ax.plot(path.lambdas, coefs[j], color="0.75", linewidth=0.7, zorder=1, label=text)
+        for j, (colour, style) in zip(named, _looks(), strict=False):
+            ax.plot(path.lambdas, coefs[j], style, color=colour, zorder=2, label=path.coef_names[j])
+        ax.axhline(0.0, color="0.8", linewidth=1, zorder=0)
+        ax.set(xscale="log", title=f"xi = {xi:g}", xlabel="strength of the elastic net, lambda")
+        ax.invert_xaxis()
+    axes[0].set_ylabel("coefficient on the scale of h")
+    if ever.size:
+        _outside_legend(axes[-1])
+    return axes
+
+
+def net_search(search: Any, ax: Any = None) -> Any:
+    """Draw the objective of an ``ElasticNetCV`` against lambda, a line for each xi; a circle marks the choice.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> search = atm.ElasticNetCV(atm.OrdinalRegression(), [0, 3], n_lambdas=5)
+    >>> search = search.fit(frame.X, frame.y, anchors=data.judge)
+    >>> ax = atm.plotting.net_search(search)  # the same as search.plot()
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['xi = 0', 'xi = 3', 'chosen']
+    >>> plt.close(ax.figure)
+    """
+    ax = _axes(ax)
+    table = search.results_.objective.unstack("xi")
+    for xi, (colour, style) in zip(table.columns, _looks(), strict=False):
+        ax.plot(table.index, table[xi], style, color=colour, marker="o", markersize=3, label=f"xi = {xi:g}")
+    best = (search.best_lambda_, search.best_xi_)
+    ax.plot(best[0], table.loc[best], "o", color="black", fillstyle="none", markersize=10, label="chosen")
+    ax.set(xscale="log", xlabel="strength of the elastic net, lambda")
+    what = search.objective if isinstance(search.objective, str) else f"{search.objective:g} quantile of the"
+    ax.set_ylabel(f"negative log-likelihood, {what} left-out environment")
+    ax.invert_xaxis()
+    _outside_legend(ax)
     return ax
 
 

@@ -181,7 +181,7 @@ def elastic_net_path(
     >>> path
     ElasticNetPath(NormalLinear, 10 values of lambda, 2 of xi, 30 coefficients, 20 of 20 converged)
     >>> path.coefs.shape, np.flatnonzero(path.coefs[2, 1])
-    ((10, 2, 30), array([0, 1]))
+    ((10, 2, 30), array([ 0,  1,  9, 11, 24, 29]))
     """
     check_model(model)
     values = several_xi(xis)
@@ -227,7 +227,8 @@ class _Grid:
     def at(self, model: Any, strength: float, ratio: float | None = None) -> Any:
         """Return the model with this strength."""
         ratio = self.l1_ratio if ratio is None else ratio
-        return clone(model).set_params(l1=strength * ratio, l2=strength * (1.0 - ratio))
+        l1 = strength * ratio
+        return clone(model).set_params(l1=l1, l2=strength - l1)
 
     def models(self, model: Any, data: Data, xis: list[float]) -> list[TransformationModel]:
         """Return the models of the grid, the strongest penalty first."""

@@ -232,8 +232,11 @@ def _over_faces(net: Net, v: Array, xi: float, options: Options) -> Solution:
         if found is not None and (not found.converged or beyond.max(initial=0.0) <= options.tol):
             break
         sign = np.where(zero, downhill, np.sign(v[k:]))
+        room = net.n_rows - k - int((~zero).sum())  # more columns than rows leave directions without curvature
+        most = max(1, min(max(FIRST_COLUMNS, int(net.working.sum())), room))
+        if room < int((net.working & zero).sum()) + most:
+            net.working[:] = False
         net.working |= ~zero
-        most = max(FIRST_COLUMNS, int(net.working.sum()))
         joining = np.argsort(-beyond, kind="stable")[:most]
         net.working[joining[beyond[joining] > options.tol]] = True
         face, at = net.face(sign)

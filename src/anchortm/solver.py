@@ -39,6 +39,8 @@ FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
 NO_MINIMUM = "the branch connected to xi = 0 ends near xi = {:.3g}, and no other minimum was found"
 SUBSAMPLE_FROM = 100_000
 FAR = 3.0  # how far off the constant of a start may be, on the scale of h
+NET_STEPS = 30  # on a face; an easy one takes about ten
+STRONGER = tuple(2.0**k for k in range(7, 0, -1))  # penalties on the way to a weak one
 WIDE_STEPS = 10  # from the solution of some levels to that of all
 
 
@@ -161,7 +163,15 @@ def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Op
 def first_solution(objective: Objective, v: Array, options: Options, xi: float = 0.0) -> Solution:
     """Return the solution that a path starts from; large data begin with the optimum of a sample of their rows."""
     near = _from_sample(objective, v, xi, options)
-    return _checked(objective, minimise(objective, _startable(objective, v) if near is None else near, xi, options))
+    v = _startable(objective, v) if near is None else near
+    if not isinstance(objective, Net):
+        return _checked(objective, minimise(objective, v, xi, options))
+    found = minimise(objective, v, xi, replace(options, max_iter=min(options.max_iter, NET_STEPS)))
+    if not found.converged:  # from stronger penalties, which leave fewer coefficients
+        for factor in STRONGER:
+            v = minimise(objective.scaled(factor), v, xi, options).v
+        found = minimise(objective, v, xi, options)
+    return _checked(objective, found)
 
 
 def _checked(objective: Objective, solution: Solution) -> Solution:

@@ -7,7 +7,7 @@ is saved or shown. Lines differ in style as well as in colour, so that they can 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -60,11 +60,19 @@ def _pyplot() -> Any:
 
 def _looks() -> Any:
     """Return colours and line styles, no two alike for a long time."""
-    return zip(cycle(COLOURS), cycle(STYLES), strict=False)
+    return ((COLOURS[k % 8], STYLES[(k + k // 8) % 4]) for k in count())
 
 
 def _outside_legend(ax: Any) -> None:
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+
+
+def _lambda_axis(ax: Any) -> None:
+    ax.set(xscale="log", xlabel="strength of the elastic net, lambda")
+    ax.xaxis.set_major_locator(_pyplot().matplotlib.ticker.LogLocator(subs=(1.0, 3.0)))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.xaxis.set_minor_formatter(lambda *_: "")
+    ax.invert_xaxis()
 
 
 def _xi_axis(ax: Any, xis: Array) -> None:
@@ -306,8 +314,8 @@ def net_path(path: Any, axes: Any = None, label: int = 8) -> Any:
         for j, (colour, style) in zip(named, _looks(), strict=False):
             ax.plot(path.lambdas, coefs[j], style, color=colour, zorder=2, label=path.coef_names[j])
         ax.axhline(0.0, color="0.8", linewidth=1, zorder=0)
-        ax.set(xscale="log", title=f"xi = {xi:g}", xlabel="strength of the elastic net, lambda")
-        ax.invert_xaxis()
+        ax.set_title(f"xi = {xi:g}")
+        _lambda_axis(ax)
     axes[0].set_ylabel("coefficient on the scale of h")
     if ever.size:
         _outside_legend(axes[-1])
@@ -335,10 +343,9 @@ def net_search(search: Any, ax: Any = None) -> Any:
         ax.plot(table.index, table[xi], style, color=colour, marker="o", markersize=3, label=f"xi = {xi:g}")
     best = (search.best_lambda_, search.best_xi_)
     ax.plot(best[0], table.loc[best], "o", color="black", fillstyle="none", markersize=10, label="chosen")
-    ax.set(xscale="log", xlabel="strength of the elastic net, lambda")
+    _lambda_axis(ax)
     what = search.objective if isinstance(search.objective, str) else f"{search.objective:g} quantile of the"
-    ax.set_ylabel(f"negative log-likelihood, {what} left-out environment")
-    ax.invert_xaxis()
+    ax.set_ylabel(f"{what} nll of left-out environments")
     _outside_legend(ax)
     return ax
 

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.linear_model import ElasticNet, LogisticRegression, Ridge
 
 import anchortm as atm
-from anchortm import penalty
+from anchortm import penalty, solver
 from anchortm.bases import BernsteinBasis
 from anchortm.exceptions import IdentificationError, InputError, SeparationError
 
@@ -554,3 +554,20 @@ def test_refusals_of_a_grid() -> None:
         atm.xi_by_score_test(atm.NormalLinear(l1=0.1), X, Y, SITE)
     with pytest.raises(InputError, match="no score test"):
         atm.diagnostics.score_test(atm.NormalLinear(l2=0.1), X, Y, SITE)
+
+
+def test_a_turn_of_the_path_is_no_fold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a coefficient leaves zero the path turns; loss and coefficients are continuous, and the loss rises."""
+    model = atm.OrdinalRegression(l1=2.0, xi=30.0)
+    turning = clone(model).fit(X, ORDINAL, anchors=SITE)
+    assert turning.converged_
+    assert not turning.folds_
+    monkeypatch.setattr(solver, "_is_kink", lambda *_: False)
+    turns = clone(model).fit(X, ORDINAL, anchors=SITE).folds_
+    assert len(turns) == 2  # what it would be taken for
+    monkeypatch.undo()
+    for turn in turns:
+        fits = [clone(model).set_params(xi=turn + d).fit(X, ORDINAL, anchors=SITE) for d in (-0.02, -0.01, 0.01, 0.02)]
+        assert np.count_nonzero(fits[0].coef_) != np.count_nonzero(fits[-1].coef_)
+        assert (np.diff([fit.loss_ for fit in fits]) > 0.0).all()
+        assert np.ptp([fit.coef_ for fit in fits], axis=0).max() < 1e-3

@@ -121,7 +121,7 @@ def default_kind(model: Any, clusters: Any) -> str:
 def _check_net(model: Any) -> None:
     if model.l1_:
         raise InputError(
-            "coefficients chosen by l1 have no standard errors but those of the bootstrap (kind='bootstrap'); "
+            "coefficients chosen by l1 have no standard errors but those of the bootstrap: ask for 'bootstrap'; "
             "or fit again without l1, to other rows with the covariates that are not zero"
         )
     if model.l2_ and model.coef_.size > MAX_RIDGE:

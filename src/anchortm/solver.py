@@ -81,8 +81,11 @@ def follow(objective: Objective, start: Solution, target: float, options: Option
 
 
 def _is_kink(objective: Objective, here: Solution, there: Solution) -> bool:
-    """Return whether the path turns because a coefficient leaves zero or gets there, and goes as far as it should."""
-    if not (isinstance(objective, Net) and there.converged and (here.active != there.active).any()):
+    """Return whether the path turns because a coefficient leaves zero or gets there.
+
+    Then it goes no further than the tangents on its two sides, and the loss rises as it does along any branch.
+    """
+    if not (isinstance(objective, Net) and there.converged and there.loss >= here.loss):
         return False
     expected = max(_length(there, _predict(a, b.xi) - a.v) for a, b in ((here, there), (there, here)))
     return _length(there, there.v - here.v) <= 1.5 * expected + 1e-6

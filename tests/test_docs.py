@@ -19,6 +19,7 @@ RESULTS = {
     "effects.MarginalEffects",
     "evaluation.LeaveOneEnvironmentOut",
     "inference.Bootstrap",
+    "nets.ElasticNetPath",
     "path.AnchorPath",
     "proportionality.ProportionalityTest",
     "response.Kind",

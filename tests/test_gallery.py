@@ -116,6 +116,14 @@ PRINTED = {
         "sites alone 0 2.44 0.68 10 2.77 0.36",
         "better in 20 of 20 draws, and in 4 of 20",
     ],
+    "plot_14_many_covariates": [
+        "64 of 64 converged",
+        "0.0 0.18 3 5 0 0.85 4.23",
+        "30.0 0.18 5 5 0 0.18 2.29 30.0 0.07 5 5 20 0.26 2.65",
+        "300.0 0.07 5 5 33 0.22 2.37",
+        "lasso alone 0.0 0.05 5 5 9 0.60 5.84 chosen 300.0 0.11 5 4 8 0.13 2.29",
+        "17 of 200 coefficients are not zero",
+    ],
 }
 
 

@@ -23,6 +23,7 @@ from anchortm.links import Link, get_link
 from anchortm.model import TransformationModel, model
 from anchortm.objective import Objective
 from anchortm.partial import Hazard, Outcome, PartialObjective, build_partial, row_logliks
+from anchortm.penalty import Net
 from anchortm.response import Kind, Response, as_response
 from anchortm.steps import StepBasis, StepDistribution, strata_curves
 
@@ -118,7 +119,9 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         return Outcome(response.lower, response.kind == Kind.EXACT, response.entry, codes, weights, offset, self.ties)
 
     def _objective(self, link: Link, basis: Basis, data: Any) -> Objective:
-        data = data.without_wide()
+        return super()._objective(link, basis, data.without_wide())
+
+    def _plain_objective(self, link: Link, basis: Basis, data: Any) -> Objective:
         outcome = self._outcome(data.response, data.weights, data.offset, data.strata)
         design = data.design
         return build_partial(link, outcome, design.matrix, data.anchors, self.anchor_intercept, design.names)
@@ -140,12 +143,13 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
 
     def _store(self, link: Link, basis: Basis, data: Any, objective: Objective, solution: Any, others: Any) -> None:
         super()._store(link, basis, data, objective, solution, others)
+        objective = objective.inner if isinstance(objective, Net) else objective
         assert isinstance(objective, PartialObjective)  # noqa: S101
         self.atom_ = 0.0
         self.strata_ = () if data.strata is None else data.strata.labels
         self.n_events_ = int(objective.outcome.dead.sum())
         self._hazard = objective.hazard(solution.v)
-        self._centre = float(objective.coordinates.mean @ self.coef_)
+        self._centre = float(objective.coordinates.mean @ (solution.v / objective.coordinates.scale))
 
     def _own_facts(self) -> dict[str, str]:
         facts = {

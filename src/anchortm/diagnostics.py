@@ -135,6 +135,7 @@ def score_test(
     32.0 on 8 degrees of freedom, p = 9.2e-05
     """
     plain = clone(model).set_params(xi=0.0)
+    refuse_net(plain)
     data = plain._prepare(X, y, anchors, sample_weight, offset)
     if data.anchors is None:
         raise InputError("a score test needs anchors")
@@ -148,6 +149,12 @@ def score_test(
     statistic, df = score_statistic(objective, solution.v, solution.active)
     pvalue = float(stats.chi2.sf(statistic, df))
     return ScoreTest(statistic, df, pvalue, type(model).__name__, objective.n_rows / df)
+
+
+def refuse_net(model: Any) -> None:
+    """Refuse an elastic net: the scores of shrunken coefficients are not zero, and there is no test."""
+    if model.l1 or model.l2:
+        raise InputError("there is no score test with an elastic net: set l1=0 and l2=0, or choose xi by ElasticNetCV")
 
 
 def check_directions(objective: Objective) -> None:
@@ -175,7 +182,7 @@ def score_statistic(
     H = d.hessian.toarray() if isinstance(d.hessian, Arrow) else d.hessian
     E, information = d.E[:, free], H[np.ix_(free, free)]
     weights = 1.0 if objective.weights is None else objective.weights
-    slopes = weights * objective.slopes(v)
+    slopes = weights * objective.residual_slopes(v)
     bracket = objective.anchor_information(v, slopes) - E @ np.linalg.solve(information, E.T)
     values, vectors = np.linalg.eigh(0.5 * (bracket + bracket.T))
     keep = values > max(1e-8 * values[-1], 1e-12)

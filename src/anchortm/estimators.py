@@ -110,6 +110,12 @@ _SHARED = """
         the spread by exp(-g / 2). Their zero matters: centre covariates that are never near 0.
     xi_scale : float, optional
         Strength of the penalty on the residuals of the scale, by default xi.
+    l1, l2 : float
+        Elastic net: l1 times the sum of the absolute coefficients and l2 / 2 times that of their squares are added to
+        the loss, which is a mean over rows. The baseline has no penalty.
+    penalty_factor : array, dict or "deviation", optional
+        Factor of the penalty on each coefficient, by position or by name (1 for those not named); 0 is no penalty.
+        "deviation" penalises the coefficients of columns with standard deviation 1.
 """
 _BERNSTEIN = """order : int
         Order of the Bernstein polynomials.
@@ -141,7 +147,9 @@ _ATTRIBUTES = """
     loglik_ : float
         Log-likelihood, summed over rows, without the penalty.
     loss_ : float
-        The anchor loss, a mean over rows; at xi = inf the mean negative log-likelihood.
+        The anchor loss, a mean over rows, with the elastic net; at xi = inf the mean negative log-likelihood.
+    l1_, l2_ : float
+        The elastic net of the fit.
     penalty_ : float
         Mean squared projection of the score residuals on the anchors, not multiplied by xi.
     converged_, n_iter_ : bool, int
@@ -157,7 +165,7 @@ _ATTRIBUTES = """
     lower_minima_ : list of float
         Losses of lower minima that ``n_restarts`` found.
     active_ : array of bool
-        Which increments of the baseline are held at zero; one entry for each parameter, coefficients last.
+        Which increments of the baseline, and which coefficients under l1, are held at zero; coefficients last.
     warnings_ : list of str
         What the fit warned of.
     n_rows_, n_total_ : int, float

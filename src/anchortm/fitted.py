@@ -66,6 +66,8 @@ class FittedModel(FormulaMixin):
     strata: Any
     scale_coef_: Array
     scale_names_: list[str]
+    l1_: float = 0.0  # of files that know no elastic net
+    l2_: float = 0.0
     _had_offset: bool
     _corners: Corners | None
     _history: list[dict[str, Any]]
@@ -89,12 +91,14 @@ class FittedModel(FormulaMixin):
 
     @property
     def n_parameters_(self) -> int:
-        """Return the number of parameters, baseline and coefficients."""
+        """Return the number of parameters, baseline and coefficients (under an l1 penalty those that are not zero)."""
         check_is_fitted(self)
         increments = self.basis_.increments
         tied = increments.equalities.shape[0] + int((increments.lower == increments.upper).sum())
         blocks = 1 if self._corners is None else self._corners.n_blocks
-        return int(self.baseline_.size - blocks * tied + self._others.size)
+        return int(
+            self.baseline_.size - blocks * tied + (np.count_nonzero(self._others) if self.l1_ else self._others.size)
+        )
 
     @property
     def parameter_names_(self) -> list[str]:
@@ -163,13 +167,14 @@ class FittedModel(FormulaMixin):
     @property
     def _unpenalised(self) -> bool:
         """Return whether the fit is one of maximum likelihood."""
-        return self.xi_ == 0.0 and getattr(self, "xi_scale_", 0.0) == 0.0
+        return self.xi_ == 0.0 and getattr(self, "xi_scale_", 0.0) == 0.0 and not self.l1_ and not self.l2_
 
     def _check_criterion(self) -> None:
         check_is_fitted(self, "coef_")
         if not self._unpenalised:
             raise InputError(
-                "AIC and BIC are of maximum-likelihood fits, xi = 0: compare penalised ones by left-out places"
+                "AIC and BIC are of maximum-likelihood fits, xi = 0 and no l1 or l2: compare penalised ones by "
+                "left-out places"
             )
 
     @property

@@ -47,6 +47,7 @@ __all__ = [
     "bootstrap",
     "coefficient_intervals",
     "covariance",
+    "default_kind",
     "influence",
     "resolve",
     "standard_errors",
@@ -62,14 +63,14 @@ NOT_AT_HAND = (
     "or ask for standard errors before saving"
 )
 KINDS = ("hessian", "sandwich", "bootstrap")
+MAX_RIDGE = 2000  # coefficients whose covariance is a matrix
 FEW_CLUSTERS = 10
 MOST_FAILURES = 0.1  # share of replicates that may fail before the bootstrap is refused
 
 
 def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> Array:
     """Return the covariance matrix of (baseline, coef) of a fitted model; see ``TransformationModel.covariance``."""
-    if kind is None:
-        kind = "hessian" if model._unpenalised and clusters is None else "sandwich"
+    kind = default_kind(model, clusters) if kind is None else kind
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
     unknown = sorted(set(options) - {"n_bootstrap", "random_state", "n_jobs", "progress"})
@@ -81,6 +82,7 @@ def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> A
         return bootstrap(model, clusters=clusters, **options).covariance()
     if options:
         raise InputError(f"{', '.join(options)}: only with kind='bootstrap'")
+    _check_net(model)
     _strict(model)
     if kind == "hessian":
         return _inverse_hessian(model, clusters)
@@ -113,6 +115,22 @@ def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> A
     return np.array(result)
 
 
+def default_kind(model: Any, clusters: Any) -> str:
+    """Return how standard errors are computed where nothing is asked for."""
+    smooth = model.xi_ == 0.0 and getattr(model, "xi_scale_", 0.0) == 0.0 and not model.l2_
+    return "hessian" if smooth and clusters is None else "sandwich"
+
+
+def _check_net(model: Any) -> None:
+    if model.l1_:
+        raise InputError(
+            "coefficients chosen by l1 have no standard errors but those of the bootstrap: ask for 'bootstrap'; "
+            "or fit again without l1, to other rows with the covariates that are not zero"
+        )
+    if model.l2_ and model.coef_.size > MAX_RIDGE:
+        raise InputError(f"no covariance of {model.coef_.size} coefficients, more than {MAX_RIDGE}: use bootstrap()")
+
+
 def _strict(model: Any) -> None:
     if not (model.converged_ and model.min_eigenvalue_ > FLAT_CURVATURE):
         raise InputError("no standard errors: the fit has not converged to a strict optimum")
@@ -132,8 +150,8 @@ def _inverse_hessian(model: Any, clusters: Any, held: bool = False) -> Array:
     """Return the inverse information; increments held at their bound count as known if ``held``, as R does not."""
     if not model._unpenalised:
         raise InputError(
-            "the Hessian gives standard errors at xi = 0 only: under a penalty it is not the information; "
-            "use kind='sandwich' or 'bootstrap'"
+            "the Hessian gives standard errors at xi = 0 only, and without l2: under a penalty it is not the "
+            "information; use kind='sandwich' or 'bootstrap'"
         )
     if clusters is not None:
         raise InputError("the Hessian takes rows as independent; with clusters use kind='sandwich' or 'bootstrap'")
@@ -235,7 +253,8 @@ def _work(model: Any, data: Any) -> tuple[Objective, Influence]:
     objective: Objective = model._objective(model.link_, model.basis_, data)
     coordinates = objective.coordinates
     v = coordinates.join(model.baseline_, model._others)
-    free = ~(model.active_ | (coordinates.lower == coordinates.upper))
+    free = coordinates.lower < coordinates.upper
+    free[: coordinates.n_baseline] &= ~model.active_[: coordinates.n_baseline]
     objective, xi = objective.ray(model.xi_)
     with model._threads(objective):
         pull, bread, K = _lagrangian(objective, v, xi, free)
@@ -390,7 +409,8 @@ def _refit(model: Any, data: Any, weights: Array) -> Array | None:
 
 def resolve(model: Any, uncertainty: Any) -> Array | Bootstrap:
     """Return a covariance or a bootstrap of the model's parameters from its name, or checked as it is."""
-    if uncertainty is None and model._unpenalised:
+    if uncertainty is None and default_kind(model, None) == "hessian":
+        _check_net(model)
         _strict(model)
         return _inverse_hessian(model, None, held=True)
     if uncertainty is None or isinstance(uncertainty, str):

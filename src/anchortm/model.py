@@ -44,7 +44,7 @@ from anchortm.inference import (
 from anchortm.inputs import Data, drop_empty_classes
 from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
 from anchortm.links import Link
-from anchortm.newton import Options, Solution, restarts
+from anchortm.newton import Options, Solution
 from anchortm.numbers import (
     check_weights,
     flag,
@@ -56,6 +56,7 @@ from anchortm.numbers import (
     whole_number,
 )
 from anchortm.objective import Objective
+from anchortm.penalty import Net, Penalty, check_strengths, netted
 from anchortm.response import Response, as_response, sorted_words
 from anchortm.scaled import (
     ScaledObjective,
@@ -65,7 +66,7 @@ from anchortm.scaled import (
     scale_name,
     scaled_baseline,
 )
-from anchortm.solver import solve
+from anchortm.solver import restarts, solve
 from anchortm.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -108,6 +109,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     start: Any = None
     scale: Any = None
     xi_scale: float | None = None
+    l1: float = 0.0
+    l2: float = 0.0
+    penalty_factor: Any = None
 
     def _make_link(self) -> Link:
         raise NotImplementedError
@@ -211,6 +215,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         whole_number(int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, "verbose", 0)
         jobs(self.n_jobs)
         generator(self.random_state)
+        check_strengths(self.l1, self.l2)
 
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
         """Check the inputs once; drop rows of weight zero."""
@@ -238,7 +243,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
         response, dropped = drop_empty_classes(response)
         check_kinds(response)
-        ranges = check_covariates(design.matrix, design.names)
+        if self._netted and isinstance(design.matrix, WideMatrix):
+            design = design._replace(matrix=design.matrix.toarray())
+        ranges = check_covariates(design.matrix, design.names, self._penalised(design, weights))
         check_levels(response, design.matrix, design.names)
         alphabetical = self._fixed_levels() is None and sorted_words(y, response)
         given = tuple(columns_given) if design.named and columns_given is not None else None
@@ -264,6 +271,20 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         ends = not 0.0 <= self.xi < math.inf
         if ends and isinstance(data, Data):
             data = data.without_wide()  # the ends of the path know no wide factors
+
+        def plain(rows: Data | Stream) -> Objective:
+            return self._plain_objective(link, basis, rows)
+
+        if not self._netted:
+            return plain(data)
+        if isinstance(data, Stream):
+            if self.l1:
+                raise InputError("l1 needs the rows in memory: read the table first, or take l2 alone")
+            return Net.of(plain(data), self._penalty(data.names, None, None))
+        return netted(data, self._penalty(data.design.names, data.design.matrix, data.weights), plain)
+
+    def _plain_objective(self, link: Link, basis: Basis, data: Data | Stream) -> Objective:
+        """Return the anchor loss without an elastic net."""
         if self.scale is None or not isinstance(data, Data):
             return data.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
         check_scalable(basis, data.design)
@@ -272,6 +293,17 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         both = data._replace(design=Design(np.hstack([data.design.matrix, Z]), self._names(data), data.design.named))
         plain = both.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
         return ScaledObjective(plain, len(columns), self._names(data), self.xi_scale)
+
+    @property
+    def _netted(self) -> bool:
+        return self.l1 != 0.0 or self.l2 != 0.0
+
+    def _penalty(self, names: tuple[str, ...], X: Any, weights: Array | None) -> Penalty:
+        return Penalty.of(self.l1, self.l2, self.penalty_factor, names, X, weights)
+
+    def _penalised(self, design: Design, weights: Array | None) -> NDArray[np.bool_] | None:
+        """Return which coefficients a penalty determines, whatever the covariates are; None if there is none."""
+        return ~self._penalty(design.names, design.matrix, weights).free if self._netted else None
 
     def _loglik(self, link: Link, basis: Basis, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the log-likelihood of rows that need not be those of the fit, at these parameters."""
@@ -294,7 +326,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         return one_blas_thread() if objective.n_rows > BLOCK_ROWS else nullcontext()
 
     def _start(self, objective: Objective, basis: Basis, data: Data | Stream) -> Array:
-        p = objective.n_parameters - objective.coordinates.n_baseline
+        p = objective.coordinates.n_coefs
         size = objective.coordinates.matrix.shape[0]  # of all baselines
         if self.start is None:
             theta = start_values(objective.link, basis, *data.typical)
@@ -360,7 +392,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self.float_codes_ = about.float_codes
         self.dropped_anchors_ = () if objective.anchors is None else objective.anchors.dropped
         self.dropped_classes_, self._alphabetical = about.dropped, about.alphabetical
-        self.loglik_, self.loss_ = solution.sums.loglik, solution.loss
+        self.l1_, self.l2_ = float(self.l1), float(self.l2)
+        self.loglik_, self.loss_ = objective.loglik(solution.v, solution.sums), solution.loss
         self.penalty_ = solution.penalty_sum / n
         average, self._far_from_zero = theta, []
         if isinstance(objective, ScaledObjective):
@@ -372,17 +405,23 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             average = scaled_baseline(theta, objective.coordinates.z_mean[None, :], self.scale_coef_)[0]
         self.n_iter_, self.converged_ = max(1, solution.n_iter), solution.converged
         self.kkt_, self.min_eigenvalue_ = solution.kkt, solution.min_eigenvalue
+        k = objective.coordinates.n_baseline
         self.active_, self.folds_ = solution.active, solution.folds
+        if self.active_.size != k + beta.size:  # columns were turned, and no coefficient is held
+            self.active_ = np.append(self.active_[:k], np.zeros(beta.size, dtype=bool))
         self.convexity_ = objective.convexity(solution.sums, solution.xi)
         self.lower_minima_ = [s.loss for s in others if s.loss < solution.loss - 1e-7 * (1.0 + abs(solution.loss))]
         # information about the parameters, for standard errors: n times the Hessian, and d(theta, beta)/dv
-        self._information = n * solution.hessian
+        net = isinstance(objective, Net)
+        self._information = None if net else n * solution.hessian
         self._fixed = objective.coordinates.lower == objective.coordinates.upper
-        self._jacobian = None if isinstance(solution.hessian, Arrow) else objective.coordinates.jacobian_at(solution.v)
+        turned = net or isinstance(solution.hessian, Arrow)
+        self._jacobian = None if turned else objective.coordinates.jacobian_at(solution.v)
         self._data, self._sandwich, self._fingerprint = data, None, about.fingerprint
         self._binary, self._had_offset = about.binary, about.had_offset
         self.covariate_ranges_, self.outcome_range_ = about.covariate_ranges, about.outcome_range
-        mean = float(objective.coordinates.mean[objective.coordinates.n_baseline :] @ beta) + objective.mean_offset
+        raw = solution.v / objective.coordinates.scale
+        mean = float(objective.coordinates.mean[k:] @ raw[k:]) + objective.mean_offset
         self._typical = data.mixture.typical(theta) if isinstance(data, Data) and data.mixture is not None else average
         typical = PredictedDistribution(link, basis, self._typical, np.array([mean]))
         self.atom_ = float(typical.cdf(0.0)[0]) if about.time else 0.0
@@ -464,7 +503,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     def _flat_names(self) -> list[str]:
         """Return the names of what moves along flat directions."""
-        if isinstance(self._information, Arrow):
+        if self._information is None or isinstance(self._information, Arrow):
             return []
         free = np.flatnonzero(~(self.active_ | self._fixed))
         values, vectors = np.linalg.eigh(self._information[np.ix_(free, free)] / self.n_total_)

@@ -394,6 +394,22 @@ class PartialObjective(Objective):
                 self._anchor_sums(self._r(at), s)
             return Sums(at.loglik, self._root(s))
 
+    def slopes(self, v: Array, multiplier: Array | None = None) -> Array:
+        """Return the derivatives of -loglik + multiplier't in the coefficients, of all columns at little cost."""
+        sets, at = self.sets, self._at(v)
+        pull = self._times(self._r(at))
+        if multiplier is not None and self._part is not None:
+            u = self._row_values(multiplier)
+            mean = sets.pseudo_sum(at.weighted * u) / at.S
+            pull += at.weighted * (at.hazard * u - sets.spread(sets.multiplicity / at.S * mean))
+        return np.asarray(self.X @ pull)
+
+    def restricted(self, columns: NDArray[np.intp]) -> PartialObjective:
+        """Return the objective of some covariates alone, in the same coordinates: others have coefficient 0."""
+        names = tuple(self.names[j] for j in columns)
+        coordinates = self.coordinates.restricted(columns)
+        return PartialObjective(self.link, coordinates, self.anchors, self.outcome, self.sets, self.X[columns], names)
+
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
         """Return the derivatives at v, with the curvature of r along ``multiplier`` if given."""
         sets, at = self.sets, self._at(v)
@@ -489,7 +505,7 @@ class PartialObjective(Objective):
         """Return the weights of all rows."""
         return self.outcome.weights
 
-    def slopes(self, v: Array) -> Array:
+    def residual_slopes(self, v: Array) -> Array:
         """Return Lambda, the derivative of each residual in its own shift while the baseline stays."""
         at = self._at(v)
         return self._all(at.w * at.hazard)
@@ -551,7 +567,7 @@ class PartialObjective(Objective):
             for j, direction in enumerate(self._part.spread(self.anchors.coefficients(work.K)).T):
                 along = direction[sets.order]
                 result[:, j] -= self._all(score(along, mean(along))) + direction * Pr
-        yield slice(0, self.n_rows), result
+        yield slice(0, self.n_rows), result if work.every is None else result + work.every
 
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Any:
         """Return what ``shares`` needs."""
@@ -585,13 +601,15 @@ def row_logliks(outcome: Outcome, eta: Array) -> Array:
     return result
 
 
-class PartialInfluence(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class PartialInfluence:
     """What the influence of rows is made of; see ``Objective.influence``."""
 
     v: Array
     pull: Array
     bread: Array
     K: Array
+    every: Array | None = None  # what each row has of a penalty
 
 
 def _gram(X: Array, weights: Array) -> Array:

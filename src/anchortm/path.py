@@ -16,9 +16,9 @@ from sklearn.base import clone
 from anchortm import plotting
 from anchortm.exceptions import InputError
 from anchortm.model import check_model
-from anchortm.newton import Options, Solution, restarts
+from anchortm.newton import Options, Solution
 from anchortm.numbers import generator, one_number, several_xi
-from anchortm.solver import solve_path
+from anchortm.solver import restarts, solve_path
 
 if TYPE_CHECKING:
     import pandas as pd

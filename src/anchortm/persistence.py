@@ -28,6 +28,7 @@ from anchortm.cox import CoxPH
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, ModelFileError
 from anchortm.files import write_whole
 from anchortm.formula import Formula
+from anchortm.inference import default_kind
 from anchortm.inputs import Data
 from anchortm.links import LINKS, Link
 from anchortm.model import SCALED, TransformationModel
@@ -134,14 +135,15 @@ def _covariance(model: Any) -> Any:
     """Return what standard errors need, the sandwich computed where it can be."""
     if model.baseline_.size + model._others.size > MAX_COVARIANCE:
         return None
-    if model._sandwich is None and isinstance(model._data, Data) and not model._unpenalised:
+    if model._sandwich is None and isinstance(model._data, Data) and default_kind(model, None) == "sandwich":
         with suppress(AnchorTMError, np.linalg.LinAlgError):  # no strict optimum: there are none
             model.covariance("sandwich")
     information, jacobian = model._information, model._jacobian
     if isinstance(information, Arrow):
         jacobian = information.coordinates.jacobian
         information = information.toarray()
-    parts = {"information": information, "fixed": model._fixed, "jacobian": jacobian}
+    fixed = None if information is None else model._fixed
+    parts = {"information": information, "fixed": fixed, "jacobian": jacobian}
     return _plain(parts | {"sandwich": model._sandwich})
 
 
@@ -154,7 +156,11 @@ def _parameter(name: str, value: Any) -> Any:
     if name == "random_state" and not isinstance(value, (int, np.integer, type(None))):
         return None  # a generator's place in its stream is not part of a model
     try:
-        return _plain(value)
+        return (
+            {"mapping": [[str(k), _plain(v)] for k, v in value.items()]}
+            if isinstance(value, Mapping)
+            else _plain(value)
+        )
     except InputTypeError:
         raise InputTypeError(f"the parameter {name} = {value!r} cannot be saved") from None
 
@@ -323,6 +329,8 @@ LATER: dict[str, Callable[[Any], bool]] = {  # not in the first files
     "covariate_ranges_": lambda value: (
         value is None or (len(value) == 2 and all(_list_of(_is_number)(v) for v in value))
     ),
+    "l1_": lambda value: value is None or (_is_parameter(value) and value >= 0.0),
+    "l2_": lambda value: value is None or (_is_parameter(value) and value >= 0.0),
     "atom_": lambda value: value is None or _is_number(value),
     "outcome_range_": lambda value: value is None or (len(value) == 2 and _list_of(_is_number)(value)),
     "scale_coef_": lambda value: value is None or _list_of(_is_parameter)(value),
@@ -442,6 +450,8 @@ def _argument(value: Any) -> Any:
             return LINKS[name]
         case {"basis": dict(record)}:
             return Basis.from_dict(record)
+        case {"mapping": list(pairs)}:
+            return dict(pairs)
     return value
 
 
@@ -490,7 +500,7 @@ def _set_covariance(model: Any, record: dict[str, Any] | None) -> None:
         return
     k, d = model.active_.size, model.baseline_.size + model._others.size
     for key, shape in {"information": (k, k), "fixed": (k,), "jacobian": (d, k), "sandwich": (d, d)}.items():
-        if record[key] is None and key == "sandwich":
+        if record[key] is None and (key == "sandwich" or model.l1_ or model.l2_):
             continue
         part = np.array(record[key], dtype=np.float64)
         _check(part.shape == shape, f"the field {key!r} has the shape {part.shape}, not {shape}")

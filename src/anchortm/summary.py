@@ -14,7 +14,7 @@ from scipy import stats
 
 from anchortm.design import WIDE
 from anchortm.exceptions import InputError
-from anchortm.inference import FLAT_CURVATURE, coefficient_intervals
+from anchortm.inference import FLAT_CURVATURE, coefficient_intervals, default_kind
 from anchortm.numbers import level_between
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["LikelihoodRatio", "Summary", "likelihood_ratio_test", "summarise"]
 
 SHOWN = 20  # levels of a wide factor that are printed
+MOST_CHOSEN = 30  # coefficients that an elastic net leaves, printed
+NET = "elastic net"
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Summary:
         width = max(map(len, self.facts))
         lines = [self.title, *(f"  {name:<{width}}  {value}" for name, value in self.facts.items()), ""]
         if self.columns["covariate"]:
-            rows, left_out = _shown(self.columns["covariate"])
+            rows, left_out = _shown(self.columns, NET in self.facts)
             table = _table({name: [values[j] for j in rows] for name, values in self.columns.items()})
             lines += ["Coefficients", *table, *(f"  {text}" for text in left_out), ""]
         if self.scale is not None:
@@ -107,7 +109,7 @@ class Summary:
         rows = (f"<tr><th {left}>{escape(k)}</th><td {left}>{escape(v)}</td></tr>" for k, v in self.facts.items())
         parts = [f"<p><b>{escape(self.title)}</b></p>", f"<table>{''.join(rows)}</table>"]
         if self.columns["covariate"]:
-            shown, left_out = _shown(self.columns["covariate"])
+            shown, left_out = _shown(self.columns, NET in self.facts)
             parts.append(self.frame().iloc[shown].to_html(float_format="{:.5g}".format))
             parts += [f"<p>{escape(text)}</p>" for text in left_out]
         if self.scale is not None:
@@ -117,9 +119,18 @@ class Summary:
         return "\n".join([*parts, *(f"<p>Note: {escape(text)}</p>" for text in self.warnings)])
 
 
-def _shown(names: list[str]) -> tuple[list[int], list[str]]:
-    """Return the coefficients to print, of more than a hundred of a kind the first, and what to say of the others."""
+def _shown(columns: dict[str, list[Any]], net: bool) -> tuple[list[int], list[str]]:
+    """Return the coefficients to print, and what to say of the others.
+
+    Of more than a hundred of a kind the first; of an elastic net those that are not zero.
+    """
+    names = columns["covariate"]
     rows: list[int] = []
+    if net:
+        chosen = [j for j, coef in enumerate(columns["coef"]) if coef != 0.0]
+        more = len(chosen) - MOST_CHOSEN
+        said = [f"... and {more} more that are not zero: frame() has them all"] if more > 0 else []
+        return chosen[:MOST_CHOSEN], said
     left_out, first = [], 0
     for kind, group in groupby(names, key=lambda name: re.split(r"\[T\.|\d+$", name)[0]):
         size = len(list(group))
@@ -206,7 +217,7 @@ def _columns(model: Any, names: Any, coef: Any, table: Any, level: float) -> dic
 
 def _intervals(model: Any, level: float) -> Any:
     """Return intervals where there are any: a strict optimum, and for xi other than 0 the rows at hand."""
-    kept = model._information if model._unpenalised else model._sandwich
+    kept = model._information if default_kind(model, None) == "hessian" else model._sandwich
     if model.coef_.size == 0 or (kept is None and model._data is None):
         return None
     try:
@@ -216,13 +227,14 @@ def _intervals(model: Any, level: float) -> Any:
 
 
 def _errors_fact(model: Any, kind: str | None, clusters: Any) -> dict[str, str]:
-    if kind is None:
-        kind = "hessian" if model._unpenalised and clusters is None else "sandwich"
+    kind = default_kind(model, clusters) if kind is None else kind
     how = {"hessian": "inverse Hessian", "sandwich": "sandwich", "bootstrap": "bootstrap"}[kind]
     rows = "rows independent" if clusters is None else "clusters independent"
     if kind == "bootstrap" and clusters is None and model.n_anchors_:
         rows = "environments resampled"
-    aim = "" if model._unpenalised else ", for the coefficients that this xi aims at"
+    aims = [name for name, value in (("xi", model.xi_), ("l2", model.l2_)) if value]
+    aims += ["xi_scale"] if getattr(model, "xi_scale_", 0.0) not in (0.0, model.xi_) else []
+    aim = f", for the coefficients that this {' and '.join(aims)} aims at" if aims else ""
     return {"std. errors": f"{how}{aim}; {rows}"}
 
 
@@ -253,15 +265,19 @@ def _facts(model: Any) -> dict[str, str]:
         + (f", {model.n_anchors_} anchor directions" if model.n_anchors_ else ", no anchors"),
         "log-likelihood": f"{model.loglik_:.4f}",
         "anchor loss": f"{model.loss_:.6f} = {-model.loglik_ / model.n_total_:.6f} (mean negative log-likelihood)"
-        + "".join(f" + {xi:g} x {value:.3g} ({name})" for xi, value, name in penalties if 0.0 != xi < math.inf),
+        + "".join(f" + {xi:g} x {value:.3g} ({name})" for xi, value, name in penalties if 0.0 != xi < math.inf)
+        + (f" + {_net_share(model):.3g} (elastic net)" if model.l1_ or model.l2_ else ""),
         "converged": ("yes" if model.converged_ else "NO")
         + f", {model.n_iter_} iteration{'s' if model.n_iter_ != 1 else ''}, "
         f"KKT residual {model.kkt_:.1e}, smallest curvature {model.min_eigenvalue_:.1e}",
         "minimum": _minimum(model),
     }
-    if model._unpenalised and model.converged_:  # criteria of maximum-likelihood fits
+    if model.l1_ or model.l2_:
+        count = f"{np.count_nonzero(model.coef_)} of {model.coef_.size} coefficients are not zero"
+        facts[NET] = f"l1 {model.l1_:g}, l2 {model.l2_:g}; {count}"
+    elif model._unpenalised and model.converged_:  # criteria of maximum-likelihood fits
         facts["AIC, BIC"] = f"{model.aic_:.2f}, {model.bic_:.2f}"
-    held = int(model.active_.sum())
+    held = int(model.active_[: model.active_.size - model.coef_.size].sum())
     if held:
         facts["constraints"] = f"{held} increment{'s' if held > 1 else ''} of the baseline held at zero"
     if model.basis_.kind == "linear" and model._corners is None and not scaled:
@@ -270,6 +286,11 @@ def _facts(model: Any) -> dict[str, str]:
         )
     facts |= model._own_facts()
     return facts
+
+
+def _net_share(model: Any) -> float:
+    """Return the share of the elastic net in the loss."""
+    return float(model.loss_ + model.loglik_ / model.n_total_ - model.xi_ * model.penalty_)
 
 
 def _minimum(model: Any) -> str:
@@ -347,7 +368,9 @@ def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:
     likelihood ratio 11.04 on 1 degree of freedom, p = 0.00089
     """
     if not (smaller._unpenalised and larger._unpenalised):
-        raise InputError("a likelihood-ratio test compares maximum-likelihood fits: both models need xi = 0")
+        raise InputError(
+            "a likelihood-ratio test compares maximum-likelihood fits: both models need xi = 0, and no l1 or l2"
+        )
     if smaller.n_total_ != larger.n_total_:
         raise InputError(f"the models were fitted to different rows: {smaller.n_total_:g} and {larger.n_total_:g}")
     df = larger.n_parameters_ - smaller.n_parameters_

@@ -37,7 +37,7 @@ from anchortm.links import Link, OneEnd, TwoEnds
 from anchortm.numbers import one_number
 from anchortm.objective import Derivatives, Objective, Sums
 from anchortm.projections import Part
-from anchortm.works import LARGEST, _add_log_slopes, _weighted
+from anchortm.works import LARGEST, Influence, _add_log_slopes, _weighted
 
 __all__ = [
     "ScaledCoordinates",
@@ -346,27 +346,17 @@ class _Curvatures(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Influence(_ScaledWork):
-    """The rows' shares in the influence, as ``works.Influence`` has them, with r and r_s.
+class ScaledInfluence(Influence):
+    """The rows' shares in the influence with r and r_s.
 
     ``pulls``, ``Ks`` and ``ts`` are coefficients of the anchors, ``mix`` the roots of the residuals' shares of tau.
     """
 
-    label: ClassVar[str] = "standard errors"
-    bread: Array = None  # type: ignore[assignment]
+    m: Array = None  # type: ignore[assignment]
     pulls: tuple[Array | None, Array | None] = (None, None)
     Ks: tuple[Array | None, Array | None] = (None, None)
     ts: tuple[Array | None, Array | None] = (None, None)
     mix: tuple[float, float] = (1.0, 1.0)
-
-    @property
-    def shapes(self) -> list[Shape]:
-        return [(self.bread.shape[1], self.bread.shape[1])]
-
-    def __call__(self, block: Block, arrays: list[Array]) -> float:
-        shares, weights = self.shares(block)
-        arrays[0] += np.dot((shares if weights is None else shares * weights[:, None]).T, shares)
-        return 0.0
 
     def shares(self, block: Block) -> tuple[Array, Array | None]:
         """Return the shares of a block's rows, and their weights."""
@@ -391,8 +381,8 @@ class Influence(_ScaledWork):
 
     def _gradient(self, piece: Piece) -> tuple[Array, _First]:
         """Return the gradient of -l + (pull'q) r + (pull_s'q) r_s of each row."""
-        place = self._at(piece.data)
-        at, k = place.first(), self.n_baseline
+        place = _place(self.link, piece.data, self.v, self.n_baseline, self.m)
+        at = place.first()
         bend: Any
         bend_s: Any
         bend, bend_s = (
@@ -407,10 +397,7 @@ class Influence(_ScaledWork):
         shift = (at.r + at.A * bend + at.R * bend_s)[:, None] * place.W
         shift -= np.outer(place.s * at.r * bend_s, self.m)
         scale = (at.r_s + at.R * bend + at.zz * bend_s)[:, None] * place.Z
-        own = np.hstack([baseline, shift, scale])
-        assert own.shape[1] == self.v.size  # noqa: S101
-        assert V.shape[1] == k  # noqa: S101
-        return own, at
+        return np.hstack([baseline, shift, scale]), at
 
 
 class ScaledObjective(Objective):
@@ -494,11 +481,11 @@ class ScaledObjective(Objective):
         first, second = (float(np.sum(self._root(part) ** 2)) for part in sums)
         return first, second
 
-    def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Any:
+    def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> ScaledInfluence:
         """Return the work that gives the rows' shares in the influence."""
-        ts = self._spreads(self.sums(v).t, mixed=False)
-        Ks = self._spreads(K, mixed=False)
-        return Influence(*self._where(v), bread, self._spreads(pull, mixed=False), Ks, ts, self.mix)
+        link, v, k, m = self._where(v)
+        pulls, Ks, ts = (self._spreads(part, mixed=False) for part in (pull, K, self.sums(v).t))
+        return ScaledInfluence(link, v, k, bread, None, None, None, m, pulls, Ks, ts, self.mix)
 
     @property
     def affine(self) -> bool:

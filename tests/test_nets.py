@@ -18,7 +18,7 @@ from sklearn.linear_model import ElasticNet, LogisticRegression, Ridge
 import anchortm as atm
 from anchortm import penalty, solver
 from anchortm.bases import BernsteinBasis
-from anchortm.exceptions import IdentificationError, InputError, SeparationError
+from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, SeparationError
 
 mpl.use("Agg")
 
@@ -563,11 +563,13 @@ def test_a_turn_of_the_path_is_no_fold(monkeypatch: pytest.MonkeyPatch) -> None:
     assert turning.converged_
     assert not turning.folds_
     monkeypatch.setattr(solver, "_is_kink", lambda *_: False)
-    turns = clone(model).fit(X, ORDINAL, anchors=SITE).folds_
-    assert len(turns) == 2  # what it would be taken for
+    with pytest.warns(AnchorTMWarning, match="ends near"):  # what it would be taken for
+        turns = clone(model).fit(X, ORDINAL, anchors=SITE).folds_
+    assert len(turns) == 2
     monkeypatch.undo()
     for turn in turns:
         fits = [clone(model).set_params(xi=turn + d).fit(X, ORDINAL, anchors=SITE) for d in (-0.02, -0.01, 0.01, 0.02)]
         assert np.count_nonzero(fits[0].coef_) != np.count_nonzero(fits[-1].coef_)
         assert (np.diff([fit.loss_ for fit in fits]) > 0.0).all()
-        assert np.ptp([fit.coef_ for fit in fits], axis=0).max() < 1e-3
+        # no jump: far from the turn coefficients move by about 0.1 for each unit of xi, and here is 0.04 of one
+        assert np.ptp([fit.coef_ for fit in fits], axis=0).max() < 0.005

@@ -76,7 +76,7 @@ class FittedModel(FormulaMixin):
         check_is_fitted(self, "coef_")
         if self.xi_ != 0.0 or self.l1_ or self.l2_:
             raise InputError(
-                "AIC and BIC are of maximum-likelihood fits, xi = 0 and no l1 or l2: compare penalised ones by "
+                "AIC and BIC are of maximum-likelihood fits, no l1 or l2 and xi = 0: compare penalised ones by "
                 "left-out places"
             )
 

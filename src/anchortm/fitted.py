@@ -174,7 +174,7 @@ class FittedModel(FormulaMixin):
         check_is_fitted(self, "coef_")
         if not self._unpenalised:
             raise InputError(
-                "AIC and BIC are of maximum-likelihood fits, xi = 0 and no l1 or l2: compare penalised ones by "
+                "AIC and BIC are of maximum-likelihood fits, no l1 or l2 and xi = 0: compare penalised ones by "
                 "left-out places"
             )
 

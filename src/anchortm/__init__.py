@@ -10,6 +10,7 @@ __version__ = "0.1.0.dev0"
 # name -> module that holds it; loaded on first use, so that importing anchortm stays cheap
 _HOME = {
     "AnchorBoosting": "boosting",
+    "AnchorGLM": "glm",
     "AnchorTM": "estimators",
     "ContinuousLogit": "estimators",
     "ContinuousProbit": "estimators",
@@ -25,6 +26,7 @@ _HOME = {
     "ProportionalHazards": "estimators",
     "Response": "response",
     "Surv": "response",
+    "Trials": "response",
     "XiSearchCV": "search",
     "anchor_path": "path",
     "gamma_from_quantile": "path",

@@ -165,6 +165,7 @@ def score_statistic(
     ``studentised`` divides by sum r^2 / sum r', which is 1 on average for a true model at its maximum
     likelihood; under a penalty h flattens, residuals shrink, and the plain statistic would shrink with them.
     """
+    objective = objective.scored
     assert objective.anchors is not None  # noqa: S101
     t = objective.sums(v).t
     d = objective.derivatives(v)
@@ -181,6 +182,8 @@ def score_statistic(
     statistic = float(np.sum((vectors[:, keep].T @ t) ** 2 / values[keep]))
     if studentised:
         statistic *= float(slopes.sum() / np.sum(weights * objective.residuals(v) ** 2))
+    else:
+        statistic /= objective.dispersion(v)
     return statistic, int(keep.sum())
 
 

@@ -249,7 +249,7 @@ def _one(
     rows = []
     for xi, solution in zip(xis, solutions, strict=True):
         theta, beta = objective.coordinates.split(solution.v)
-        loglik = model._loglik(link, basis, theta, beta, held)
+        loglik = model._loglik(model._fitted_link(objective, solution.v), basis, theta, beta, held)
         n = test.size if held.weights is None else float(held.weights.sum())
         row = {"environment": name, "xi": xi, "n": n, "nll": float(-np.average(loglik, weights=held.weights))}
         row["converged"] = solution.converged

@@ -49,7 +49,8 @@ class FittedModel(FormulaMixin):
 
     _sign: ClassVar[float]
     _scale: ClassVar[Any]
-    link_: Link
+    _inverse_of: ClassVar[str] = "inverse Hessian"  # what standard errors at xi = 0 come from
+    link_: Any  # a Link, or a Family
     basis_: Basis
     baseline_: Array
     coef_: Array

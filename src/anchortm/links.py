@@ -46,6 +46,7 @@ __all__ = [
     "MinExtremeValue",
     "Normal",
     "OneEnd",
+    "Penalised",
     "TwoEnds",
     "get_link",
 ]
@@ -55,11 +56,20 @@ Array = NDArray[np.float64]
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
+class Penalised(NamedTuple):
+    """Residuals of the penalty with their derivatives, where they are not the score residuals."""
+
+    r: Array
+    dr: Array
+    d2r: Array
+
+
 class OneEnd(NamedTuple):
     """Terms of rows that depend on one number: exact, left- and right-censored.
 
     ``l`` is the log-likelihood (of an exact row without the term log h'(y)), ``r`` the
-    score residual -l', ``dr`` and ``d2r`` its first and second derivative.
+    score residual -l', ``dr`` and ``d2r`` its first and second derivative. The penalty takes
+    the same residuals, or its ``own``.
 
     Examples
     --------
@@ -73,6 +83,12 @@ class OneEnd(NamedTuple):
     r: Array
     dr: Array
     d2r: Array
+    own: Penalised | None = None
+
+    @property
+    def penalised(self) -> OneEnd | Penalised:
+        """Return what holds the residuals of the penalty as r, dr and d2r."""
+        return self if self.own is None else self.own
 
 
 class TwoEnds(NamedTuple):

@@ -181,7 +181,7 @@ def _intervals(model: Any, level: float) -> Any:
 def _errors_fact(model: Any, kind: str | None, clusters: Any) -> dict[str, str]:
     if kind is None:
         kind = "hessian" if model.xi_ == 0.0 and clusters is None else "sandwich"
-    how = {"hessian": "inverse Hessian", "sandwich": "sandwich", "bootstrap": "bootstrap"}[kind]
+    how = {"hessian": model._inverse_of, "sandwich": "sandwich", "bootstrap": "bootstrap"}[kind]
     rows = "rows independent" if clusters is None else "clusters independent"
     if kind == "bootstrap" and clusters is None and model.n_anchors_:
         rows = "environments resampled"

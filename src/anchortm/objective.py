@@ -411,6 +411,15 @@ class MeanObjective(Objective):
         squares = self.link.pearson(eta, outcome) ** 2
         return float(squares.sum() if weights is None else weights @ squares)
 
+    def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Influence:
+        work = super().influence(v, pull, bread, K)
+        if not isinstance(self.anchors, Centred):
+            return work
+        k = self.coordinates.n_baseline
+        sums = self.blocks.total(LogLikelihood(self.link, v, k, self.n_sums))[1][0]
+        slopes = self.blocks.total(SecondOrder(self.link, v, k, self.n_sums))[1][2]
+        return replace(work, centre=(float(self.anchors.mean(sums)), self.anchors.mean(slopes)))
+
     @property
     def affine(self) -> bool:
         return self.link.affine

@@ -116,13 +116,18 @@ class Centred(Projection):
         sums = np.zeros(anchors.n_sums)
         anchors.part(slice(None)).add(sums, np.ones(n_rows) if weights is None else weights, None)
         constant = anchors.root(sums)
-        self._constant = constant / np.linalg.norm(constant)
+        self._length = float(np.linalg.norm(constant))  # the root of the total weight
+        self._constant = constant / self._length
 
     def part(self, rows: NDArray[np.intp] | slice) -> Part:
         return self.inner.part(rows)
 
     def root(self, sums: Array) -> Array:
         return self._off(self.inner.root(sums))
+
+    def mean(self, sums: Array) -> Array:
+        """Return the weighted mean of v from the sums A'Wv."""
+        return np.asarray(self._constant @ self.inner.root(sums) / self._length)
 
     def _off(self, t: Array) -> Array:
         return np.asarray(t - np.multiply.outer(self._constant, self._constant @ t))

@@ -299,7 +299,8 @@ class Influence(Work):
     """The Gram matrix of the rows' shares: (gradient of -l_i + pull'q_i r_i) bread + K'q_i (r_i - q_i't).
 
     q_i is the row of Q; ``pull``, ``K`` and ``t`` are given as coefficients of the anchors. Shares
-    are of rows without their weights, and enter the Gram matrix with them.
+    are of rows without their weights, and enter the Gram matrix with them. Where anchors are centred, ``centre`` are the
+    mean residual and the mean of its gradient, and count off r_i and its gradient.
     """
 
     label: ClassVar[str] = "standard errors"
@@ -310,6 +311,7 @@ class Influence(Work):
     pull: Array | None
     K: Array | None
     t: Array | None
+    centre: tuple[float, Array] | None = None
 
     @property
     def shapes(self) -> list[Shape]:
@@ -344,13 +346,15 @@ class Influence(Work):
                 )
             else:
                 own = (values.r + values.penalised.dr * bend)[:, None] * data.C
+                if self.centre is not None:
+                    own -= np.multiply.outer(bend * np.ones(own.shape[0]), self.centre[1])
                 if slope is not None and data.slope is not None:
                     own[:, :k] -= data.slope / slope[:, None]
             gradient[here] += data.sign * own
         shares = gradient @ self.bread
         if block.anchors is not None and self.K is not None and self.t is not None:
             part = block.anchors.part(block.rows)
-            r -= part.spread(self.t)
+            r -= part.spread(self.t) + (0.0 if self.centre is None else self.centre[0])
             shares += part.spread(self.K) * r[:, None]
         return shares, weights
 

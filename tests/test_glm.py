@@ -17,10 +17,9 @@ from sklearn.base import clone
 import anchortm as atm
 from anchortm.anchors import anchor_columns
 from anchortm.bases import ConstantBasis
-from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError, SeparationError
+from anchortm.exceptions import IdentificationError, InputError, InputTypeError, SeparationError
 from anchortm.families import FAMILIES, get_family
 from anchortm.inference import influence
-from anchortm.means import FamilyDistribution
 from anchortm.objective import build_objective
 from anchortm.response import as_response
 
@@ -78,7 +77,7 @@ def numbers(y):
 
 @pytest.mark.parametrize(("family", "link"), COMBINATIONS)
 def test_maximum_likelihood_is_that_of_statsmodels(family, link):
-    X, y, site, m = simulate(family, link)
+    X, y, *_ = simulate(family, link)
     rng = np.random.default_rng(1)
     offset = 0.05 * rng.normal(size=y.size)
     weights = rng.integers(1, 4, y.size).astype(float)
@@ -98,8 +97,10 @@ def test_maximum_likelihood_is_that_of_statsmodels(family, link):
         np.testing.assert_allclose(model.residuals(X, y, offset=offset, kind=kind), theirs, rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(model.residuals(X, y, offset=offset, kind="response"), fit.resid_response, atol=1e-7)
     # statsmodels has no sum of l_i for the gaussian with its own scale: it profiles it out
-    llf = fit.llf if family != "gaussian" else float(
-        weights @ stats.norm.logpdf(y, fit.fittedvalues, math.sqrt(fit.scale))
+    llf = (
+        fit.llf
+        if family != "gaussian"
+        else float(weights @ stats.norm.logpdf(y, fit.fittedvalues, math.sqrt(fit.scale)))
     )
     np.testing.assert_allclose(model.loglik_, llf, rtol=1e-8)
     np.testing.assert_allclose(-weights @ model.nll(X, y, offset=offset), llf, rtol=1e-8)
@@ -120,16 +121,16 @@ def test_trials_are_those_of_statsmodels(link):
     np.testing.assert_allclose(np.sqrt(np.diag(model.covariance())), fit.bse, rtol=1e-8)
     for kind, theirs in (("deviance", fit.resid_deviance), ("pearson", fit.resid_pearson)):
         np.testing.assert_allclose(model.residuals(X, y, kind=kind), theirs, rtol=1e-7, atol=1e-8)
-    np.testing.assert_allclose(model.residuals(X, y), s - m * fit.fittedvalues if link == "logit" else model.residuals(X, y), atol=1e-8)
+    np.testing.assert_allclose(
+        model.residuals(X, y), s - m * fit.fittedvalues if link == "logit" else model.residuals(X, y), atol=1e-8
+    )
 
 
 def test_alpha_by_maximum_likelihood_is_that_of_statsmodels():
     X, y, site, _ = simulate("negative_binomial", "log", n=500)
     model = atm.AnchorGLM(family="negative_binomial", alpha="ml").fit(X, y, anchors=site)
     theirs = sm.NegativeBinomial(y, sm.add_constant(X)).fit(disp=0, method="newton", tol=1e-12, maxiter=200)
-    np.testing.assert_allclose(
-        [model.intercept_, *model.coef_, model.alpha_], theirs.params, rtol=1e-6
-    )
+    np.testing.assert_allclose([model.intercept_, *model.coef_, model.alpha_], theirs.params, rtol=1e-6)
     np.testing.assert_allclose(model.loglik_, theirs.llf, rtol=1e-10)
     np.testing.assert_allclose(model.aic_, theirs.aic, rtol=1e-10)
     # beside the information of alpha, which statsmodels takes as observed
@@ -226,7 +227,7 @@ def test_terms_against_many_digits(family, link):
                     def d(e, y=y):
                         return half_deviance(family, y, mp_mean(link, e), m)
 
-                    def D(e, y=y):
+                    def root_of(e, y=y):
                         value = d(e, y)
                         return mpmath.sign(y - m * mp_mean(link, e)) * mpmath.sqrt(2 * abs(value))
 
@@ -238,11 +239,9 @@ def test_terms_against_many_digits(family, link):
                     # D by differences from a distance, as it is smooth across y = mu
                     h = mpmath.mpf(10) ** -14
                     shifted = exact + mpmath.mpf(10) ** -25  # off the zero of a root
-                    values = [D(shifted + j * h) for j in (-1, 0, 1)]
-                    assert float(terms.own.r[0]) == pytest.approx(float(D(exact)), rel=1e-9, abs=3e-15)
-                    assert float(terms.own.dr[0]) == pytest.approx(
-                        float((values[2] - values[0]) / (2 * h)), rel=1e-10
-                    )
+                    values = [root_of(shifted + j * h) for j in (-1, 0, 1)]
+                    assert float(terms.own.r[0]) == pytest.approx(float(root_of(exact)), rel=1e-9, abs=3e-15)
+                    assert float(terms.own.dr[0]) == pytest.approx(float((values[2] - values[0]) / (2 * h)), rel=1e-10)
                     curve = float((values[2] - 2 * values[1] + values[0]) / h**2)
                     assert float(terms.own.d2r[0]) == pytest.approx(curve, rel=1e-8, abs=1e-9)
 
@@ -273,12 +272,21 @@ def test_deviance_residuals_are_not_zero_on_average():
 def glm_objective(family, link, residual, seed=0, trials=False):
     X, y, site, _ = simulate(family, link, n=60, seed=seed, trials=trials)
     rng = np.random.default_rng(seed)
-    model = replace(get_family(family, link, 0.7, residual), unit=1.3 if family == "gaussian" and link == "identity" else 1.0)
+    model = replace(
+        get_family(family, link, 0.7, residual), unit=1.3 if family == "gaussian" and link == "identity" else 1.0
+    )
     response = as_response(y, "count" if model.discrete else "continuous")
     weights = rng.uniform(0.5, 2.0, len(response))
     return build_objective(
-        model, ConstantBasis(model.discrete), response, X, anchor_columns(site.astype(str)), weights,
-        0.03 * rng.normal(size=len(response)), 1.0, block_rows=17,
+        model,
+        ConstantBasis(model.discrete),
+        response,
+        X,
+        anchor_columns(site.astype(str)),
+        weights,
+        0.03 * rng.normal(size=len(response)),
+        1.0,
+        block_rows=17,
     )
 
 
@@ -361,9 +369,7 @@ def test_binomial_is_an_ordinal_model_of_two_classes(link):
         assert ours.intercept_ == pytest.approx(-theirs.baseline_[0], rel=1e-6, abs=1e-9)
         assert ours.loss_ == pytest.approx(theirs.loss_, rel=1e-10)
         np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-7)
-        np.testing.assert_allclose(
-            ours.standard_errors("sandwich"), theirs.standard_errors("sandwich"), rtol=1e-5
-        )
+        np.testing.assert_allclose(ours.standard_errors("sandwich"), theirs.standard_errors("sandwich"), rtol=1e-5)
 
 
 def test_grouped_trials():
@@ -372,7 +378,10 @@ def test_grouped_trials():
     X = X.round(1)
     site = np.minimum(site, 2)
     s = y.upper
-    single = np.repeat(np.arange(s.size), m), np.concatenate([np.r_[np.ones(int(a)), np.zeros(int(b - a))] for a, b in zip(s, m)])
+    single = (
+        np.repeat(np.arange(s.size), m),
+        np.concatenate([np.r_[np.ones(int(a)), np.zeros(int(b - a))] for a, b in zip(s, m, strict=True)]),
+    )
     for xi in (0.0, 0.8, math.inf):
         model = atm.AnchorGLM(xi, family="binomial")
         rows = clone(model).fit(X[single[0]], single[1], anchors=site[single[0]])
@@ -404,7 +413,9 @@ def test_limit_is_the_instrumental_variable_estimator(family):
 
 def test_overidentified_limit_is_named():
     X, y, site, _ = simulate("poisson", "log")
-    with pytest.raises(atm.exceptions.OverIdentifiedError if hasattr(atm, "exceptions") else Exception, match="over-identified"):
+    with pytest.raises(
+        atm.exceptions.OverIdentifiedError if hasattr(atm, "exceptions") else Exception, match="over-identified"
+    ):
         atm.AnchorGLM(math.inf, family="poisson").fit(X, y, anchors=site)
 
 
@@ -445,7 +456,9 @@ def test_path_and_left_out_environments_are_brute_force():
         path = atm.anchor_path(model, X, y, site, xis)
         table = atm.leave_one_environment_out(model, X, y, site, xis, progress=False).frame()
         for xi, coef in zip(xis, path.coefs, strict=True):
-            np.testing.assert_allclose(coef, clone(model).set_params(xi=xi).fit(X, y, anchors=site).coef_, rtol=1e-6, atol=1e-8)
+            np.testing.assert_allclose(
+                coef, clone(model).set_params(xi=xi).fit(X, y, anchors=site).coef_, rtol=1e-6, atol=1e-8
+            )
             for place in (0, 3):
                 rest = site != place
                 fit = clone(model).set_params(xi=xi).fit(X[rest], y[rest], anchors=site[rest])
@@ -466,7 +479,9 @@ def test_searches_and_score_tests():
     assert ours.statistic == pytest.approx((null.ssr - larger.ssr) / null.scale, rel=1e-8)
     # a scaled outcome and deviance residuals change nothing
     for model, scale in ((atm.AnchorGLM(), 1e6), (atm.AnchorGLM(residual="deviance"), 1.0)):
-        assert atm.diagnostics.score_test(model, X, scale * y, site).statistic == pytest.approx(ours.statistic, rel=1e-8)
+        assert atm.diagnostics.score_test(model, X, scale * y, site).statistic == pytest.approx(
+            ours.statistic, rel=1e-8
+        )
     X, y, site, _ = simulate("poisson", "log")
     test = atm.diagnostics.score_test(atm.AnchorGLM(family="poisson"), X, y, site)
     # Rao's test of the sites as covariates, by statsmodels
@@ -501,7 +516,11 @@ def test_sandwich_is_that_of_statsmodels_and_influence_that_of_refits():
 
 def test_bootstrap_runs():
     X, y, site, _ = simulate("gamma", "log", n=150)
-    draws = atm.AnchorGLM(0.5, family="gamma").fit(X, y, anchors=site).bootstrap(10, random_state=0, clusters=np.arange(150), progress=False)
+    draws = (
+        atm.AnchorGLM(0.5, family="gamma")
+        .fit(X, y, anchors=site)
+        .bootstrap(10, random_state=0, clusters=np.arange(150), progress=False)
+    )
     assert draws.draws.shape == (10, 3)
     assert np.isfinite(draws.draws).all()
 
@@ -578,7 +597,9 @@ def test_distributions(family):
     assert (low <= distribution.median()).all()
     assert (distribution.median() <= high).all()
     draws = distribution.rvs(4000, random_state=0)
-    np.testing.assert_allclose(draws.mean(axis=1), distribution.mean(), atol=5 * np.sqrt(distribution.variance().max() / 4000))
+    np.testing.assert_allclose(
+        draws.mean(axis=1), distribution.mean(), atol=5 * np.sqrt(distribution.variance().max() / 4000)
+    )
     scores = atm.scores.crps(distribution, outcome)
     for row in (0, 7):
         one = distribution[row]
@@ -588,7 +609,7 @@ def test_distributions(family):
         else:
             ends = (-30, outcome[row], 60) if family == "gaussian" else (0, outcome[row], 200)
             brute = sum(
-                integrate.quad(lambda t, s=s: float((one.cdf(t)[0] - s) ** 2), a, b, limit=200)[0]
+                integrate.quad(lambda t, s=s, one=one: float((one.cdf(t)[0] - s) ** 2), a, b, limit=200)[0]
                 for a, b, s in zip(ends, ends[1:], (0.0, 1.0), strict=False)
             )
         assert scores[row] == pytest.approx(brute, rel=1e-7)
@@ -603,7 +624,7 @@ def test_distributions(family):
 
 
 def test_transforms_are_uniform_under_the_model():
-    X, y, site, _ = simulate("negative_binomial", "log", n=4000)
+    X, y, *_ = simulate("negative_binomial", "log", n=4000)
     model = atm.AnchorGLM(family="negative_binomial", alpha="ml").fit(X, y)
     u = atm.scores.pit(model.predict_distribution(X), as_response(y, "count"), random_state=0)
     assert stats.kstest(u, "uniform").pvalue > 0.01
@@ -615,7 +636,9 @@ def test_transforms_are_uniform_under_the_model():
 def test_mean_intervals_are_those_of_statsmodels():
     X, y, *_ = simulate("gamma", "log")
     model = atm.AnchorGLM(family="gamma", tol=1e-12).fit(X, y)
-    theirs = sm.GLM(y, sm.add_constant(X), family=sm_family("gamma", "log")).fit(tol=1e-14).get_prediction().summary_frame()
+    theirs = (
+        sm.GLM(y, sm.add_constant(X), family=sm_family("gamma", "log")).fit(tol=1e-14).get_prediction().summary_frame()
+    )
     ours = model.mean_intervals(X)
     np.testing.assert_allclose(ours["mean"], theirs["mean"], rtol=1e-8)
     np.testing.assert_allclose(ours["std. error"], theirs["mean_se"], rtol=1e-7)
@@ -648,7 +671,7 @@ def test_save_and_load(tmp_path, options):
     assert same.link_ == model.link_
     import pickle
 
-    assert (pickle.loads(pickle.dumps(model)).predict(X) == model.predict(X)).all()
+    assert (pickle.loads(pickle.dumps(model)).predict(X) == model.predict(X)).all()  # noqa: S301
     assert clone(model).get_params() == model.get_params()
 
 
@@ -757,7 +780,7 @@ def test_bad_outcomes():
         model.predict_distribution(X, trials=3)
     with pytest.raises(InputError, match="kind must be"):
         model.residuals(X, [1, 2, 0, 3, 1, 2], kind="raw")
-    with pytest.raises(InputError, match="over-identified|needs anchors"):
+    with pytest.raises(InputError, match="needs anchors"):
         atm.AnchorGLM(1.0, family="poisson").fit(X, [1, 2, 0, 3, 1, 2])
 
 

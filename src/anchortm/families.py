@@ -256,7 +256,7 @@ class Family:
         parts[0] = parts[0] + constant
         if self.link == "log" and self.family == "binomial":
             parts[0] = np.where(eta < 0.0, parts[0], -np.inf)
-        return OneEnd(*parts)
+        return OneEnd(parts[0], parts[1], parts[2], parts[3])
 
     def _in_mean(self, mu: Array, y: Array) -> tuple[Array, Array, Array, Array]:
         """Return l and its derivatives in the mean."""
@@ -266,7 +266,8 @@ class Family:
             z = y / mu
             return -z - np.log(mu), (z - 1.0) / mu, (1.0 - 2.0 * z) / mu**2, (6.0 * z - 2.0) / mu**3
         if self.family == "negative_binomial":
-            a, k = self.alpha, self._k
+            k = self._k
+            a = 1.0 / k
             b = 1.0 / (mu + k)
             l = special.xlogy(y, mu) + special.xlogy(y, a) - (y + k) * np.log1p(a * mu)  # noqa: E741
             return (

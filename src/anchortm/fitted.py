@@ -31,7 +31,6 @@ from anchortm.inference import (
     varying_effects,
 )
 from anchortm.likelihood import build_terms, loglik_and_residuals
-from anchortm.links import Link
 from anchortm.numbers import check_weights, finite_numbers
 from anchortm.response import as_response
 from anchortm.summary import Summary, summarise

@@ -55,8 +55,8 @@ class Formula:
     text : str
         ``outcome ~ covariates | anchors``, or ``outcome | strata ~ covariates | anchors`` with columns of strata that
         have baselines of their own. The outcome is a column, ``Surv(time, event, entry)``,
-        ``Interval(lower, upper)``, ``Trials(successes, trials)`` or ``ordered(column, 'low', 'mid', 'high')``; covariates are formulaic's terms,
-        such as ``age + C(stage) + bs(bmi, 4)``,
+        ``Interval(lower, upper)``, ``Trials(successes, trials)`` or ``ordered(column, 'low', 'mid', 'high')``;
+        covariates are formulaic's terms, such as ``age + C(stage) + bs(bmi, 4)``,
         1 for none and ``.`` for all other columns; anchors are columns joined by ``+``, or 0 for none. Anchors of whole
         numbers, text or categories are factors, others numbers; ``C(code)`` makes a factor of any, ``N(year)`` a
         number.
@@ -375,7 +375,8 @@ class Formula:
             n = len(frame)
             values = [_column(evaluate(part, frame, self._parsed), n) for part in node.args]
             named = {str(k.arg): _column(evaluate(k.value, frame, self._parsed), n) for k in node.keywords}
-            return {"Surv": Surv, "Interval": Interval, "Trials": Trials}[node.func.id](*values, **named)
+            made: Any = {"Surv": Surv, "Interval": Interval, "Trials": Trials}[node.func.id]
+            return made(*values, **named)
         if isinstance(node, ast.Call):
             return ordered(node, frame, self._parsed)
         return evaluate(node, frame, self._parsed)

@@ -134,7 +134,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         return "count" if self.family in ("poisson", "binomial", "negative_binomial") else "continuous"
 
     @property
-    def _effect(self) -> str:
+    def _effect(self) -> str:  # type: ignore[override]
         return RATIOS.get(self._make_link().name, "")
 
     def _make_link(self) -> Any:
@@ -162,8 +162,8 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
                 )
             if self.dispersion == "ml" and family.discrete:
                 raise InputError(
-                    f"{self.family} has no dispersion to be estimated by maximum likelihood: take dispersion='pearson', "
-                    "or family='negative_binomial' with alpha='ml'"
+                    f"{self.family} has no dispersion to be estimated by maximum likelihood: take "
+                    "dispersion='pearson', or family='negative_binomial' with alpha='ml'"
                 )
             return
         number = isinstance(self.dispersion, (int, float, np.number)) and not isinstance(self.dispersion, bool)
@@ -418,11 +418,11 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
                     return np.asarray(-self.link_.terms(eta, outcome).r)
                 case "deviance":
                     terms = self.link_.terms(eta, outcome)
-                    return self.link_.deviance_residuals(eta, outcome, terms).r
+                    return np.asarray(self.link_.deviance_residuals(eta, outcome, terms).r)
                 case "pearson":
-                    return self.link_.pearson(eta, outcome)
+                    return np.asarray(self.link_.pearson(eta, outcome))
                 case "response":
-                    return self.link_.response_residuals(eta, outcome)
+                    return np.asarray(self.link_.response_residuals(eta, outcome))
         raise InputError(f"kind must be 'score', 'deviance', 'pearson' or 'response', not {kind!r}")
 
     def predict(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Array:
@@ -440,7 +440,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         with np.errstate(over="ignore"):
             return np.asarray(self.link_.mean(self._eta(X, n_rows, offset)).mu)
 
-    @available_if(_binomial)
+    @available_if(_binomial)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Array:
         """Return the probabilities of 0 and 1, of binomial models.
 
@@ -605,9 +605,8 @@ def _check_outcome(response: Response, family: Family) -> None:
         )
         if family.family == "gamma":
             _refuse(y <= 0.0, y, lambda v, row: f"y is {v:g} at row {row}, and gamma outcomes are above 0")
-        elif family.link == "log":
-            if not y.mean() > 0.0:
-                raise InputError("a log link needs outcomes whose mean is above 0")
+        elif family.link == "log" and not y.mean() > 0.0:
+            raise InputError("a log link needs outcomes whose mean is above 0")
         return
     exact = np.where(np.isneginf(response.lower), -1.0, response.lower) == y - 1.0
     _refuse(

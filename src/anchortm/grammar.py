@@ -370,7 +370,8 @@ def _check_left(parsed: Parsed) -> None:
     else:
         raise InputError(
             f"the outcome {ast.unparse(node)[:80]!r} should be a column, Surv(time, event), Interval(lower, upper), "
-            "Trials(successes, trials) or ordered(column, ...); transform a column before, so that predictions have a name"
+            "Trials(successes, trials) or ordered(column, ...); transform a column before, so that predictions have a "
+            "name"
         )
     for part in parts:
         calls = (inner.func for inner in ast.walk(part) if isinstance(inner, ast.Call))

@@ -66,7 +66,7 @@ class Term:
     ``difference``.
     """
 
-    kind: Literal["exact", "left", "right", "interval"]
+    kind: Literal["exact", "left", "right", "interval", "mean"]
     sign: int
     rows: NDArray[np.intp]
     upper: Array | None = None

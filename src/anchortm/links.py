@@ -46,7 +46,6 @@ __all__ = [
     "MinExtremeValue",
     "Normal",
     "OneEnd",
-    "Penalised",
     "TwoEnds",
     "get_link",
 ]
@@ -479,7 +478,8 @@ class Normal(Link):
         v = _array(v)
         with _quiet():
             tail = _mills(v.ravel())
-        return OneEnd(self.log_sf(v), *(x.reshape(v.shape) for x in (tail.q, tail.dq, tail.d2q)))
+        q, dq, d2q = (x.reshape(v.shape) for x in (tail.q, tail.dq, tail.d2q))
+        return OneEnd(self.log_sf(v), q, dq, d2q)
 
     def _interval(self, v: Array, u: Array, d: Array) -> TwoEnds:
         # By symmetry let the midpoint be >= 0; then treat narrow intervals, intervals in

@@ -245,7 +245,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """Return the classes that the model was made with, if it was."""
         return None
 
-    def _objective(self, link: Link, basis: Basis, data: Data | Stream) -> Objective:
+    def _objective(self, link: Any, basis: Basis, data: Data | Stream) -> Objective:
         ends = not 0.0 <= self.xi < math.inf
         if ends and isinstance(data, Data):
             data = data.without_wide()  # the ends of the path know no wide factors
@@ -307,7 +307,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     def _store(
         self,
-        link: Link,
+        link: Any,
         basis: Basis,
         data: Data | Stream,
         objective: Objective,

@@ -104,14 +104,15 @@ class Objective:
 
     def __init__(
         self,
-        link: Link | Family,
+        link: Any,
         coordinates: Coordinates,
         anchors: Projection | None,
         blocks: Blocks,
         names: tuple[str, ...] = (),
     ) -> None:
         self.names = names  # of the covariates
-        self.link, self.coordinates, self.anchors, self.blocks = link, coordinates, anchors, blocks
+        self.link: Any = link  # a Link, or a Family
+        self.coordinates, self.anchors, self.blocks = coordinates, anchors, blocks
         self.n_rows, self.n_total = blocks.n_rows, blocks.n_total
         self.n_parameters = coordinates.scale.size
         self.n_sums = 0 if anchors is None else anchors.n_sums
@@ -380,8 +381,6 @@ class NormalObjective(Objective):
 class MeanObjective(Objective):
     """Rows whose mean is modelled by a family; see ``families``."""
 
-    link: Family
-
     @property
     def scored(self) -> Objective:
         if self.link.residual == "score":
@@ -422,7 +421,7 @@ class MeanObjective(Objective):
 
     @property
     def affine(self) -> bool:
-        return self.link.affine
+        return bool(self.link.affine)
 
     def convexity(self, sums: Sums, xi: float) -> Literal["global", "local", "none"]:
         if self.affine or (xi == 0.0 and self.link.concave):

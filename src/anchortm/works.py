@@ -299,8 +299,8 @@ class Influence(Work):
     """The Gram matrix of the rows' shares: (gradient of -l_i + pull'q_i r_i) bread + K'q_i (r_i - q_i't).
 
     q_i is the row of Q; ``pull``, ``K`` and ``t`` are given as coefficients of the anchors. Shares
-    are of rows without their weights, and enter the Gram matrix with them. Where anchors are centred, ``centre`` are the
-    mean residual and the mean of its gradient, and count off r_i and its gradient.
+    are of rows without their weights, and enter the Gram matrix with them. Where anchors are centred,
+    ``centre`` are the mean residual and the mean of its gradient, which r_i and its gradient lose.
     """
 
     label: ClassVar[str] = "standard errors"

@@ -260,9 +260,9 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
                     f"{objective.n_parameters} parameters for a total weight of {objective.n_total:g}: nothing is left "
                     "to estimate the dispersion from; give dispersion a number"
                 )
-            return chi2 * unit**2 / df
+            return float(chi2 * unit**2 / df)
         if objective.link.family == "gaussian":
-            return chi2 * unit**2 / objective.n_total
+            return float(chi2 * unit**2 / objective.n_total)
         eta, outcome, weights = objective.predictors(v)
         rows = 0.5 * objective.link.deviance_residuals(eta, outcome, objective.link.terms(eta, outcome)).r ** 2
         half = float(np.average(rows, weights=weights))  # log k - digamma(k) for the shape k

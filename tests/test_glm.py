@@ -787,3 +787,46 @@ def test_bad_outcomes():
 def test_no_rows_cost_more_than_before():
     """Other models do not carry residuals of their own."""
     assert atm.links.get_link("logit").left(np.zeros(2)).own is None
+
+
+# --- the elastic net -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("residual", ["score", "deviance"])
+@pytest.mark.parametrize("family", ["poisson", "binomial", "gaussian", "gamma"])
+def test_elastic_net(family, residual):
+    """The loss with |beta| and beta^2 is smallest where a general optimiser finds it, zeros and all."""
+    X, y, site, _ = simulate(family, FAMILIES[family][0])
+    X = np.column_stack([X, np.random.default_rng(8).normal(size=(y.size, 2))])
+    xi, l1, l2 = 0.3, 0.03, 0.05
+    model = atm.AnchorGLM(xi, family=family, residual=residual, l1=l1, l2=l2).fit(X, y, anchors=site)
+    assert model.converged_
+    unit, A = replace(model.link_, dispersion=1.0), np.eye(5)[site]
+
+    def smooth(b):
+        terms = unit.terms(b[0] + X @ b[1:], unit.outcome(numbers(y)))
+        r = terms.penalised.r - (terms.penalised.r.mean() if residual == "deviance" else 0.0)
+        penalty = np.sum((A.T @ r) ** 2 / A.sum(axis=0)) / r.size
+        return -terms.l.mean() + xi * penalty + 0.5 * l2 * np.sum(b[1:] ** 2)
+
+    best = np.append(model.intercept_, model.coef_)
+    assert model.loss_ == pytest.approx(smooth(best) + l1 * np.abs(best[1:]).sum(), rel=1e-10)
+    slope = optimize.approx_fprime(best, smooth, 1e-6)[1:]
+    zero = model.coef_ == 0.0
+    assert zero.any()
+    np.testing.assert_allclose(slope[~zero], -l1 * np.sign(model.coef_[~zero]), atol=2e-5)
+    assert (np.abs(slope[zero]) <= l1 + 1e-5).all()
+    assert "elastic net" in str(model.summary())
+
+
+def test_logistic_ridge_is_that_of_scikit_learn():
+    from sklearn.linear_model import LogisticRegression, PoissonRegressor
+
+    X, y, *_ = simulate("binomial", "logit")
+    theirs = LogisticRegression(C=1 / (0.1 * y.size), tol=1e-10, max_iter=1000).fit(X, y)
+    ours = atm.AnchorGLM(family="binomial", l2=0.1).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_[0], rtol=1e-5)
+    X, y, *_ = simulate("poisson", "log")
+    theirs = PoissonRegressor(alpha=0.1, tol=1e-10, max_iter=1000, solver="newton-cholesky").fit(X, y)
+    ours = atm.AnchorGLM(family="poisson", l2=0.1).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-6)

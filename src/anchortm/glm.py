@@ -26,6 +26,7 @@ from anchortm.model import TransformationModel, model
 from anchortm.newton import Options, Solution
 from anchortm.numbers import finite_numbers, level_between
 from anchortm.objective import MeanObjective, Objective, Sums
+from anchortm.penalty import Net
 from anchortm.response import Response, as_response
 from anchortm.solver import solve
 
@@ -45,6 +46,7 @@ RATIOS = {
     "gamma-log": "ratio of means",
     "gaussian-log": "ratio of means",
 }
+SAVED = ("deviance_", "pearson_", "quasi_loglik_", "dispersion_", "alpha_")  # in files
 ALPHAS = (1e-6, 1e4)  # between which the maximum-likelihood alpha is looked for
 NOTHING_LEFT = 1e-20  # of a variance, relative to that of y
 
@@ -76,6 +78,8 @@ _MORE = """intercept_ : float
         Twice the log-likelihood that is lacking to a perfect fit, at dispersion 1.
     pearson_ : float
         Pearson's chi-square, at dispersion 1.
+    quasi_loglik_ : float
+        Log-likelihood at dispersion 1, as the loss has it.
     """
 
 
@@ -103,8 +107,8 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
 
     Notes
     -----
-    ``strata`` and ``varying`` belong to models with a baseline, and are refused. ``loglik_`` includes the dispersion,
-    ``loss_`` does not.
+    ``strata``, ``varying`` and ``scale`` belong to models with a baseline, and are refused. ``loglik_`` includes the
+    dispersion, ``loss_`` does not.
 
     Examples
     --------
@@ -146,9 +150,9 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     def _check_limits(self) -> None:
         super()._check_limits()
         family = self._make_link()
-        if self.strata is not None or self.varying is not None:
+        if self.strata is not None or self.varying is not None or self.scale is not None:
             raise InputError(
-                "strata and varying effects are for models with a baseline in y: take CountRegression, "
+                "strata, varying and scale effects are for models with a baseline in y: take CountRegression, "
                 "OrdinalRegression or ContinuousProbit, or put the stratum among the covariates, as C(stratum)"
             )
         if self.residual == "deviance" and not self.anchor_intercept:
@@ -191,7 +195,9 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         return y
 
     def _objective(self, link: Any, basis: Basis, data: Any) -> Objective:
-        if link.affine:  # a fit in units of y's spread, so that tolerances mean the same whatever the unit
+        if (
+            link.affine and not self._netted
+        ):  # a fit in units of y's spread, so that tolerances mean the same whatever the unit
             link = replace(link, unit=_spread(data.response.upper, data.weights))
         if link.family == "negative_binomial" and link.alpha is None:
             link = replace(link, alpha=self._likeliest_alpha(link, basis, data))
@@ -204,8 +210,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
 
         def slope(log_alpha: float) -> float:
             own = replace(link, alpha=math.exp(log_alpha), residual="score")
-            objective = super(AnchorGLM, self)._objective(own, basis, plain)
-            assert isinstance(objective, MeanObjective)  # noqa: S101
+            objective = _of_means(self._plain_objective(own, basis, plain))
             start = at["v"] if "v" in at else self._start(objective, basis, data)
             at["v"] = solve(objective, start, 0.0, options).v
             eta, outcome, weights = objective.predictors(at["v"])
@@ -226,20 +231,19 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     def _start(self, objective: Objective, basis: Basis, data: Any) -> Array:
         if self.start is not None:
             return super()._start(objective, basis, data)
-        assert isinstance(objective, MeanObjective)  # noqa: S101
         link = objective.link
-        _, outcome, weights = objective.predictors(np.zeros(objective.n_parameters))
+        _, outcome, weights = _of_means(objective).predictors(np.zeros(objective.n_parameters))
         total = np.average(outcome[:, :-1], axis=0, weights=weights)
         middle = float(total[0]) if total.size == 1 else (float(total[0]) + 0.01) / (float(total[1]) + 0.02)
         if not link.affine and not (middle > 0.0):
             middle = 1.0
         theta = np.array([link.eta(middle) - objective.mean_offset]) * link.unit
-        return objective.coordinates.join(theta, np.zeros(objective.n_parameters - 1))
+        return objective.coordinates.join(theta, np.zeros(objective.coordinates.n_coefs))
 
     def _fitted_link(self, objective: Objective, v: Array) -> Any:
-        assert isinstance(objective, MeanObjective)  # noqa: S101
+        objective = _of_means(objective)
         link = objective.link
-        if link.family == "gaussian" and objective.pearson(v) <= NOTHING_LEFT * objective.n_total and link.affine:
+        if link.affine and objective.pearson(v) <= NOTHING_LEFT * objective.n_total:
             raise IdentificationError(
                 "the covariates explain y without error (is y, or what it was made of, among them?), so that the "
                 "dispersion is 0: leave covariates out"
@@ -254,10 +258,11 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
             return float(how)
         chi2, unit = objective.pearson(v), objective.link.unit
         if how == "pearson":
-            df = objective.n_total - objective.n_parameters
+            size = 1 + int(np.count_nonzero(v[1:]))  # of coefficients that an elastic net has not put to zero
+            df = objective.n_total - size
             if not df > 0.0:
                 raise IdentificationError(
-                    f"{objective.n_parameters} parameters for a total weight of {objective.n_total:g}: nothing is left "
+                    f"{size} parameters for a total weight of {objective.n_total:g}: nothing is left "
                     "to estimate the dispersion from; give dispersion a number"
                 )
             return float(chi2 * unit**2 / df)
@@ -272,12 +277,11 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     def _store(
         self, link: Any, basis: Basis, data: Any, objective: Objective, solution: Solution, others: list[Solution]
     ) -> None:
-        assert isinstance(objective, MeanObjective)  # noqa: S101
         unit = objective.link.unit
         super()._store(
             objective.link, basis, data, objective, _in_units(solution, unit), [_in_units(s, unit) for s in others]
         )
-        v = solution.v
+        v, objective = solution.v, _of_means(objective)
         self.link_ = self._fitted_link(objective, v)
         eta, outcome, weights = objective.predictors(v)
         terms = objective.link.terms(eta, outcome)
@@ -285,13 +289,17 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         logliks = replace(self.link_, unit=unit).loglik(eta, outcome)
         w = np.ones(eta.size) if weights is None else weights
         self.deviance_, self.pearson_ = float(w @ squares) * unit**2, objective.pearson(v) * unit**2
-        self.loglik_ = float(w @ logliks)
+        self.loglik_, self.quasi_loglik_ = float(w @ logliks), float(w @ terms.l) * unit**2
         self.outcome_range_ = (float(data.response.upper.min()), float(data.response.upper.max()))
-        if self.xi_ == 0.0:  # as R and statsmodels: the expected information, by the dispersion
+        if self.xi_ == 0.0 and not self._netted:  # as R and statsmodels: the expected information, by the dispersion
             expected = MeanObjective(
                 objective.link.expected(), objective.coordinates, objective.anchors, objective.blocks
             )
             self._information = (unit**2 / self.dispersion_) * expected.derivatives(v).hessian
+
+    @property
+    def _in_loss(self) -> float:
+        return float(self.quasi_loglik_)
 
     @property
     def intercept_(self) -> float:
@@ -326,8 +334,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         return f"{self.link_.family.replace('_', ' ')} family, {self.link_.link} link"
 
     def _own_facts(self) -> dict[str, str]:
-        link, xi = self.link_, self.xi_
-        mean = self.loss_ - (xi * self.penalty_ if 0.0 < xi < math.inf else 0.0)
+        link = self.link_
         rows = f"{self.n_rows_}" + ("" if self.n_total_ == self.n_rows_ else f", total weight {self.n_total_:g}")
         how = (
             ""
@@ -341,8 +348,6 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
             else "mean = intercept + x'beta",
             "rows": rows,
             "residuals": "score, dl/deta" if link.residual == "score" else "deviance, less their mean",
-            "anchor loss": f"{self.loss_:.6f} = {mean:.6f} (mean negative log-likelihood at dispersion 1)"
-            + (f" + {xi:g} x {self.penalty_:.3g} (penalty)" if 0.0 != xi < math.inf else ""),
             "deviance": f"{self.deviance_:.4f}, Pearson {self.pearson_:.4f}",
             "dispersion": f"{self.dispersion_:.5g}" + (", fixed" if fixed else how),
         }
@@ -376,13 +381,13 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
             raise InputError(f"X has {eta.size} rows, but y has {len(response)}: pass the same rows of both")
         return eta, self.link_.outcome(response.upper, response.trials)
 
-    def _rows(self, X: Any, y: Any, offset: Any) -> tuple[Array, Array]:
+    def _rows(self, X: Any, y: Any, offset: Any, which: str = "shift") -> tuple[Array, Array]:
         eta, outcome = self._at(X, y, offset)
         with np.errstate(all="ignore"):
             terms = self.link_.terms(eta, outcome)
             return self.link_.loglik(eta, outcome), -terms.r
 
-    def residuals(
+    def residuals(  # type: ignore[override]
         self,
         X: Any,
         y: Any = None,
@@ -544,14 +549,14 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
 
     def _more(self) -> dict[str, Any]:
         """Return what a file holds beside what all models have."""
-        names = ("deviance_", "pearson_", "dispersion_", "alpha_")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in SAVED}
 
     def _set_more(self, record: dict[str, Any]) -> None:
         """Take what ``_more`` gave, checked."""
-        values = {name: record[name] for name in ("deviance_", "pearson_", "dispersion_", "alpha_")}
+        values = {name: record[name] for name in SAVED}
         for name, value in values.items():
-            if not ((value is None and name == "alpha_") or (_is_number(value) and 0.0 <= value < math.inf)):
+            low = -math.inf if name == "quasi_loglik_" else 0.0
+            if not ((value is None and name == "alpha_") or (_is_number(value) and low <= value < math.inf)):
                 raise InputError(f"{name} is not what it should be")
         family = self._make_link()
         if (values["alpha_"] is None) != (family.family != "negative_binomial") or values["alpha_"] == 0.0:
@@ -559,7 +564,15 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         if family.alpha not in (None, values["alpha_"]) or not values["dispersion_"] > 0.0:
             raise InputError("alpha or dispersion is not that of the model")
         self.deviance_, self.pearson_ = float(values["deviance_"]), float(values["pearson_"])
+        self.quasi_loglik_ = float(values["quasi_loglik_"])
         self.link_ = replace(family, alpha=values["alpha_"], dispersion=float(values["dispersion_"]))
+
+
+def _of_means(objective: Objective) -> MeanObjective:
+    """Return the objective without an elastic net."""
+    inner = objective.inner if isinstance(objective, Net) else objective
+    assert isinstance(inner, MeanObjective)  # noqa: S101
+    return inner
 
 
 def _is_number(value: Any) -> bool:

@@ -798,7 +798,7 @@ def test_elastic_net(family, residual):
     """The loss with |beta| and beta^2 is smallest where a general optimiser finds it, zeros and all."""
     X, y, site, _ = simulate(family, FAMILIES[family][0])
     X = np.column_stack([X, np.random.default_rng(8).normal(size=(y.size, 2))])
-    xi, l1, l2 = 0.3, 0.03, 0.05
+    xi, l1, l2 = 0.3, 0.08, 0.05
     model = atm.AnchorGLM(xi, family=family, residual=residual, l1=l1, l2=l2).fit(X, y, anchors=site)
     assert model.converged_
     unit, A = replace(model.link_, dispersion=1.0), np.eye(5)[site]

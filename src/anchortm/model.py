@@ -286,7 +286,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             return Net.of(plain(data), self._penalty(data.names, None, None))
         return netted(data, self._penalty(data.design.names, data.design.matrix, data.weights), plain)
 
-    def _plain_objective(self, link: Link, basis: Basis, data: Data | Stream) -> Objective:
+    def _plain_objective(self, link: Any, basis: Basis, data: Data | Stream) -> Objective:
         """Return the anchor loss without an elastic net."""
         if self.scale is None or not isinstance(data, Data):
             return data.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))

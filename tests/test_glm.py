@@ -13,6 +13,7 @@ import pytest
 import statsmodels.api as sm
 from scipy import integrate, optimize, stats
 from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
 
 import anchortm as atm
 from anchortm.anchors import anchor_columns
@@ -613,9 +614,9 @@ def test_distributions(family):
                 for a, b, s in zip(ends, ends[1:], (0.0, 1.0), strict=False)
             )
         assert scores[row] == pytest.approx(brute, rel=1e-7)
-    if not trials:
-        table = atm.scores.score_table(model, X, y, site).frame()
-        assert np.isfinite(table[["nll", "crps", "coverage", "pit"]].to_numpy()).all()
+    table = atm.scores.score_table(model, X, y, site).frame()
+    assert np.isfinite(table[["nll", "crps", "coverage", "pit"]].to_numpy()).all()
+    assert table.crps[0] == pytest.approx(scores.mean())
     with pytest.raises(InputError, match="shape"):
         distribution.cdf(np.zeros((3, 2)))
     if family in ("gamma", "gaussian"):
@@ -782,6 +783,42 @@ def test_bad_outcomes():
         model.residuals(X, [1, 2, 0, 3, 1, 2], kind="raw")
     with pytest.raises(InputError, match="needs anchors"):
         atm.AnchorGLM(1.0, family="poisson").fit(X, [1, 2, 0, 3, 1, 2])
+
+
+def test_what_belongs_to_other_models_is_refused(tmp_path):
+    X, y, site, _ = simulate("poisson", "log")
+    model = atm.AnchorGLM(family="poisson").fit(X, y)
+    with pytest.raises(InputTypeError, match="mean_intervals"):
+        atm.marginal_effects(model, X)
+    with pytest.raises(InputTypeError, match="mean_intervals"):
+        model.confidence_band(X, [1.0])
+    with pytest.raises(InputError, match="CountRegression"):
+        atm.proportionality_test(atm.AnchorGLM(family="poisson"), X, y)
+    path = atm.anchor_path(atm.AnchorGLM(family="poisson"), X, y, site, [0, 1])
+    with pytest.raises(InputError, match="does not transform"):
+        atm.diagnostics.over_identification(path, X)
+    frame = pd.DataFrame({"y": y, "x": X[:, 0]})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(InputTypeError, match="in memory"):
+        atm.AnchorGLM.from_formula("y ~ x", str(tmp_path / "rows.parquet"), family="poisson")
+    with pytest.raises(InputError, match="scale effects"):
+        atm.AnchorGLM(family="poisson", scale="x0").fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore")  # 2026-11-16: the checks provoke warnings of all kinds on purpose
+def test_scikit_learn_checks():
+    degenerate = "the check's data are separated, or have more columns than rows"
+    expected = {
+        "check_sample_weights_shape": degenerate,
+        "check_sample_weights_not_overwritten": degenerate,
+        "check_regressors_no_decision_function": degenerate,
+        "check_sample_weight_equivalence_on_dense_data": degenerate,
+        "check_sample_weight_equivalence_on_sparse_data": degenerate,
+        "check_estimators_empty_data_messages": "a design without columns is an unconditional model",
+    }
+    results = check_estimator(atm.AnchorGLM(), on_fail=None, on_skip=None)
+    failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
+    assert set(failed) <= set(expected), {name: failed[name] for name in set(failed) - set(expected)}
 
 
 def test_no_rows_cost_more_than_before():

@@ -518,6 +518,11 @@ def over_identification(path: AnchorPath, X: Any) -> OverIdentification:
     first = path.models[0]
     if hasattr(first, "scale_coef_"):
         raise InputError("scale effects change the spread from row to row: take the path of the model without scale")
+    if first.basis_.kind == "constant":
+        raise InputError(
+            f"{type(first).__name__} does not transform y, so that no transformation flattens: path.frame() shows "
+            "whether the penalty goes to 0"
+        )
     matrix = to_design(first._design(X, 2)).matrix
     deviation, mean = matrix.std(axis=0, ddof=1), matrix.mean(axis=0, keepdims=True)  # of no columns: nothing
     unit = float(np.diff(first.link_.quantile(np.array([0.25, 0.75])))[0])

@@ -442,8 +442,9 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         array([4.39, 4.39])
         """
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
+        eta = self._eta(X, n_rows, offset)
         with np.errstate(over="ignore"):
-            return np.asarray(self.link_.mean(self._eta(X, n_rows, offset)).mu)
+            return np.asarray(self.link_.mean(eta).mu)
 
     @available_if(_binomial)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Array:

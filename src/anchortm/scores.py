@@ -575,7 +575,8 @@ def _observed(
     codes, names = (np.zeros(n, dtype=np.intp), np.array([ALL])) if environments is None else groups_of(environments)
     if codes.size != n:
         raise InputError(f"environments has {codes.size} rows, but y has {n}")
-    distribution = model.predict_distribution(X, offset=offset, n_rows=n if X is None else None)
+    trials = {} if response.trials is None else {"trials": response.trials}
+    distribution = model.predict_distribution(X, offset=offset, n_rows=n if X is None else None, **trials)
     _predicted(distribution)
     if len(distribution) != n:
         raise InputError(f"X has {len(distribution)} rows, but y has {n}")

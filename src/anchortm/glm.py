@@ -23,7 +23,7 @@ from anchortm.formula import Formula
 from anchortm.inputs import Data
 from anchortm.means import FamilyDistribution
 from anchortm.model import TransformationModel, model
-from anchortm.newton import Options, Solution
+from anchortm.newton import Options, Solution, minimise
 from anchortm.numbers import finite_numbers, level_between
 from anchortm.objective import MeanObjective, Objective, Sums
 from anchortm.penalty import Net
@@ -211,8 +211,10 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         def slope(log_alpha: float) -> float:
             own = replace(link, alpha=math.exp(log_alpha), residual="score")
             objective = _of_means(self._plain_objective(own, basis, plain))
-            start = at["v"] if "v" in at else self._start(objective, basis, data)
-            at["v"] = solve(objective, start, 0.0, options).v
+            if "v" in at:
+                at["v"] = minimise(objective, at["v"], 0.0, options).v
+            else:
+                at["v"] = solve(objective, self._start(objective, basis, data), 0.0, options).v
             eta, outcome, weights = objective.predictors(at["v"])
             y, mu, k = outcome[:, 0], own.mean(eta).mu, math.exp(-log_alpha)
             rows = special.digamma(y + k) - special.digamma(k) - np.log1p(mu / k) + (mu - y) / (mu + k)

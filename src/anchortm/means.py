@@ -51,8 +51,8 @@ class FamilyDistribution:
     >>> distribution
     FamilyDistribution(2 rows, negative_binomial)
     >>> distribution.pmf([0, 1]).round(2)
-    array([[0.45, 0.17],
-           [0.45, 0.17]])
+    array([[0.27, 0.17],
+           [0.27, 0.17]])
     """
 
     family: Family

@@ -241,10 +241,12 @@ def test_terms_against_many_digits(family, link):
                     h = mpmath.mpf(10) ** -14
                     shifted = exact + mpmath.mpf(10) ** -25  # off the zero of a root
                     values = [root_of(shifted + j * h) for j in (-1, 0, 1)]
-                    assert float(terms.own.r[0]) == pytest.approx(float(root_of(exact)), rel=1e-9, abs=3e-15)
-                    assert float(terms.own.dr[0]) == pytest.approx(float((values[2] - values[0]) / (2 * h)), rel=1e-10)
+                    assert float(terms.penalised.r[0]) == pytest.approx(float(root_of(exact)), rel=1e-9, abs=3e-15)
+                    assert float(terms.penalised.dr[0]) == pytest.approx(
+                        float((values[2] - values[0]) / (2 * h)), rel=1e-10
+                    )
                     curve = float((values[2] - 2 * values[1] + values[0]) / h**2)
-                    assert float(terms.own.d2r[0]) == pytest.approx(curve, rel=1e-8, abs=1e-9)
+                    assert float(terms.penalised.d2r[0]) == pytest.approx(curve, rel=1e-8, abs=1e-9)
 
 
 def test_limits_where_the_outcome_is_its_mean():
@@ -257,8 +259,8 @@ def test_limits_where_the_outcome_is_its_mean():
         terms = model.terms(eta, model.outcome(np.array([y]), np.array([m])))
         root = math.sqrt(terms.dr[0])
         side = -1.0 if link == "inverse" else 1.0  # where the mean falls with eta
-        assert terms.own.dr[0] == pytest.approx(-side * root, rel=1e-9)
-        assert terms.own.d2r[0] == pytest.approx(-side * terms.d2r[0] / (3 * root), rel=1e-8, abs=1e-9)
+        assert terms.penalised.dr[0] == pytest.approx(-side * root, rel=1e-9)
+        assert terms.penalised.d2r[0] == pytest.approx(-side * terms.d2r[0] / (3 * root), rel=1e-8, abs=1e-9)
 
 
 def test_deviance_residuals_are_not_zero_on_average():
@@ -266,7 +268,7 @@ def test_deviance_residuals_are_not_zero_on_average():
     for mu, expected in ((2.0, -0.147), (100.0, -1 / 60)):
         k = np.arange(0, 400.0)
         model = get_family("poisson", residual="deviance")
-        D = model.terms(np.full(k.size, math.log(mu)), model.outcome(k)).own.r
+        D = model.terms(np.full(k.size, math.log(mu)), model.outcome(k)).penalised.r
         assert stats.poisson.pmf(k, mu) @ D == pytest.approx(expected, abs=6e-4)
 
 
@@ -823,7 +825,8 @@ def test_scikit_learn_checks():
 
 def test_no_rows_cost_more_than_before():
     """Other models do not carry residuals of their own."""
-    assert atm.links.get_link("logit").left(np.zeros(2)).own is None
+    terms = atm.links.get_link("logit").left(np.zeros(2))
+    assert terms.penalised is terms
 
 
 # --- the elastic net -----------------------------------------------------------------------------

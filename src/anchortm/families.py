@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.links import LINKS, LOG_SQRT_2PI, Link, OneEnd, Penalised, log1mexp
+from anchortm.links import LINKS, LOG_SQRT_2PI, Link, OneEnd, OtherPenalised, Penalised, log1mexp
 
 __all__ = ["FAMILIES", "Family", "Mean", "get_family"]
 
@@ -210,7 +210,7 @@ class Family:
         """Return the terms of rows at h = eta; l is -inf where the mean leaves its range."""
         found = self._score_terms(eta, outcome)
         if self.residual == "deviance":
-            found = found._replace(own=self.deviance_residuals(eta, outcome, found))
+            found = OtherPenalised.of(found, self.deviance_residuals(eta, outcome, found))
         return found
 
     def _score_terms(self, eta: Array, outcome: Array) -> OneEnd:

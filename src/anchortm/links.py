@@ -67,8 +67,7 @@ class OneEnd(NamedTuple):
     """Terms of rows that depend on one number: exact, left- and right-censored.
 
     ``l`` is the log-likelihood (of an exact row without the term log h'(y)), ``r`` the
-    score residual -l', ``dr`` and ``d2r`` its first and second derivative. The penalty takes
-    the same residuals, or its ``own``.
+    score residual -l', ``dr`` and ``d2r`` its first and second derivative.
 
     Examples
     --------
@@ -82,12 +81,29 @@ class OneEnd(NamedTuple):
     r: Array
     dr: Array
     d2r: Array
-    own: Penalised | None = None
 
     @property
     def penalised(self) -> OneEnd | Penalised:
-        """Return what holds the residuals of the penalty as r, dr and d2r."""
-        return self if self.own is None else self.own
+        """Return what holds the residuals of the penalty as r, dr and d2r: these, unless said otherwise."""
+        return self
+
+
+class OtherPenalised(OneEnd):
+    """Terms of rows whose penalty takes other residuals."""
+
+    _other: Penalised
+
+    @classmethod
+    def of(cls, terms: OneEnd, other: Penalised) -> OtherPenalised:
+        """Return the terms with residuals of their own for the penalty."""
+        result = cls(*terms)
+        result._other = other
+        return result
+
+    @property
+    def penalised(self) -> Penalised:
+        """Return the residuals of the penalty."""
+        return self._other
 
 
 class TwoEnds(NamedTuple):

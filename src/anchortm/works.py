@@ -148,7 +148,7 @@ class SecondOrder(Work):
         gradient += np.dot(C.T, _weighted(data.weights, data.sign, values.r))
         dr = _weighted(data.weights, data.sign, values.dr)
         if piece.part is not None:
-            own = dr if values.own is None else _weighted(data.weights, data.sign, values.own.dr)
+            own = dr if values.penalised is values else _weighted(data.weights, data.sign, values.penalised.dr)
             piece.part.add(G, own, C)
         if bend is not None:
             dr = dr + _weighted(data.weights, data.sign, values.penalised.d2r * bend)
@@ -288,7 +288,7 @@ class WideSecondOrder(SecondOrder):
             both = both if bend is None else both + w((t.r_uu + 2.0 * t.r_uv + t.r_vv) * bend)
         elif bend is not None:
             both = both + w(t.penalised.d2r * bend)
-        dr = dr if isinstance(t, TwoEnds) or t.own is None else w(t.own.dr)
+        dr = dr if isinstance(t, TwoEnds) or t.penalised is t else w(t.penalised.dr)
 
         def beside(M: sp.csr_matrix, weighted: Any) -> Array:
             """Return M' times the weighted rows c; ``weighted`` is M' with the weights."""

@@ -10,6 +10,7 @@ __version__ = "0.1.0.dev0"
 # name -> module that holds it; loaded on first use, so that importing anchortm stays cheap
 _HOME = {
     "AnchorBoosting": "boosting",
+    "AnchorGLM": "glm",
     "AnchorTM": "estimators",
     "ContinuousLogit": "estimators",
     "ContinuousProbit": "estimators",
@@ -26,6 +27,7 @@ _HOME = {
     "ProportionalHazards": "estimators",
     "Response": "response",
     "Surv": "response",
+    "Trials": "response",
     "XiSearchCV": "search",
     "anchor_path": "path",
     "elastic_net_path": "nets",

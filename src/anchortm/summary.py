@@ -20,7 +20,7 @@ from anchortm.numbers import level_between
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LikelihoodRatio", "Summary", "likelihood_ratio_test", "summarise"]
+__all__ = ["LikelihoodRatio", "Summary", "baseline_facts", "likelihood_ratio_test", "summarise"]
 
 SHOWN = 20  # levels of a wide factor that are printed
 
@@ -40,6 +40,8 @@ class Summary:
         Parameters of the baseline, by name.
     warnings : tuple of str
         What the fit warned of.
+    heading : str
+        What stands above the table.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class Summary:
     columns: dict[str, list[Any]]
     baseline: dict[str, float]
     warnings: tuple[str, ...]
+    heading: str = "Coefficients"
 
     def frame(self) -> pd.DataFrame:
         """Return the table of coefficients."""
@@ -74,7 +77,7 @@ class Summary:
         if self.columns["covariate"]:
             rows, left_out = _shown(self.columns["covariate"])
             table = _table({name: [values[j] for j in rows] for name, values in self.columns.items()})
-            lines += ["Coefficients", *table, *(f"  {text}" for text in left_out), ""]
+            lines += [self.heading, *table, *(f"  {text}" for text in left_out), ""]
         if self.baseline:
             lines += self._baselines()
         lines += [f"Note: {text}" for text in self.warnings]
@@ -160,7 +163,7 @@ def summarise(
         columns["slope of y"] = (model.coef_ / model.baseline_[1]).tolist()
     return Summary(
         f"{type(model).__name__}: {model._kind}",
-        _facts(model) | ({} if table is None else _errors_fact(model, kind, clusters)),
+        baseline_facts(model) | ({} if table is None else _errors_fact(model, kind, clusters)),
         columns,
         dict(zip(model.parameter_names_, model.baseline_.tolist(), strict=True)),
         tuple(model.warnings_),
@@ -189,7 +192,8 @@ def _errors_fact(model: Any, kind: str | None, clusters: Any) -> dict[str, str]:
     return {"std. errors": f"{how}{aim}; {rows}"}
 
 
-def _facts(model: Any) -> dict[str, str]:
+def baseline_facts(model: Any) -> dict[str, str]:
+    """Return the facts of a fit without its coefficients, by name."""
     kinds = ", ".join(f"{n} {name}" for name, n in model.row_kinds_.items() if n)
     if model.basis_.discrete:  # whose rows are intervals inside
         kinds = f"{len(model.classes_)} classes" if model.basis_.kind == "ordinal" else "counts"

@@ -19,10 +19,13 @@ RESULTS = {
     "effects.MarginalEffects",
     "evaluation.LeaveOneEnvironmentOut",
     "inference.Bootstrap",
+    "nets.ElasticNetPath",
     "path.AnchorPath",
+    "proportionality.ProportionalityTest",
     "response.Kind",
     "response.as_response",
     "search.InvarianceRule",
+    "steps.StepDistribution",
     "summary.LikelihoodRatio",
     "summary.Summary",
 }
@@ -76,6 +79,7 @@ def test_fitted_attributes_are_documented() -> None:
         anchortm.OrdinalRegression.from_formula("rating ~ temp | judge", wine),
         anchortm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat | center", cgd),
         anchortm.ParametricSurvival.from_formula("Surv(tstop, status) ~ treat | center", cgd),
+        anchortm.CoxPH.from_formula("Surv(tstop, status) ~ treat | center", cgd),
         anchortm.NormalLinear.from_formula("response ~ temp | judge", wine),
     ):
         attributes = [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]

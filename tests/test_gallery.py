@@ -94,6 +94,14 @@ PRINTED = {
         "0.5 0.0 2.82",
         "worst 30.0 15.10 11.77 8.47 5.90 4.69 4.62",
     ],
+    "plot_13_two_cox_models": [
+        "0.0 0.634 0.636 0.077 0.077",
+        "3.0 0.407 0.417 0.039 0.036",
+        "1000.0 0.261 0.132 0.032 0.006",
+        "CoxPH largest distance from Kaplan-Meier: {0: 0.006, 30: 0.041, 1000: 0.042}",
+        "full largest distance from Kaplan-Meier: {0: 0.013, 30: 0.142, 1000: 0.379}",
+        "strata 2, each with a baseline of its own",
+    ],
     "plot_15_effects_that_vary": [
         "rm 124.6 5 3.374e-25",
         "one for all prices 1.01, varying: 0.23 at 15 000 dollars, 2.17 at 40 000 AIC 2820 -> 2729",
@@ -101,6 +109,20 @@ PRINTED = {
         "10.0 5.23 3.15 3.32",
         "0.0 9.24 2.58 2.78 Boston Back Bay",
         "10.0 5.31 3.01 3.16",
+    ],
+    "plot_16_spread_at_new_sites": [
+        "maximum likelihood 0.040 0.054 0.216 1.493 3.729 0.529",
+        "both 0.241 0.006 0.030 1.721 2.530 0.916",
+        "sites alone 0 2.44 0.68 10 2.77 0.36",
+        "better in 20 of 20 draws, and in 4 of 20",
+    ],
+    "plot_14_many_covariates": [
+        "64 of 64 converged",
+        "0.0 0.18 3 5 0 0.85 4.23",
+        "30.0 0.18 5 5 0 0.18 2.29 30.0 0.07 5 5 20 0.26 2.65",
+        "300.0 0.07 5 5 33 0.22 2.37",
+        "lasso alone 0.0 0.05 5 5 9 0.60 5.84 chosen 300.0 0.11 5 4 8 0.13 2.29",
+        "17 of 200 coefficients are not zero",
     ],
 }
 

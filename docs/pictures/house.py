@@ -34,7 +34,7 @@ FLOORS = [
             ("columns", "standardised rows"),
             ("blocks, works", "a block is the\nunit of work"),
             ("backends", "Parquet, lazy tables,\nDask"),
-            ("objective", "loss, gradient,\nHessian"),
+            ("objective, partial", "loss, gradient,\nHessian"),
         ],
     ),
     (
@@ -51,8 +51,8 @@ FLOORS = [
         "what users hold",
         "#ebe3f3",
         [
-            ("model, estimators", "nine named models"),
-            ("distribution", "cdf, quantiles,\nhazard, draws"),
+            ("model, estimators,\ncox", "ten named models"),
+            ("distribution, steps", "cdf, quantiles,\nhazard, draws"),
             ("inference, bands", "how sure?"),
             ("summary,\nextrapolation", "what it says of itself"),
         ],

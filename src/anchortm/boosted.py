@@ -230,9 +230,9 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             raise InputTypeError(
                 "CoxPH cannot be boosted: its likelihood is no sum over rows; take ProportionalHazards"
             )
-        for name in ("strata", "varying"):
-            if getattr(self.model, name) is not None:
-                raise InputError(f"{name} is not for boosting: leave it out, trees take the columns as covariates")
+        for name in ("strata", "varying", "scale", "l1", "l2"):
+            if getattr(self.model, name) not in (None, 0.0):
+                raise InputError(f"{name} is not for boosting: leave it out; trees take any columns as covariates")
         return clone(self.model).set_params(xi=self.xi, anchor_names=None)
 
     def _check_xi(self) -> float:
@@ -625,7 +625,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         baseline = dict(zip(self.model_.parameter_names_, self.model_.baseline_.tolist(), strict=True))
         title = f"AnchorBoostedTM of {type(self.model_).__name__}: {self.model_._kind}"
         return Summary(title, own | {k: v for k, v in facts.items() if k != "model"}, columns, baseline,
-                       tuple(self.model_.warnings_), "Covariates")
+                       tuple(self.model_.warnings_), heading="Covariates")
 
     def refit(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, offset: Any = None, strength: float | None = None

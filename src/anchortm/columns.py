@@ -12,7 +12,7 @@ rows, which keeps their zeros; the parameters v are those of centred columns all
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -71,6 +71,21 @@ class Coordinates:
     def n_baseline(self) -> int:
         """Return the number of internal baseline parameters."""
         return int(self.matrix.shape[1])
+
+    @property
+    def n_coefs(self) -> int:
+        """Return the number of coefficients."""
+        return self.scale.size - self.n_baseline
+
+    def places(self, columns: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return where the parameters of the baseline and of some covariates are."""
+        k = self.n_baseline
+        return np.concatenate([np.arange(k), k + columns])
+
+    def restricted(self, columns: NDArray[np.intp]) -> Coordinates:
+        """Return the coordinates of the baseline and of some covariates."""
+        at = self.places(columns)
+        return replace(self, mean=self.mean[at], scale=self.scale[at], lower=self.lower[at], upper=self.upper[at])
 
     def split(self, v: Array) -> tuple[Array, Array]:
         """Return theta and beta."""
@@ -210,6 +225,10 @@ class Coordinates:
         raw[0] -= self.mean / self.scale
         k = self.n_baseline
         return np.vstack([self.matrix @ raw[:k], raw[k:]])
+
+    def jacobian_at(self, v: Array) -> Array:
+        """Return d(theta, beta)/dv at v, the same everywhere for a linear map."""
+        return self.jacobian
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -23,6 +24,7 @@ from anchortm.extrapolation import extrapolation
 from anchortm.formula import FormulaMixin
 from anchortm.inference import (
     Bootstrap,
+    at_row,
     bootstrap,
     coefficient_intervals,
     covariance,
@@ -34,6 +36,7 @@ from anchortm.likelihood import build_terms, loglik_and_residuals
 from anchortm.links import Link
 from anchortm.numbers import check_weights, finite_numbers
 from anchortm.response import as_response
+from anchortm.scaled import scale_columns, scale_name, scale_residuals, scaled_baseline
 from anchortm.summary import Summary, summarise
 
 if TYPE_CHECKING:
@@ -61,6 +64,10 @@ class FittedModel(FormulaMixin):
     n_features_in_: int
     time_: bool
     strata: Any
+    scale_coef_: Array
+    scale_names_: list[str]
+    l1_: float = 0.0  # of files that know no elastic net
+    l2_: float = 0.0
     _had_offset: bool
     _corners: Corners | None
     _history: list[dict[str, Any]]
@@ -84,12 +91,14 @@ class FittedModel(FormulaMixin):
 
     @property
     def n_parameters_(self) -> int:
-        """Return the number of parameters, baseline and coefficients."""
+        """Return the number of parameters, baseline and coefficients (under an l1 penalty those that are not zero)."""
         check_is_fitted(self)
         increments = self.basis_.increments
         tied = increments.equalities.shape[0] + int((increments.lower == increments.upper).sum())
         blocks = 1 if self._corners is None else self._corners.n_blocks
-        return int(self.baseline_.size - blocks * tied + self.coef_.size)
+        return int(
+            self.baseline_.size - blocks * tied + (np.count_nonzero(self._others) if self.l1_ else self._others.size)
+        )
 
     @property
     def parameter_names_(self) -> list[str]:
@@ -146,11 +155,26 @@ class FittedModel(FormulaMixin):
             raise InputError("no effect of this model varies along the response: see coef_, or name some in varying")
         return varying_effects(self, at, level, kind, clusters, **options)
 
+    @property
+    def _others(self) -> Array:
+        """Return all parameters but the baseline's: coefficients, then those of the scale."""
+        return np.concatenate([self.coef_, self.scale_coef_]) if hasattr(self, "scale_coef_") else self.coef_
+
+    @property
+    def _other_names(self) -> list[str]:
+        return self.coef_names_ + [scale_name(name) for name in getattr(self, "scale_names_", ())]
+
+    @property
+    def _unpenalised(self) -> bool:
+        """Return whether the fit is one of maximum likelihood."""
+        return self.xi_ == 0.0 and getattr(self, "xi_scale_", 0.0) == 0.0 and not self.l1_ and not self.l2_
+
     def _check_criterion(self) -> None:
         check_is_fitted(self, "coef_")
-        if self.xi_ != 0.0:
+        if not self._unpenalised:
             raise InputError(
-                "AIC and BIC are of maximum-likelihood fits, xi = 0: compare penalised ones by left-out places"
+                "AIC and BIC are of maximum-likelihood fits, xi = 0 and no l1 or l2: compare penalised ones by "
+                "left-out places"
             )
 
     @property
@@ -334,6 +358,9 @@ class FittedModel(FormulaMixin):
         shift: Array = design.matrix @ self.coef_
         extra = row_offset(offset, shift.size)
         theta = self.baseline_ if mixture is None else mixture.thetas(self.baseline_)
+        if hasattr(self, "scale_coef_"):
+            columns = scale_columns(self.scale_names_, self.coef_names_)
+            theta = scaled_baseline(theta, to_design(design).matrix[:, columns], self.scale_coef_)
         return theta, self._sign * (shift if extra is None else shift + extra)
 
     def _shift(self, X: Any, n_rows: int | None, offset: Any) -> Array:
@@ -352,7 +379,8 @@ class FittedModel(FormulaMixin):
             )
         return offset
 
-    def _rows(self, X: Any, y: Any, offset: Any) -> tuple[Array, Array]:
+    def _rows(self, X: Any, y: Any, offset: Any, which: str = "shift") -> tuple[Array, Array]:
+        """Return log-likelihood and residual of each row."""
         check_is_fitted(self, "coef_")
         levels = self.basis_.levels if isinstance(self.basis_, OrdinalBasis) else None
         if y is None and hasattr(self, "formula_"):
@@ -361,7 +389,9 @@ class FittedModel(FormulaMixin):
         theta, shift = self._parts(X, len(response), offset)
         if shift.size != len(response):
             raise InputError(f"X has {shift.size} rows, but y has {len(response)}: pass the same rows of both")
-        return loglik_and_residuals(self.link_, build_terms(self.basis_, response), theta, shift)
+        terms = build_terms(self.basis_, response)
+        loglik, r = loglik_and_residuals(self.link_, terms, theta, shift)
+        return loglik, r if which == "shift" else scale_residuals(self.link_, terms, theta, shift)
 
     def nll(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
         """Return the negative log-likelihood of each row; after ``from_formula`` X may hold the outcome too.
@@ -376,8 +406,11 @@ class FittedModel(FormulaMixin):
         """
         return -self._rows(X, y, offset)[0]
 
-    def residuals(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
+    def residuals(self, X: Any, y: Any = None, *, offset: Any = None, which: str = "shift") -> Array:
         """Return the score residual of each row: the derivative of its log-likelihood in alpha at F(h - alpha).
+
+        With ``which="scale"`` that of the scale, -dl/dzeta at h = e^zeta a(y)'theta + ..., of a model with scale
+        effects or without: above 0 where a row would be likelier with a larger spread.
 
         Examples
         --------
@@ -387,7 +420,9 @@ class FittedModel(FormulaMixin):
         >>> model.residuals(data[:3]).round(2)
         array([-0.86, -0.96,  0.38])
         """
-        return self._rows(X, y, offset)[1]
+        if which not in ("shift", "scale"):
+            raise InputError(f"which must be 'shift' or 'scale', not {which!r}")
+        return self._rows(X, y, offset, which)[1]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None) -> float:
         """Return the mean log-likelihood of the rows.
@@ -525,10 +560,20 @@ class FittedModel(FormulaMixin):
         distribution = self.predict_distribution(X, offset=offset, n_rows=n_rows)
         uncertainty = resolve(self, uncertainty)
         fixed = distribution.shift - self._sign * (matrix @ self.coef_)
-        shares = None if mixture is None else mixture.corners.shares(mixture.weights)
-        return confidence_band(
-            distribution, matrix, self._sign, fixed, at, of, level, simultaneous, uncertainty, shares
+        if not hasattr(self, "scale_coef_"):
+            shares = None if mixture is None else mixture.corners.shares(mixture.weights)
+            return confidence_band(
+                distribution, matrix, self._sign, fixed, at, of, level, simultaneous, uncertainty, shares
+            )
+        columns, bands = scale_columns(self.scale_names_, self.coef_names_), []
+        for i, theta in enumerate(distribution.theta):  # each row is a model without scale effects, with its own theta
+            own, row = replace(distribution[[i]], theta=theta), slice(i, i + 1)
+            known = at_row(uncertainty, self.baseline_, matrix[i, columns], self.scale_coef_)
+            bands.append(confidence_band(own, matrix[row], self._sign, fixed[row], at, of, level, simultaneous, known))
+        estimate, lower, upper = (
+            np.vstack(part) for part in zip(*((b.estimate, b.lower, b.upper) for b in bands), strict=True)
         )
+        return replace(bands[0], estimate=estimate, lower=lower, upper=upper)
 
     def _repr_html_(self) -> str:
         """Return the summary of a fitted model, for notebooks, and scikit-learn's picture of any other."""

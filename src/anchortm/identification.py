@@ -96,11 +96,18 @@ def check_size(p: int, n: int) -> None:
         )
 
 
-def check_covariates(X: Matrix, names: Sequence[str]) -> Array:
-    """Refuse constant, duplicated or collinear covariates, by name; return the smallest and largest value of each."""
+def check_covariates(X: Matrix, names: Sequence[str], penalised: NDArray[np.bool_] | None = None) -> Array:
+    """Refuse constant, duplicated or collinear covariates, by name; return the smallest and largest value of each.
+
+    Coefficients that a penalty determines may belong to any columns: of these only the values are returned.
+    """
     n, p = X.shape
     if p == 0:
         return np.zeros((2, 0))
+    if penalised is not None and isinstance(X, np.ndarray):
+        own = np.flatnonzero(~penalised).tolist()
+        check_covariates(X[:, own], [names[j] for j in own])
+        return np.array([X.min(axis=0), X.max(axis=0)])
     check_size(p, n)
     if isinstance(X, WideMatrix):
         _check_wide(X, names)

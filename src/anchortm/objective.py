@@ -41,6 +41,7 @@ from anchortm.works import (
     Moments,
     SecondOrder,
     SlopeDerivatives,
+    Slopes,
     Together,
     WideSecondOrder,
     evaluate_rows,
@@ -132,6 +133,15 @@ class Objective:
         """Return the weights of the rows in memory."""
         return self.memory.weights
 
+    def ray(self, xi: float) -> tuple[Objective, float]:
+        """Return the loss to minimise for this xi, and the number along its path: with one penalty itself, and xi."""
+        return self, xi
+
+    @property
+    def simpler(self) -> Objective | None:
+        """Return a loss from whose minimum at xi = 0 this one starts, if it needs one."""
+        return None
+
     def _spread(self, t: Array | None) -> Array | None:
         """Return coordinates of t as coefficients of the anchors."""
         return None if t is None or self.anchors is None else self.anchors.coefficients(t)
@@ -156,6 +166,27 @@ class Objective:
         if self._latest is not None and self._latest.serves(v, multiplier):
             return self._latest.derivatives
         return self._derivatives(self.blocks.total(self._second_order(v, multiplier))[1])
+
+    def slopes(self, v: Array, multiplier: Array | None = None) -> Array:
+        """Return the derivatives of -loglik + multiplier't in the coefficients, of all columns at little cost."""
+        work = Slopes(self.link, v, self.coordinates.n_baseline, self._spread(multiplier))
+        return self.blocks.total(work)[1][0]
+
+    def loglik(self, v: Array, sums: Sums) -> float:
+        """Return the log-likelihood at v, without what ``sums`` may have beside it."""
+        return sums.loglik
+
+    def restricted(self, columns: NDArray[np.intp]) -> Objective:
+        """Return the objective of some covariates alone, in the same coordinates: others have coefficient 0."""
+        k = self.coordinates.n_baseline
+
+        def some(part: Rows) -> Rows:
+            own = columns if part.ends is not None else np.concatenate([np.arange(k), k + columns])
+            return replace(part, C=part.C[:, own])
+
+        blocks = self.memory.changed(some, self.anchors)
+        names = tuple(self.names[j] for j in columns)
+        return type(self)(self.link, self.coordinates.restricted(columns), self.anchors, blocks, names)
 
     def _second_order(self, v: Array, multiplier: Array | None) -> SecondOrder:
         k, spread, wide = self.coordinates.n_baseline, self._spread(multiplier), self.coordinates.wide
@@ -289,7 +320,7 @@ class Objective:
             r[term.rows] += term.sign * values.r
         return r
 
-    def slopes(self, v: Array) -> Array:
+    def residual_slopes(self, v: Array) -> Array:
         """Return r' = r_u + r_v, the derivative of each residual in its shift."""
         slopes = np.zeros(self.n_rows)
         for term in self.terms:

@@ -28,9 +28,11 @@ from anchortm.cox import CoxPH
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, ModelFileError
 from anchortm.files import write_whole
 from anchortm.formula import Formula
+from anchortm.inference import default_kind
 from anchortm.inputs import Data
 from anchortm.links import LINKS, Link
-from anchortm.model import TransformationModel
+from anchortm.model import SCALED, TransformationModel
+from anchortm.scaled import scale_columns
 
 __all__ = ["load", "save"]
 
@@ -131,16 +133,17 @@ def _basis_record(basis: Basis) -> Any:
 
 def _covariance(model: Any) -> Any:
     """Return what standard errors need, the sandwich computed where it can be."""
-    if model.baseline_.size + model.coef_.size > MAX_COVARIANCE:
+    if model.baseline_.size + model._others.size > MAX_COVARIANCE:
         return None
-    if model._sandwich is None and isinstance(model._data, Data) and model.xi_ != 0.0:
+    if model._sandwich is None and isinstance(model._data, Data) and default_kind(model, None) == "sandwich":
         with suppress(AnchorTMError, np.linalg.LinAlgError):  # no strict optimum: there are none
             model.covariance("sandwich")
     information, jacobian = model._information, model._jacobian
     if isinstance(information, Arrow):
         jacobian = information.coordinates.jacobian
         information = information.toarray()
-    parts = {"information": information, "fixed": model._fixed, "jacobian": jacobian}
+    fixed = None if information is None else model._fixed
+    parts = {"information": information, "fixed": fixed, "jacobian": jacobian}
     return _plain(parts | {"sandwich": model._sandwich})
 
 
@@ -153,7 +156,11 @@ def _parameter(name: str, value: Any) -> Any:
     if name == "random_state" and not isinstance(value, (int, np.integer, type(None))):
         return None  # a generator's place in its stream is not part of a model
     try:
-        return _plain(value)
+        return (
+            {"mapping": [[str(k), _plain(v)] for k, v in value.items()]}
+            if isinstance(value, Mapping)
+            else _plain(value)
+        )
     except InputTypeError:
         raise InputTypeError(f"the parameter {name} = {value!r} cannot be saved") from None
 
@@ -322,8 +329,14 @@ LATER: dict[str, Callable[[Any], bool]] = {  # not in the first files
     "covariate_ranges_": lambda value: (
         value is None or (len(value) == 2 and all(_list_of(_is_number)(v) for v in value))
     ),
+    "l1_": lambda value: value is None or (_is_parameter(value) and value >= 0.0),
+    "l2_": lambda value: value is None or (_is_parameter(value) and value >= 0.0),
     "atom_": lambda value: value is None or _is_number(value),
     "outcome_range_": lambda value: value is None or (len(value) == 2 and _list_of(_is_number)(value)),
+    "scale_coef_": lambda value: value is None or _list_of(_is_parameter)(value),
+    "scale_names_": lambda value: value is None or _list_of(_is_text)(value),
+    "xi_scale_": lambda value: value is None or (_is_number(value) and value >= 0.0),
+    "penalty_scale_": lambda value: value is None or _is_number(value),
 }
 TUPLES = ("float_codes_", "dropped_anchors_", "dropped_classes_", "folds_")
 SCHEMA: dict[str, Callable[[Any], bool]] = {
@@ -403,6 +416,7 @@ def _model(record: Any) -> Any:
     if hasattr(model, "covariate_ranges_"):
         model.covariate_ranges_ = np.array(model.covariate_ranges_, dtype=np.float64)
         _check(model.covariate_ranges_.shape == (2, len(names)), "the ranges are not those of the covariates")
+    _check_scale(model)
     model.active_ = np.array(model.active_, dtype=bool)
     _check(len(model._binary) == len(names), "the flags of binary covariates are not as many as covariates")
     model._history, model._data = record["history"], None
@@ -417,12 +431,27 @@ def _model(record: Any) -> Any:
     return model
 
 
+def _check_scale(model: Any) -> None:
+    """Check that there are scale effects if the model says so, all that belong to them, and of its covariates."""
+    there = [hasattr(model, name) for name in SCALED]
+    _check(all(there) if model.scale is not None else not any(there), "the scale effects do not fit the parameters")
+    if model.scale is not None:
+        columns = scale_columns(model.scale, model.coef_names_)
+        _check(
+            model.scale_names_ == [model.coef_names_[j] for j in columns] and len(model.scale_coef_) == len(columns),
+            "the scale effects are not those of the columns in scale",
+        )
+        model.scale_coef_ = np.array(model.scale_coef_, dtype=np.float64)
+
+
 def _argument(value: Any) -> Any:
     match value:
         case {"link": str(name)}:
             return LINKS[name]
         case {"basis": dict(record)}:
             return Basis.from_dict(record)
+        case {"mapping": list(pairs)}:
+            return dict(pairs)
     return value
 
 
@@ -469,9 +498,9 @@ def _set_covariance(model: Any, record: dict[str, Any] | None) -> None:
     model._information = model._jacobian = model._fixed = model._sandwich = None
     if record is None:
         return
-    k, d = model.active_.size, model.baseline_.size + model.coef_.size
+    k, d = model.active_.size, model.baseline_.size + model._others.size
     for key, shape in {"information": (k, k), "fixed": (k,), "jacobian": (d, k), "sandwich": (d, d)}.items():
-        if record[key] is None and key == "sandwich":
+        if record[key] is None and (key == "sandwich" or model.l1_ or model.l2_):
             continue
         part = np.array(record[key], dtype=np.float64)
         _check(part.shape == shape, f"the field {key!r} has the shape {part.shape}, not {shape}")

@@ -21,13 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.columns import Coordinates
+from anchortm.columns import Coordinates, Rows
 from anchortm.inputs import Data
 from anchortm.likelihood import Term, build_terms, evaluate
 from anchortm.links import Link, OneEnd
 from anchortm.newton import Options, Solution, minimise, shrunken_step
 from anchortm.objective import Derivatives, Objective, Sums, objective_type
-from anchortm.blocks import MemoryBlocks
 from anchortm.solver import solve
 
 __all__ = ["Booster", "RowDerivatives", "Shrunk", "row_derivatives"]
@@ -128,14 +127,11 @@ class Booster:
             c.pieces,
         )
         own, offset = self.sign * (Z - mean) / scale, self.sign * (self.offset + self.f)
-        terms = [
-            replace(term, C=np.hstack([term.C, own[term.rows]]) if p else term.C, offset=offset[term.rows])
-            for term in objective.terms
-        ]
-        memory = objective.memory
-        blocks = MemoryBlocks(
-            terms, objective.anchors, memory.n_rows, memory.weights, memory.block_rows, memory.n_jobs
-        )
+        def change(rows: Rows) -> Rows:
+            C = np.hstack([rows.C, own[rows.rows]]) if p else rows.C
+            return replace(rows, C=C, offset=offset[rows.rows])
+
+        blocks = objective.memory.changed(change, objective.anchors)
         return objective_type(self.link, blocks)(
             self.link, wider, objective.anchors, blocks, (*objective.names, *(f"z{j}" for j in range(p)))
         )

@@ -21,6 +21,7 @@ __all__ = [
     "Moments",
     "SecondOrder",
     "SlopeDerivatives",
+    "Slopes",
     "Together",
     "WideSecondOrder",
     "evaluate_rows",
@@ -186,6 +187,33 @@ class SecondOrder(Work):
 
 
 @dataclass(frozen=True, eq=False)
+class Slopes(Work):
+    """The gradient of -loglik in the coefficients alone, plus that of r along ``spread`` (of the anchors)."""
+
+    label: ClassVar[str] = "derivatives"
+    link: Link
+    v: Array
+    n_baseline: int
+    spread: Array | None = None
+
+    @property
+    def shapes(self) -> list[Shape]:
+        return [(self.v.size - self.n_baseline,)]
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        for piece in block.pieces:
+            data = piece.data
+            t, _ = evaluate_rows(self.link, data, self.v, self.n_baseline)
+            pull = t.r
+            if self.spread is not None and piece.part is not None:
+                dr = t.dr if isinstance(t, OneEnd) else t.r_u + t.r_v
+                pull = pull + dr * piece.part.spread(self.spread)
+            X = data.C[:, data.C.shape[1] - arrays[0].size :]
+            arrays[0] += np.dot(X.T, _weighted(data.weights, data.sign, pull))
+        return 0.0
+
+
+@dataclass(frozen=True, eq=False)
 class Together(Work):
     """Two works in one pass; their arrays one after the other, and the sum of their numbers."""
 
@@ -306,6 +334,7 @@ class Influence(Work):
     pull: Array | None
     K: Array | None
     t: Array | None
+    every: Array | None = None  # what every row has beside its own share
 
     @property
     def shapes(self) -> list[Shape]:
@@ -344,6 +373,8 @@ class Influence(Work):
                     own[:, :k] -= data.slope / slope[:, None]
             gradient[here] += data.sign * own
         shares = gradient @ self.bread
+        if self.every is not None:
+            shares += self.every
         if block.anchors is not None and self.K is not None and self.t is not None:
             part = block.anchors.part(block.rows)
             r -= part.spread(self.t)

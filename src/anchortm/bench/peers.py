@@ -49,6 +49,15 @@ PEERS = (
         ),
     ),
     Peer(
+        "statsmodels",
+        "partial likelihood, right-censored",
+        "statsmodels PHReg",
+        "statsmodels",
+        survival.partial_ours,
+        survival.partial_statsmodels,
+        lambda sizes: [sizes.peers],
+    ),
+    Peer(
         "adam",
         "c-logit censored, BostonHousing2, xi = 10",
         "Adam as in the paper",
@@ -102,6 +111,15 @@ PEERS = (
         same=False,
     ),
     Peer(
+        "lifelines",
+        "partial likelihood, right-censored",
+        "lifelines CoxPHFitter",
+        "lifelines",
+        survival.partial_ours,
+        survival.partial_lifelines,
+        lambda sizes: [sizes.peers],
+    ),
+    Peer(
         "scikit-survival",
         "proportional hazards, right-censored",
         "scikit-survival CoxPHSurvivalAnalysis",
@@ -111,6 +129,15 @@ PEERS = (
         lambda sizes: [sizes.peers],
         note="partial likelihood against full likelihood with a smooth baseline",
         same=False,
+    ),
+    Peer(
+        "scikit-survival",
+        "partial likelihood, right-censored",
+        "scikit-survival CoxPHSurvivalAnalysis",
+        "sksurv",
+        survival.partial_ours,
+        survival.partial_scikit_survival,
+        lambda sizes: [sizes.peers],
     ),
     Peer(
         "ivmodels",

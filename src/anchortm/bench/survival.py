@@ -15,6 +15,10 @@ __all__ = [
     "cox_scikit_survival",
     "ordinal_ours",
     "ordinal_statsmodels",
+    "partial_lifelines",
+    "partial_ours",
+    "partial_scikit_survival",
+    "partial_statsmodels",
     "spline_cox_lifelines",
     "spline_cox_ours",
     "weibull_lifelines",
@@ -149,3 +153,43 @@ def cox_scikit_survival(n: int) -> Side:
     y = np.empty(n, dtype=[("event", bool), ("time", float)])
     y["event"], y["time"] = event, time
     return lambda: CoxPHSurvivalAnalysis(ties="breslow").fit(X, y), lambda m: {"coef": m.coef_.tolist()}
+
+
+def _partial_facts(n: int, beta: Array) -> Facts:
+    """Return the mean loss of the partial likelihood; no times are tied."""
+    from anchortm.partial import Outcome, row_logliks
+
+    X, time, event = _times(n)
+    rows = row_logliks(Outcome(time, event, None, None, None, None, "breslow"), X @ beta)
+    return {"loss": -float(rows.mean()), "coef": beta.tolist()}
+
+
+def partial_ours(n: int) -> Side:
+    """Return a Cox fit by the partial likelihood."""
+    from anchortm.cox import CoxPH
+    from anchortm.response import Surv
+
+    X, time, event = _times(n)
+    y = Surv(time, event)
+    return lambda: CoxPH().fit(X, y), lambda m: _partial_facts(n, m.coef_)
+
+
+def partial_scikit_survival(n: int) -> Side:
+    """Return the same by scikit-survival."""
+    return cox_scikit_survival(n)[0], lambda m: _partial_facts(n, m.coef_)
+
+
+def partial_lifelines(n: int) -> Side:
+    """Return the same by lifelines."""
+    from lifelines import CoxPHFitter
+
+    frame = _frame(*_times(n))
+    return lambda: CoxPHFitter().fit(frame, "time", "event"), lambda m: _partial_facts(n, m.params_.to_numpy())
+
+
+def partial_statsmodels(n: int) -> Side:
+    """Return the same by statsmodels."""
+    from statsmodels.duration.hazard_regression import PHReg
+
+    X, time, event = _times(n)
+    return lambda: PHReg(time, X, status=event.astype(int)).fit(disp=False), lambda m: _partial_facts(n, m.params)

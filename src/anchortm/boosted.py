@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from copy import copy
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
@@ -14,27 +14,37 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
-from anchortm.bases import OrdinalBasis
+from anchortm.bases import Basis, OrdinalBasis
 from anchortm.cox import CoxPH
 from anchortm.design import Design, check_columns, to_design, without_anchors
 from anchortm.distribution import PredictedDistribution
 from anchortm.evaluation import group_codes
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.extrapolation import extrapolation
-from anchortm.fitted import FittedModel, one_column, row_offset
+from anchortm.fitted import FittedModel, one_column
 from anchortm.formula import FormulaMixin
 from anchortm.frames import native
 from anchortm.identification import check_covariates, check_levels
 from anchortm.inputs import Data
 from anchortm.likelihood import build_terms, loglik_and_residuals
+from anchortm.links import Link
 from anchortm.model import TransformationModel
 from anchortm.newton import Options, minimise
-from anchortm.numbers import check_weights, flag, generator, level_between, one_number, whole_number
+from anchortm.numbers import (
+    check_weights,
+    finite_numbers,
+    flag,
+    generator,
+    level_between,
+    one_number,
+    real_numbers,
+    whole_number,
+)
 from anchortm.objective import build_objective
 from anchortm.response import Response, as_response
 from anchortm.rounds import Booster, Shrunk
 from anchortm.summary import Summary, baseline_facts
-from anchortm.trees import Binned, Tree, binned, grow
+from anchortm.trees import ARRAYS, Binned, Tree, binned, checked_tree, grow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +57,6 @@ OF_MODEL = (  # what is asked of the fitted model inside
     *("xi_", "loss_", "loglik_", "penalty_", "kkt_", "min_eigenvalue_", "converged_", "convexity_", "warnings_"),
     *("baseline_", "link_", "basis_", "classes_", "support_", "outcome_range_", "row_kinds_", "n_rows_", "n_total_"),
 )
-SMALLEST_CURVATURE = 1e-3  # that a row counts with when a tree is grown, of the mean
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # that a refit chooses from
 FOLDS, ONE_ROW = 5, 30.0  # of the rows of a refit; its strength where one row leaves no choice
 
@@ -86,13 +95,13 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     model : estimator
         What is boosted: any model of this package with a baseline of its own, such as ``ContinuousLogit(order=4)``. Its
-        own xi is not used; strata and effects that vary are not for boosting.
+        own xi is not used; strata, effects that vary, scale effects and elastic nets are not for boosting.
     xi : float
         Strength of the causal regulariser, from 0 to a large finite number.
     learner : {"tree", "linear+tree", "linear"}
         What f is made of: trees; trees beside a linear part, which is solved for again in each round as the baseline
-        is, so that no rounds at all are the linear model; or a linear function that grows in shrunken steps. Trees alone
-        are constant beyond the range of the data, a linear part goes on.
+        is, so that no rounds at all are the linear model; or a linear function that grows in shrunken steps. Trees
+        alone are constant beyond the range of the data, a linear part goes on.
     n_rounds : int
         Number of rounds, or the most there may be with ``validation``. 0 is the model without trees.
     learning_rate : float
@@ -308,7 +317,8 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         ranges = np.array([design.matrix.min(axis=0), design.matrix.max(axis=0)])
         if self.xi != 0.0 and data.anchors is None:
             raise InputError(
-                f"xi = {self.xi:g} needs anchors: pass fit(..., anchors=...), name them after '|' in a formula, or use xi=0"
+                f"xi = {self.xi:g} needs anchors: pass fit(..., anchors=...), name them after '|' in a formula, or use "
+                "xi=0"
             )
         columns = tuple(map(str, given)) if design.named and given is not None else None
         return data._replace(design=design, covariate_ranges=ranges, columns_given=columns)
@@ -333,8 +343,8 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             main = None if data.anchors is None else data.anchors.main
             if data.anchors is None or main is None:
                 raise InputError(
-                    "validation holds out environments, and there is no anchor factor: pass fit(..., environments=...), "
-                    "with cut=k for numbers"
+                    "validation holds out environments, and there is no anchor factor: pass "
+                    "fit(..., environments=...), with cut=k for numbers"
                 )
             given = data.anchors.factors[main], data.anchors.levels[main]
         groups, labels = given
@@ -343,22 +353,27 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         names = labels.tolist()
         if isinstance(self.validation, str):
             if self.validation != "each":
-                raise InputError(f"validation must be None, a share, a list of environments or 'each', not {self.validation!r}")
+                raise InputError(
+                    f"validation must be None, a share, a list of environments or 'each', not {self.validation!r}"
+                )
             if not self.all_rows:
                 raise InputError("validation='each' fits all rows in the end: leave all_rows=False out")
             return names, [[np.flatnonzero(groups == e)] for e in range(labels.size)]
-        if isinstance(self.validation, (float, int)):
+        if isinstance(self.validation, float):
             share = level_between(self.validation, "validation")
             number = min(max(1, round(share * labels.size)), labels.size - 1)
             chosen = sorted(generator(self.random_state).choice(labels.size, number, replace=False).tolist())
         else:
+            if not isinstance(self.validation, Iterable):
+                raise InputTypeError(
+                    f"validation must be None, a share, a list of environments or 'each', not {self.validation!r}"
+                )
             wanted = list(self.validation)
             unknown = [str(name) for name in wanted if name not in names]
-            if unknown or not wanted or len(set(wanted)) == labels.size:
-                raise InputError(
-                    f"validation must name some of the environments, and not all; "
-                    f"{'not among them: ' + ', '.join(unknown) if unknown else f'it names {len(set(wanted))} of {labels.size}'}"
-                )
+            if unknown:
+                raise InputError(f"validation names environments that are not there: {', '.join(unknown)}")
+            if not wanted or len(set(wanted)) == labels.size:
+                raise InputError(f"validation must name some of the {labels.size} environments, and not all")
             chosen = sorted({names.index(name) for name in wanted})
         return [names[e] for e in chosen], [[np.flatnonzero(groups == e) for e in chosen]]
 
@@ -380,16 +395,28 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         self.__dict__ = fitted.__dict__  # at once: a fit that is interrupted or refused leaves the model as it was
         return self
 
+    def _refitted(self, data: Data, held: Data) -> tuple[float, dict[str, Any]]:
+        """Return the mean negative log-likelihood of other rows after a fit to these, and facts of the fit."""
+        base = self._base()
+        fitted = self._fit(data)
+        rows = _Watched(fitted.basis_, held, self.learner == "linear+tree")
+        rows.f += fitted._f(rows.X)
+        nll = rows.nll(fitted.link_, base._sign, fitted.baseline_, fitted.model_.coef_)
+        return nll, {"converged": fitted.converged_, "rounds": fitted.n_rounds_}
+
     def _run(self, base: Any, data: Data, rounds: int, held: list[Data]) -> Run:
         """Return the rounds of one boosting; with environments to watch until they have long been better."""
         linear = self.learner == "linear+tree"
-        own = data if linear else data._replace(design=data.design._replace(matrix=data.design.matrix[:, :0], names=()))
+        some = slice(None) if linear else slice(0)
+        design = data.design._replace(matrix=data.design.matrix[:, some], names=data.design.names[some])
+        ranges = None if data.covariate_ranges is None else data.covariate_ranges[:, some]
+        own = data._replace(design=design, covariate_ranges=ranges, columns_given=None)
         booster = Booster(base, own, float(self.xi))
         X = data.design.matrix[booster.order]
         bins = binned(X) if self.learner != "linear" else None
-        watched = [_Watched(booster, rows, linear) for rows in held]
+        watched = [_Watched(booster.basis, rows, linear) for rows in held]
         result = Run(booster, [_stage(booster)], [], [], np.zeros(0))
-        curve = [_mean([rows.nll(booster) for rows in watched])] if watched else []
+        curve = [float(np.mean([rows.at(booster) for rows in watched]))] if watched else []
         for k in range(1, rounds + 1):
             found = self._round(booster, X, bins)
             if found is None:
@@ -402,7 +429,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             if watched:
                 for rows in watched:
                     rows.f += found.predict(rows.X) if isinstance(found, Tree) else rows.X @ found
-                curve.append(_mean([rows.nll(booster) for rows in watched]))
+                curve.append(float(np.mean([rows.at(booster) for rows in watched])))
                 if k - int(np.argmin(curve)) >= self.n_iter_no_change:
                     break
         return result._replace(held_out=np.array(curve))
@@ -413,9 +440,9 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             scale = X.std(axis=0)
             found = booster.step(X / scale, self.learning_rate, 0.0)
             return None if found is None else found / scale
-        gradient, curvature = booster.slopes()
-        curvature = np.maximum(curvature, SMALLEST_CURVATURE * float(np.abs(curvature).mean()))
-        tree, leaf = grow(bins, gradient, curvature, self.max_leaf_nodes, self.min_samples_leaf, self.l2_leaf)
+        weights = np.ones(X.shape[0]) if booster.data.weights is None else booster.data.weights
+        pull = booster.pseudo_residuals()
+        tree, leaf = grow(bins, pull, weights, self.max_leaf_nodes, self.min_samples_leaf, self.l2_leaf)
         if tree.leaves.size < 2:
             return None
         values = booster.step(np.eye(tree.leaves.size)[leaf], self.learning_rate, self.l2_leaf)
@@ -508,7 +535,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         design, offset = self._design(X), self._new_offset(X, offset)
         f = self._f(design.matrix)
         if offset is not None:
-            f = f + row_offset(offset, f.size)
+            f = f + finite_numbers(offset, f.size, "offset")
         return getattr(self.model_, what)(design if self.learner == "linear+tree" else None, *y, offset=f)
 
     def _outcome(self, X: Any, y: Any) -> Any:
@@ -539,7 +566,9 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         """Return the conditional median, or the most probable class."""
         return self._ask("predict", X, offset)
 
-    @available_if(lambda self: hasattr(self.model, "predict_proba"))
+    @available_if(  # type: ignore[untyped-decorator]
+        lambda self: hasattr(self.model, "predict_proba")
+    )
     def predict_proba(self, X: Any, *, offset: Any = None) -> Array:
         """Return the probability of each class, one row for each row of X."""
         return np.asarray(self._ask("predict_proba", X, offset))
@@ -609,13 +638,17 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "model_")
         facts = baseline_facts(self.model_)
+        given = f"KKT residual {self.kkt_:.1e}, smallest curvature {self.min_eigenvalue_:.1e}"
+        facts["converged"] = f"{'yes' if self.converged_ else 'NO'}, the baseline given f: {given}"
         f = "f(x)" if self.learner != "linear+tree" else "x'beta {sign} f(x)"
         sign = "+" if self.model_._sign > 0 else "-"
         own = {"model": f"F(h(y) {sign} {f.format(sign=sign)})"}
         size = f", {sum(tree.leaves.size for tree in self.trees_)} leaves" if self.learner != "linear" else ""
         own["f"] = f"{self.n_rounds_} rounds of {self.learner}{size}, learning rate {self.learning_rate:g}"
         if self.held_out_:
-            own["rounds"] = f"by {len(self.held_out_)} held-out environments, negative log-likelihood {self._curve.min():.4f}"
+            own["rounds"] = (
+                f"by {len(self.held_out_)} held-out environments, negative log-likelihood {self._curve.min():.4f}"
+            )
         if hasattr(self, "refit_"):
             own["refit"] = f"{self.refit_['rows']} rows of the target, strength {self.refit_['strength']:g}"
         columns: dict[str, list[Any]] = {"covariate": list(self.coef_names_)}
@@ -624,8 +657,14 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             columns["coef"] = self.coef_.tolist()
         baseline = dict(zip(self.model_.parameter_names_, self.model_.baseline_.tolist(), strict=True))
         title = f"AnchorBoostedTM of {type(self.model_).__name__}: {self.model_._kind}"
-        return Summary(title, own | {k: v for k, v in facts.items() if k != "model"}, columns, baseline,
-                       tuple(self.model_.warnings_), heading="Covariates")
+        return Summary(
+            title,
+            own | {k: v for k, v in facts.items() if k not in ("model", "minimum", "AIC, BIC")},
+            columns,
+            baseline,
+            tuple(self.model_.warnings_),
+            heading="Covariates",
+        )
 
     def refit(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, offset: Any = None, strength: float | None = None
@@ -633,8 +672,8 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         """Return the model with leaf values and baseline adapted to a few rows from the target site.
 
         Trees keep their splits. The values of all leaves move from where they are, by a ridge under which f(x)
-        has, at each x, a prior deviation of 1 / sqrt(strength) on the scale of h; baseline and linear part move as if they were known
-        from ``strength`` rows of the fit. There is no penalty on the target rows: they are one place.
+        has, at each x, a prior deviation of 1 / sqrt(strength) on the scale of h; baseline and linear part move as if
+        they were known from ``strength`` rows of the fit. There is no penalty on the target rows: they are one place.
 
         Parameters
         ----------
@@ -655,14 +694,16 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         >>> bool(target.nll(x[430:], y[430:] + 1.0).mean() < model.nll(x[430:], y[430:] + 1.0).mean())
         True
         """
-        y = self._outcome(X, y)
+        check_is_fitted(self, "model_")
         if strength is not None and not one_number(strength, "strength") > 0.0:
             raise InputError(f"strength must be positive, not {strength!r}")
-        design = self._design(X)
-        basis = self.model_.basis_
-        if design.matrix.shape[0] == 0:
-            return self._moved(self.baseline_, self.model_.coef_, np.zeros(self._n_values), 0, math.inf)
-        response = as_response(one_column(native(y)), self._scale, basis.levels if isinstance(basis, OrdinalBasis) else None)
+        stay = self.baseline_, self.model_.coef_, np.zeros(self._n_values)
+        if len(native(X)) == 0:
+            return self._moved(*stay, 0, math.inf)
+        design, y, basis = self._design(X), self._outcome(X, y), self.basis_
+        response = as_response(
+            one_column(native(y)), self._scale, basis.levels if isinstance(basis, OrdinalBasis) else None
+        )
         n = len(response)
         if design.matrix.shape[0] != n:
             raise InputError(f"X has {design.matrix.shape[0]} rows, but y has {n}: pass the same rows of both")
@@ -670,7 +711,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         if strength is None:
             strength = rows.choose()
         if math.isinf(strength):
-            return self._moved(self.baseline_, self.model_.coef_, np.zeros(self._n_values), n, strength)
+            return self._moved(*stay, n, strength)
         return self._moved(*rows.solve(strength), n, strength)
 
     @property
@@ -690,6 +731,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         result = copy(self)
         result.model_ = copy(self.model_)
         result.model_.baseline_, result.model_.coef_ = theta, beta
+        result.model_._data = result.model_._sandwich = None
         result.refit_ = {"rows": rows, "strength": strength}
         if self.learner == "linear":
             result.coef_ = self.coef_ + moves / self._spread
@@ -703,26 +745,95 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         ]
         return result
 
+    def _more(self) -> dict[str, Any]:
+        """Return what a file holds beside the fitted model inside."""
+        return {
+            "trees": [{name: getattr(tree, name) for name in ARRAYS} for tree in self.trees_],
+            "steps": self._steps,
+            "stages": [stage._asdict() for stage in self._stages],
+            "curve": self._curve,
+            "held_out": self.held_out_,
+            "coef": self.coef_,
+            "importances": self.feature_importances_,
+            "names": self.coef_names_,
+            "features": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
+            "ranges": self.covariate_ranges_,
+            "spread": self._spread,
+            "offset": self._had_offset,
+            "refit": getattr(self, "refit_", None),
+        }
+
+    def _set_more(self, record: dict[str, Any], inner: Any) -> None:
+        """Take what ``_more`` gave, checked; ``inner`` is the fitted model inside."""
+
+        def need(condition: bool, what: str) -> None:
+            if not condition:
+                raise InputError(what)
+
+        names, features = record["names"], record["features"]
+        need(isinstance(names, list) and all(isinstance(name, str) for name in names), "the covariates have no names")
+        p, k, linear = len(names), len(record["stages"]), self.learner == "linear"
+        own = names if self.learner == "linear+tree" else []
+        need(p > 0 and list(inner.coef_names_) == own, "the model inside does not have the covariates of the learner")
+        need(k > 0 and isinstance(record["offset"], bool), "there are no rounds")
+        self.model_, self.coef_names_, self._had_offset = inner, names, record["offset"]
+        self.n_features_in_ = p + len(self._named("anchor_names"))
+        if features is not None:
+            text = isinstance(features, list) and all(isinstance(name, str) for name in features)
+            need(text and len(features) == self.n_features_in_, "the feature names are not as many as features")
+            self.feature_names_in_ = np.array(features, dtype=object)
+        self.trees_ = [checked_tree(tree, p) for tree in record["trees"]]
+        self._steps = [_numbers(step, (p,)) for step in record["steps"]]
+        need(len(self._steps if linear else self.trees_) == k - 1, "the rounds are not as many as what they add")
+        need(not (self.trees_ if linear else self._steps), "the rounds are not those of the learner")
+        self._stages = [_checked_stage(stage, inner) for stage in record["stages"]]
+        self._curve = _numbers(record["curve"], None)
+        self.held_out_ = list(record["held_out"])
+        self.coef_, self.feature_importances_ = _numbers(record["coef"], (p,)), _numbers(record["importances"], (p,))
+        self.covariate_ranges_, self._spread = _numbers(record["ranges"], (2, p)), _numbers(record["spread"], (p,))
+        need(own == [] or np.array_equal(self.coef_, inner.coef_), "the coefficients are not those of the model inside")
+        if record["refit"] is not None:
+            rows, strength = record["refit"]["rows"], record["refit"]["strength"]
+            need(isinstance(rows, int) and rows >= 0 and strength > 0.0, "the refit is not one")
+            self.refit_ = {"rows": rows, "strength": strength}
+
+
+def _numbers(values: Any, shape: tuple[int, ...] | None) -> Array:
+    """Return finite numbers of a file, of this shape or in a row."""
+    array = real_numbers(values, "a field") if len(values) else np.zeros(0)
+    if not np.isfinite(array).all() or (array.shape != shape if shape is not None else array.ndim != 1):
+        raise InputError(f"numbers of shape {array.shape} are not what should be there")
+    return array
+
+
+def _checked_stage(record: dict[str, Any], inner: Any) -> Stage:
+    theta, beta = _numbers(record["theta"], inner.baseline_.shape), _numbers(record["beta"], inner.coef_.shape)
+    loss, loglik, penalty, kkt, lowest = (one_number(record[name], name) for name in Stage._fields[2:-1])
+    return Stage(theta, beta, loss, loglik, penalty, kkt, lowest, flag(record["converged"], "converged"))
+
 
 class _Watched:
     """Rows of an environment that was held out, and f there so far."""
 
-    def __init__(self, booster: Booster, rows: Data, linear: bool) -> None:
+    def __init__(self, basis: Basis, rows: Data, linear: bool) -> None:
         response = rows.response
-        if isinstance(booster.basis, OrdinalBasis):
+        if isinstance(basis, OrdinalBasis):
             try:
-                response = as_response(response, "ordinal", booster.basis.levels)
+                response = as_response(response, "ordinal", basis.levels)
             except InputError as error:
                 raise InputError(f"an environment that is held out has a class that no other has: {error}") from None
-        self.terms, self.X, self.weights = build_terms(booster.basis, response), rows.design.matrix, rows.weights
+        self.terms, self.X, self.weights = build_terms(basis, response), rows.design.matrix, rows.weights
         self.linear = self.X if linear else self.X[:, :0]
         self.f = np.zeros(len(response)) if rows.offset is None else rows.offset.copy()
 
-    def nll(self, booster: Booster) -> float:
+    def nll(self, link: Link, sign: float, theta: Array, beta: Array) -> float:
         """Return the mean negative log-likelihood."""
-        theta, beta = booster.parameters
-        shift = booster.sign * (self.linear @ beta + self.f)
-        return float(-np.average(loglik_and_residuals(booster.link, self.terms, theta, shift)[0], weights=self.weights))
+        loglik = loglik_and_residuals(link, self.terms, theta, sign * (self.linear @ beta + self.f))[0]
+        return float(-np.average(loglik, weights=self.weights))
+
+    def at(self, booster: Booster) -> float:
+        """Return it at the parameters of a round."""
+        return self.nll(booster.link, booster.sign, *booster.parameters)
 
 
 class _Target:
@@ -732,17 +843,19 @@ class _Target:
     many as rows, and the shortest move in leaf values follows from these.
     """
 
-    def __init__(self, model: AnchorBoostedTM, X: Array, response: Response, weights: Array | None, offset: Any) -> None:
+    def __init__(
+        self, model: AnchorBoostedTM, X: Array, response: Response, weights: Array | None, offset: Any
+    ) -> None:
         self.model, self.response, self.weights = model, response, weights
         base = model.model_
         linear = X if model.learner == "linear+tree" else X[:, :0]
         U, S, self.back = np.linalg.svd(model._columns_of(X), full_matrices=False)
-        keep = S > 1e-10 * S.max(initial=0.0)
+        keep = 1e-10 * S.max(initial=0.0) < S
         self.back = self.back[keep]
         self.X = np.hstack([linear, U[:, keep] * S[keep]])
         self.offset = model._f(X)
         if offset is not None:
-            self.offset = self.offset + row_offset(offset, X.shape[0])
+            self.offset = self.offset + finite_numbers(offset, X.shape[0], "offset")
         self.known = base.baseline_.size + base.coef_.size
         self.stiff = max(1, len(model.trees_))
         # the information of a row of the fit, in (theta, beta): v = J^+ (theta, beta)
@@ -774,7 +887,9 @@ class _Target:
         fold = np.random.default_rng(0).permutation(np.arange(n) % min(FOLDS, n))
         losses = {math.inf: float(np.sum([self._nll(None, fold == k) for k in range(fold.max() + 1)]))}
         for strength in STRENGTHS:
-            losses[strength] = float(sum(self._nll(self.solve(strength, fold != k), fold == k) for k in range(fold.max() + 1)))
+            losses[strength] = float(
+                sum(self._nll(self.solve(strength, fold != k), fold == k) for k in range(fold.max() + 1))
+            )
         return min(losses, key=lambda s: losses[s])
 
     def _nll(self, found: tuple[Array, Array, Array] | None, rows: Any) -> float:
@@ -792,7 +907,3 @@ def _stage(booster: Booster) -> Stage:
     theta, beta = booster.parameters
     penalty = s.penalty_sum / booster.objective.n_total
     return Stage(theta, beta, s.loss, s.sums.loglik, penalty, s.kkt, s.min_eigenvalue, s.converged)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values))

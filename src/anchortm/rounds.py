@@ -1,7 +1,8 @@
 """Boosting the anchor loss: rounds of shrunken Newton steps in the values of leaves, jointly with the baseline.
 
-The model is h = a(y)'theta + sign (x'beta + f(x) + offset), f a sum of trees (or a linear function that grows in steps), x'beta there only where the
-linear part is wanted. The loss L = -(1/n) sum w l + (xi/n) |P r|^2 falls fastest along the pseudo-residual,
+The model is h = a(y)'theta + sign (x'beta + f(x) + offset), f a sum of trees or a linear function that grows in steps,
+x'beta there only where a linear part is wanted beside trees. The loss L = -(1/n) sum w l + (xi/n) |P r|^2 falls
+fastest along the pseudo-residual
 
     -n dL/df_i = -sign w_i (r_i + 2 xi r'_i (P r)_i),
 
@@ -9,8 +10,8 @@ which a tree is grown on. With Z the leaves as columns of 0 and 1, the Hessian o
 
     Z'[W diag(r' + 2 xi (P r) r'') + 2 xi diag(r') W P diag(r')]Z / n.
 
-The objective with Z as covariates and f as offset has it, and the parts that belong to theta and beta: one Newton step goes to all of
-them, of which ``learning_rate`` is gone. Then theta and beta are solved for, given f.
+The objective with Z as covariates and f as offset has it, and the parts that belong to theta and beta: one Newton step
+goes to all of them, of which a share is gone. Then theta and beta are solved for, given f.
 """
 
 from __future__ import annotations
@@ -35,20 +36,18 @@ Array = NDArray[np.float64]
 
 
 class RowDerivatives(NamedTuple):
-    """The score residual of each row and its first two derivatives in h."""
+    """The score residual of each row and its derivative in h."""
 
     r: Array
     dr: Array
-    d2r: Array
 
 
 def row_derivatives(link: Link, terms: tuple[Term, ...], theta: Array, shift: Array) -> RowDerivatives:
-    """Return r, r' = r_u + r_v and r'' = r_uu + 2 r_uv + r_vv of each row of the response."""
-    found = RowDerivatives(*np.zeros((3, shift.size)))
+    """Return r and r' = r_u + r_v of each row of the response."""
+    found = RowDerivatives(*np.zeros((2, shift.size)))
     for term in terms:
         t = evaluate(link, term, theta, shift).values
-        both = (t.dr, t.d2r) if isinstance(t, OneEnd) else (t.r_u + t.r_v, t.r_uu + 2.0 * t.r_uv + t.r_vv)
-        for total, values in zip(found, (t.r, *both), strict=True):
+        for total, values in zip(found, (t.r, t.dr if isinstance(t, OneEnd) else t.r_u + t.r_v), strict=True):
             total[term.rows] += term.sign * values
     return found
 
@@ -61,11 +60,13 @@ class Shrunk(Objective):
         self.inner, self.centre, self.Q = inner, centre, inner.n_total * Q
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
+        """Return the sums of the objective, its log-likelihood less the pull."""
         loglik, t = self.inner.sums(v, expected)
         away = v - self.centre
         return Sums(loglik - 0.5 * float(away @ self.Q @ away), t)
 
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
+        """Return the derivatives of both."""
         gradient, hessian, E = self.inner.derivatives(v, multiplier)
         return Derivatives(gradient + self.Q @ (v - self.centre), hessian + self.Q, E)
 
@@ -104,12 +105,11 @@ class Booster:
         P = self.objective.anchors
         return np.zeros_like(values) if P is None else P(values, self.data.weights)
 
-    def slopes(self) -> tuple[Array, Array]:
-        """Return -n dL/df of each row, the weighted pseudo-residual, and the curvature w r' of its likelihood."""
+    def pseudo_residuals(self) -> Array:
+        """Return -n dL/df of each row."""
         rows = row_derivatives(self.link, self.terms, self.parameters[0], self.shift())
         pull = rows.r if self.xi == 0.0 else rows.r + 2.0 * self.xi * rows.dr * self.project(rows.r)
-        weights = 1.0 if self.data.weights is None else self.data.weights
-        return -self.sign * weights * pull, weights * rows.dr
+        return np.asarray(-self.sign * (pull if self.data.weights is None else self.data.weights * pull))
 
     def with_columns(self, Z: Array) -> Objective:
         """Return the objective with f as offset and further covariates Z."""
@@ -127,6 +127,7 @@ class Booster:
             c.pieces,
         )
         own, offset = self.sign * (Z - mean) / scale, self.sign * (self.offset + self.f)
+
         def change(rows: Rows) -> Rows:
             C = np.hstack([rows.C, own[rows.rows]]) if p else rows.C
             return replace(rows, C=C, offset=offset[rows.rows])
@@ -139,7 +140,8 @@ class Booster:
     def step(self, Z: Array, share: float, l2: float) -> Array | None:
         """Take a share of a Newton step in the coefficients of Z and in theta and beta; return the former.
 
-        ``l2`` is curvature added for each coefficient, in rows. Afterwards theta and beta are the best for the new f. None where nothing gets better.
+        ``l2`` is curvature added for each coefficient, in rows. Afterwards theta and beta are the best for the new f.
+        None where nothing gets better.
         """
         objective = self.with_columns(Z)
         k = self.solution.v.size

@@ -19,12 +19,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Binned", "Tree", "binned", "grow"]
+from anchortm.exceptions import InputError
+
+__all__ = ["ARRAYS", "Binned", "Tree", "binned", "checked_tree", "grow"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 MAX_BINS = 256
+ARRAYS = ("feature", "threshold", "left", "right", "gain", "value")  # of a tree
 
 
 class Binned(NamedTuple):
@@ -89,6 +92,25 @@ class Tree:
         value = np.zeros_like(self.value)
         value[self.leaves] = values
         return Tree(self.feature, self.threshold, self.left, self.right, self.gain, value)
+
+
+def checked_tree(record: dict[str, Sequence[float]], n_features: int) -> Tree:
+    """Return the tree of a file, or raise where its arrays are not those of one."""
+    arrays = [np.asarray(record[name]) for name in ARRAYS]
+    feature, threshold, left, right, gain, value = arrays
+    size = feature.size
+    whole = all(a.dtype.kind == "i" and a.shape == (size,) for a in (feature, left, right))
+    real = all(a.dtype.kind in "if" and a.shape == (size,) and np.isfinite(a).all() for a in (threshold, gain, value))
+    if not (size and whole and real and ((feature >= -1) & (feature < n_features)).all()):
+        raise InputError("a tree is not made of arrays of one length, or splits by a covariate that is not there")
+    inner = np.flatnonzero(feature >= 0)
+    children = np.concatenate([left[inner], right[inner]])
+    # each node but the first is the child of one that comes before it: no row can go in circles
+    once = np.array_equal(np.sort(children), np.arange(1, size))
+    if not (once and (left[inner] > inner).all() and (right[inner] > inner).all()):
+        raise InputError("the nodes of a tree do not hang together")
+    f, low, high = (a.astype(np.intp) for a in (feature, left, right))
+    return Tree(f, threshold.astype(np.float64), low, high, gain.astype(np.float64), value.astype(np.float64))
 
 
 class _Split(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -57,8 +58,9 @@ OF_MODEL = (  # what is asked of the fitted model inside
     *("xi_", "loss_", "loglik_", "penalty_", "kkt_", "min_eigenvalue_", "converged_", "convexity_", "warnings_"),
     *("baseline_", "link_", "basis_", "classes_", "support_", "outcome_range_", "row_kinds_", "n_rows_", "n_total_"),
 )
-STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # that a refit chooses from
-FOLDS, ONE_ROW = 5, 30.0  # of the rows of a refit; its strength where one row leaves no choice
+STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, math.inf)  # that a refit chooses from
+FLATTEST = 0.2  # that a refit makes the baseline, of its slope before
+FOLDS, ONE_ROW = 5, 30.0  # of the rows of a refit; its strength with one row, and of n rows the least is 1/n of it
 
 
 class Stage(NamedTuple):
@@ -673,15 +675,17 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
         Trees keep their splits. The values of all leaves move from where they are, by a ridge under which f(x)
         has, at each x, a prior deviation of 1 / sqrt(strength) on the scale of h; baseline and linear part move as if
-        they were known from ``strength`` rows of the fit. There is no penalty on the target rows: they are one place.
+        they were known from ``strength`` rows of the fit, and h becomes nowhere flatter than a fifth of what it was.
+        There is no penalty on the target rows: they are one place.
 
         Parameters
         ----------
         X, y, sample_weight, offset
             Rows of the target. No rows leave the model as it is.
         strength : float, optional
-            How many rows what is known counts for. By default it is chosen from 1 to 1000, or not to move at all, by
-            the negative log-likelihood of five folds of the rows.
+            How many rows what is known counts for. By default it is chosen from 1 (30 / n for fewer than 30 rows) to
+            1000, or not to move at all: the strongest whose negative log-likelihood over five folds of the rows is
+            within a standard error of the best.
 
         Examples
         --------
@@ -870,7 +874,12 @@ class _Target:
         objective = build_objective(
             base.link_, base.basis_, self.response[rows], self.X[rows], None, weights, self.offset[rows], base._sign
         )
-        v = objective.coordinates.join(base.baseline_, np.append(base.coef_, np.zeros(len(self.back))))
+        c = objective.coordinates
+        v = c.join(base.baseline_, np.append(base.coef_, np.zeros(len(self.back))))
+        # a few rows say nothing of the baseline where there are none: it becomes nowhere much flatter than it was
+        objective.coordinates = replace(
+            c, lower=np.where(np.isfinite(c.lower), np.maximum(c.lower, FLATTEST * v), c.lower)
+        )
         J = objective.coordinates.jacobian
         own = self.root @ J[: self.known]
         pull = own.T @ own + self.stiff * (J[self.known :].T @ J[self.known :])
@@ -885,21 +894,30 @@ class _Target:
         if n < 2:
             return ONE_ROW
         fold = np.random.default_rng(0).permutation(np.arange(n) % min(FOLDS, n))
-        losses = {math.inf: float(np.sum([self._nll(None, fold == k) for k in range(fold.max() + 1)]))}
-        for strength in STRENGTHS:
-            losses[strength] = float(
-                sum(self._nll(self.solve(strength, fold != k), fold == k) for k in range(fold.max() + 1))
-            )
-        return min(losses, key=lambda s: losses[s])
+        folds = [fold == k for k in range(fold.max() + 1)]
+        strengths = [strength for strength in STRENGTHS if strength * n >= ONE_ROW]
+        table = np.array(
+            [
+                np.concatenate([self._nll(self.solve(strength, ~own), own) for own in folds])
+                if strength < math.inf
+                else np.concatenate([self._nll(None, own) for own in folds])
+                for strength in strengths
+            ]
+        )
+        best = table[np.argmin(table.sum(axis=1))]
+        # the strongest that is not clearly worse: by more than a standard error
+        worse = table - best
+        close = worse.sum(axis=1) <= math.sqrt(n) * worse.std(axis=1)
+        return strengths[int(np.flatnonzero(close)[-1])]
 
-    def _nll(self, found: tuple[Array, Array, Array] | None, rows: Any) -> float:
-        """Return the negative log-likelihood of rows, summed."""
+    def _nll(self, found: tuple[Array, Array, Array] | None, rows: Any) -> Array:
+        """Return the negative log-likelihood of rows, times their weights."""
         base = self.model.model_
         theta, beta, moves = (base.baseline_, base.coef_, None) if found is None else found
         own = np.zeros(len(self.back)) if moves is None else self.back @ moves
         shift = base._sign * (self.X[rows] @ np.append(beta, own) + self.offset[rows])
         loglik = loglik_and_residuals(base.link_, build_terms(base.basis_, self.response[rows]), theta, shift)[0]
-        return float(-(loglik.sum() if self.weights is None else self.weights[rows] @ loglik))
+        return -(loglik if self.weights is None else self.weights[rows] * loglik)
 
 
 def _stage(booster: Booster) -> Stage:

@@ -534,7 +534,7 @@ def test_bad_rows_are_refused() -> None:
     with pytest.raises(InputError, match="there is no anchor factor"):
         clone(model).set_params(validation=0.2).fit(X_BAD, Y_BAD, anchors=X_BAD[:, 0])
     with pytest.raises(InputError, match="environments has 10 rows"):
-        model.fit(X_BAD, Y_BAD, environments=SITE_BAD[:10])
+        clone(model).set_params(validation=0.2).fit(X_BAD, Y_BAD, environments=SITE_BAD[:10])
     with pytest.raises(InputError, match="constant"):
         clone(model).set_params(learner="linear").fit(np.ones((N, 1)), Y_BAD)
     with pytest.raises(InputTypeError, match="table in memory"):

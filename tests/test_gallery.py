@@ -124,6 +124,13 @@ PRINTED = {
         "lasso alone 0.0 0.05 5 5 9 0.60 5.84 chosen 300.0 0.11 5 4 8 0.13 2.29",
         "17 of 200 coefficients are not zero",
     ],
+    "plot_20_trees_and_how_far_they_carry": [
+        "0.0 0.01 0.49 2.38 2.37 2.31 2.37 2.35",
+        "2.0 0.13 0.06 2.61 2.62 2.61",
+        "10.0 1.00 0.00 2.93 7.96 4.38 54.30 8.00",
+        "linear 2.01 linear + trees 2.14 jumps known 2.42",
+        "linear + trees 4.39 3.21",
+    ],
 }
 
 

@@ -291,8 +291,10 @@ def _one(
         except InputError as error:
             raise InputError(f"environment {name} has a class that no other environment has: {error}") from None
     rows = []
-    for m, objective, start in zip(models, _objectives(models, basis, inner), starts, strict=True):
+    objectives = _objectives(models, basis, inner)
+    for m, start in zip(models, starts, strict=True):
         try:
+            objective = next(objectives)
             solutions = _solutions(m, objective, m._start(objective, basis, inner), xis, start)
         except IdentificationError as error:
             raise type(error)(f"without environment {name}: {error}") from None

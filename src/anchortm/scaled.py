@@ -485,7 +485,7 @@ class ScaledObjective(Objective):
         """Return the work that gives the rows' shares in the influence."""
         link, v, k, m = self._where(v)
         pulls, Ks, ts = (self._spreads(part, mixed=False) for part in (pull, K, self.sums(v).t))
-        return ScaledInfluence(link, v, k, bread, None, None, None, m, pulls, Ks, ts, self.mix)
+        return ScaledInfluence(link, v, k, bread, None, None, None, m=m, pulls=pulls, Ks=Ks, ts=ts, mix=self.mix)
 
     @property
     def affine(self) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
-from anchortm.bases import Basis, OrdinalBasis
+from anchortm.bases import OrdinalBasis
 from anchortm.cox import CoxPH
 from anchortm.design import Design, check_columns, to_design, without_anchors
 from anchortm.distribution import PredictedDistribution
@@ -27,10 +27,7 @@ from anchortm.formula import FormulaMixin
 from anchortm.frames import native
 from anchortm.identification import check_covariates, check_levels
 from anchortm.inputs import Data
-from anchortm.likelihood import build_terms, loglik_and_residuals
-from anchortm.links import Link
 from anchortm.model import TransformationModel
-from anchortm.newton import Options, minimise
 from anchortm.numbers import (
     check_weights,
     finite_numbers,
@@ -41,10 +38,10 @@ from anchortm.numbers import (
     real_numbers,
     whole_number,
 )
-from anchortm.objective import build_objective
-from anchortm.response import Response, as_response
-from anchortm.rounds import Booster, Shrunk
+from anchortm.response import as_response
+from anchortm.rounds import Booster, Stage, Watched
 from anchortm.summary import Summary, baseline_facts
+from anchortm.target import Target
 from anchortm.trees import ARRAYS, Binned, Tree, binned, checked_tree, grow
 
 if TYPE_CHECKING:
@@ -58,32 +55,15 @@ OF_MODEL = (  # what is asked of the fitted model inside
     *("xi_", "loss_", "loglik_", "penalty_", "kkt_", "min_eigenvalue_", "converged_", "convexity_", "warnings_"),
     *("baseline_", "link_", "basis_", "classes_", "support_", "outcome_range_", "row_kinds_", "n_rows_", "n_total_"),
 )
-STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, math.inf)  # that a refit chooses from
-FLATTEST = 0.2  # that a refit makes the baseline, of its slope before
-FOLDS, ONE_ROW = 5, 30.0  # of the rows of a refit; its strength with one row, and of n rows the least is 1/n of it
 
 
-class Stage(NamedTuple):
-    """What a round ends with: the best baseline and coefficients, and what the loss is then."""
-
-    theta: Array
-    beta: Array
-    loss: float
-    loglik: float
-    penalty: float
-    kkt: float
-    min_eigenvalue: float
-    converged: bool
-
-
-class Run(NamedTuple):
-    """All rounds of one boosting, the state before the first included."""
+class State(NamedTuple):
+    """A boosting after a round: what was found, and the negative log-likelihood of environments held out."""
 
     booster: Booster
-    stages: list[Stage]
-    trees: list[Tree]
-    steps: list[Array]  # of the linear learner: what a round adds to the coefficients
-    held_out: Array  # mean negative log-likelihood of environments that were watched
+    stage: Stage
+    found: Tree | Array | None
+    held_out: float
 
 
 class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
@@ -317,14 +297,13 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         if self.learner != "tree":
             check_covariates(design.matrix, design.names)
             check_levels(data.response, design.matrix, design.names)
-        ranges = np.array([design.matrix.min(axis=0), design.matrix.max(axis=0)])
         if self.xi != 0.0 and data.anchors is None:
             raise InputError(
                 f"xi = {self.xi:g} needs anchors: pass fit(..., anchors=...), name them after '|' in a formula, or use "
                 "xi=0"
             )
         columns = tuple(map(str, given)) if design.named and given is not None else None
-        return data._replace(design=design, covariate_ranges=ranges, columns_given=columns)
+        return data._replace(design=design, columns_given=columns)
 
     def _groups(self, environments: Any, data: Data) -> tuple[NDArray[np.intp], NDArray[Any]]:
         groups, labels = group_codes(environments, self.cut)
@@ -383,18 +362,23 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     def _fit(self, data: Data, groups: tuple[NDArray[np.intp], NDArray[Any]] | None = None) -> Self:
         base = self._base()
         names, sets = self._held_out(data, groups)
-        curves, part = [], data
-        for held in sets:
-            part = data.subset(np.setdiff1d(np.arange(len(data.response)), np.concatenate(held)))
-            curves.append(self._run(base, part, self.n_rounds, [data.take(rows) for rows in held]).held_out)
-        # the mean over environments, as far as all were watched
-        curve = np.mean([c[: min(map(len, curves))] for c in curves], axis=0) if curves else np.zeros(0)
-        rounds = int(np.argmin(curve)) if curves else self.n_rounds
-        part = data if self.all_rows else part
-        run = self._run(base, part, rounds, [])
+        curve: list[float] = []
+        inside = [np.setdiff1d(np.arange(len(data.response)), np.concatenate(held)) for held in sets]
+        # all are watched together, round by round
+        watched = [
+            self._boost(base, data.subset(rows), [data.take(e) for e in held])
+            for rows, held in zip(inside, sets, strict=True)
+        ]
+        for k, side_by_side in enumerate(zip(*watched, strict=False)):
+            curve.append(float(np.mean([state.held_out for state in side_by_side])))
+            if k == self.n_rounds or k - int(np.argmin(curve)) >= self.n_iter_no_change:
+                break
+        rounds = int(np.argmin(curve)) if curve else self.n_rounds
+        part = data.subset(inside[0]) if sets and not self.all_rows else data
+        states = list(islice(self._boost(base, part, []), rounds + 1))
         fitted = copy(self)
-        fitted._curve, fitted.held_out_ = curve, names
-        fitted._store(base, data, run)
+        fitted._curve, fitted.held_out_ = np.array(curve), names
+        fitted._store(base, data, states)
         self.__dict__ = fitted.__dict__  # at once: a fit that is interrupted or refused leaves the model as it was
         return self
 
@@ -402,40 +386,30 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         """Return the mean negative log-likelihood of other rows after a fit to these, and facts of the fit."""
         base = self._base()
         fitted = self._fit(data)
-        rows = _Watched(fitted.basis_, held, self.learner == "linear+tree")
+        rows = Watched(fitted.basis_, held, self.learner == "linear+tree")
         rows.f += fitted._f(rows.X)
         nll = rows.nll(fitted.link_, base._sign, fitted.baseline_, fitted.model_.coef_)
         return nll, {"converged": fitted.converged_, "rounds": fitted.n_rounds_}
 
-    def _run(self, base: Any, data: Data, rounds: int, held: list[Data]) -> Run:
-        """Return the rounds of one boosting; with environments to watch until they have long been better."""
+    def _boost(self, base: Any, data: Data, held: list[Data]) -> Iterator[State]:
+        """Yield the state before the first round and after each, as long as there is something to learn."""
         linear = self.learner == "linear+tree"
         some = slice(None) if linear else slice(0)
         design = data.design._replace(matrix=data.design.matrix[:, some], names=data.design.names[some])
-        ranges = None if data.covariate_ranges is None else data.covariate_ranges[:, some]
-        own = data._replace(design=design, covariate_ranges=ranges, columns_given=None)
+        own = data._replace(design=design, covariate_ranges=_ranges(design.matrix), columns_given=None)
         booster = Booster(base, own, float(self.xi))
         X = data.design.matrix[booster.order]
         bins = binned(X) if self.learner != "linear" else None
-        watched = [_Watched(booster.basis, rows, linear) for rows in held]
-        result = Run(booster, [_stage(booster)], [], [], np.zeros(0))
-        curve = [float(np.mean([rows.at(booster) for rows in watched]))] if watched else []
-        for k in range(1, rounds + 1):
+        watched = [Watched(booster.basis, rows, linear) for rows in held]
+        found: Tree | Array | None = None
+        while True:
+            nll = float(np.mean([rows.at(booster) for rows in watched])) if watched else math.nan
+            yield State(booster, booster.stage(), found, nll)
             found = self._round(booster, X, bins)
             if found is None:
-                break
-            if isinstance(found, Tree):
-                result.trees.append(found)
-            else:
-                result.steps.append(found)
-            result.stages.append(_stage(booster))
-            if watched:
-                for rows in watched:
-                    rows.f += found.predict(rows.X) if isinstance(found, Tree) else rows.X @ found
-                curve.append(float(np.mean([rows.at(booster) for rows in watched])))
-                if k - int(np.argmin(curve)) >= self.n_iter_no_change:
-                    break
-        return result._replace(held_out=np.array(curve))
+                return
+            for rows in watched:
+                rows.f += found.predict(rows.X) if isinstance(found, Tree) else rows.X @ found
 
     def _round(self, booster: Booster, X: Array, bins: Binned | None) -> Tree | Array | None:
         """Return what a round adds to f: a tree with its values, or coefficients; None where nothing is left."""
@@ -451,23 +425,24 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         values = booster.step(np.eye(tree.leaves.size)[leaf], self.learning_rate, self.l2_leaf)
         return None if values is None else tree.with_values(values)
 
-    def _store(self, base: Any, data: Data, run: Run) -> None:
-        booster = run.booster
+    def _store(self, base: Any, data: Data, states: list[State]) -> None:
+        booster = states[-1].booster
         total = booster.offset + booster.f
         self.model_ = copy(base)
         fitted = booster.data._replace(offset=total)
         self.model_._store(booster.link, booster.basis, fitted, booster.objective, booster.solution, [booster.solution])
         self.model_._tell(6)
-        self.trees_, self._steps, self._stages = run.trees, run.steps, run.stages
+        self._stages = [state.stage for state in states]
+        self.trees_ = [state.found for state in states if isinstance(state.found, Tree)]
+        self._steps = [state.found for state in states if isinstance(state.found, np.ndarray)]
         self.coef_names_, self._had_offset = list(data.design.names), data.offset is not None
-        self.covariate_ranges_ = np.asarray(data.covariate_ranges)
-        self._spread = data.design.matrix.std(axis=0)
+        self.covariate_ranges_, self._spread = _ranges(data.design.matrix), data.design.matrix.std(axis=0)
         self.n_features_in_ = len(self.coef_names_) + len(self._named("anchor_names"))
         for stale in ("feature_names_in_", "formula_", "refit_"):
             self.__dict__.pop(stale, None)
         if data.columns_given is not None:
             self.feature_names_in_ = np.array(data.columns_given, dtype=object)
-        self._finish(len(run.stages) - 1)
+        self._finish(len(states) - 1)
 
     def _finish(self, rounds: int) -> None:
         """Keep so many rounds, and what follows from them."""
@@ -712,7 +687,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         n = len(response)
         if design.matrix.shape[0] != n:
             raise InputError(f"X has {design.matrix.shape[0]} rows, but y has {n}: pass the same rows of both")
-        rows = _Target(self, design.matrix, response, check_weights(sample_weight, n), self._new_offset(X, offset))
+        rows = Target(self, design.matrix, response, check_weights(sample_weight, n), self._new_offset(X, offset))
         if strength is None:
             strength = rows.choose()
         if math.isinf(strength):
@@ -803,6 +778,10 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             self.refit_ = {"rows": rows, "strength": strength}
 
 
+def _ranges(X: Array) -> Array:
+    return np.array([X.min(axis=0), X.max(axis=0)])
+
+
 def _numbers(values: Any, shape: tuple[int, ...] | None) -> Array:
     """Return finite numbers of a file, of this shape or in a row."""
     array = real_numbers(values, "a field") if len(values) else np.zeros(0)
@@ -815,114 +794,3 @@ def _checked_stage(record: dict[str, Any], inner: Any) -> Stage:
     theta, beta = _numbers(record["theta"], inner.baseline_.shape), _numbers(record["beta"], inner.coef_.shape)
     loss, loglik, penalty, kkt, lowest = (one_number(record[name], name) for name in Stage._fields[2:-1])
     return Stage(theta, beta, loss, loglik, penalty, kkt, lowest, flag(record["converged"], "converged"))
-
-
-class _Watched:
-    """Rows of an environment that was held out, and f there so far."""
-
-    def __init__(self, basis: Basis, rows: Data, linear: bool) -> None:
-        response = rows.response
-        if isinstance(basis, OrdinalBasis):
-            try:
-                response = as_response(response, "ordinal", basis.levels)
-            except InputError as error:
-                raise InputError(f"an environment that is held out has a class that no other has: {error}") from None
-        self.terms, self.X, self.weights = build_terms(basis, response), rows.design.matrix, rows.weights
-        self.linear = self.X if linear else self.X[:, :0]
-        self.f = np.zeros(len(response)) if rows.offset is None else rows.offset.copy()
-
-    def nll(self, link: Link, sign: float, theta: Array, beta: Array) -> float:
-        """Return the mean negative log-likelihood."""
-        loglik = loglik_and_residuals(link, self.terms, theta, sign * (self.linear @ beta + self.f))[0]
-        return float(-np.average(loglik, weights=self.weights))
-
-    def at(self, booster: Booster) -> float:
-        """Return it at the parameters of a round."""
-        return self.nll(booster.link, booster.sign, *booster.parameters)
-
-
-class _Target:
-    """A few rows of the target, and how far the parameters move for them.
-
-    The leaves of all trees are many columns; the rows see them through the left singular vectors, which are at most as
-    many as rows, and the shortest move in leaf values follows from these.
-    """
-
-    def __init__(
-        self, model: AnchorBoostedTM, X: Array, response: Response, weights: Array | None, offset: Any
-    ) -> None:
-        self.model, self.response, self.weights = model, response, weights
-        base = model.model_
-        linear = X if model.learner == "linear+tree" else X[:, :0]
-        U, S, self.back = np.linalg.svd(model._columns_of(X), full_matrices=False)
-        keep = 1e-10 * S.max(initial=0.0) < S
-        self.back = self.back[keep]
-        self.X = np.hstack([linear, U[:, keep] * S[keep]])
-        self.offset = model._f(X)
-        if offset is not None:
-            self.offset = self.offset + finite_numbers(offset, X.shape[0], "offset")
-        self.known = base.baseline_.size + base.coef_.size
-        self.stiff = max(1, len(model.trees_))
-        # the information of a row of the fit, in (theta, beta): v = J^+ (theta, beta)
-        J = np.linalg.pinv(base._jacobian)
-        values, vectors = np.linalg.eigh(base._information / base.n_total_)
-        self.root = np.sqrt(np.maximum(values, 0.0))[:, None] * (vectors.T @ J)
-
-    def solve(self, strength: float, rows: Any = slice(None)) -> tuple[Array, Array, Array]:
-        """Return the baseline, the linear coefficients and the moves of the leaf values."""
-        base = self.model.model_
-        weights = None if self.weights is None else self.weights[rows]
-        objective = build_objective(
-            base.link_, base.basis_, self.response[rows], self.X[rows], None, weights, self.offset[rows], base._sign
-        )
-        c = objective.coordinates
-        v = c.join(base.baseline_, np.append(base.coef_, np.zeros(len(self.back))))
-        # a few rows say nothing of the baseline where there are none: it becomes nowhere much flatter than it was
-        objective.coordinates = replace(
-            c, lower=np.where(np.isfinite(c.lower), np.maximum(c.lower, FLATTEST * v), c.lower)
-        )
-        J = objective.coordinates.jacobian
-        own = self.root @ J[: self.known]
-        pull = own.T @ own + self.stiff * (J[self.known :].T @ J[self.known :])
-        shrunk = Shrunk(objective, v, strength / objective.n_total * pull)
-        found = minimise(shrunk, v, 0.0, Options(tol=base.tol, max_iter=base.max_iter))
-        theta, beta = objective.coordinates.split(found.v)
-        return theta, beta[: base.coef_.size], beta[base.coef_.size :] @ self.back
-
-    def choose(self) -> float:
-        """Return the strength that predicts folds of the rows best from the others; infinity is not to move."""
-        n = len(self.response)
-        if n < 2:
-            return ONE_ROW
-        fold = np.random.default_rng(0).permutation(np.arange(n) % min(FOLDS, n))
-        folds = [fold == k for k in range(fold.max() + 1)]
-        strengths = [strength for strength in STRENGTHS if strength * n >= ONE_ROW]
-        table = np.array(
-            [
-                np.concatenate([self._nll(self.solve(strength, ~own), own) for own in folds])
-                if strength < math.inf
-                else np.concatenate([self._nll(None, own) for own in folds])
-                for strength in strengths
-            ]
-        )
-        best = table[np.argmin(table.sum(axis=1))]
-        # the strongest that is not clearly worse: by more than a standard error
-        worse = table - best
-        close = worse.sum(axis=1) <= math.sqrt(n) * worse.std(axis=1)
-        return strengths[int(np.flatnonzero(close)[-1])]
-
-    def _nll(self, found: tuple[Array, Array, Array] | None, rows: Any) -> Array:
-        """Return the negative log-likelihood of rows, times their weights."""
-        base = self.model.model_
-        theta, beta, moves = (base.baseline_, base.coef_, None) if found is None else found
-        own = np.zeros(len(self.back)) if moves is None else self.back @ moves
-        shift = base._sign * (self.X[rows] @ np.append(beta, own) + self.offset[rows])
-        loglik = loglik_and_residuals(base.link_, build_terms(base.basis_, self.response[rows]), theta, shift)[0]
-        return -(loglik if self.weights is None else self.weights[rows] * loglik)
-
-
-def _stage(booster: Booster) -> Stage:
-    s = booster.solution
-    theta, beta = booster.parameters
-    penalty = s.penalty_sum / booster.objective.n_total
-    return Stage(theta, beta, s.loss, s.sums.loglik, penalty, s.kkt, s.min_eigenvalue, s.converged)

@@ -22,15 +22,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm.bases import Basis, OrdinalBasis
 from anchortm.columns import Coordinates, Rows
+from anchortm.exceptions import InputError
 from anchortm.inputs import Data
-from anchortm.likelihood import Term, build_terms, evaluate
+from anchortm.likelihood import Term, build_terms, evaluate, loglik_and_residuals
 from anchortm.links import Link, OneEnd
 from anchortm.newton import Options, Solution, minimise, shrunken_step
 from anchortm.objective import Derivatives, Objective, Sums, objective_type
+from anchortm.response import as_response
 from anchortm.solver import solve
 
-__all__ = ["Booster", "RowDerivatives", "Shrunk", "row_derivatives"]
+__all__ = ["Booster", "Shrunk", "Stage", "Watched"]
 
 Array = NDArray[np.float64]
 
@@ -71,6 +74,19 @@ class Shrunk(Objective):
         return Derivatives(gradient + self.Q @ (v - self.centre), hessian + self.Q, E)
 
 
+class Stage(NamedTuple):
+    """What a round ends with: the best baseline and coefficients for f, the loss, and their certificate."""
+
+    theta: Array
+    beta: Array
+    loss: float
+    loglik: float
+    penalty: float
+    kkt: float
+    min_eigenvalue: float
+    converged: bool
+
+
 class Booster:
     """The rows of a fit, f so far, and theta and beta that are best for it.
 
@@ -95,6 +111,11 @@ class Booster:
     def parameters(self) -> tuple[Array, Array]:
         """Return theta and beta."""
         return self.objective.coordinates.split(self.solution.v)
+
+    def stage(self) -> Stage:
+        """Return where the rounds so far have led."""
+        s, n = self.solution, self.objective.n_total
+        return Stage(*self.parameters, s.loss, s.sums.loglik, s.penalty_sum / n, s.kkt, s.min_eigenvalue, s.converged)
 
     def shift(self) -> Array:
         """Return what is added to the baseline in each row."""
@@ -173,3 +194,27 @@ def _reordered(data: Data, order: NDArray[np.intp]) -> Data:
         weights=part.weights,
         offset=part.offset,
     )
+
+
+class Watched:
+    """Rows of an environment that was held out, and f there so far."""
+
+    def __init__(self, basis: Basis, rows: Data, linear: bool) -> None:
+        response = rows.response
+        if isinstance(basis, OrdinalBasis):
+            try:
+                response = as_response(response, "ordinal", basis.levels)
+            except InputError as error:
+                raise InputError(f"an environment that is held out has a class that no other has: {error}") from None
+        self.terms, self.X, self.weights = build_terms(basis, response), rows.design.matrix, rows.weights
+        self.linear = self.X if linear else self.X[:, :0]
+        self.f = np.zeros(len(response)) if rows.offset is None else rows.offset.copy()
+
+    def nll(self, link: Link, sign: float, theta: Array, beta: Array) -> float:
+        """Return the mean negative log-likelihood."""
+        loglik = loglik_and_residuals(link, self.terms, theta, sign * (self.linear @ beta + self.f))[0]
+        return float(-np.average(loglik, weights=self.weights))
+
+    def at(self, booster: Booster) -> float:
+        """Return it at the parameters of a round."""
+        return self.nll(booster.link, booster.sign, *booster.parameters)

@@ -132,6 +132,13 @@ PRINTED = {
         "10.0 421.00 3.37 13.62 8.65 2.45 2.55 6.59 2.71 2.57",
         "Poisson: 0.52 of the chicks in their 90 % intervals negative binomial: 0.84",
     ],
+    "plot_20_trees_and_how_far_they_carry": [
+        "0.0 0.01 0.49 2.38 2.37 2.31 2.37 2.35",
+        "2.0 0.13 0.06 2.61 2.62 2.61",
+        "10.0 1.00 0.00 2.93 7.96 4.38 54.30 8.00",
+        "linear 2.01 linear + trees 2.14 jumps known 2.42",
+        "linear + trees 4.39 3.21",
+    ],
 }
 
 

@@ -9,6 +9,7 @@ __version__ = "0.1.0.dev0"
 
 # name -> module that holds it; loaded on first use, so that importing anchortm stays cheap
 _HOME = {
+    "AnchorBoostedTM": "boosted",
     "AnchorBoosting": "boosting",
     "AnchorGLM": "glm",
     "AnchorTM": "estimators",

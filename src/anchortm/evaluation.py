@@ -168,7 +168,7 @@ def leave_one_environment_out(
 
 
 def left_out(
-    model: TransformationModel,
+    model: Any,
     nets: Callable[[Data, list[float]], list[TransformationModel]] | None,
     X: Any,
     y: Any,
@@ -182,7 +182,7 @@ def left_out(
     progress: bool | None,
 ) -> list[dict[str, Any]]:
     """Return a row for each environment, xi and model: the model itself, or those that ``nets`` gives for all rows."""
-    check_model(model)
+    check_model(model, refits=nets is None)
     values, n_jobs = several_xi(xis), jobs(n_jobs)
     for xi in values:
         clone(model).set_params(xi=xi)._check_xi()
@@ -201,6 +201,11 @@ def left_out(
     hidden = None if progress is None else not progress  # None: shown in a terminal only
     tasks = tqdm(list(enumerate(labels.tolist())), desc="environments", disable=hidden)
     with one_blas_thread():  # many small fits
+        if not isinstance(model, TransformationModel):
+            refits = Parallel(n_jobs=n_jobs)(
+                delayed(_refitted)(model, data, groups != e, name, values) for e, name in tasks
+            )
+            return [row for rows in refits for row in rows]
         models = [model] if nets is None else nets(data, values)
         starts = [
             {s.xi: objective.coordinates.split(s.v) for s in solutions}
@@ -300,6 +305,20 @@ def _one(
             row = {"environment": name, "xi": xi, "n": n, "nll": float(-np.average(loglik, weights=held.weights))}
             row["converged"] = solution.converged
             rows.append(row | (_strength(m, beta) if grid else _coefs(model, data, beta)))
+    return rows
+
+
+def _refitted(model: Any, data: Data, inside: NDArray[np.bool_], name: Any, xis: list[float]) -> list[dict[str, Any]]:
+    """Return the rows of one left-out environment by a model that is fitted anew for each xi."""
+    train, held = data.subset(np.flatnonzero(inside)), data.take(np.flatnonzero(~inside))
+    n = len(held.response) if held.weights is None else float(held.weights.sum())
+    rows = []
+    for xi in xis:
+        try:
+            nll, facts = clone(model).set_params(xi=xi)._refitted(train, held)
+        except InputError as error:
+            raise type(error)(f"without environment {name}: {error}") from None
+        rows.append({"environment": name, "xi": xi, "n": n, "nll": nll} | facts)
     return rows
 
 

@@ -532,10 +532,16 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         return listed + (["the baseline"] if moves[:k].max(initial=0.0) > 0.01 else [])
 
 
-def check_model(model: Any) -> None:
-    """Refuse what is no model of this package."""
-    if not isinstance(model, TransformationModel):
-        raise InputTypeError(f"model must be an estimator of this package, such as NormalLinear(), not {model!r}")
+def check_model(model: Any, refits: bool = False) -> None:
+    """Refuse what is no model of this package, or one that has to be fitted anew for each xi where that is not done."""
+    if isinstance(model, TransformationModel) or (refits and hasattr(model, "_refitted")):
+        return
+    if hasattr(model, "_refitted"):
+        raise InputTypeError(
+            f"{type(model).__name__} has no parameters to follow along xi: fit it at each xi, or compare them by "
+            "leave_one_environment_out or XiSearchCV"
+        )
+    raise InputTypeError(f"model must be an estimator of this package, such as NormalLinear(), not {model!r}")
 
 
 def alphabetical(classes: Any) -> str:

@@ -24,7 +24,7 @@ from anchortm.arrow import Arrow
 from anchortm.exceptions import IdentificationError
 from anchortm.objective import Objective, Sums
 
-__all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise"]
+__all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise", "shrunken_step"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -453,3 +453,15 @@ def solution_at(
         H,
         history=history,
     )
+
+
+def shrunken_step(objective: Objective, v: Array, xi: float, share: float) -> Array | None:
+    """Return where this share of a Newton step from v leads, at a loss no higher; None where no descent is found."""
+    state = expand(objective, v, objective.sums(v), xi)
+    if not state.finite:
+        return None
+    binding = binding_bounds(objective, v, state.gradient)
+    H, _ = _model(state, binding)
+    step = _step(state, H, binding, objective.coordinates.lower - v, objective.coordinates.upper - v)
+    found = _line_search(objective, state, share * _shortened(step, v), xi)
+    return None if found is None else found[0]

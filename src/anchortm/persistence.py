@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm import __version__, estimators
 from anchortm.arrow import Arrow
 from anchortm.bases import Basis, OrdinalBasis
+from anchortm.boosted import AnchorBoostedTM
 from anchortm.corners import Corners, Group
 from anchortm.cox import CoxPH
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, ModelFileError
@@ -59,10 +60,11 @@ KINDS = {  # of the basis; AnchorTM takes any
 }
 MORE = {CoxPH: "steps", AnchorGLM: "family"}  # fields that some models have
 KNOWN_LINKS = {*LINKS, *(f"{family}-{link}" for family, links in FAMILIES.items() for link in links)}
+BOOSTED = "AnchorBoostedTM"
 SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
-def save(model: TransformationModel, path: str | os.PathLike[str]) -> Path:
+def save(model: TransformationModel | AnchorBoostedTM, path: str | os.PathLike[str]) -> Path:
     """Write a fitted model to a JSON file, whole or not at all, and return its path.
 
     Standard errors are computed before, where they can be, so that ``summary()`` is the same after ``load``.
@@ -81,15 +83,18 @@ def save(model: TransformationModel, path: str | os.PathLike[str]) -> Path:
     >>> bool((same.predict_proba(data) == model.predict_proba(data)).all())
     True
     """
-    if not isinstance(model, TransformationModel):
+    if not isinstance(model, (TransformationModel, AnchorBoostedTM)):
         raise InputTypeError(f"save takes a model of this package, not {type(model).__name__}")
     check_is_fitted(model, "coef_")
     if Path(path).suffix != ".json":
         raise InputError(f"{path} should end in .json")
-    record = _record(model)
+    boosted = isinstance(model, AnchorBoostedTM)
+    record = _record(model.model_ if boosted else model)
     for key, check in SCHEMA.items():
         if not check(record[key] if key == "formula" else _lively(record[key])):
             raise InputError(f"the model cannot be saved: its {key} goes beyond what a file takes")
+    if boosted:
+        record = _boosted_record(model, record)
     text = json.dumps(record | {"sha256": _digest(record)}, indent=1, allow_nan=False)
     if len(text) > MAX_BYTES or _n_values(text) > MAX_VALUES:
         raise InputError(f"the model has {model.coef_.size} coefficients, too many for a file")
@@ -128,6 +133,20 @@ def _record(model: Any) -> dict[str, Any]:
         "formula": model.formula_.state() if hasattr(model, "formula_") else None,
         "corners": None if model._corners is None else _plain(asdict(model._corners)),
     } | {field: _plain(model._more()) for cls, field in MORE.items() if isinstance(model, cls)}
+
+
+def _boosted_record(model: Any, inner: dict[str, Any]) -> dict[str, Any]:
+    parameters = model.get_params(deep=False)
+    base = parameters.pop("model").get_params(deep=False)
+    return {
+        **{key: inner[key] for key in ("format", "version", "written_by")},
+        "class": BOOSTED,
+        "parameters": {key: _parameter(key, value) for key, value in parameters.items()},
+        "base": {key: _parameter(key, value) for key, value in base.items()},
+        "model": inner,
+        "boosted": _plain(model._more()),
+        "formula": model.formula_.state() if hasattr(model, "formula_") else None,
+    }
 
 
 def _basis_record(basis: Basis) -> Any:
@@ -372,6 +391,32 @@ def _model(record: Any) -> Any:
         f"version {VERSION}; use the anchortm that wrote it, or a newer one",
     )
     _check(record.get("sha256") == _digest(record), "it has been changed or damaged since it was written")
+    return _boosted(record) if record.get("class") == BOOSTED else _fitted(record)
+
+
+def _boosted(record: dict[str, Any]) -> AnchorBoostedTM:
+    for key in ("parameters", "base", "model", "boosted"):
+        _check(isinstance(record.get(key), dict), f"the field {key!r} is not what it should be")
+    inner = _fitted(record["model"])
+    given, base = (
+        {key: _argument(_lively(value)) for key, value in record[part].items()} for part in ("parameters", "base")
+    )
+    for cls, parameters in ((AnchorBoostedTM, given), (type(inner), base)):
+        unknown = sorted(set(parameters) - set(cls._get_param_names()))
+        _check(not unknown, f"{cls.__name__} has no parameters {', '.join(unknown)}")
+    model = AnchorBoostedTM(type(inner)(**base), **given)
+    model._check_xi()
+    model._check_limits()
+    _check(inner.xi_ == model.xi, "the model inside has another xi")
+    model._set_more(_lively(record["boosted"]), inner)
+    if record["formula"] is not None:
+        model.formula_ = Formula.from_state(record["formula"], len(model.coef_names_))
+        columns = list(model.formula_.design_columns())
+        _check(columns == model.coef_names_, "the formula does not give the covariates of the model")
+    return model
+
+
+def _fitted(record: dict[str, Any]) -> Any:
     record = {key: value if key == "formula" else _lively(value) for key, value in record.items()}
     record.setdefault("corners", None)  # not in the first files
     for key, check in SCHEMA.items():

@@ -20,7 +20,7 @@ from anchortm.numbers import level_between
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LikelihoodRatio", "Summary", "likelihood_ratio_test", "summarise"]
+__all__ = ["LikelihoodRatio", "Summary", "baseline_facts", "likelihood_ratio_test", "summarise"]
 
 SHOWN = 20  # levels of a wide factor that are printed
 MOST_CHOSEN = 30  # coefficients that an elastic net leaves, printed
@@ -44,6 +44,8 @@ class Summary:
         What the fit warned of.
     scale : dict or None
         Columns of the table of scale effects, where the model has any.
+    heading : str
+        What stands above the table.
 
     Examples
     --------
@@ -66,6 +68,7 @@ class Summary:
     baseline: dict[str, float]
     warnings: tuple[str, ...]
     scale: dict[str, list[Any]] | None = None
+    heading: str = "Coefficients"
 
     def frame(self) -> pd.DataFrame:
         """Return the table of coefficients."""
@@ -85,7 +88,7 @@ class Summary:
         if self.columns["covariate"]:
             rows, left_out = _shown(self.columns, NET in self.facts)
             table = _table({name: [values[j] for j in rows] for name, values in self.columns.items()})
-            lines += ["Coefficients", *table, *(f"  {text}" for text in left_out), ""]
+            lines += [self.heading, *table, *(f"  {text}" for text in left_out), ""]
         if self.scale is not None:
             lines += ["Scale effects", *_table(self.scale), ""]
         if self.baseline:
@@ -194,7 +197,7 @@ def summarise(
         columns["slope of y"] = (model.coef_ / model.baseline_[1]).tolist()
     return Summary(
         f"{type(model).__name__}: {model._kind}",
-        _facts(model) | ({} if table is None else _errors_fact(model, kind, clusters)),
+        baseline_facts(model) | ({} if table is None else _errors_fact(model, kind, clusters)),
         columns,
         dict(zip(model.parameter_names_, model.baseline_.tolist(), strict=True)),
         tuple(model.warnings_),
@@ -238,7 +241,8 @@ def _errors_fact(model: Any, kind: str | None, clusters: Any) -> dict[str, str]:
     return {"std. errors": f"{how}{aim}; {rows}"}
 
 
-def _facts(model: Any) -> dict[str, str]:
+def baseline_facts(model: Any) -> dict[str, str]:
+    """Return the facts of a fit without its coefficients, by name."""
     kinds = ", ".join(f"{n} {name}" for name, n in model.row_kinds_.items() if n)
     if model.basis_.discrete:  # whose rows are intervals inside
         kinds = f"{len(model.classes_)} classes" if model.basis_.kind == "ordinal" else "counts"

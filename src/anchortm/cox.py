@@ -89,6 +89,8 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         super()._check_limits()
         if self.ties not in ("efron", "breslow"):
             raise InputError(f"ties must be 'efron' or 'breslow', not {self.ties!r}")
+        if self.random is not None:
+            raise InputError("CoxPH takes no random effects: take ProportionalHazards, whose likelihood has a baseline")
         if self.varying is not None:
             raise InputError("effects that vary are for models whose baseline has a basis: take ProportionalHazards")
 

@@ -90,6 +90,11 @@ def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> A
     if streamed and clusters is not None:
         raise InputError("clusters need the rows in memory, and these were read in batches: rows count as independent")
     groups = None if clusters is None else _codes(clusters, data)
+    units = (
+        None
+        if streamed or groups is not None or data.clusters is None
+        else np.unique(data.clusters.codes, return_inverse=True)[1]
+    )
     if groups is None and model.n_total_ < 2.0:
         raise InputError(
             f"the weights add up to {model.n_total_:g}, and weights replicate rows: fewer than two rows have no "
@@ -97,15 +102,19 @@ def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> A
         )
     if groups is not None:
         _few(int(groups.max()) + 1)
+    if units is not None:
+        _few(int(units.max()) + 1, "")
     if streamed:
         objective, work = _work(model, data)
         with model._threads(objective):
             result = objective.blocks.total(work)[1][0]
         count = model.n_total_
     else:
-        shares = np.vstack(list(_sums(model, data, groups)))
+        shares = np.vstack(list(_sums(model, data, groups, units)))
         result = np.asarray(shares.T @ shares)
         count = shares.shape[0] if groups is not None else model.n_total_
+        if units is not None:
+            count = float(np.sum((1.0 if data.weights is None else data.weights) / np.bincount(units)[units]))
     result *= count / (count - 1.0)
     if clusters is None:
         model._sandwich = result
@@ -117,11 +126,11 @@ def _strict(model: Any) -> None:
         raise InputError("no standard errors: the fit has not converged to a strict optimum")
 
 
-def _few(clusters: int) -> None:
+def _few(clusters: int, hint: str = "; clusters=np.arange(n) takes rows as independent") -> None:
     if clusters < FEW_CLUSTERS:
         warnings.warn(
             f"{clusters} clusters: fewer than {FEW_CLUSTERS} say little about how clusters differ, and standard errors "
-            "come out too small; clusters=np.arange(n) takes rows as independent",
+            f"come out too small{hint}",
             AnchorTMWarning,
             stacklevel=5,
         )
@@ -158,10 +167,15 @@ def standard_errors(model: Any, kind: str | None, clusters: Any, **options: Any)
             raise InputError(f"{', '.join(options)}: only with kind='bootstrap'")
         _strict(model)
         return np.sqrt(model._information.variances(~model._fixed)[k:])
-    variances = np.diag(covariance(model, kind, clusters, **options))[k:]
+    variances = np.diag(covariance(model, kind, clusters, **options))[k : k + model.coef_.size]
     if not (variances >= 0.0).all():
         raise InputError("no standard errors: the covariance is not positive definite")
     return np.sqrt(variances)
+
+
+def _parameters(model: Any) -> Array:
+    """Return all parameters: baseline, coefficients, and the entries of L of random effects."""
+    return np.concatenate([model.baseline_, model.coef_, model._extra])
 
 
 def _data(model: Any) -> Any:
@@ -189,6 +203,8 @@ def _codes(clusters: Any, data: Any) -> Codes:
     found, codes = np.unique(codes, return_inverse=True)
     if found.size < 2:
         raise InputError("there is a single cluster: nothing is known of how clusters differ")
+    if data.clusters is not None:
+        data.clusters.check_whole(codes, "clusters")
     return codes
 
 
@@ -204,17 +220,25 @@ def influence(model: Any) -> Array:
     return result
 
 
-def _sums(model: Any, data: Any, groups: Codes | None) -> Iterator[Array]:
-    """Yield matrices whose Gram matrices add up to the covariance: of rows times root weight, or of cluster sums."""
+def _sums(model: Any, data: Any, groups: Codes | None, units: Codes | None) -> Iterator[Array]:
+    """Yield matrices whose Gram matrices add up to the covariance.
+
+    They are of rows times root weight, or of sums over groups. Clusters with random effects are ``units`` as rows are
+    without: their weights are copies too.
+    """
+    copies = groups is None and units is not None
+    groups = units if groups is None else groups
     order = None if data.anchors is None else data.anchors.order()
     weights = data.weights if data.weights is None or order is None else data.weights[order]
-    totals = None if groups is None else np.zeros((int(groups.max()) + 1, model.baseline_.size + model.coef_.size))
+    totals = None if groups is None else np.zeros((int(groups.max()) + 1, _parameters(model).size))
     for rows, shares in _influence(model, data):
         w = 1.0 if weights is None else weights[rows][:, None]
         if groups is None or totals is None:
             yield la.qr(np.sqrt(w) * shares, mode="r")[0][: shares.shape[1]]  # the Gram matrix in its root
         else:
-            np.add.at(totals, (groups if order is None else groups[order])[rows], w * shares)
+            np.add.at(
+                totals, (groups if order is None else groups[order])[rows], (np.sqrt(w) if copies else w) * shares
+            )
     if totals is not None:
         yield totals
 
@@ -233,7 +257,7 @@ def _work(model: Any, data: Any) -> tuple[Objective, Influence]:
         data = data.without_wide()
     objective: Objective = model._objective(model.link_, model.basis_, data)
     coordinates = objective.coordinates
-    v = coordinates.join(model.baseline_, model.coef_)
+    v = coordinates.join(model.baseline_, np.append(model.coef_, model._extra))
     free = ~(model.active_ | (coordinates.lower == coordinates.upper))
     with model._threads(objective):
         pull, bread, K = _lagrangian(objective, v, model.xi_, free)
@@ -332,6 +356,9 @@ def bootstrap(
     anchors = data.anchors
     if clusters is not None:
         groups, what = _codes(clusters, data), "clusters"
+    elif data.clusters is not None and not _nested(data):
+        groups = np.unique(data.clusters.codes, return_inverse=True)[1]
+        what = f"clusters ({data.clusters.effects.cluster})"
     elif anchors is not None and anchors.main is not None and anchors.levels[anchors.main].size > 1:
         groups, what = anchors.factors[anchors.main], f"environments ({anchors.factor_names[anchors.main]})"
     else:
@@ -354,8 +381,16 @@ def bootstrap(
         )
     if failed:
         warnings.warn(f"{failed} of {n_bootstrap} resampled fits failed and are left out", AnchorTMWarning, 3)
-    names = (*model.parameter_names_, *model.coef_names_)
-    return Bootstrap(draws, np.concatenate([model.baseline_, model.coef_]), names, what, failed)
+    names = (*model.parameter_names_, *model.coef_names_, *model._extra_names)
+    return Bootstrap(draws, _parameters(model), names, what, failed)
+
+
+def _nested(data: Any) -> bool:
+    """Return whether clusters with random effects lie in environments, which can be resampled then."""
+    anchors = data.anchors
+    if anchors is None or anchors.main is None or anchors.levels[anchors.main].size < 2:
+        return False
+    return bool(data.clusters.within(anchors.factors[anchors.main]))
 
 
 def _resampled_weights(rng: np.random.Generator, groups: Codes | None, data: Any) -> Array:
@@ -377,8 +412,9 @@ def _refit(model: Any, data: Any, weights: Array) -> Array | None:
     options = Options(tol=model.tol, max_iter=model.max_iter)
     try:
         objective = model._objective(model.link_, model.basis_, part)
-        cold = objective.coordinates.join(model.baseline_, model.coef_)
-        solution = solve_near(objective, model.baseline_, model.coef_, cold, model.xi_, options)
+        rest = np.append(model.coef_, model._extra)
+        cold = objective.coordinates.join(model.baseline_, rest)
+        solution = solve_near(objective, model.baseline_, rest, cold, model.xi_, options)
     except (IdentificationError, ArithmeticError, np.linalg.LinAlgError):
         return None
     if not (solution.converged and solution.min_eigenvalue > FLAT_CURVATURE):
@@ -393,7 +429,7 @@ def resolve(model: Any, uncertainty: Any) -> Array | Bootstrap:
         return _inverse_hessian(model, None, held=True)
     if uncertainty is None or isinstance(uncertainty, str):
         return bootstrap(model) if uncertainty == "bootstrap" else covariance(model, uncertainty, None)
-    d = model.baseline_.size + model.coef_.size
+    d = _parameters(model).size
     if isinstance(uncertainty, Bootstrap):
         if uncertainty.draws.shape[1] != d:
             raise InputError(f"the bootstrap is of {uncertainty.draws.shape[1]} parameters, and the model has {d}")

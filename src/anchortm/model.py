@@ -21,6 +21,7 @@ from anchortm.arrow import Arrow
 from anchortm.backends.sources import open_source
 from anchortm.backends.streamed import Stream
 from anchortm.bases import Basis, OrdinalBasis
+from anchortm.clusters import make_clusters, named_effects
 from anchortm.columns import BLOCK_ROWS
 from anchortm.corners import make_mixture
 from anchortm.design import WIDE, Design, WideMatrix, to_design
@@ -37,6 +38,7 @@ from anchortm.exceptions import (
 from anchortm.fitted import FittedModel, one_column, row_offset
 from anchortm.formula import Formula
 from anchortm.frames import is_frame, native
+from anchortm.grammar import parse_formula
 from anchortm.identification import check_covariates, check_kinds, check_levels
 from anchortm.inference import (
     FLAT_CURVATURE,
@@ -44,6 +46,7 @@ from anchortm.inference import (
 from anchortm.inputs import Data, drop_empty_classes
 from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
 from anchortm.links import Link
+from anchortm.mixed import MOST_NODES, MixedObjective
 from anchortm.newton import Options, Solution, restarts
 from anchortm.numbers import (
     check_weights,
@@ -56,8 +59,9 @@ from anchortm.numbers import (
     whole_number,
 )
 from anchortm.objective import Objective
+from anchortm.randomeffects import RandomEffects
 from anchortm.response import Response, as_response, sorted_words
-from anchortm.solver import solve
+from anchortm.solver import solve, with_enough_nodes
 from anchortm.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -90,6 +94,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     anchor_names: Any = None
     strata: Any = None
     varying: Any = None
+    random: Any = None
+    n_nodes: int | None = None
     tol: float = 1e-8
     max_iter: int = 200
     n_jobs: int | None = None
@@ -167,8 +173,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """Fit to a table that is read in batches, and return the formula as new rows need it."""
         xi = self._check_xi()
         self._check_limits()
-        if self.strata is not None or self.varying is not None:
-            raise InputError("strata and varying effects take a table in memory: read it first")
+        if self.strata is not None or self.varying is not None or parse_formula(formula).random is not None:
+            raise InputError("strata, varying and random effects take a table in memory: read it first")
         source = open_source(data, _n_jobs(self.n_jobs), True if self.verbose else None)
         levels = self._fixed_levels()
         stream = Stream(formula, source, self._scale, levels, sample_weight, offset, self.anchor_intercept)
@@ -178,6 +184,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     def _check_xi(self) -> float:
         xi = one_number(self.xi, "xi")
+        if self.random is not None and not 0.0 <= xi < math.inf:
+            raise InputError(f"with random effects xi is from 0 to a large finite number, not {self.xi}")
         if math.isnan(xi) or xi < self._lowest_xi:
             raise InputError(
                 f"xi must be at least {self._lowest_xi:g}, not {self.xi}"
@@ -193,6 +201,12 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         whole_number(int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, "verbose", 0)
         jobs(self.n_jobs)
         generator(self.random_state)
+        if self.n_nodes is not None:
+            n_nodes = whole_number(self.n_nodes, "n_nodes", 1)
+            if n_nodes > MOST_NODES:
+                raise InputError(f"n_nodes may be {MOST_NODES} at most, not {n_nodes}")
+        if named_effects(self.random) is not None and (self.strata is not None or self.varying is not None):
+            raise InputError("random effects do not go with strata or varying effects: leave one of them out")
 
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
         """Check the inputs once; drop rows of weight zero."""
@@ -200,13 +214,18 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         columns_given = list(X.columns) if is_frame(X) else list(X.names) if isinstance(X, Design) and X.named else None
         if self.anchor_names is not None and anchors is not None:
             raise InputError("give anchors to fit, or anchor_names to the constructor, not both")
-        X, anchors_named, labels = self._split_off(X)
+        X, anchors_named, labels, clusters = self._split_off(X)
         anchors = anchors if anchors_named is None else anchors_named
         response = as_response(one_column(y), self._scale, self._fixed_levels())
         design = to_design(X, len(response), wide=True)
         columns = None if anchors is None else anchor_columns(anchors)
         n = len(response)
-        for name, size in (("X", design.matrix.shape[0]), ("anchors", n if columns is None else len(columns))):
+        sizes = {
+            "X": design.matrix.shape[0],
+            "anchors": n if columns is None else len(columns),
+            "random": n if clusters is None else len(clusters),
+        }
+        for name, size in sizes.items():
             if size != n:
                 raise InputError(f"{name} has {size} rows, but y has {n}: pass the same rows of both")
         weights, shift = check_weights(sample_weight, n), row_offset(offset, n)
@@ -225,9 +244,20 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         alphabetical = self._fixed_levels() is None and sorted_words(y, response)
         given = tuple(columns_given) if design.named and columns_given is not None else None
         data = Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep, ranges)
+        if clusters is not None:
+            return self._with_clusters(data, clusters if keep is None else list(compress(clusters, keep)))
         if labels is None and self.varying is None:
             return data
         return self._with_baselines(data, labels if labels is None or keep is None else list(compress(labels, keep)))
+
+    def _with_clusters(self, data: Data, labels: Sequence[Any]) -> Data:
+        """Return the inputs with the clusters that share random effects."""
+        named = named_effects(self.random)
+        assert named is not None  # noqa: S101
+        if isinstance(data.design.matrix, WideMatrix):
+            raise InputError(f"random effects do not go with a sparse X or factors of more than {WIDE} levels")
+        made = make_clusters(labels, *named, data.design.names, data.design.matrix)
+        return data._replace(clusters=made._replace(n_nodes=self.n_nodes))
 
     def _with_baselines(self, data: Data, labels: Sequence[Any] | None) -> Data:
         """Return the inputs with baselines for strata, and covariates whose effects vary among them."""
@@ -246,17 +276,32 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         ends = not 0.0 <= self.xi < math.inf
         if ends and isinstance(data, Data):
             data = data.without_wide()  # the ends of the path know no wide factors
-        return data.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
+        jobs = _n_jobs(self.n_jobs)
+        if isinstance(data, Stream) or data.clusters is None:
+            return data.objective(link, basis, self._sign, self.anchor_intercept, jobs)
+
+        def make(n_nodes: int | None) -> Objective:
+            wanted = data._replace(clusters=data.clusters._replace(n_nodes=n_nodes))
+            return wanted.objective(link, basis, self._sign, self.anchor_intercept, jobs)
+
+        first = make(data.clusters.n_nodes)
+        if data.clusters.n_nodes is not None:
+            return first
+        options = Options(tol=self.tol, max_iter=self.max_iter)
+        return with_enough_nodes(first, self._start(first, basis, data), make, options)
 
     def _loglik(self, link: Link, basis: Basis, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the log-likelihood of rows that need not be those of the fit, at these parameters."""
-        shift = rows.design.matrix @ beta
+        p = rows.design.matrix.shape[1]
+        shift = rows.design.matrix @ beta[:p]
         shift = self._sign * (shift if rows.offset is None else shift + rows.offset)
+        if rows.clusters is not None:
+            return self._marginal(link, build_terms(basis, rows.response), theta, shift, rows.clusters, beta[p:])[0]
         return loglik_and_residuals(link, build_terms(basis, rows.response), rows.thetas(theta), shift)[0]
 
     def _names(self, data: Data) -> tuple[str, ...]:
         """Return the names of all parameters but the baseline's."""
-        return data.design.names
+        return (*data.design.names, *(() if data.clusters is None else data.clusters.effects.parameter_names()))
 
     @staticmethod
     def _threads(objective: Objective) -> Any:
@@ -270,16 +315,25 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             theta = start_values(objective.link, basis, *data.typical)
             if isinstance(data, Data) and data.mixture is not None:
                 theta = np.tile(theta, data.mixture.corners.n_baselines)
-            return objective.coordinates.join(np.pad(theta, (0, size - theta.size)), np.zeros(p))
+            rest = np.zeros(p)
+            if isinstance(objective, MixedObjective):
+                if objective.begin is not None:
+                    return objective.begin
+                rest[p - objective.start.size :] = objective.start
+            return objective.coordinates.join(np.pad(theta, (0, size - theta.size)), rest)
         if not isinstance(self.start, (tuple, list)) or len(self.start) != 2:
             raise InputTypeError(f"start must be a pair (baseline, coef), not {self.start!r}")
         theta, beta = (real_numbers(part, "start") for part in self.start)
+        if isinstance(objective, MixedObjective):
+            p -= objective.start.size
         if not (np.isfinite(theta).all() and np.isfinite(beta).all()):
             raise InputError("start has values that are not finite; start=None finds its own")
         if theta.size != size or beta.size != p:
             raise InputError(
                 f"start must be (baseline, coef) of lengths {size} and {p}, not {theta.size} and {beta.size}"
             )
+        if isinstance(objective, MixedObjective):
+            beta = np.append(beta, objective.start)
         return objective.coordinates.join(theta, beta)
 
     def _solve(
@@ -307,13 +361,20 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         solution: Solution,
         others: list[Solution],
     ) -> None:
-        theta, beta = objective.coordinates.split(solution.v)
+        theta, rest = objective.coordinates.split(solution.v)
         about = data.about()
+        beta = rest[: len(about.names)]
         self.link_, self.basis_ = link, basis
         self.baseline_, self.coef_ = theta, beta
         self.coef_names_ = list(about.names)
         self._corners = None if isinstance(data, Stream) or data.mixture is None else data.mixture.corners
-        self.n_features_in_ = len(self._columns) + len(self._named("anchor_names")) + len(self._named("strata"))
+        self._random = None
+        if isinstance(objective, MixedObjective) and isinstance(data, Data) and data.clusters is not None:
+            clusters = data.clusters._replace(n_nodes=objective.n_nodes)
+            data = data._replace(clusters=clusters)
+            self._random = RandomEffects.of(objective, clusters, solution, rest[beta.size :])
+        named = {str(name) for what in ("anchor_names", "strata") for name in self._named(what)}
+        self.n_features_in_ = len(self._columns) + len(named | set(map(str, self._cluster)))
         for stale in ("feature_names_in_", "support_", "classes_", "formula_", "n_passes_"):
             self.__dict__.pop(stale, None)
         if about.columns_given is not None:
@@ -344,7 +405,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self._data, self._sandwich, self._fingerprint = data, None, about.fingerprint
         self._binary, self._had_offset = about.binary, about.had_offset
         self.covariate_ranges_, self.outcome_range_ = about.covariate_ranges, about.outcome_range
-        mean = float(objective.coordinates.mean[objective.coordinates.n_baseline :] @ beta) + objective.mean_offset
+        mean = float(objective.coordinates.mean[objective.coordinates.n_baseline :] @ rest) + objective.mean_offset
         self._typical = data.mixture.typical(theta) if isinstance(data, Data) and data.mixture is not None else theta
         average = PredictedDistribution(link, basis, self._typical, np.array([mean]))
         self.atom_ = float(average.cdf(0.0)[0]) if about.time else 0.0
@@ -360,6 +421,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             if category is not None:
                 warnings.warn(text, category, stacklevel=level)
 
+        if self._random is not None:
+            for text, category in self._random.remarks(self._data, self.xi_, self.tol):
+                say(text, category)
         if self.dropped_anchors_:
             say(f"anchor columns dropped as constant or collinear: {', '.join(self.dropped_anchors_)}", AnchorWarning)
         if self.float_codes_:
@@ -427,8 +491,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         values, vectors = np.linalg.eigh(self._information[np.ix_(free, free)] / self.n_total_)
         moves = np.zeros(self.active_.size)
         moves[free] = (vectors[:, values < FLAT_CURVATURE] ** 2).sum(axis=1)
-        k = moves.size - len(self.coef_names_)
-        names = [name for name, share in zip(self.coef_names_, moves[k:], strict=True) if share > 0.01]
+        others = [*self.coef_names_, *self._extra_names]
+        k = moves.size - len(others)
+        names = [name for name, share in zip(others, moves[k:], strict=True) if share > 0.01]
         listed = [*names[:8], f"{len(names) - 8} more"] if len(names) > 9 else names
         return listed + (["the baseline"] if moves[:k].max(initial=0.0) > 0.01 else [])
 

@@ -31,6 +31,7 @@ from anchortm.formula import Formula
 from anchortm.inputs import Data
 from anchortm.links import LINKS, Link
 from anchortm.model import TransformationModel
+from anchortm.randomeffects import RandomEffects
 
 __all__ = ["load", "save"]
 
@@ -120,6 +121,7 @@ def _record(model: Any) -> dict[str, Any]:
         "covariance": _covariance(model),
         "formula": model.formula_.state() if hasattr(model, "formula_") else None,
         "corners": None if model._corners is None else _plain(asdict(model._corners)),
+        "random": None if model._random is None else _plain(model._random.record()),
     } | ({"steps": _plain(model._more())} if isinstance(model, CoxPH) else {})
 
 
@@ -131,7 +133,7 @@ def _basis_record(basis: Basis) -> Any:
 
 def _covariance(model: Any) -> Any:
     """Return what standard errors need, the sandwich computed where it can be."""
-    if model.baseline_.size + model.coef_.size > MAX_COVARIANCE:
+    if model.baseline_.size + model.coef_.size + model._extra.size > MAX_COVARIANCE:
         return None
     if model._sandwich is None and isinstance(model._data, Data) and model.xi_ != 0.0:
         with suppress(AnchorTMError, np.linalg.LinAlgError):  # no strict optimum: there are none
@@ -342,6 +344,7 @@ SCHEMA: dict[str, Callable[[Any], bool]] = {
     "covariance": lambda value: value is None or isinstance(value, dict),
     "formula": lambda value: value is None or isinstance(value, dict),
     "corners": lambda value: value is None or isinstance(value, dict),
+    "random": lambda value: value is None or isinstance(value, dict),
 }
 
 
@@ -356,6 +359,7 @@ def _model(record: Any) -> Any:
     _check(record.get("sha256") == _digest(record), "it has been changed or damaged since it was written")
     record = {key: value if key == "formula" else _lively(value) for key, value in record.items()}
     record.setdefault("corners", None)  # not in the first files
+    record.setdefault("random", None)
     for key, check in SCHEMA.items():
         _check(key in record, f"the field {key!r} is not there")
         _check(check(record[key]), f"the field {key!r} is not what it should be")
@@ -363,6 +367,8 @@ def _model(record: Any) -> Any:
     parameters = {key: _argument(value) for key, value in record["parameters"].items()}
     unknown = sorted(set(parameters) - set(cls._get_param_names()))
     _check(not unknown, f"{record['class']} has no parameters {', '.join(unknown)}")
+    if isinstance(parameters.get("random"), dict) and record["feature_names"] is None:  # JSON has no whole keys
+        parameters["random"] = {int(key): value for key, value in parameters["random"].items()}
     model = cls(**parameters)
     model._check_xi()
     model._check_limits()
@@ -383,6 +389,9 @@ def _model(record: Any) -> Any:
     _check(len(names) == coef.size, f"there are {coef.size} coefficients and {len(names)} names")
     model.link_, model.basis_ = LINKS[record["link"]], basis
     model.baseline_, model.coef_, model.coef_names_ = theta, coef, names
+    if record["random"] is not None:
+        model._random = RandomEffects.from_record(record["random"], names)
+    _check((model.random is None) == (model._random is None), "the random effects are not those of the model")
     model.n_features_in_ = record["n_features"]
     if record["feature_names"] is not None:
         _check(len(record["feature_names"]) == record["n_features"], "the feature names are not as many as features")
@@ -469,7 +478,7 @@ def _set_covariance(model: Any, record: dict[str, Any] | None) -> None:
     model._information = model._jacobian = model._fixed = model._sandwich = None
     if record is None:
         return
-    k, d = model.active_.size, model.baseline_.size + model.coef_.size
+    k, d = model.active_.size, model.baseline_.size + model.coef_.size + model._extra.size
     for key, shape in {"information": (k, k), "fixed": (k,), "jacobian": (d, k), "sandwich": (d, d)}.items():
         if record[key] is None and key == "sandwich":
             continue

@@ -9,8 +9,9 @@ in a fold, where its smallest curvature reaches zero; the solution says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from anchortm.exceptions import IdentificationError, InputError, OverIdentifiedError
 from anchortm.identification import check_separation
 from anchortm.limit import linear_solution, over_identified, sqp
+from anchortm.mixed import NODES, MixedObjective
 from anchortm.newton import (
     Options,
     Solution,
@@ -29,9 +31,9 @@ from anchortm.newton import (
     minimise,
     solution_at,
 )
-from anchortm.objective import NormalObjective, Objective
+from anchortm.objective import NormalObjective, Objective, Sums
 
-__all__ = ["first_solution", "follow", "solve", "solve_near", "solve_path"]
+__all__ = ["first_solution", "follow", "solve", "solve_near", "solve_path", "with_enough_nodes"]
 
 Array = NDArray[np.float64]
 
@@ -39,6 +41,7 @@ FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
 NO_MINIMUM = "the branch connected to xi = 0 ends near xi = {:.3g}, and no other minimum was found"
 SUBSAMPLE_FROM = 100_000
 FAR = 3.0  # how far off the constant of a start may be, on the scale of h
+ENOUGH = 0.1  # of the tolerance, that nodes may leave in a gradient
 WIDE_STEPS = 10  # from the solution of some levels to that of all
 
 
@@ -269,3 +272,25 @@ def solve_limit(objective: Objective, start: Solution, options: Options) -> Solu
         if fall < 1.5:
             raise over_identified(objective)
     return found
+
+
+def with_enough_nodes(objective: Any, v: Array, make: Callable[[int], Any], options: Options) -> MixedObjective:
+    """Return the objective with so many nodes that more would change no gradient by a tenth of the tolerance.
+
+    ``make`` makes it anew. What is asked for is judged at the maximum of the likelihood, where a fit then starts.
+    """
+    for n_nodes in NODES[objective.effects.size][1:]:
+        here = minimise(objective, _startable(objective, v), 0.0, options)
+        finer = make(n_nodes)
+        enough = quadrature_error(objective, finer, here.v, here.sums, 0.0) <= ENOUGH * options.tol
+        objective, v = objective if enough else finer, here.v
+        if enough:
+            break
+    objective.begin = v
+    return objective  # type: ignore[no-any-return]
+
+
+def quadrature_error(objective: Objective, finer: Objective, v: Array, sums: Sums, xi: float) -> float:
+    """Return how much the gradient of the loss changes with finer nodes, scaled as the KKT residual is."""
+    here, there = (expand(o, v, s, xi) for o, s in ((objective, sums), (finer, finer.sums(v))))
+    return float((np.abs(there.gradient - here.gradient) / (1.0 + there.parts)).max())

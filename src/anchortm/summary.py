@@ -182,9 +182,9 @@ def _errors_fact(model: Any, kind: str | None, clusters: Any) -> dict[str, str]:
     if kind is None:
         kind = "hessian" if model.xi_ == 0.0 and clusters is None else "sandwich"
     how = {"hessian": "inverse Hessian", "sandwich": "sandwich", "bootstrap": "bootstrap"}[kind]
-    rows = "rows independent" if clusters is None else "clusters independent"
-    if kind == "bootstrap" and clusters is None and model.n_anchors_:
-        rows = "environments resampled"
+    rows = "rows independent" if clusters is None and model._random is None else "clusters independent"
+    if kind == "bootstrap" and clusters is None and (model.n_anchors_ or model._random is not None):
+        rows = "environments resampled" if model._random is None else "clusters or environments resampled"
     aim = ", for the coefficients that this xi aims at" if model.xi_ != 0.0 else ""
     return {"std. errors": f"{how}{aim}; {rows}"}
 

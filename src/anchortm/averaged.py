@@ -17,7 +17,7 @@ __all__ = ["AveragedDistribution"]
 
 Array = NDArray[np.float64]
 
-STEPS, CLOSE = 200, 1e-14  # of the search for quantiles
+STEPS, CLOSE = 100, 1e-13  # of the search for quantiles
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,15 +54,16 @@ class AveragedDistribution(PredictedDistribution):
 
     def __getitem__(self, rows: Any) -> AveragedDistribution:
         rows = [rows] if isinstance(rows, (int, np.integer)) else rows
-        return replace(super().__getitem__(rows), added=self.added[rows], weights=self.weights[rows])  # type: ignore[return-value]
+        part: Any = super().__getitem__(rows)
+        return replace(part, added=self.added[rows], weights=self.weights[rows])  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return super().__repr__().replace("Predicted", "Averaged", 1)
 
-    def _parts(self, after: bool = True) -> Iterator[tuple[Array, PredictedDistribution]]:
+    def parts(self) -> Iterator[tuple[Array, PredictedDistribution]]:
         """Yield log weights and distributions at each node; of rows known to exceed something, given that."""
         weights = self.weights
-        known = self.after if after else None
+        known = self.after
         if known is not None:  # who has survived is likelier to have effects that let them
             plain = [part._log_sf_after() for _, part in replace(self, weights=np.ones_like(weights))._plain(known)]
             logs = np.log(np.maximum(weights, np.finfo(float).tiny)) + np.column_stack(plain)
@@ -83,11 +84,11 @@ class AveragedDistribution(PredictedDistribution):
     def _average(self, values: Callable[[PredictedDistribution], Array]) -> Array:
         """Return log sum_k w_k exp(values of part k)."""
         total: Any = None
-        for log_weight, part in self._parts():
+        for log_weight, part in self.parts():
             found = values(part)
             term = found + (log_weight if found.ndim == 1 else log_weight[:, None])
             total = term if total is None else np.logaddexp(total, term)
-        return np.minimum(total, np.inf)
+        return np.asarray(total)
 
     def trafo(self, y: Any) -> NoReturn:
         """Refuse: an average has no transformation of its own."""
@@ -117,7 +118,7 @@ class AveragedDistribution(PredictedDistribution):
 
     def mean(self) -> Array:
         """Return the expectations: averages of those at the nodes."""
-        means = [(np.exp(log_weight), part.mean()) for log_weight, part in self._parts()]
+        means = [(np.exp(log_weight), part.mean()) for log_weight, part in self.parts()]
         return np.asarray(sum(np.where(weight > 0.0, weight * mean, 0.0) for weight, mean in means))
 
     def ppf(self, q: ArrayLike) -> Any:
@@ -154,7 +155,7 @@ class AveragedDistribution(PredictedDistribution):
         return found[:, 0] if z.ndim == 1 else found
 
     def _h_of(self, below: Array, above: Array) -> Array:
-        """Return z with sum_k w_k F(z + o_k) = q, by bisection between the quantiles at the ends of the nodes."""
+        """Return z with sum_k w_k F(z + o_k) = q, by Newton's method between the quantiles at the outermost nodes."""
         used = self.weights > 0.0
         first = np.where(used, self.added, np.inf).min(axis=1)[:, None]
         last = np.where(used, self.added, -np.inf).max(axis=1)[:, None]
@@ -165,16 +166,21 @@ class AveragedDistribution(PredictedDistribution):
         target = np.where(lower_half, below, above)
         with np.errstate(divide="ignore"):
             logs = np.log(self.weights)
+        z = 0.5 * (low + high)
         for _ in range(STEPS):
-            centre = 0.5 * (low + high)
-            total = np.full(centre.shape, -np.inf)
+            total, density = np.full(z.shape, -np.inf), np.full(z.shape, -np.inf)
             for log_weight, added in zip(logs.T, self.added.T, strict=True):
-                at = centre + added[:, None]
+                at = z + added[:, None]
                 value = np.where(lower_half, self.link.log_cdf(at), self.link.log_sf(at))
                 total = np.logaddexp(total, log_weight[:, None] + value)
-            right = np.where(lower_half, total >= target, total <= target)  # the quantile is not above the centre
-            low, high = np.where(right, low, centre), np.where(right, centre, high)
-            with np.errstate(invalid="ignore"):
-                if not (high - low > CLOSE * (1.0 + np.abs(centre))).any():
-                    break
-        return np.where(np.isfinite(middle), high, middle)
+                density = np.logaddexp(density, log_weight[:, None] + self.link.log_density(at))
+            gap = np.where(lower_half, total - target, target - total)  # positive above the quantile
+            low, high = np.where(gap >= 0.0, low, z), np.where(gap >= 0.0, z, high)
+            with np.errstate(all="ignore"):
+                newton = z - gap * np.exp(total - density)
+                there = np.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
+                done = ~(np.abs(there - z) > CLOSE * (1.0 + np.abs(z)))
+            z = there
+            if done.all():
+                break
+        return np.where(np.isfinite(middle), z, middle)

@@ -283,7 +283,7 @@ class Corners:
 
 
 def stratum_labels(columns: Any, what: str = "strata") -> list[Any]:
-    """Return the stratum of each row (or ``what`` errors say): what the column says, or ``a=1, b=2`` of several columns."""
+    """Return the stratum of each row (in errors ``what``): what its column says, or ``a=1, b=2`` of several."""
     if hasattr(columns, "columns"):
         made = {str(name): _labels(columns[name], name, what) for name in columns.columns}
     else:

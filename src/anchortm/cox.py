@@ -264,7 +264,9 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         self._strata_of(X, 0)
         return super().residuals(X, y, offset=offset)
 
-    def predict_distribution(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Any:
+    def predict_distribution(
+        self, X: Any = None, *, offset: Any = None, n_rows: int | None = None, conditional: bool = False
+    ) -> Any:
         """Return the predicted survival curve of each row: steps at the event times of the fit.
 
         See Also
@@ -280,6 +282,8 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         array([[0.94, 0.79],
                [0.83, 0.5 ]])
         """
+        if conditional:
+            self._effects()  # it has none
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         shift = self._shift(X, n_rows, offset)
         return StepDistribution(self._curves(), self._strata_of(X, shift.size), shift - self._centre)

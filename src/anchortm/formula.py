@@ -101,7 +101,7 @@ class Formula:
         self._used = [name for name in names if name in used]
         outcome = self._outcome_columns(names, entry=False)
         anchors = {name for name, _ in self._parsed.anchors}
-        strata, cluster = set(self.strata), {self.cluster} - {None}
+        strata, cluster = set(self.strata), set(self._clusters)
         known(sorted(cluster), names)
         roles = {"covariates": set(self._used), "anchors": anchors, "strata": strata, "clusters": cluster}
         for what, columns in roles.items():
@@ -181,6 +181,10 @@ class Formula:
         return None if self._parsed.random is None else self._parsed.random[0]
 
     @property
+    def _clusters(self) -> list[str]:
+        return [] if self.cluster is None else [self.cluster]
+
+    @property
     def random(self) -> dict[str, list[str]] | None:
         """Return the clusters and their random effects, slopes by the columns of their terms."""
         if self._parsed.random is None:
@@ -243,7 +247,7 @@ class Formula:
         """Return the covariates with ``.`` spelled out and names in backticks again."""
         parsed = self._parsed
         taken = {parsed.name(n) for n in ast.walk(parsed.left) if isinstance(n, ast.Name)}
-        taken |= {name for name, _ in parsed.anchors} | set(parsed.strata) | {self.cluster}
+        taken |= {name for name, _ in parsed.anchors} | set(parsed.strata) | set(self._clusters)
         rest = [name for name in names if name not in taken]
         text = outside_quotes(DOT, f"({' + '.join(f'`{name}`' for name in rest) or '1'})", parsed.right)
         called = [name for name in (*parsed.quoted, *(rest if text != parsed.right else ())) if name.isdigit()]

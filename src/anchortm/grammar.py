@@ -142,11 +142,15 @@ def _parse(text: str) -> Parsed:
 
 def _random_term(right: str, formula: str) -> tuple[str, str | None]:
     """Return the covariates without a term ``(effects | cluster)``, and what stands in its brackets."""
-    found, rest = [], []
+    found: list[str] = []
+    rest: list[str] = []
     for part in _split(right, "+"):
         inner = part.strip()
         own = inner[1:-1] if inner.startswith("(") and inner.endswith(")") else ""
-        (found if len(_split(own, "|")) == 2 else rest).append(own if len(_split(own, "|")) == 2 else part)
+        if len(_split(own, "|")) == 2:
+            found.append(own)
+        else:
+            rest.append(part)
     if len(found) > 1:
         raise InputError(f"a formula has one term of random effects, and there are {len(found)} in {formula[:200]!r}")
     return ("+".join(rest) or "1", found[0]) if found else (right, None)

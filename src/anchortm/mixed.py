@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Values = Callable[[Array], tuple[Array, Array, Array]]
 
-NODES = {1: (15, 31, 61, 101), 2: (9, 15, 25, 41)}  # of each dimension, by the number of random effects
+NODES = {1: (15, 31, 61, 101), 2: (9, 15, 21, 31)}  # of each dimension, by the number of random effects
 MOST_NODES = 101
 CHUNK = 300_000  # rows times nodes in one pass
 MODE_STEPS, MODE_TOLERANCE = 100, 1e-10
@@ -242,8 +242,8 @@ class MixedObjective(Objective):
         if not (first[codes] == weights).all():
             row = int(np.flatnonzero(first[codes] != weights)[0])
             raise InputError(
-                f"weights differ within the cluster {self.clusters.labels[found[codes[row]]]} of {self.effects.cluster}:"
-                " weights replicate clusters, so give all rows of one the same"
+                f"weights differ within {self.effects.cluster} {self.clusters.labels[found[codes[row]]]}: "
+                "weights replicate clusters, so give all rows of one the same"
             )
         for chunk in np.unique(per):
             rows, own = np.flatnonzero(group == chunk), np.flatnonzero(per == chunk)
@@ -288,7 +288,7 @@ class MixedObjective(Objective):
 
     def _slope(self, piece: _Piece, v: Array) -> Array:
         assert piece.data.slope is not None  # noqa: S101
-        return np.dot(piece.data.slope, v[: self.coordinates.n_baseline])
+        return np.asarray(np.dot(piece.data.slope, v[: self.coordinates.n_baseline]))
 
     def _values(self, chunk: _Chunk, v: Array, shift: Array) -> tuple[Array, Array, Array]:
         """Return log-likelihood, residual and its derivative of the rows of a chunk."""
@@ -493,7 +493,7 @@ class _Moments:
             by_piece.append((pi * t.r, None if isinstance(t, OneEnd) else -pi * t.p))
         result = self._rows(by_piece, self.pi * self.r)
         for piece, slope in zip(self.chunk.pieces, self.slopes, strict=True):
-            if slope is not None:
+            if slope is not None and piece.data.slope is not None:
                 result[piece.own, : self.k] -= piece.data.slope / slope[:, None]
         return result
 

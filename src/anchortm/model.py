@@ -280,12 +280,14 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if isinstance(data, Stream) or data.clusters is None:
             return data.objective(link, basis, self._sign, self.anchor_intercept, jobs)
 
+        clusters = data.clusters
+
         def make(n_nodes: int | None) -> Objective:
-            wanted = data._replace(clusters=data.clusters._replace(n_nodes=n_nodes))
+            wanted = data._replace(clusters=clusters._replace(n_nodes=n_nodes))
             return wanted.objective(link, basis, self._sign, self.anchor_intercept, jobs)
 
-        first = make(data.clusters.n_nodes)
-        if data.clusters.n_nodes is not None:
+        first = make(clusters.n_nodes)
+        if clusters.n_nodes is not None:
             return first
         options = Options(tol=self.tol, max_iter=self.max_iter)
         return with_enough_nodes(first, self._start(first, basis, data), make, options)

@@ -26,7 +26,8 @@ __all__ = ["RandomEffects"]
 Array = NDArray[np.float64]
 
 NEXT_TO_NONE = 1e-5  # deviation of effects that is no more than zero: the loss is flat there to the square of it
-MARGINAL_NODES = 61
+MARGINAL_NODES = 101
+TO_BE_FELT = 1e-5  # error of a gradient, in standardised parameters
 LEAST_WEIGHT = 1e-25  # of a node that counts
 MOST_SAVED = 1_000_000  # numbers of the clusters' effects in a file
 VARIANCES = {"probit": 1.0, "logit": math.pi**2 / 3.0, "cloglog": math.pi**2 / 6.0, "loglog": math.pi**2 / 6.0}
@@ -74,7 +75,7 @@ class RandomEffects:
         b = points @ self.effects.units.T
         mean = np.einsum("gk,gkq->gq", weights, b)
         sd = np.sqrt(np.maximum(np.einsum("gk,gkq->gq", weights, (b - mean[:, None]) ** 2), 0.0))
-        columns = {}
+        columns: dict[str, Array] = {}
         for j, name in enumerate(self.effects.names):
             columns |= {name: mean[:, j], f"sd of {name}": sd[:, j]}
         return pd.DataFrame(columns, index=pd.Index(self.labels, name=self.effects.cluster)).assign(rows=self.sizes)
@@ -86,7 +87,7 @@ class RandomEffects:
 
     def deviations(self, Z: Array) -> Array:
         """Return the standard deviation of z'b of rows of new clusters."""
-        return np.sqrt(((Z @ self.effects.root(self.tau)) ** 2).sum(axis=1))
+        return np.asarray(np.sqrt(((Z @ self.effects.root(self.tau)) ** 2).sum(axis=1)))
 
     def marginal(self, Z: Array) -> tuple[Array, Array]:
         """Return values of z'b for rows of new clusters, (n, nodes), and their weights."""
@@ -134,6 +135,8 @@ class RandomEffects:
         cluster = self.effects.cluster
         if self.none:
             yield f"clusters of {cluster} do not differ: the fit is the one without random effects", None
+        elif self.effects.size == 2 and self.tau[2] <= NEXT_TO_NONE:
+            yield f"random effects of {cluster} are correlated by 1 or -1: the data do not tell them apart", None
         if self.error > tol:
             more = (
                 f"raise n_nodes, up to {MOST_NODES}" if self.n_nodes < MOST_NODES else "rescale what has random slopes"
@@ -141,7 +144,7 @@ class RandomEffects:
             yield (
                 f"the integrals over random effects leave an error of {self.error:.1e} in the gradient, more than tol: "
                 f"the certificate is that of {self.n_nodes} nodes; {more}",
-                AnchorTMWarning,
+                AnchorTMWarning if self.error > TO_BE_FELT else None,
             )
         if xi != 0.0 and isinstance(data, Data) and data.anchors is not None and data.clusters is not None:
             for codes, name in zip(data.anchors.factors, data.anchors.factor_names, strict=True):

@@ -41,7 +41,7 @@ FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
 NO_MINIMUM = "the branch connected to xi = 0 ends near xi = {:.3g}, and no other minimum was found"
 SUBSAMPLE_FROM = 100_000
 FAR = 3.0  # how far off the constant of a start may be, on the scale of h
-ENOUGH = 0.1  # of the tolerance, that nodes may leave in a gradient
+ENOUGH = 0.01  # of the tolerance, that nodes may leave in a gradient
 WIDE_STEPS = 10  # from the solution of some levels to that of all
 
 
@@ -275,14 +275,16 @@ def solve_limit(objective: Objective, start: Solution, options: Options) -> Solu
 
 
 def with_enough_nodes(objective: Any, v: Array, make: Callable[[int], Any], options: Options) -> MixedObjective:
-    """Return the objective with so many nodes that more would change no gradient by a tenth of the tolerance.
+    """Return the objective with so many nodes that more would change its gradient by little of the tolerance.
 
     ``make`` makes it anew. What is asked for is judged at the maximum of the likelihood, where a fit then starts.
     """
     for n_nodes in NODES[objective.effects.size][1:]:
         here = minimise(objective, _startable(objective, v), 0.0, options)
         finer = make(n_nodes)
-        enough = quadrature_error(objective, finer, here.v, here.sums, 0.0) <= ENOUGH * options.tol
+        objective.slack = quadrature_error(objective, finer, here.v, here.sums, 0.0)
+        enough = objective.slack <= ENOUGH * options.tol
+        finer.slack = objective.slack
         objective, v = objective if enough else finer, here.v
         if enough:
             break

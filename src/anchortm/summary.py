@@ -218,7 +218,7 @@ def _facts(model: Any) -> dict[str, str]:
     }
     if model.xi_ == 0.0 and model.converged_:  # criteria of maximum-likelihood fits
         facts["AIC, BIC"] = f"{model.aic_:.2f}, {model.bic_:.2f}"
-    held = int(model.active_.sum())
+    held = int(model.active_[: model.active_.size - model._extra.size].sum())
     if held:
         facts["constraints"] = f"{held} increment{'s' if held > 1 else ''} of the baseline held at zero"
     if model.basis_.kind == "linear" and model._corners is None:

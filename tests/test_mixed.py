@@ -59,7 +59,7 @@ def objective_of(link, basis, response, data, effects, sign=-1.0, weights=None, 
     order = anchors.order()
     clusters = clusters if order is None else clusters.take(order)
     objective = MixedObjective(fixed, clusters._replace(Z=sign * clusters.Z))
-    rest = np.append([0.4, -0.2], [0.7] if len(effects) == 1 else [0.7, 0.2, 0.4])
+    rest = np.append([0.4, -0.2], [0.5] if len(effects) == 1 else [0.5, 0.2, 0.2])
     return objective, objective.coordinates.join(start_values(fixed.link, basis, response), rest)
 
 
@@ -158,7 +158,7 @@ def test_two_effects_against_a_dense_grid():
     data = simulated(clusters=10)
     outcome = cuts(data)
     model = atm.OrdinalRegression(random={"g": ["1", "x"]}).fit(data[["x", "z", "g"]], outcome)
-    u = np.linspace(-8.0, 8.0, 161)
+    u = np.linspace(-8.0, 8.0, 129)
     u1, u2 = (a.ravel() for a in np.meshgrid(u, u))
     effects = model._random.effects
     b = np.column_stack([u1, u2]) @ (effects.units @ effects.root(model._random.tau)).T
@@ -170,7 +170,7 @@ def test_two_effects_against_a_dense_grid():
             shift = model.coef_ @ data.loc[i, ["x", "z"]].to_numpy(dtype=float) + b[:, 0] + b[:, 1] * data.x[i]
             F = [stats.logistic.cdf(theta[k] - shift) for k in (outcome[i], outcome[i] + 1)]
             logs += np.log(np.maximum(F[1] - F[0], 1e-300))
-        total += math.log(np.exp(logs - 0.5 * (u1**2 + u2**2)).sum() * 0.1**2 / (2.0 * math.pi))
+        total += math.log(np.exp(logs - 0.5 * (u1**2 + u2**2)).sum() * 0.125**2 / (2.0 * math.pi))
     assert model.loglik_ == pytest.approx(total, abs=1e-7)
 
 
@@ -210,11 +210,12 @@ def test_the_optimum_is_scipys():
 @pytest.mark.parametrize("random", list(EFFECTS.values()), ids=list(EFFECTS))
 def test_marginal_residuals_are_derivatives_of_the_likelihood(random):
     data = simulated(clusters=15)
-    model = atm.OrdinalRegression(random=random, n_nodes=41).fit(data[["x", "z", "g"]], cuts(data))
+    link = atm.ContinuousProbit if random == EFFECTS["both"] else atm.ContinuousLogit
+    model = link(order=2, random=random).fit(data[["x", "z", "g"]], data.y)
     X, step = data[["x", "z", "g"]], 1e-4
-    r = model.residuals(X, cuts(data))
+    r = model.residuals(X, data.y)
     for i in (0, 7, 19):
-        up, down = (model.nll(X, cuts(data), offset=s * step * (np.arange(len(data)) == i)).sum() for s in (1, -1))
+        up, down = (model.nll(X, data.y, offset=s * step * (np.arange(len(data)) == i)).sum() for s in (1, -1))
         assert r[i] == pytest.approx(-(up - down) / (2.0 * step), abs=1e-7)  # dl / d alpha at h - alpha
 
 
@@ -235,11 +236,7 @@ def test_the_normal_likelihood_in_closed_form(random):
     r = model.sigma_ * np.linalg.solve(V, data.y - mean)
     np.testing.assert_allclose(model.residuals(data[["x", "z", "g"]], data.y), r, atol=1e-9)
     # and effects after the data those of the normal posterior
-    b = (
-        model.random_cov_.to_numpy()
-        @ Z.T
-        @ (np.linalg.solve(V, data.y - mean)[:, None] * (data.g == 3).to_numpy()[:, None])
-    )
+    b = model.random_cov_.to_numpy() @ Z.T @ np.where(data.g == 3, np.linalg.solve(V, data.y - mean), 0.0)
     found = model.random_effects_.loc[3, list(model.random_cov_.index)]
     np.testing.assert_allclose(found, model.sigma_ * b, atol=1e-9)
 
@@ -284,9 +281,10 @@ def test_clusters_that_do_not_differ():
     y -= (y - data.x).groupby(data.g).transform("mean")  # less than nothing between clusters
     plain = atm.NormalLinear().fit(data[["x", "z"]], y)
     model = atm.NormalLinear(random="g").fit(data[["x", "z", "g"]], y)
-    assert model.random_sd_.iloc[0] < 1e-6
+    assert model.random_sd_.iloc[0] == 0.0
+    assert model.active_[-1]
     assert any("do not differ" in text for text in model.warnings_)
-    assert model.loglik_ == pytest.approx(plain.loglik_, abs=1e-9)
+    assert model.loglik_ == pytest.approx(plain.loglik_, abs=1e-6)
     np.testing.assert_allclose(model.coef_, plain.coef_, atol=1e-7)
     np.testing.assert_allclose(model.standard_errors(), plain.standard_errors(), rtol=1e-6)
 
@@ -315,6 +313,7 @@ def test_the_sandwich_is_made_of_the_influence_of_clusters():
     np.testing.assert_allclose(model.covariance(clusters=data.g), V, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_sandwich_is_near_the_jackknife():
     data = simulated(clusters=60, rows=4)
     X, y = data[["x", "z", "g"]], data.y
@@ -348,7 +347,7 @@ def test_the_bootstrap_resamples_clusters_or_environments():
     model = atm.NormalLinear(random="g").fit(X, data.y)
     draws = model.bootstrap(15, random_state=0, progress=False)
     assert draws.resampled == "clusters (g)"
-    assert draws.names[-1] == "L[1, 1]"
+    assert draws.names[-1] == "L[1, 1]^2"
     np.testing.assert_allclose(draws.frame()["std. error"].iloc[2:4], model.standard_errors(), rtol=0.6)
     nested = atm.NormalLinear(1.0, random="g").fit(X, data.y, anchors=data.site.astype(str))
     with pytest.warns(AnchorTMWarning, match="5 clusters"):
@@ -411,7 +410,8 @@ def test_the_information_of_anchors():
 def test_save_and_load(random, tmp_path):
     data = simulated()
     X, y = data[["x", "z", "g"]], cuts(data)
-    model = atm.OrdinalRegression(1.0, random=random).fit(X, y, anchors=data.site)
+    n_nodes = 9 if random == EFFECTS["both"] else None
+    model = atm.OrdinalRegression(1.0, random=random, n_nodes=n_nodes).fit(X, y, anchors=data.site)
     same = atm.load(atm.save(model, tmp_path / "a.json"))
     again = pickle.loads(pickle.dumps(model))  # noqa: S301
     for other in (same, again):
@@ -483,7 +483,7 @@ def test_formulas():
 def test_marginal_distributions_are_averages():
     data = simulated()
     X = data[["x", "z", "g"]]
-    model = atm.ContinuousLogit(order=3, random={"g": ["1", "x"]}).fit(X, data.y)
+    model = atm.ContinuousLogit(order=3, random={"g": ["1", "x"]}, n_nodes=9).fit(X, data.y)
     some = model.predict_distribution(X[:3])
     L = np.linalg.cholesky(model.random_cov_)
     b = np.random.default_rng(0).normal(size=(40_000, 2)) @ L.T

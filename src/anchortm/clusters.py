@@ -2,9 +2,10 @@
 
     h(y | x, g) = a(y)'theta + sign * (x'beta + z'b_g),      b_g ~ N(0, Sigma)
 
-Inside, slopes are those of centred and scaled covariates, and Sigma = L L' with L lower-triangular: the entries of L
-are the parameters, in the order of ``np.tril_indices``. The centre and the scale are set once from all rows, so that
-fits to parts of them are on the same scale.
+Inside, slopes are those of centred and scaled covariates, and Sigma = L L' with L lower-triangular. The parameters tau
+are its entries, in the order of ``np.tril_indices``, those of the diagonal squared: L and -L are the same model, so that
+0 is a stationary point in a deviation whatever the data, and an ordinary bound of a variance. The centre and the scale
+are set once from all rows, so that fits to parts of them are on the same scale.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 MOST = 2  # random effects of a cluster
+LEAST = 1e-8  # square of an entry of L
 INTERCEPT = "1"
 
 
@@ -54,16 +56,35 @@ class Effects:
         return np.tril_indices(self.size)
 
     @property
-    def lower(self) -> Array:
-        """Return the lower bounds of the entries: L and -L are the same model, so the diagonal is not negative."""
+    def squared(self) -> NDArray[np.bool_]:
+        """Return which parameters are squares."""
         rows, columns = self.places
-        return np.where(rows == columns, 0.0, -np.inf)
+        return np.asarray(rows == columns)
+
+    @property
+    def lower(self) -> Array:
+        """Return the lower bounds of the parameters; of squares next to 0, so that they have roots to differentiate."""
+        return np.where(self.squared, LEAST, -np.inf)
+
+    def entries(self, tau: Array) -> Array:
+        """Return the entries of L."""
+        return np.where(self.squared, np.sqrt(np.maximum(tau, LEAST)), tau)
+
+    def slopes(self, tau: Array) -> tuple[Array, Array]:
+        """Return first and second derivatives of each entry in its parameter."""
+        root = self.entries(tau)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.squared, 0.5 / root, 1.0), np.where(self.squared, -0.25 / root**3, 0.0)
 
     def root(self, tau: Array) -> Array:
-        """Return L from its entries."""
+        """Return L."""
         L = np.zeros((self.size, self.size))
-        L[self.places] = tau
+        L[self.places] = self.entries(tau)
         return L
+
+    def at_bound(self, tau: Array) -> NDArray[np.bool_]:
+        """Return which squares are no more than zero."""
+        return np.asarray(self.squared & (tau <= 2.0 * LEAST))
 
     @property
     def units(self) -> Array:
@@ -75,7 +96,9 @@ class Effects:
 
     def covariance(self, tau: Array) -> Array:
         """Return Sigma, in the units of the covariates."""
-        root = self.units @ self.root(tau)
+        root = np.zeros((self.size, self.size))
+        root[self.places] = np.where(self.at_bound(tau), 0.0, self.entries(tau))
+        root = self.units @ root
         return np.asarray(root @ root.T)
 
     def columns(self, names: Sequence[str], matrix: Array) -> Array:
@@ -87,8 +110,9 @@ class Effects:
         return np.column_stack(found)
 
     def parameter_names(self) -> list[str]:
-        """Return the names of the entries of L."""
-        return [f"L[{self.names[a]}, {self.names[b]}]" for a, b in zip(*self.places, strict=True)]
+        """Return the names of the parameters."""
+        pairs = zip(*self.places, strict=True)
+        return [f"L[{self.names[a]}, {self.names[b]}]" + ("^2" if a == b else "") for a, b in pairs]
 
 
 class Clusters(NamedTuple):
@@ -99,6 +123,7 @@ class Clusters(NamedTuple):
     Z: Array
     effects: Effects
     n_nodes: int | None = None  # of each dimension of the integrals, where this is settled
+    slack: float | None = None  # what such nodes leave in a gradient, where this is known
 
     def take(self, rows: Any) -> Clusters:
         """Return these rows, under the same codes."""

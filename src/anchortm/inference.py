@@ -148,6 +148,8 @@ def _inverse_hessian(model: Any, clusters: Any, held: bool = False) -> Array:
     if model._information is None:
         raise InputError(NOT_AT_HAND)
     free = ~(model._fixed | (model.active_ if held else False))
+    k = free.size - model._extra.size
+    free[k:] &= ~model.active_[k:]  # without a variance between clusters the model is the one without
     information, jacobian = model._information, model._jacobian
     if isinstance(information, Arrow):
         jacobian = information.coordinates.jacobian

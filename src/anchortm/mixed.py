@@ -4,7 +4,8 @@
 
 The nodes u_gk of a Gauss-Hermite rule are moved to the mode of the integrand and scaled by its curvature there, anew
 at each v. With their weights pi_gk after the data, everything is a moment under pi (Fisher's and Louis' identities).
-Given u, h is linear in all parameters, the entries of L included: its row is (c_gj, z_gj u'). With s the derivative of
+Given u, h is linear in all parameters, the entries of L included: its row is (c_gj, z_gj u'). (The squares among the
+parameters, see ``clusters``, come in at the end by the chain rule.) With s the derivative of
 sum_j l_gj, and r_gj the residual given u,
 
     dl_g    = E[s],      the marginal residual   rbar_gj = E[r_gj] = -dl_g/dh_gj
@@ -48,7 +49,7 @@ MOST_NODES = 101
 CHUNK = 300_000  # rows times nodes in one pass
 MODE_STEPS, MODE_TOLERANCE = 100, 1e-10
 LEAST_CURVATURE = 0.05  # of the integrand at its mode; phi alone has 1
-START = 0.5  # deviation of the effects that a fit starts from
+START = 0.25  # variance of the effects that a fit starts from
 
 
 class Rule(NamedTuple):
@@ -159,12 +160,11 @@ def marginal_rows(
     def values(moved: Array) -> tuple[Array, Array, Array]:
         loglik, r, dr = (np.zeros(moved.shape) for _ in range(3))
         for term in terms:
-            for k in range(moved.shape[1]):
-                at = evaluate(link, term, theta, shift + moved[:, k])
-                t = at.values
-                loglik[term.rows, k] += term.sign * at.loglik
-                r[term.rows, k] += term.sign * t.r
-                dr[term.rows, k] += term.sign * (t.dr if isinstance(t, OneEnd) else t.r_u + t.r_v)
+            at = evaluate(link, term, theta, shift + moved.T)
+            t = at.values
+            loglik[term.rows] += term.sign * at.loglik.T
+            r[term.rows] += term.sign * t.r.T
+            dr[term.rows] += term.sign * (t.dr if isinstance(t, OneEnd) else t.r_u + t.r_v).T
         return loglik, r, dr
 
     with np.errstate(all="ignore"):
@@ -225,6 +225,7 @@ class MixedObjective(Objective):
         super().__init__(fixed.link, coordinates, fixed.anchors, fixed.blocks, fixed.names)
         self.fixed, self.clusters, self.effects = fixed, clusters, effects
         self.n_nodes = NODES[effects.size][0] if clusters.n_nodes is None else clusters.n_nodes
+        self.slack = clusters.slack or 0.0
         self.rule = make_rule(effects.size, self.n_nodes)
         self._part = None if self.anchors is None else self.anchors.part(slice(None))
         self._chunks = list(self._cut())
@@ -269,8 +270,8 @@ class MixedObjective(Objective):
 
     @property
     def start(self) -> Array:
-        """Return entries of L to start from: at 0 the gradient is 0 whatever the data."""
-        return np.where(self.effects.lower == 0.0, START, 0.0)
+        """Return parameters of L to start from."""
+        return np.where(self.effects.squared, START, 0.0)
 
     def _link_values(self, piece: _Piece, v: Array, shift: Array) -> Any:
         """Return the link's quantities of a piece at shifts of shape (its rows, nodes)."""
@@ -357,7 +358,16 @@ class MixedObjective(Objective):
         if self._part is not None:
             weights = np.ones(self.n_rows) if self.weights is None else self.weights
             self._part.add(G, weights, J)
-        return Derivatives(gradient, H, self._root(G))
+        E, own = self._root(G), slice(self.n_fixed, None)
+        first, second = self.effects.slopes(v[own])
+        # the chain rule for the squares among the parameters
+        bend = second * (gradient if multiplier is None else gradient + E.T @ multiplier)[own]
+        gradient[own] *= first
+        E[:, own] *= first
+        H[own] *= first[:, None]
+        H[:, own] *= first
+        H[own, own] += np.diag(bend)
+        return Derivatives(gradient, H, E)
 
     @property
     def affine(self) -> bool:
@@ -376,7 +386,7 @@ class MixedObjective(Objective):
         chosen = np.isin(codes, order[: max(2, enough)])
         blocks, anchors = self.memory.take(chosen, self.anchors, lambda part: part)
         fixed = type(self.fixed)(self.link, self.fixed.coordinates, anchors, blocks, self.names)
-        return MixedObjective(fixed, self.clusters.take(chosen)._replace(n_nodes=self.n_nodes))
+        return MixedObjective(fixed, self.clusters.take(chosen)._replace(n_nodes=self.n_nodes, slack=self.slack))
 
     def residuals(self, v: Array) -> Array:
         """Return the marginal residuals."""
@@ -415,6 +425,7 @@ class MixedObjective(Objective):
             own[chunk.rows] = part.row_gradients()
             if self._part is not None:
                 own[chunk.rows] += np.asarray(pull)[chunk.rows, None] * part.jacobian()
+        own[:, self.n_fixed :] *= self.effects.slopes(work.v[self.n_fixed :])[0]
         result = own @ work.bread
         if self.anchors is not None and self._part is not None:
             rest = at.rbar - self._part.spread(self.anchors.coefficients(self.sums(work.v).t))

@@ -287,10 +287,10 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             return wanted.objective(link, basis, self._sign, self.anchor_intercept, jobs)
 
         first = make(clusters.n_nodes)
-        if clusters.n_nodes is not None:
+        if clusters.slack is not None:
             return first
         options = Options(tol=self.tol, max_iter=self.max_iter)
-        return with_enough_nodes(first, self._start(first, basis, data), make, options)
+        return with_enough_nodes(first, self._start(first, basis, data), make, options, clusters.n_nodes is not None)
 
     def _loglik(self, link: Link, basis: Basis, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the log-likelihood of rows that need not be those of the fit, at these parameters."""
@@ -372,9 +372,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self._corners = None if isinstance(data, Stream) or data.mixture is None else data.mixture.corners
         self._random = None
         if isinstance(objective, MixedObjective) and isinstance(data, Data) and data.clusters is not None:
-            clusters = data.clusters._replace(n_nodes=objective.n_nodes)
-            data = data._replace(clusters=clusters)
-            self._random = RandomEffects.of(objective, clusters, solution, rest[beta.size :])
+            self._random = RandomEffects.of(objective, data.clusters, solution, rest[beta.size :])
+            settled = data.clusters._replace(n_nodes=objective.n_nodes, slack=self._random.error)
+            data = data._replace(clusters=settled)
         named = {str(name) for what in ("anchor_names", "strata") for name in self._named(what)}
         self.n_features_in_ = len(self._columns) + len(named | set(map(str, self._cluster)))
         for stale in ("feature_names_in_", "support_", "classes_", "formula_", "n_passes_"):

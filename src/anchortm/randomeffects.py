@@ -25,8 +25,8 @@ __all__ = ["RandomEffects"]
 
 Array = NDArray[np.float64]
 
-NEXT_TO_NONE = 1e-5  # deviation of effects that is no more than zero: the loss is flat there to the square of it
 MARGINAL_NODES = 101
+NOTHING = 1e-12  # variance
 TO_BE_FELT = 1e-5  # error of a gradient, in standardised parameters
 LEAST_WEIGHT = 1e-25  # of a node that counts
 MOST_SAVED = 1_000_000  # numbers of the clusters' effects in a file
@@ -38,7 +38,7 @@ class RandomEffects:
     """The random effects of a fitted model."""
 
     effects: Effects
-    tau: Array  # entries of L
+    tau: Array  # parameters of L
     labels: tuple[Any, ...]  # of the clusters
     sizes: NDArray[np.intp]
     n_nodes: int
@@ -65,7 +65,7 @@ class RandomEffects:
     @property
     def none(self) -> bool:
         """Return whether clusters do not differ."""
-        return bool(np.abs(self.tau).max() <= NEXT_TO_NONE)
+        return bool(np.diag(self.covariance).max() <= NOTHING)
 
     def table(self) -> pd.DataFrame:
         """Return means and standard deviations of the effects of each cluster after the data."""
@@ -135,7 +135,7 @@ class RandomEffects:
         cluster = self.effects.cluster
         if self.none:
             yield f"clusters of {cluster} do not differ: the fit is the one without random effects", None
-        elif self.effects.size == 2 and self.tau[2] <= NEXT_TO_NONE:
+        elif self.effects.size == 2 and self.effects.at_bound(self.tau)[2]:
             yield f"random effects of {cluster} are correlated by 1 or -1: the data do not tell them apart", None
         if self.error > tol:
             more = (

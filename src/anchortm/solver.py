@@ -274,22 +274,24 @@ def solve_limit(objective: Objective, start: Solution, options: Options) -> Solu
     return found
 
 
-def with_enough_nodes(objective: Any, v: Array, make: Callable[[int], Any], options: Options) -> MixedObjective:
+def with_enough_nodes(
+    objective: Any, v: Array, make: Callable[[int], Any], options: Options, given: bool
+) -> MixedObjective:
     """Return the objective with so many nodes that more would change its gradient by little of the tolerance.
 
-    ``make`` makes it anew. What is asked for is judged at the maximum of the likelihood, where a fit then starts.
+    ``make`` makes it anew; nodes that are ``given`` stay. What is asked for is judged at the maximum of the likelihood,
+    where a fit then starts.
     """
-    for n_nodes in NODES[objective.effects.size][1:]:
+    known = NODES[objective.effects.size]
+    while True:
         here = minimise(objective, _startable(objective, v), 0.0, options)
-        finer = make(n_nodes)
-        objective.slack = quadrature_error(objective, finer, here.v, here.sums, 0.0)
-        enough = objective.slack <= ENOUGH * options.tol
-        finer.slack = objective.slack
-        objective, v = objective if enough else finer, here.v
-        if enough:
-            break
-    objective.begin = v
-    return objective  # type: ignore[no-any-return]
+        more = next((n for n in known if n > objective.n_nodes), None)
+        finer = make(objective.n_nodes + max(4, objective.n_nodes // 2) if given or more is None else more)
+        objective.slack, v = quadrature_error(objective, finer, here.v, here.sums, 0.0), here.v
+        if given or more is None or objective.slack <= ENOUGH * options.tol:
+            objective.begin = v
+            return objective  # type: ignore[no-any-return]
+        finer.slack, objective = objective.slack, finer
 
 
 def quadrature_error(objective: Objective, finer: Objective, v: Array, sums: Sums, xi: float) -> float:

@@ -30,12 +30,12 @@ from anchortm.persistence import _digest
 from anchortm.response import as_response
 
 
-def simulated(seed=0, clusters=15, rows=5, sites=5, slope=0.3):
-    """Return rows of patients within sites, with a latent normal outcome."""
+def simulated(seed=0, clusters=15, rows=5, sites=5, slope=0.6):
+    """Return rows of patients who are seen at many sites, with a latent normal outcome."""
     rng = np.random.default_rng(seed)
     g = np.repeat(np.arange(clusters), rows)
-    site = g % sites
-    b = rng.normal(size=(clusters, 2)) * [0.6, slope]
+    site = np.arange(g.size) % sites
+    b = rng.normal(size=(clusters, 2)) * [0.9, slope]
     x, z = rng.normal(size=g.size) + 2.0 + 0.3 * site, rng.normal(size=g.size)
     y = 1.0 + 0.7 * x - 0.5 * z + b[g, 0] + b[g, 1] * (x - 2.0) + 0.2 * site + rng.normal(size=g.size)
     return pd.DataFrame({"x": x, "z": z, "g": g, "site": site, "y": y})
@@ -268,8 +268,14 @@ def test_a_random_intercept_for_environments_is_anchor_regression_below_one():
     assert 0.0 < gamma < 0.5
     other = atm.LinearAnchorRegression(gamma).fit(data[["x", "z"]], data.y, anchors=data.g)
     np.testing.assert_allclose(other.coef_, model.slope_, atol=1e-8)
+    # under the penalty too: that of the likelihood, and of residuals that are smaller by the same factor
     with pytest.warns(AnchorWarning, match="gamma < 1"):
-        atm.NormalLinear(1.0, random="g").fit(data[["x", "z", "g"]], data.y, anchors=data.g)
+        model = atm.NormalLinear(2.0, random="g").fit(data[["x", "z", "g"]], data.y, anchors=data.g)
+    size = 1.0 + 6.0 * model.random_cov_.iloc[0, 0]
+    other = atm.LinearAnchorRegression((1.0 + 4.0 / size) / size).fit(data[["x", "z"]], data.y, anchors=data.g)
+    np.testing.assert_allclose(other.coef_, model.slope_, atol=1e-7)
+    with pytest.warns(AnchorWarning, match="lies in one level"):
+        atm.NormalLinear(1.0, random="g").fit(data[["x", "z", "g"]], data.y, anchors=data.g % 5)
     fine = atm.NormalLinear(1.0, random="g").fit(data[["x", "z", "g"]], data.y, anchors=data.site)
     assert not any("gamma" in text for text in fine.warnings_)
 
@@ -349,7 +355,8 @@ def test_the_bootstrap_resamples_clusters_or_environments():
     assert draws.resampled == "clusters (g)"
     assert draws.names[-1] == "L[1, 1]^2"
     np.testing.assert_allclose(draws.frame()["std. error"].iloc[2:4], model.standard_errors(), rtol=0.6)
-    nested = atm.NormalLinear(1.0, random="g").fit(X, data.y, anchors=data.site.astype(str))
+    with pytest.warns(AnchorWarning, match="lies in one level"):
+        nested = atm.NormalLinear(1.0, random="g").fit(X, data.y, anchors=data.g % 5)
     with pytest.warns(AnchorTMWarning, match="5 clusters"):
         assert nested.bootstrap(3, random_state=0, progress=False).resampled.startswith("environments")
     with pytest.raises(InputError, match="cut through"):
@@ -410,7 +417,7 @@ def test_the_information_of_anchors():
 def test_save_and_load(random, tmp_path):
     data = simulated()
     X, y = data[["x", "z", "g"]], cuts(data)
-    n_nodes = 9 if random == EFFECTS["both"] else None
+    n_nodes = 15 if random == EFFECTS["both"] else None
     model = atm.OrdinalRegression(1.0, random=random, n_nodes=n_nodes).fit(X, y, anchors=data.site)
     same = atm.load(atm.save(model, tmp_path / "a.json"))
     again = pickle.loads(pickle.dumps(model))  # noqa: S301
@@ -596,7 +603,7 @@ def test_clusters_must_say_something():
     with pytest.raises(InputError, match="marginal effects"):
         atm.marginal_effects(model, X)
     with pytest.warns(AnchorTMWarning, match="raise n_nodes"):
-        atm.OrdinalRegression(random="g", n_nodes=5).fit(X, cuts(data))
+        atm.OrdinalRegression(random="g", n_nodes=3).fit(X, cuts(data))
 
 
 def test_batches_are_refused(tmp_path):

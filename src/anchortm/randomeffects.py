@@ -30,6 +30,16 @@ NOTHING = 1e-12  # variance
 TO_BE_FELT = 1e-5  # error of a gradient, in standardised parameters
 LEAST_WEIGHT = 1e-25  # of a node that counts
 MOST_SAVED = 1_000_000  # numbers of the clusters' effects in a file
+ONE_GROUPING = (
+    "clusters of {cluster} and the anchor {name} are the same groups: a random intercept for each environment is "
+    "anchor regression with gamma < 1 (s2 / (s2 + n tau2) for normal outcomes), and the penalty one with gamma > 1, so "
+    "the two work against each other; take clusters other than the anchors"
+)
+NESTED = (
+    "each cluster of {cluster} lies in one level of the anchor {name}: random effects take up what environments do, as "
+    "anchor regression with gamma < 1 would, and the penalty may raise their variance instead of moving coefficients; "
+    "compare with the fit without random effects, and standard_errors(clusters=...)"
+)
 VARIANCES = {"probit": 1.0, "logit": math.pi**2 / 3.0, "cloglog": math.pi**2 / 6.0, "loglog": math.pi**2 / 6.0}
 
 
@@ -148,14 +158,9 @@ class RandomEffects:
             )
         if xi != 0.0 and isinstance(data, Data) and data.anchors is not None and data.clusters is not None:
             for codes, name in zip(data.anchors.factors, data.anchors.factor_names, strict=True):
-                if data.clusters.same(codes):
-                    yield (
-                        f"clusters of {cluster} and the anchor {name} are the same groups: a random intercept for each "
-                        "environment is anchor regression with gamma < 1 (s2 / (s2 + n tau2) for normal outcomes), and "
-                        "the penalty one with gamma > 1, so the two work against each other; take clusters other than "
-                        "the anchors",
-                        AnchorWarning,
-                    )
+                if data.clusters.within(codes):
+                    same = data.clusters.same(codes)
+                    yield (ONE_GROUPING if same else NESTED).format(cluster=cluster, name=name), AnchorWarning
 
     def record(self) -> dict[str, Any]:
         """Return what a file holds."""

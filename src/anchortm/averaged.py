@@ -46,7 +46,7 @@ class AveragedDistribution(PredictedDistribution):
     >>> distribution
     AveragedDistribution(1 rows of classes, logit link)
     >>> distribution.probabilities().round(2)
-    array([[0.25, 0.5 , 0.19, 0.04, 0.02]])
+    array([[0.21, 0.56, 0.2 , 0.02, 0.  ]])
     """
 
     added: Array = field(default_factory=lambda: np.zeros((0, 1)))

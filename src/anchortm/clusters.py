@@ -3,9 +3,9 @@
     h(y | x, g) = a(y)'theta + sign * (x'beta + z'b_g),      b_g ~ N(0, Sigma)
 
 Inside, slopes are those of centred and scaled covariates, and Sigma = L L' with L lower-triangular. The parameters tau
-are its entries, in the order of ``np.tril_indices``, those of the diagonal squared: L and -L are the same model. So 0
-is a stationary point in a deviation whatever the data, but an ordinary bound of a variance. The centre and the scale are
-set once from all rows, so that fits to parts of them are on the same scale.
+are its entries, in the order of ``np.tril_indices``, those of the diagonal squared. L and -L are the same model, so 0
+is a stationary point in a deviation whatever the data, but an ordinary bound of a variance. Centre and scale are set
+once from all rows, so that fits to parts of them are on the same scale.
 """
 
 from __future__ import annotations

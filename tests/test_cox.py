@@ -6,6 +6,7 @@ import pickle
 import warnings
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import mpmath
 import numpy as np
 import pandas as pd
@@ -182,6 +183,7 @@ def test_sums_by_definition(mixture: tuple) -> None:
     assert (share[~here.outcome.dead] == 0.0).all()
 
 
+@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="no extended precision here")
 @pytest.mark.parametrize("strata", [False, True])
 def test_digits_under_delayed_entry_and_a_wide_range_of_risks(strata: bool) -> None:
     here = objective(("efron", strata, True, False), n=40)
@@ -189,6 +191,18 @@ def test_digits_under_delayed_entry_and_a_wide_range_of_risks(strata: bool) -> N
     share = row_logliks(here.outcome, eta)
     loglik, _ = direct(here.outcome, [mpmath.mpf(x) for x in eta + here.outcome.offset], mpmath.log, mpmath.exp)
     assert share.sum() == pytest.approx(float(loglik), rel=1e-11)
+
+
+@mixtures
+def test_largest_at_risk(mixture: tuple) -> None:
+    here = objective(mixture)
+    o, sets = here.outcome, here.sets
+    values = np.random.default_rng(4).integers(0, 9, o.time.size).astype(float)  # with ties
+    found = values[sets.order][sets.largest(values[sets.order])]
+    stratum = np.zeros(o.time.size) if o.stratum is None else o.stratum
+    entry = np.full(o.time.size, -np.inf) if o.entry is None else o.entry
+    for k, (t, s) in enumerate(zip(sets.times, sets.stratum, strict=True)):
+        assert found[k] == values[(stratum == s) & (entry < t) & (o.time >= t)].max()
 
 
 @mixtures
@@ -319,6 +333,17 @@ def test_residuals_have_the_sign_of_the_full_likelihood_and_agree_for_a_rich_bas
     assert abs(cox.residuals(X, y).sum()) < 1e-9
 
 
+def test_strata_in_a_formula() -> None:
+    cgd = atm.datasets.load_cgd()
+    model = atm.CoxPH.from_formula("Surv(tstop, status) | sex ~ treat + age | center", cgd, xi=1.0)
+    X = cgd[["age"]].assign(treat=(cgd.treat == "rIFN-g").astype(int), sex=cgd.sex)
+    other = atm.CoxPH(1.0, strata="sex").fit(X, atm.Surv(cgd.tstop, cgd.status), anchors=cgd.center)
+    np.testing.assert_allclose(model.coef_, other.coef_[::-1], rtol=1e-9)
+    assert model.strata_ == ("female", "male")
+    np.testing.assert_allclose(model.predict(cgd), other.predict(X))
+    assert abs(model.residuals(cgd).sum()) < 1e-9
+
+
 def test_strata_have_risk_sets_of_their_own() -> None:
     d = MADE.assign(a=MADE.stratum.astype(int).astype(str), b=MADE.x2.astype(int))
     y = atm.Surv(d.time, d.event)
@@ -390,6 +415,11 @@ def test_predicted_curves() -> None:
     assert (low <= high).all()
     assert np.isnan(d.sf([np.nan])).all()
     assert "43 event times" in repr(d)
+    np.testing.assert_array_equal(d.times(), [0.0, *table.time])
+    ax = atm.plotting.distributions(d[:2], of="sf")
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), d[:1].sf(d.times())[0])
+    assert ax.lines[0].get_drawstyle() == "steps-post"
+    plt.close(ax.figure)
     for refused, error in (
         (lambda: d.pdf(1.0), "no density"),
         (lambda: d.hazard(1.0), "no density"),
@@ -397,6 +427,10 @@ def test_predicted_curves() -> None:
         (lambda: model.confidence_band(CGD, [100.0]), "no confidence bands"),
         (lambda: atm.marginal_effects(model, CGD), "no marginal effects"),
         (lambda: atm.scores.crps(d, CGD.tstop), "scored by brier"),
+        (
+            lambda: atm.diagnostics.calibration(model, CGD, atm.Surv(CGD.tstop, CGD.status), CGD.center),
+            "scored by brier",
+        ),
         (lambda: atm.scores.score_table(model, CGD, atm.Surv(CGD.tstop, CGD.status)), "scored by brier"),
     ):
         with pytest.raises(InputTypeError, match=error):
@@ -428,6 +462,13 @@ def test_path_left_out_places_and_search() -> None:
         warnings.simplefilter("ignore", AnchorTMWarning)
         search = atm.XiSearchCV(atm.CoxPH(), xis=[0, 1]).fit(frame.X, frame.y, anchors=CGD.center)
     assert search.best_xi_ in (0.0, 1.0)
+    invariance = atm.diagnostics.residual_invariance(path.models[0], path.models[2], frame.X, frame.y, CGD.center)
+    assert invariance.explained[1] < invariance.explained[0]
+    with pytest.raises(InputTypeError, match="for ProportionalHazards"):
+        atm.diagnostics.over_identification(path, frame.X)
+    with pytest.warns(AnchorTMWarning, match="clusters|environments"):
+        draws = atm.CoxPH(1.0).fit(frame.X, frame.y, anchors=CGD.sex).bootstrap(5, random_state=0, progress=False)
+    assert draws.draws.shape == (5, 2)
 
 
 def test_saved_and_copied(tmp_path: Path) -> None:

@@ -120,6 +120,28 @@ PRINTED = {
         "0.0 9.24 2.58 2.78 Boston Back Bay",
         "10.0 5.31 3.01 3.16",
     ],
+    "plot_16_spread_at_new_sites": [
+        "maximum likelihood 0.040 0.054 0.216 1.493 3.729 0.529",
+        "both 0.241 0.006 0.030 1.721 2.530 0.916",
+        "sites alone 0 2.44 0.68 10 2.77 0.36",
+        "better in 20 of 20 draws, and in 4 of 20",
+    ],
+    "plot_14_many_covariates": [
+        "64 of 64 converged",
+        "0.0 0.18 3 5 0 0.85 4.23",
+        "30.0 0.18 5 5 0 0.18 2.29 30.0 0.07 5 5 20 0.26 2.65",
+        "300.0 0.07 5 5 33 0.22 2.37",
+        "lasso alone 0.0 0.05 5 5 9 0.60 5.84 chosen 300.0 0.11 5 4 8 0.13 2.29",
+        "17 of 200 coefficients are not zero",
+    ],
+    "plot_17_mean_or_distribution": [
+        "degrees of freedom 12.5",
+        "alpha 1.28, chi-square 1.25",
+        "Poisson 4383.0 negative binomial 1942.0 transformation 1944.0",
+        "0.0 86.76 2.96 6.24 9.71 2.29 2.40 7.76 2.37 2.34",
+        "10.0 421.00 3.37 13.62 8.65 2.45 2.55 6.59 2.71 2.57",
+        "Poisson: 0.52 of the chicks in their 90 % intervals negative binomial: 0.84",
+    ],
 }
 
 

@@ -180,6 +180,11 @@ class MemoryBlocks(Blocks):
         chosen[np.minimum(starts + np.random.default_rng(0).integers(0, step, starts.size), self.n_rows - 1)] = True
         return self.take(chosen, anchors, lambda part: part)
 
+    def changed(self, change: Callable[[Rows], Rows], anchors: Projection | None) -> MemoryBlocks:
+        """Return the same rows, changed."""
+        terms = [change(term) for term in self.terms]
+        return MemoryBlocks(terms, anchors, self.n_rows, self.weights, self.block_rows, self.n_jobs)
+
     def take(
         self, chosen: NDArray[np.bool_], anchors: Projection | None, change: Callable[[Rows], Rows]
     ) -> tuple[MemoryBlocks, Projection | None]:

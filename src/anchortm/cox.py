@@ -23,6 +23,7 @@ from anchortm.links import Link, get_link
 from anchortm.model import TransformationModel, model
 from anchortm.objective import Objective
 from anchortm.partial import Hazard, Outcome, PartialObjective, build_partial, row_logliks
+from anchortm.penalty import Net
 from anchortm.response import Kind, Response, as_response
 from anchortm.steps import StepBasis, StepDistribution, strata_curves
 
@@ -93,6 +94,8 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
             raise InputError("CoxPH takes no random effects: take ProportionalHazards, whose likelihood has a baseline")
         if self.varying is not None:
             raise InputError("effects that vary are for models whose baseline has a basis: take ProportionalHazards")
+        if self.scale is not None:
+            raise InputError("scale effects are for models whose baseline has a basis: take ProportionalHazards")
 
     def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Formula:
         raise InputTypeError(
@@ -118,7 +121,9 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         return Outcome(response.lower, response.kind == Kind.EXACT, response.entry, codes, weights, offset, self.ties)
 
     def _objective(self, link: Link, basis: Basis, data: Any) -> Objective:
-        data = data.without_wide()
+        return super()._objective(link, basis, data.without_wide())
+
+    def _plain_objective(self, link: Link, basis: Basis, data: Any) -> Objective:
         outcome = self._outcome(data.response, data.weights, data.offset, data.strata)
         design = data.design
         return build_partial(link, outcome, design.matrix, data.anchors, self.anchor_intercept, design.names)
@@ -140,12 +145,13 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
 
     def _store(self, link: Link, basis: Basis, data: Any, objective: Objective, solution: Any, others: Any) -> None:
         super()._store(link, basis, data, objective, solution, others)
+        objective = objective.inner if isinstance(objective, Net) else objective
         assert isinstance(objective, PartialObjective)  # noqa: S101
         self.atom_ = 0.0
         self.strata_ = () if data.strata is None else data.strata.labels
         self.n_events_ = int(objective.outcome.dead.sum())
         self._hazard = objective.hazard(solution.v)
-        self._centre = float(objective.coordinates.mean @ self.coef_)
+        self._centre = float(objective.coordinates.mean @ (solution.v / objective.coordinates.scale))
 
     def _own_facts(self) -> dict[str, str]:
         facts = {
@@ -211,7 +217,9 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
             raise InputError(f"X has {shift.size} rows, but y has {len(response)}: pass the same rows of both")
         return response, shift
 
-    def _rows(self, X: Any, y: Any, offset: Any) -> tuple[Array, Array]:
+    def _rows(self, X: Any, y: Any, offset: Any, which: str = "shift") -> tuple[Array, Array]:
+        if which != "shift":
+            raise InputError("CoxPH has one residual: which='scale' is of models whose baseline has a basis")
         response, shift = self._new_rows(X, y, offset)
         labels = None if X is None else self._split_new(X)[1]
         strata = None if labels is None else Strata.of(labels)
@@ -250,7 +258,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         """
         return super().nll(X, y, offset=offset) + 0.0  # no -0
 
-    def residuals(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
+    def residuals(self, X: Any, y: Any = None, *, offset: Any = None, which: str = "shift") -> Array:
         """Return Lambda - event of each row, the negative martingale residual, under the baseline of the fit.
 
         Examples
@@ -262,7 +270,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         array([-0.86, -0.97,  0.41])
         """
         self._strata_of(X, 0)
-        return super().residuals(X, y, offset=offset)
+        return super().residuals(X, y, offset=offset, which=which)
 
     def predict_distribution(
         self, X: Any = None, *, offset: Any = None, n_rows: int | None = None, conditional: bool = False
@@ -287,6 +295,11 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         shift = self._shift(X, n_rows, offset)
         return StepDistribution(self._curves(), self._strata_of(X, shift.size), shift - self._centre)
+
+    def _distribution(self, shift: Array) -> NoReturn:
+        raise InputTypeError(
+            "CoxPH has no baseline that a penalty could flatten: this question is for ProportionalHazards"
+        )
 
     def confidence_band(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse: the steps have no covariance here.

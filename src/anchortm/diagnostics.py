@@ -15,12 +15,12 @@ from anchortm import plotting
 from anchortm.anchors import anchor_columns
 from anchortm.arrow import Arrow
 from anchortm.design import to_design
-from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError
 from anchortm.model import TransformationModel, tell_alphabetical
 from anchortm.objective import Objective
 from anchortm.path import AnchorPath
 from anchortm.projections import projection
+from anchortm.scaled import ScaledObjective
 from anchortm.scores import transforms
 
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ def score_test(
     32.0 on 8 degrees of freedom, p = 9.2e-05
     """
     plain = clone(model).set_params(xi=0.0)
+    refuse_net(plain)
     data = plain._prepare(X, y, anchors, sample_weight, offset)
     if data.anchors is None:
         raise InputError("a score test needs anchors")
@@ -149,8 +150,16 @@ def score_test(
     return ScoreTest(statistic, df, pvalue, type(model).__name__, objective.n_rows / df)
 
 
+def refuse_net(model: Any) -> None:
+    """Refuse an elastic net: the scores of shrunken coefficients are not zero, and there is no test."""
+    if model.l1 or model.l2:
+        raise InputError("there is no score test with an elastic net: set l1=0 and l2=0, or choose xi by ElasticNetCV")
+
+
 def check_directions(objective: Objective) -> None:
     """Refuse anchors with too many directions for a test."""
+    if isinstance(objective, ScaledObjective):
+        raise InputError("score tests of models with scale effects are not there: test the model without scale")
     if objective.anchors is not None and objective.anchors.rank > MAX_DIRECTIONS:
         raise InputError(
             f"the anchors have {objective.anchors.rank} directions, more than {MAX_DIRECTIONS}: merge levels"
@@ -165,6 +174,7 @@ def score_statistic(
     ``studentised`` divides by sum r^2 / sum r', which is 1 on average for a true model at its maximum
     likelihood; under a penalty h flattens, residuals shrink, and the plain statistic would shrink with them.
     """
+    objective = objective.scored
     assert objective.anchors is not None  # noqa: S101
     t = objective.sums(v).t
     d = objective.derivatives(v)
@@ -172,7 +182,7 @@ def score_statistic(
     H = d.hessian.toarray() if isinstance(d.hessian, Arrow) else d.hessian
     E, information = d.E[:, free], H[np.ix_(free, free)]
     weights = 1.0 if objective.weights is None else objective.weights
-    slopes = weights * objective.slopes(v)
+    slopes = weights * objective.residual_slopes(v)
     bracket = objective.anchor_information(v, slopes) - E @ np.linalg.solve(information, E.T)
     values, vectors = np.linalg.eigh(0.5 * (bracket + bracket.T))
     keep = values > max(1e-8 * values[-1], 1e-12)
@@ -181,6 +191,8 @@ def score_statistic(
     statistic = float(np.sum((vectors[:, keep].T @ t) ** 2 / values[keep]))
     if studentised:
         statistic *= float(slopes.sum() / np.sum(weights * objective.residuals(v) ** 2))
+    else:
+        statistic /= objective.dispersion(v)
     return statistic, int(keep.sum())
 
 
@@ -246,12 +258,13 @@ class ResidualInvariance:
 
 
 def residual_invariance(
-    before: Any, after: Any, X: Any, y: Any, anchors: Any, *, offset: Any = None
+    before: Any, after: Any, X: Any, y: Any, anchors: Any, *, offset: Any = None, which: str = "shift"
 ) -> ResidualInvariance:
     """Return means and correlations of the score residuals with the anchors under two fits.
 
     ``before`` is usually the fit at xi = 0, ``after`` the one with a penalty. Equal means in all
-    places are what a large xi aims at: the model then errs in no direction in any of them.
+    places are what a large xi aims at: the model then errs in no direction in any of them. With
+    ``which="scale"`` the residuals are those of the scale: their means say where outcomes spread more than predicted.
 
     See Also
     --------
@@ -270,7 +283,7 @@ def residual_invariance(
     import pandas as pd
 
     columns = anchor_columns(anchors)
-    r = {name: fit.residuals(X, y, offset=offset) for name, fit in (("before", before), ("after", after))}
+    r = {name: fit.residuals(X, y, offset=offset, which=which) for name, fit in (("before", before), ("after", after))}
     n = len(columns)
     if r["before"].size != n:
         raise InputError(f"anchors has {n} rows, but y has {r['before'].size}")
@@ -502,6 +515,13 @@ def over_identification(path: AnchorPath, X: Any) -> OverIdentification:
     import pandas as pd
 
     first = path.models[0]
+    if hasattr(first, "scale_coef_"):
+        raise InputError("scale effects change the spread from row to row: take the path of the model without scale")
+    if first.basis_.kind == "constant":
+        raise InputError(
+            f"{type(first).__name__} does not transform y, so that no transformation flattens: path.frame() shows "
+            "whether the penalty goes to 0"
+        )
     matrix = to_design(first._design(X, 2)).matrix
     deviation, mean = matrix.std(axis=0, ddof=1), matrix.mean(axis=0, keepdims=True)  # of no columns: nothing
     unit = float(np.diff(first.link_.quantile(np.array([0.25, 0.75])))[0])
@@ -512,9 +532,7 @@ def over_identification(path: AnchorPath, X: Any) -> OverIdentification:
             width = float(m._typical[-1] - m._typical[0])
             spread, effect = unit / width if width > 0.0 else np.nan, np.nan
         else:
-            low, high = PredictedDistribution(m.link_, m.basis_, m._typical, m._sign * (mean @ coef), m.time_).interval(
-                0.5
-            )
+            low, high = m._distribution(m._sign * (mean @ coef)).interval(0.5)
             spread = float(high[0] - low[0])
             effect = norm * spread / unit
         rows.append({"xi": xi, "coef_norm": norm, "spread": spread, "effect_norm": effect, "penalty": m.penalty_})

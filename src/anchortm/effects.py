@@ -19,6 +19,7 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inference import Bootstrap, resolve
 from anchortm.model import TransformationModel
 from anchortm.numbers import level_between
+from anchortm.scaled import scale_columns, scaled_baseline
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,6 +131,11 @@ def marginal_effects(
             f"{type(model).__name__} has no marginal effects: its baseline is not among the parameters; take "
             "ProportionalHazards, or compare predict_distribution at two values of a covariate"
         )
+    if model.basis_.kind == "constant":
+        raise InputTypeError(
+            f"{type(model).__name__} models the mean: compare predict at two values of a covariate, with "
+            "mean_intervals; with a log or logit link exp(coef) is a ratio already"
+        )
     level_between(level)
     if model._corners is not None:
         raise InputError(
@@ -142,7 +148,7 @@ def marginal_effects(
         )
     matrix = to_design(model._design(X, None)).matrix
     fixed = model._shift(X, None, offset) - model._sign * (matrix @ model.coef_)
-    estimate = np.concatenate([model.baseline_, model.coef_])
+    estimate = np.concatenate([model.baseline_, model._others])
     changes = _changes_of_columns(model, matrix) if not hasattr(model, "formula_") else _changes_of_variables(model, X)
     effect = _averages(model, matrix, fixed, of, above, changes)
     value = effect(estimate)
@@ -233,7 +239,8 @@ def _averages(
     model: Any, matrix: Array, fixed: Array, of: str, above: Any, changes: list[_Change]
 ) -> Callable[[Array], Array]:
     """Return the function from parameters to the average effect of each change."""
-    k, sign = model.baseline_.size, model._sign
+    k, p, sign = model.baseline_.size, model.coef_.size, model._sign
+    columns = scale_columns(getattr(model, "scale_names_", None), model.coef_names_)
     discrete = model.basis_.discrete
     if of == "median":
         if discrete:
@@ -248,35 +255,43 @@ def _averages(
     if above is not None and (np.ndim(above) or above != above):
         raise InputError(f"above must be one number or class, not {above!r}")
 
-    def distribution(w: Array, shift: Array) -> PredictedDistribution:
-        return PredictedDistribution(model.link_, model.basis_, w[:k], shift, model.time_)
+    def distribution(w: Array, rows: Array) -> PredictedDistribution:
+        theta = scaled_baseline(w[:k], rows[:, columns], w[k + p :]) if columns else w[:k]
+        shift = fixed + sign * (rows @ w[k : k + p])
+        return PredictedDistribution(model.link_, model.basis_, theta, shift, model.time_)
 
-    def outcome(w: Array, shift: Array) -> Array:
-        d = distribution(w, shift)
+    def outcome(w: Array, rows: Array) -> Array:
+        d = distribution(w, rows)
         values = np.asarray(d.median() if of == "median" else d.sf(above), dtype=np.float64)
         if not np.isfinite(values).all():
             raise InputError("some medians are infinite (h is flat beyond the support): use of='probability'")
         return values
 
-    def slope(w: Array, shift: Array) -> Array:
-        """Return the derivative of the outcome in the shift of h."""
-        d = distribution(w, shift)
+    def slope(w: Array) -> tuple[Array, Array]:
+        """Return the derivative of the outcome in h at fixed y, and the baseline there, which a scale multiplies."""
+        d, every = distribution(w, matrix), np.arange(matrix.shape[0])
         if of == "median":
-            y = outcome(w, shift)
+            y = outcome(w, matrix)
+            base = d._baseline(y, every)
             with np.errstate(divide="ignore"):
-                return np.where(d._baseline(y) > -np.inf, -1.0 / d._slopes(y, np.arange(y.size)), 0.0)
-        h = d._baseline(np.atleast_1d(d._codes(above))) + shift
-        return -np.exp(d.link.log_density(np.where(np.isfinite(h), h, 0.0))) * np.isfinite(h)
+                return np.where(base > -np.inf, -1.0 / d._slopes(y, every), 0.0), base
+        y = np.atleast_1d(d._codes(above))
+        base = d._baseline(np.repeat(y, every.size) if columns else y, every)
+        h = base + d.shift
+        return -np.exp(d.link.log_density(np.where(np.isfinite(h), h, 0.0))) * np.isfinite(h), base
 
     def effect(w: Array) -> Array:
-        beta = w[k:]
-        local = slope(w, fixed + sign * (matrix @ beta)) if any(c.slope is not None for c in changes) else None
+        beta = w[k : k + p]
+        local, base = slope(w) if any(c.slope is not None for c in changes) else (np.zeros(0), np.zeros(0))
         result = []
         for change in changes:
-            if change.slope is not None and local is not None:
-                result.append(float(np.mean(local * sign * (change.slope @ beta))))
+            if change.slope is not None:
+                moved = sign * (change.slope @ beta)
+                if columns:
+                    moved += np.where(np.isfinite(base), base, 0.0) * (change.slope[:, columns] @ w[k + p :]) / 2.0
+                result.append(float(np.mean(local * moved)))
             elif change.after is not None and change.before is not None:
-                after, before = (outcome(w, fixed + sign * (rows @ beta)) for rows in (change.after, change.before))
+                after, before = (outcome(w, rows) for rows in (change.after, change.before))
                 result.append(float(np.mean(after - before)))
         return np.array(result)
 

@@ -110,7 +110,18 @@ _SHARED = """
         Random starts that look for lower minima; found ones are in ``lower_minima_``. The estimate
         stays on the branch connected to xi = 0.
     start : pair (baseline, coef), optional
-        Parameters to start from.
+        Parameters to start from (scale effects last among the coefficients, but these start at 0).
+    scale : name, list of names or, in ``from_formula``, terms such as "age + C(stage)", optional
+        Covariates z that change the spread of y too: h(y|x) = exp(z'g / 2) h(y) -+ x'beta. Each unit of z multiplies
+        the spread by exp(-g / 2). Their zero matters: centre covariates that are never near 0.
+    xi_scale : float, optional
+        Strength of the penalty on the residuals of the scale, by default xi.
+    l1, l2 : float
+        Elastic net: l1 times the sum of the absolute coefficients and l2 / 2 times that of their squares are added to
+        the loss, which is a mean over rows. The baseline has no penalty.
+    penalty_factor : array, dict or "deviation", optional
+        Factor of the penalty on each coefficient, by position or by name (1 for those not named); 0 is no penalty.
+        "deviation" penalises the coefficients of columns with standard deviation 1.
 """
 _BERNSTEIN = """order : int
         Order of the Bernstein polynomials.
@@ -148,7 +159,9 @@ _ATTRIBUTES = """
     loglik_ : float
         Log-likelihood, summed over rows, without the penalty.
     loss_ : float
-        The anchor loss, a mean over rows; at xi = inf the mean negative log-likelihood.
+        The anchor loss, a mean over rows, with the elastic net; at xi = inf the mean negative log-likelihood.
+    l1_, l2_ : float
+        The elastic net of the fit.
     penalty_ : float
         Mean squared projection of the score residuals on the anchors, not multiplied by xi.
     converged_, n_iter_ : bool, int
@@ -164,7 +177,7 @@ _ATTRIBUTES = """
     lower_minima_ : list of float
         Losses of lower minima that ``n_restarts`` found.
     active_ : array of bool
-        Which increments of the baseline are held at zero; one entry for each parameter, coefficients last.
+        Which increments of the baseline, and which coefficients under l1, are held at zero; coefficients last.
     warnings_ : list of str
         What the fit warned of.
     n_rows_, n_total_ : int, float
@@ -191,6 +204,10 @@ _ATTRIBUTES = """
         After ``from_formula``.
     n_passes_ : int
         After ``from_formula`` with a table that is read in batches: how often it was read.
+    scale_coef_, scale_names_ : array, list of str
+        With ``scale``: coefficients g of the log scale of h, twice; positive ones make the spread of y smaller.
+    xi_scale_, penalty_scale_ : float
+        With ``scale``: the strength of the scale's penalty, and the penalty, as ``xi_`` and ``penalty_``.
 """
 _IN_Y = {
     "bernstein": (
@@ -350,6 +367,8 @@ class NormalLinear(_Regressor, TransformationModel):
         check_is_fitted(self, "coef_")
         if self._corners is not None:
             raise InputError("with strata or varying effects there is no one line in y: see baselines_")
+        if hasattr(self, "scale_coef_"):
+            raise InputError("with scale effects mean and spread change from row to row: use predict_distribution(X)")
         return float(self.baseline_[0]), float(self.baseline_[1])
 
 
@@ -444,7 +463,7 @@ class OrdinalRegression(_Classifier, TransformationModel):
         theta, shift = self._parts(X, n_rows, offset)
         inner = np.broadcast_to(theta, (shift.size, self.basis_.n_parameters)) + shift[:, None]
         ends = np.pad(inner, ((0, 0), (1, 1)), constant_values=(-np.inf, np.inf))
-        return np.exp(self.link_.interval(ends[:, :-1], ends[:, 1:]).l)
+        return np.asarray(np.exp(self.link_.interval(ends[:, :-1], ends[:, 1:]).l))
 
     def predict(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Any:
         """Return the most probable class.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from anchortm import plotting
 from anchortm.anchors import AnchorColumns, anchor_columns
-from anchortm.bases import OrdinalBasis
+from anchortm.bases import Basis, OrdinalBasis
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.identification import check_covariates, check_kinds, check_levels
 from anchortm.inputs import Data
@@ -24,6 +24,7 @@ from anchortm.model import TransformationModel, check_model, tell_alphabetical
 from anchortm.newton import Options, Solution
 from anchortm.numbers import jobs, several_xi
 from anchortm.objective import NormalObjective, Objective
+from anchortm.penalty import Net
 from anchortm.response import as_response
 from anchortm.solver import solve_near, solve_path
 from anchortm.threads import one_blas_thread
@@ -31,7 +32,7 @@ from anchortm.threads import one_blas_thread
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LeaveOneEnvironmentOut", "group_codes", "leave_one_environment_out"]
+__all__ = ["LeaveOneEnvironmentOut", "full_paths", "group_codes", "leave_one_environment_out", "left_out"]
 
 Array = NDArray[np.float64]
 
@@ -46,10 +47,12 @@ class LeaveOneEnvironmentOut:
         What ``frame`` makes a table of.
     model : str
         Name of the model.
+    by : tuple of str
+        What differs between fits: "xi", or "lambda" and "xi" of an elastic net.
 
     See Also
     --------
-    anchortm.leave_one_environment_out : makes one
+    anchortm.leave_one_environment_out, anchortm.ElasticNetCV : make one
 
     Examples
     --------
@@ -66,6 +69,7 @@ class LeaveOneEnvironmentOut:
 
     rows: list[dict[str, Any]]
     model: str
+    by: tuple[str, ...] = ("xi",)
 
     def frame(self) -> pd.DataFrame:
         """Return one row for each environment and xi: n, nll, convergence and coefficients."""
@@ -75,15 +79,15 @@ class LeaveOneEnvironmentOut:
 
     def summary(self) -> pd.DataFrame:
         """Return the worst, the median and the mean environment for each xi."""
-        grouped = self.frame().groupby("xi")
+        grouped = self.frame().groupby(list(self.by) if len(self.by) > 1 else self.by[0])
         table = grouped["nll"].agg(worst="max", median="median", mean="mean")
         hardest = self.frame().loc[grouped["nll"].idxmax().to_numpy(), "environment"].to_numpy()
         return table.assign(hardest=hardest)
 
     def _title(self) -> str:
         frame = self.frame()
-        sizes = f"{frame.environment.nunique()} environments, {frame.xi.nunique()} values of xi"
-        return f"LeaveOneEnvironmentOut({self.model}, {sizes})"
+        sizes = [f"{frame[name].nunique()} values of {name}" for name in self.by]
+        return f"LeaveOneEnvironmentOut({self.model}, {frame.environment.nunique()} environments, {', '.join(sizes)})"
 
     def __repr__(self) -> str:
         return f"{self._title()}\n{self.summary().round(4).to_string()}"
@@ -93,6 +97,8 @@ class LeaveOneEnvironmentOut:
 
     def plot(self, ax: Any = None, label: int = 3, legend: bool = True) -> Any:
         """Draw the nll of each environment against xi, naming the ``label`` hardest at the first; return the axes."""
+        if self.by != ("xi",):
+            raise InputError("this is no path in xi alone: ElasticNetCV.plot() draws it")
         return plotting.left_out(self, ax, label, legend)
 
 
@@ -157,6 +163,25 @@ def leave_one_environment_out(
     3.0   1.5574  1.3165  1.3248        7
     10.0  1.5929  1.5250  1.5203        5
     """
+    given = (X, y, environments, xis, anchors, cut, sample_weight, offset, n_jobs, progress)
+    return LeaveOneEnvironmentOut(left_out(model, None, *given), type(model).__name__)
+
+
+def left_out(
+    model: TransformationModel,
+    nets: Callable[[Data, list[float]], list[TransformationModel]] | None,
+    X: Any,
+    y: Any,
+    environments: Any,
+    xis: Sequence[float],
+    anchors: Any,
+    cut: int | None,
+    sample_weight: Any,
+    offset: Any,
+    n_jobs: int | None,
+    progress: bool | None,
+) -> list[dict[str, Any]]:
+    """Return a row for each environment, xi and model: the model itself, or those that ``nets`` gives for all rows."""
     check_model(model)
     values, n_jobs = several_xi(xis), jobs(n_jobs)
     for xi in values:
@@ -176,12 +201,15 @@ def leave_one_environment_out(
     hidden = None if progress is None else not progress  # None: shown in a terminal only
     tasks = tqdm(list(enumerate(labels.tolist())), desc="environments", disable=hidden)
     with one_blas_thread():  # many small fits
-        starts = _full_path(model, data, values)
+        models = [model] if nets is None else nets(data, values)
+        starts = [
+            {s.xi: objective.coordinates.split(s.v) for s in solutions}
+            for objective, solutions in full_paths(models, data, values)
+        ]
         results = Parallel(n_jobs=n_jobs)(
-            delayed(_one)(model, data, np.flatnonzero(groups != e), np.flatnonzero(groups == e), name, values, starts)
-            for e, name in tasks
+            delayed(_one)(models, data, groups != e, name, values, starts, nets is not None) for e, name in tasks
         )
-    return LeaveOneEnvironmentOut([row for rows in results for row in rows], type(model).__name__)
+    return [row for rows in results for row in rows]
 
 
 def group_codes(environments: Any, cut: int | None) -> tuple[NDArray[np.intp], NDArray[Any]]:
@@ -208,53 +236,80 @@ def group_codes(environments: Any, cut: int | None) -> tuple[NDArray[np.intp], N
     return columns.factors[0], columns.levels[0]
 
 
-def _full_path(model: TransformationModel, data: Data, xis: list[float]) -> dict[float, tuple[Array, Array]]:
-    """Return theta and beta of the fits to all rows, as starts."""
-    link, basis = model._make_link(), model._make_basis(data.response, data.weights)
-    objective = model._objective(link, basis, data)
+def full_paths(
+    models: list[TransformationModel], data: Data, xis: list[float]
+) -> Iterator[tuple[Objective, list[Solution]]]:
+    """Yield the paths in xi of each model, the first one's branch as a start for the next."""
+    model = models[0]
+    basis = model._make_basis(data.response, data.weights)
     options = Options(tol=model.tol, max_iter=model.max_iter)
-    solutions = solve_path(objective, model._start(objective, basis, data), xis, options)
-    return {s.xi: objective.coordinates.split(s.v) for s in solutions}
+    v = None
+    for objective in _objectives(models, basis, data):
+        v = model._start(objective, basis, data) if v is None else v
+        solutions = solve_path(objective, v, xis, options)
+        v = solutions[int(np.argmin(xis))].v
+        yield objective, solutions
+
+
+def _objectives(models: list[TransformationModel], basis: Basis, data: Data) -> Iterator[Objective]:
+    """Yield the objective of each model; several differ in the strength of their penalty alone."""
+    first = models[0]._objective(models[0]._make_link(), basis, data)
+    for model in models:
+        yield first.scaled((model.l1 + model.l2) / (models[0].l1 + models[0].l2)) if isinstance(first, Net) else first
 
 
 def _one(
-    model: TransformationModel,
+    models: list[TransformationModel],
     data: Data,
-    train: NDArray[np.intp],
-    test: NDArray[np.intp],
+    inside: NDArray[np.bool_],
     name: Any,
     xis: list[float],
-    starts: dict[float, tuple[Array, Array]],
+    starts: list[dict[float, tuple[Array, Array]]],
+    grid: bool,
 ) -> list[dict[str, Any]]:
-    """Return the rows of one left-out environment."""
+    """Return the rows of one left-out environment; those of a grid have a strength in place of coefficients."""
+    model = models[0]
+    train, test = np.flatnonzero(inside), np.flatnonzero(~inside)
     inner = data.subset(train)
     try:
         check_kinds(inner.response)
-        check_covariates(inner.design.matrix, inner.design.names)
+        penalised = model._penalised(inner.design, inner.weights)
+        check_covariates(inner.design.matrix, inner.design.names, penalised)
         check_levels(inner.response, inner.design.matrix, inner.design.names)
     except IdentificationError as error:
         raise IdentificationError(f"without environment {name}: {error}") from None
-    link, basis = model._make_link(), model._make_basis(inner.response, inner.weights)
-    try:
-        objective = model._objective(link, basis, inner)
-        solutions = _solutions(model, objective, model._start(objective, basis, inner), xis, starts)
-    except IdentificationError as error:
-        raise type(error)(f"without environment {name}: {error}") from None
-    held, names = data.take(test), model._names(data)
+    basis = model._make_basis(inner.response, inner.weights)
+    held = data.take(test)
     if isinstance(basis, OrdinalBasis):
         try:
             held = held._replace(response=as_response(held.response, "ordinal", basis.levels))
         except InputError as error:
             raise InputError(f"environment {name} has a class that no other environment has: {error}") from None
     rows = []
-    for xi, solution in zip(xis, solutions, strict=True):
-        theta, beta = objective.coordinates.split(solution.v)
-        loglik = model._loglik(link, basis, theta, beta, held)
-        n = test.size if held.weights is None else float(held.weights.sum())
-        row = {"environment": name, "xi": xi, "n": n, "nll": float(-np.average(loglik, weights=held.weights))}
-        row["converged"] = solution.converged
-        rows.append(row | {f"coef_{c}": b for c, b in zip(names, beta.tolist(), strict=True)})
+    objectives = _objectives(models, basis, inner)
+    for m, start in zip(models, starts, strict=True):
+        try:
+            objective = next(objectives)
+            solutions = _solutions(m, objective, m._start(objective, basis, inner), xis, start)
+        except IdentificationError as error:
+            raise type(error)(f"without environment {name}: {error}") from None
+        for xi, solution in zip(xis, solutions, strict=True):
+            theta, beta = objective.coordinates.split(solution.v)
+            loglik = m._loglik(m._fitted_link(objective, solution.v), basis, theta, beta, held)
+            n = test.size if held.weights is None else float(held.weights.sum())
+            row = {"environment": name, "xi": xi, "n": n, "nll": float(-np.average(loglik, weights=held.weights))}
+            row["converged"] = solution.converged
+            rows.append(row | (_strength(m, beta) if grid else _coefs(model, data, beta)))
     return rows
+
+
+def _coefs(model: TransformationModel, data: Data, beta: Array) -> dict[str, float]:
+    return {f"coef_{name}": b for name, b in zip(model._names(data), beta.tolist(), strict=True)}
+
+
+def _strength(model: TransformationModel, beta: Array) -> dict[str, float]:
+    """Return the strength of a penalty and what it leaves, in place of coefficients that may be thousands."""
+    return {"lambda": model.l1 + model.l2, "nonzero": int(np.count_nonzero(beta))}
 
 
 def _solutions(

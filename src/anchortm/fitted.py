@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from anchortm.formula import FormulaMixin
 from anchortm.frames import is_frame, native
 from anchortm.inference import (
     Bootstrap,
+    at_row,
     bootstrap,
     coefficient_intervals,
     covariance,
@@ -39,6 +41,7 @@ from anchortm.mixed import NODES, marginal_rows
 from anchortm.numbers import check_weights, finite_numbers, flag
 from anchortm.randomeffects import RandomEffects
 from anchortm.response import as_response
+from anchortm.scaled import scale_columns, scale_name, scale_residuals, scaled_baseline
 from anchortm.summary import Summary, summarise
 
 if TYPE_CHECKING:
@@ -54,7 +57,8 @@ class FittedModel(FormulaMixin):
 
     _sign: ClassVar[float]
     _scale: ClassVar[Any]
-    link_: Link
+    _inverse_of: ClassVar[str] = "inverse Hessian"  # what standard errors at xi = 0 come from
+    link_: Any  # a Link, or a Family
     basis_: Basis
     baseline_: Array
     coef_: Array
@@ -68,14 +72,24 @@ class FittedModel(FormulaMixin):
     strata: Any
     random: Any
     _random: RandomEffects | None = None
+    scale_coef_: Array
+    scale_names_: list[str]
+    l1_: float = 0.0  # of files that know no elastic net
+    l2_: float = 0.0
     _had_offset: bool
     _corners: Corners | None
+    _typical: Array
     _history: list[dict[str, Any]]
 
     @property
     def _kind(self) -> str:
         """Return what the summary calls the model."""
         return f"{self.link_.name} link, {self.basis_.kind} basis"
+
+    @property
+    def _in_loss(self) -> float:
+        """Return the log-likelihood that the loss has."""
+        return self.loglik_
 
     def _own_facts(self) -> dict[str, str]:
         """Return facts for the summary that other models do not have, or have in other words."""
@@ -136,12 +150,14 @@ class FittedModel(FormulaMixin):
 
     @property
     def n_parameters_(self) -> int:
-        """Return the number of parameters, baseline and coefficients."""
+        """Return the number of parameters, baseline and coefficients (under an l1 penalty those that are not zero)."""
         check_is_fitted(self)
         increments = self.basis_.increments
         tied = increments.equalities.shape[0] + int((increments.lower == increments.upper).sum())
         blocks = 1 if self._corners is None else self._corners.n_blocks
-        return int(self.baseline_.size - blocks * tied + self.coef_.size + self._extra.size)
+        return int(
+            self.baseline_.size - blocks * tied + (np.count_nonzero(self._others) if self.l1_ else self._others.size)
+        )
 
     @property
     def parameter_names_(self) -> list[str]:
@@ -198,11 +214,32 @@ class FittedModel(FormulaMixin):
             raise InputError("no effect of this model varies along the response: see coef_, or name some in varying")
         return varying_effects(self, at, level, kind, clusters, **options)
 
+    @property
+    def _others(self) -> Array:
+        """Return all parameters but the baseline's: coefficients, then those of the scale or of random effects."""
+        if self._random is not None:
+            return np.concatenate([self.coef_, self._extra])
+        return np.concatenate([self.coef_, self.scale_coef_]) if hasattr(self, "scale_coef_") else self.coef_
+
+    @property
+    def _other_names(self) -> list[str]:
+        return [
+            *self.coef_names_,
+            *(scale_name(name) for name in getattr(self, "scale_names_", ())),
+            *self._extra_names,
+        ]
+
+    @property
+    def _unpenalised(self) -> bool:
+        """Return whether the fit is one of maximum likelihood."""
+        return self.xi_ == 0.0 and getattr(self, "xi_scale_", 0.0) == 0.0 and not self.l1_ and not self.l2_
+
     def _check_criterion(self) -> None:
         check_is_fitted(self, "coef_")
-        if self.xi_ != 0.0:
+        if not self._unpenalised:
             raise InputError(
-                "AIC and BIC are of maximum-likelihood fits, xi = 0: compare penalised ones by left-out places"
+                "AIC and BIC are of maximum-likelihood fits, no l1 or l2 and xi = 0: compare penalised ones by "
+                "left-out places"
             )
 
     @property
@@ -424,6 +461,9 @@ class FittedModel(FormulaMixin):
         shift: Array = design.matrix @ self.coef_
         extra = row_offset(offset, shift.size)
         theta = self.baseline_ if mixture is None else mixture.thetas(self.baseline_)
+        if hasattr(self, "scale_coef_"):
+            columns = scale_columns(self.scale_names_, self.coef_names_)
+            theta = scaled_baseline(theta, to_design(design).matrix[:, columns], self.scale_coef_)
         return theta, self._sign * (shift if extra is None else shift + extra)
 
     def _shift(self, X: Any, n_rows: int | None, offset: Any) -> Array:
@@ -442,7 +482,8 @@ class FittedModel(FormulaMixin):
             )
         return offset
 
-    def _rows(self, X: Any, y: Any, offset: Any) -> tuple[Array, Array]:
+    def _rows(self, X: Any, y: Any, offset: Any, which: str = "shift") -> tuple[Array, Array]:
+        """Return log-likelihood and residual of each row."""
         check_is_fitted(self, "coef_")
         levels = self.basis_.levels if isinstance(self.basis_, OrdinalBasis) else None
         if y is None and hasattr(self, "formula_"):
@@ -455,7 +496,8 @@ class FittedModel(FormulaMixin):
         if self._random is not None:
             clusters = self._new_clusters(X)._replace(n_nodes=self._random.n_nodes)
             return self._marginal(self.link_, terms, theta, shift, clusters, self._random.tau)
-        return loglik_and_residuals(self.link_, terms, theta, shift)
+        loglik, r = loglik_and_residuals(self.link_, terms, theta, shift)
+        return loglik, r if which == "shift" else scale_residuals(self.link_, terms, theta, shift)
 
     def nll(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
         """Return the negative log-likelihood of each row; after ``from_formula`` X may hold the outcome too.
@@ -470,8 +512,11 @@ class FittedModel(FormulaMixin):
         """
         return -self._rows(X, y, offset)[0]
 
-    def residuals(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
+    def residuals(self, X: Any, y: Any = None, *, offset: Any = None, which: str = "shift") -> Array:
         """Return the score residual of each row: the derivative of its log-likelihood in alpha at F(h - alpha).
+
+        With ``which="scale"`` that of the scale, -dl/dzeta at h = e^zeta a(y)'theta + ..., of a model with scale
+        effects or without: above 0 where a row would be likelier with a larger spread.
 
         Examples
         --------
@@ -481,7 +526,9 @@ class FittedModel(FormulaMixin):
         >>> model.residuals(data[:3]).round(2)
         array([-0.86, -0.96,  0.38])
         """
-        return self._rows(X, y, offset)[1]
+        if which not in ("shift", "scale"):
+            raise InputError(f"which must be 'shift' or 'scale', not {which!r}")
+        return self._rows(X, y, offset, which)[1]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None) -> float:
         """Return the mean log-likelihood of the rows.
@@ -559,6 +606,10 @@ class FittedModel(FormulaMixin):
         return AveragedDistribution(
             self.link_, self.basis_, theta, shift, self.time_, None, self._sign * added, np.asarray(weights)
         )
+
+    def _distribution(self, shift: Array) -> PredictedDistribution:
+        """Return the distributions of the average baseline with these shifts of h."""
+        return PredictedDistribution(self.link_, self.basis_, self._typical, shift, self.time_)
 
     def extrapolation(self, X: Any, y: Any = None) -> pd.DataFrame:
         """Return where predictions for X leave what the fit has seen.
@@ -646,10 +697,20 @@ class FittedModel(FormulaMixin):
         distribution = self.predict_distribution(X, offset=offset, n_rows=n_rows)
         uncertainty = resolve(self, uncertainty)
         fixed = distribution.shift - self._sign * (matrix @ self.coef_)
-        shares = None if mixture is None else mixture.corners.shares(mixture.weights)
-        return confidence_band(
-            distribution, matrix, self._sign, fixed, at, of, level, simultaneous, uncertainty, shares
+        if not hasattr(self, "scale_coef_"):
+            shares = None if mixture is None else mixture.corners.shares(mixture.weights)
+            return confidence_band(
+                distribution, matrix, self._sign, fixed, at, of, level, simultaneous, uncertainty, shares
+            )
+        columns, bands = scale_columns(self.scale_names_, self.coef_names_), []
+        for i, theta in enumerate(distribution.theta):  # each row is a model without scale effects, with its own theta
+            own, row = replace(distribution[[i]], theta=theta), slice(i, i + 1)
+            known = at_row(uncertainty, self.baseline_, matrix[i, columns], self.scale_coef_)
+            bands.append(confidence_band(own, matrix[row], self._sign, fixed[row], at, of, level, simultaneous, known))
+        estimate, lower, upper = (
+            np.vstack(part) for part in zip(*((b.estimate, b.lower, b.upper) for b in bands), strict=True)
         )
+        return replace(bands[0], estimate=estimate, lower=lower, upper=upper)
 
     def _repr_html_(self) -> str:
         """Return the summary of a fitted model, for notebooks, and scikit-learn's picture of any other."""

@@ -25,6 +25,7 @@ from scipy.optimize import linprog
 from anchortm.columns import BLOCK_ROWS, Coordinates, Rows
 from anchortm.design import MAX_DENSE, Matrix, WideMatrix
 from anchortm.exceptions import IdentificationError, SeparationError
+from anchortm.families import Family
 from anchortm.mixed import MixedObjective
 from anchortm.objective import Objective
 from anchortm.partial import PartialObjective
@@ -97,11 +98,18 @@ def check_size(p: int, n: int) -> None:
         )
 
 
-def check_covariates(X: Matrix, names: Sequence[str]) -> Array:
-    """Refuse constant, duplicated or collinear covariates, by name; return the smallest and largest value of each."""
+def check_covariates(X: Matrix, names: Sequence[str], penalised: NDArray[np.bool_] | None = None) -> Array:
+    """Refuse constant, duplicated or collinear covariates, by name; return the smallest and largest value of each.
+
+    Coefficients that a penalty determines may belong to any columns: of these only the values are returned.
+    """
     n, p = X.shape
     if p == 0:
         return np.zeros((2, 0))
+    if penalised is not None and isinstance(X, np.ndarray):
+        own = np.flatnonzero(~penalised).tolist()
+        check_covariates(X[:, own], [names[j] for j in own])
+        return np.array([X.min(axis=0), X.max(axis=0)])
     check_size(p, n)
     if isinstance(X, WideMatrix):
         _check_wide(X, names)
@@ -238,6 +246,13 @@ def check_separation(objective: Objective) -> None:
             f"monotone likelihood: {what} is largest, among all at risk, for whoever has the event, so that the "
             "partial likelihood grows without a maximum; leave a covariate out, or collect rows that overlap"
         )
+    if isinstance(objective.link, Family):
+        raise SeparationError(
+            f"separation: along {what if names else 'the intercept alone'} the mean can go to the end of its range for "
+            "rows that are all there (counts of 0, trials without a success or a failure) and stay for all others, so "
+            "that the likelihood grows without a maximum; leave a covariate out, merge levels, or collect rows that "
+            "overlap"
+        )
     if exact:
         raise SeparationError(
             f"the likelihood is unbounded: {what} can make the density at the exact rows as large as one likes; "
@@ -267,7 +282,8 @@ def recession_direction(objective: Objective) -> tuple[Array, bool] | None:
     low = np.where(fixed, 0.0, np.where(np.isfinite(lower), 0.0, -1.0))
     high = np.where(fixed, 0.0, 1.0)
     coordinates = objective.coordinates
-    known = Conditions.of(objective.blocks.at_hand, coordinates)
+    family = objective.link if isinstance(objective.link, Family) else None
+    known = Conditions.of(objective.blocks.at_hand, coordinates, family)
     everywhere = objective.blocks.elsewhere(lambda terms: Conditions.of(terms, coordinates).sums())
     if everywhere is not None:
         known = replace(known, gram=everywhere.gram, gain=everywhere.gain)
@@ -319,7 +335,7 @@ class Conditions:
     gains: NDArray[np.bool_]  # which of them are exact
 
     @classmethod
-    def of(cls, terms: Iterable[Rows], coordinates: Coordinates) -> Conditions:
+    def of(cls, terms: Iterable[Rows], coordinates: Coordinates, family: Family | None = None) -> Conditions:
         """Return the conditions of these rows."""
         k, d = coordinates.n_baseline, coordinates.scale.size
         gram = np.zeros((d, d))
@@ -342,6 +358,11 @@ class Conditions:
                 C = whole(term, term.C)
                 gram += C.T @ C
                 add(np.hstack([term.slope, np.zeros((term.slope.shape[0], d - k))]), exact=True)
+            elif family is not None and term.outcome is not None:
+                C, way = whole(term, term.C), family.ways(term.outcome)
+                gram += C[way == 0].T @ C[way == 0]
+                add(C[way == 1])
+                add(-C[way == -1])
             elif term.ends is not None:
                 lower, difference = term.ends.dense()
                 add(side * whole(term, np.hstack([lower + difference, term.C])))

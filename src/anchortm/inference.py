@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,9 +43,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bootstrap",
+    "at_row",
     "bootstrap",
     "coefficient_intervals",
     "covariance",
+    "default_kind",
     "influence",
     "resolve",
     "standard_errors",
@@ -61,14 +63,14 @@ NOT_AT_HAND = (
     "or ask for standard errors before saving"
 )
 KINDS = ("hessian", "sandwich", "bootstrap")
+MAX_RIDGE = 2000  # coefficients whose covariance is a matrix
 FEW_CLUSTERS = 10
 MOST_FAILURES = 0.1  # share of replicates that may fail before the bootstrap is refused
 
 
 def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> Array:
     """Return the covariance matrix of (baseline, coef) of a fitted model; see ``TransformationModel.covariance``."""
-    if kind is None:
-        kind = "hessian" if model.xi_ == 0.0 and clusters is None else "sandwich"
+    kind = default_kind(model, clusters) if kind is None else kind
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
     unknown = sorted(set(options) - {"n_bootstrap", "random_state", "n_jobs", "progress"})
@@ -80,6 +82,7 @@ def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> A
         return bootstrap(model, clusters=clusters, **options).covariance()
     if options:
         raise InputError(f"{', '.join(options)}: only with kind='bootstrap'")
+    _check_net(model)
     _strict(model)
     if kind == "hessian":
         return _inverse_hessian(model, clusters)
@@ -121,6 +124,22 @@ def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> A
     return np.array(result)
 
 
+def default_kind(model: Any, clusters: Any) -> str:
+    """Return how standard errors are computed where nothing is asked for."""
+    smooth = model.xi_ == 0.0 and getattr(model, "xi_scale_", 0.0) == 0.0 and not model.l2_
+    return "hessian" if smooth and clusters is None else "sandwich"
+
+
+def _check_net(model: Any) -> None:
+    if model.l1_:
+        raise InputError(
+            "coefficients chosen by l1 have no standard errors but those of the bootstrap: ask for 'bootstrap'; "
+            "or fit again without l1, to other rows with the covariates that are not zero"
+        )
+    if model.l2_ and model.coef_.size > MAX_RIDGE:
+        raise InputError(f"no covariance of {model.coef_.size} coefficients, more than {MAX_RIDGE}: use bootstrap()")
+
+
 def _strict(model: Any) -> None:
     if not (model.converged_ and model.min_eigenvalue_ > FLAT_CURVATURE):
         raise InputError("no standard errors: the fit has not converged to a strict optimum")
@@ -138,18 +157,18 @@ def _few(clusters: int, hint: str = "; clusters=np.arange(n) takes rows as indep
 
 def _inverse_hessian(model: Any, clusters: Any, held: bool = False) -> Array:
     """Return the inverse information; increments held at their bound count as known if ``held``, as R does not."""
-    if model.xi_ != 0.0:
+    if not model._unpenalised:
         raise InputError(
-            "the Hessian gives standard errors at xi = 0 only: under a penalty it is not the information; "
-            "use kind='sandwich' or 'bootstrap'"
+            "the Hessian gives standard errors at xi = 0 only, and without l2: under a penalty it is not the "
+            "information; use kind='sandwich' or 'bootstrap'"
         )
     if clusters is not None:
         raise InputError("the Hessian takes rows as independent; with clusters use kind='sandwich' or 'bootstrap'")
     if model._information is None:
         raise InputError(NOT_AT_HAND)
     free = ~(model._fixed | (model.active_ if held else False))
-    k = free.size - model._extra.size
-    free[k:] &= ~model.active_[k:]  # without a variance between clusters the model is the one without
+    if model._random is not None:  # without a variance between clusters the model is the one without
+        free[-model._extra.size :] &= ~model.active_[-model._extra.size :]
     information, jacobian = model._information, model._jacobian
     if isinstance(information, Arrow):
         jacobian = information.coordinates.jacobian
@@ -232,7 +251,7 @@ def _sums(model: Any, data: Any, groups: Codes | None, units: Codes | None) -> I
     groups = units if groups is None else groups
     order = None if data.anchors is None else data.anchors.order()
     weights = data.weights if data.weights is None or order is None else data.weights[order]
-    totals = None if groups is None else np.zeros((int(groups.max()) + 1, _parameters(model).size))
+    totals = None if groups is None else np.zeros((int(groups.max()) + 1, model.baseline_.size + model._others.size))
     for rows, shares in _influence(model, data):
         w = 1.0 if weights is None else weights[rows][:, None]
         if groups is None or totals is None:
@@ -259,11 +278,15 @@ def _work(model: Any, data: Any) -> tuple[Objective, Influence]:
         data = data.without_wide()
     objective: Objective = model._objective(model.link_, model.basis_, data)
     coordinates = objective.coordinates
-    v = coordinates.join(model.baseline_, np.append(model.coef_, model._extra))
-    free = ~(model.active_ | (coordinates.lower == coordinates.upper))
+    v = coordinates.join(model.baseline_, model._others)
+    free = coordinates.lower < coordinates.upper
+    free[: coordinates.n_baseline] &= ~model.active_[: coordinates.n_baseline]
+    if model._random is not None:  # a variance of nothing counts as known
+        free[-model._extra.size :] &= ~model.active_[-model._extra.size :]
+    objective, xi = objective.ray(model.xi_)
     with model._threads(objective):
-        pull, bread, K = _lagrangian(objective, v, model.xi_, free)
-        J = coordinates.jacobian.T
+        pull, bread, K = _lagrangian(objective, v, xi, free)
+        J = coordinates.jacobian_at(v).T
         return objective, objective.influence(v, pull, bread @ J, K @ J)
 
 
@@ -383,8 +406,8 @@ def bootstrap(
         )
     if failed:
         warnings.warn(f"{failed} of {n_bootstrap} resampled fits failed and are left out", AnchorTMWarning, 3)
-    names = (*model.parameter_names_, *model.coef_names_, *model._extra_names)
-    return Bootstrap(draws, _parameters(model), names, what, failed)
+    names = (*model.parameter_names_, *model._other_names)
+    return Bootstrap(draws, np.concatenate([model.baseline_, model._others]), names, what, failed)
 
 
 def _nested(data: Any) -> bool:
@@ -414,9 +437,8 @@ def _refit(model: Any, data: Any, weights: Array) -> Array | None:
     options = Options(tol=model.tol, max_iter=model.max_iter)
     try:
         objective = model._objective(model.link_, model.basis_, part)
-        rest = np.append(model.coef_, model._extra)
-        cold = objective.coordinates.join(model.baseline_, rest)
-        solution = solve_near(objective, model.baseline_, rest, cold, model.xi_, options)
+        cold = objective.coordinates.join(model.baseline_, model._others)
+        solution = solve_near(objective, model.baseline_, model._others, cold, model.xi_, options)
     except (IdentificationError, ArithmeticError, np.linalg.LinAlgError):
         return None
     if not (solution.converged and solution.min_eigenvalue > FLAT_CURVATURE):
@@ -426,12 +448,13 @@ def _refit(model: Any, data: Any, weights: Array) -> Array | None:
 
 def resolve(model: Any, uncertainty: Any) -> Array | Bootstrap:
     """Return a covariance or a bootstrap of the model's parameters from its name, or checked as it is."""
-    if uncertainty is None and model.xi_ == 0.0:
+    if uncertainty is None and default_kind(model, None) == "hessian":
+        _check_net(model)
         _strict(model)
         return _inverse_hessian(model, None, held=True)
     if uncertainty is None or isinstance(uncertainty, str):
         return bootstrap(model) if uncertainty == "bootstrap" else covariance(model, uncertainty, None)
-    d = _parameters(model).size
+    d = model.baseline_.size + model._others.size
     if isinstance(uncertainty, Bootstrap):
         if uncertainty.draws.shape[1] != d:
             raise InputError(f"the bootstrap is of {uncertainty.draws.shape[1]} parameters, and the model has {d}")
@@ -445,14 +468,29 @@ def resolve(model: Any, uncertainty: Any) -> Array | Bootstrap:
     return matrix
 
 
+def at_row(uncertainty: Array | Bootstrap, theta: Array, z: Array, g: Array) -> Array | Bootstrap:
+    """Return what is known of (exp(z'g / 2) theta, beta) from the same of (theta, beta, g)."""
+    k, p = theta.size, -g.size
+    if isinstance(uncertainty, Bootstrap):
+        draws = uncertainty.draws[:, :p].copy()
+        draws[:, :k] *= np.exp(0.5 * (uncertainty.draws[:, p:] @ z))[:, None]
+        return replace(uncertainty, draws=draws)
+    s = math.exp(0.5 * float(z @ g))
+    J = np.eye(uncertainty.shape[0])[:p]
+    J[:k, :k] *= s
+    J[:k, p:] = np.outer(s * theta, 0.5 * z)
+    return np.asarray(J @ uncertainty @ J.T)
+
+
 def coefficient_intervals(model: Any, level: float, kind: str | None, clusters: Any, **options: Any) -> pd.DataFrame:
     """Return coefficients with standard errors and normal intervals; see ``TransformationModel.intervals``."""
     import pandas as pd
 
     errors = standard_errors(model, kind, clusters, **options)
     width = stats.norm.ppf(0.5 + 0.5 * level_between(level)) * errors
-    table = {"coef": model.coef_, "std. error": errors, "lower": model.coef_ - width, "upper": model.coef_ + width}
-    return pd.DataFrame(table, index=pd.Index(model.coef_names_, name="covariate"))
+    coef = model._others
+    table = {"coef": coef, "std. error": errors, "lower": coef - width, "upper": coef + width}
+    return pd.DataFrame(table, index=pd.Index(model._other_names, name="covariate"))
 
 
 def varying_effects(model: Any, at: Any, level: float, kind: str | None, clusters: Any, **options: Any) -> pd.DataFrame:

@@ -392,7 +392,7 @@ class MixedObjective(Objective):
         """Return the marginal residuals."""
         return np.array(self._at(v).rbar)
 
-    def slopes(self, v: Array) -> Array:
+    def residual_slopes(self, v: Array) -> Array:
         """Return the derivative of each marginal residual in its own shift."""
         slopes = np.zeros(self.n_rows)
         for chunk, found in zip(self._chunks, self._at(v).posteriors, strict=True):

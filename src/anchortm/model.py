@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ from anchortm.inputs import Data, drop_empty_classes
 from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
 from anchortm.links import Link
 from anchortm.mixed import MOST_NODES, MixedObjective
-from anchortm.newton import Options, Solution, restarts
+from anchortm.newton import Options, Solution
 from anchortm.numbers import (
     check_weights,
     flag,
@@ -59,9 +59,18 @@ from anchortm.numbers import (
     whole_number,
 )
 from anchortm.objective import Objective
+from anchortm.penalty import Net, Penalty, check_strengths, netted
 from anchortm.randomeffects import RandomEffects
 from anchortm.response import Response, as_response, sorted_words
-from anchortm.solver import solve, with_enough_nodes
+from anchortm.scaled import (
+    ScaledObjective,
+    check_scalable,
+    check_scale,
+    scale_columns,
+    scale_name,
+    scaled_baseline,
+)
+from anchortm.solver import restarts, solve, with_enough_nodes
 from anchortm.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -72,6 +81,7 @@ __all__ = ["TransformationModel", "check_model", "model", "tell_alphabetical"]
 Array = NDArray[np.float64]
 
 MANY_CLASSES = 30
+SCALED = ("scale_coef_", "scale_names_", "xi_scale_", "penalty_scale_")  # what only fits with scale effects have
 SMALLEST_ATOM = 1e-3  # probability at time 0 that is worth a word
 
 
@@ -87,6 +97,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     _sign: ClassVar[float] = -1.0
     _scale: ClassVar[Any] = "continuous"
     _lowest_xi: ClassVar[float] = 0.0
+    _takes_trials: ClassVar[bool] = False
     _effect: ClassVar[str] = ""
 
     xi: float = field(default=0.0, kw_only=False)
@@ -103,6 +114,11 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     n_restarts: int = 0
     random_state: Any = None
     start: Any = None
+    scale: Any = None
+    xi_scale: float | None = None
+    l1: float = 0.0
+    l2: float = 0.0
+    penalty_factor: Any = None
 
     def _make_link(self) -> Link:
         raise NotImplementedError
@@ -151,9 +167,10 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         return self._fit(self._prepare(X, y, anchors, sample_weight, offset), xi)
 
     def _fit(self, data: Data | Stream, xi: float) -> Self:
-        if data.anchors is None and xi != 0.0:
+        if data.anchors is None and (xi != 0.0 or self.xi_scale):
+            asked = f"xi = {xi:g}" if xi else f"xi_scale = {self.xi_scale:g}"
             raise InputError(
-                f"xi = {xi:g} needs anchors: pass fit(..., anchors=...), name them after '|' in a formula, or use xi=0"
+                f"{asked} needs anchors: pass fit(..., anchors=...), name them after '|' in a formula, or use xi=0"
             )
         link = self._make_link()
         if isinstance(data, Stream) and data.support is not None and getattr(self, "support", 0) is None:
@@ -175,6 +192,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self._check_limits()
         if self.strata is not None or self.varying is not None or parse_formula(formula).random is not None:
             raise InputError("strata, varying and random effects take a table in memory: read it first")
+        if self.scale is not None:
+            raise InputError("scale effects need the rows in memory: read the table first, or leave scale out")
         source = open_source(data, _n_jobs(self.n_jobs), True if self.verbose else None)
         levels = self._fixed_levels()
         stream = Stream(formula, source, self._scale, levels, sample_weight, offset, self.anchor_intercept)
@@ -191,6 +210,10 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
                 f"xi must be at least {self._lowest_xi:g}, not {self.xi}"
                 + ("" if self._lowest_xi else "; only NormalLinear takes values from -1/2")
             )
+        check_scale(self.scale, self.xi_scale, xi)
+        others = [name for name in ("strata", "varying", "l1", "l2") if getattr(self, name, None) not in (None, 0)]
+        if self.scale is not None and others:
+            raise InputError(f"scale does not go with {' and '.join(others)}: leave one of them out")
         return xi
 
     def _check_limits(self) -> None:
@@ -201,12 +224,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         whole_number(int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, "verbose", 0)
         jobs(self.n_jobs)
         generator(self.random_state)
-        if self.n_nodes is not None:
-            n_nodes = whole_number(self.n_nodes, "n_nodes", 1)
-            if n_nodes > MOST_NODES:
-                raise InputError(f"n_nodes may be {MOST_NODES} at most, not {n_nodes}")
-        if named_effects(self.random) is not None and (self.strata is not None or self.varying is not None):
-            raise InputError("random effects do not go with strata or varying effects: leave one of them out")
+        check_strengths(self.l1, self.l2)
+        self._check_random()
 
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
         """Check the inputs once; drop rows of weight zero."""
@@ -217,6 +236,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         X, anchors_named, labels, clusters = self._split_off(X)
         anchors = anchors if anchors_named is None else anchors_named
         response = as_response(one_column(y), self._scale, self._fixed_levels())
+        if response.trials is not None and not self._takes_trials:
+            raise InputTypeError('Trials are for binomial models: take AnchorGLM(family="binomial")')
         design = to_design(X, len(response), wide=True)
         columns = None if anchors is None else anchor_columns(anchors)
         n = len(response)
@@ -239,16 +260,43 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
         response, dropped = drop_empty_classes(response)
         check_kinds(response)
-        ranges = check_covariates(design.matrix, design.names)
-        check_levels(response, design.matrix, design.names)
+        if self._netted and isinstance(design.matrix, WideMatrix):
+            design = design._replace(matrix=design.matrix.toarray())
         alphabetical = self._fixed_levels() is None and sorted_words(y, response)
         given = tuple(columns_given) if design.named and columns_given is not None else None
-        data = Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep, ranges)
-        if clusters is not None:
-            return self._with_clusters(data, clusters if keep is None else list(compress(clusters, keep)))
-        if labels is None and self.varying is None:
+        data = Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep)
+        if labels is not None or self.varying is not None:
+            labels = labels if labels is None or keep is None else list(compress(labels, keep))
+            data = self._with_baselines(data, labels)
+        ranges = self._check_design(data)
+        check_levels(response, data.design.matrix, data.design.names)
+        data = data._replace(covariate_ranges=ranges)
+        if clusters is None:
             return data
-        return self._with_baselines(data, labels if labels is None or keep is None else list(compress(labels, keep)))
+        return self._with_clusters(data, clusters if keep is None else list(compress(clusters, keep)))
+
+    def _check_random(self) -> None:
+        """Refuse what random effects do not go with."""
+        if self.n_nodes is not None:
+            n_nodes = whole_number(self.n_nodes, "n_nodes", 1)
+            if n_nodes > MOST_NODES:
+                raise InputError(f"n_nodes may be {MOST_NODES} at most, not {n_nodes}")
+        if named_effects(self.random) is None:
+            return
+        others = [name for name in ("strata", "varying", "scale") if getattr(self, name) is not None]
+        others += [name for name in ("l1", "l2") if getattr(self, name)]
+        if others:
+            raise InputError(f"random effects do not go with {' and '.join(others)}: leave one of them out")
+
+    def _check_design(self, data: Data) -> Array:
+        """Refuse covariates that rows cannot tell apart, or from strata; return the range of those that shift h."""
+        X, names, penalised = data.design.matrix, data.design.names, self._penalised(data.design, data.weights)
+        p = len(names)
+        if data.mixture is not None:
+            levels = data.mixture.levels
+            X, names = np.hstack([X, levels]), (*names, *data.mixture.corners.level_names)
+            penalised = None if penalised is None else np.append(penalised, np.zeros(levels.shape[1], dtype=bool))
+        return check_covariates(X, names, penalised)[:, :p]
 
     def _with_clusters(self, data: Data, labels: Sequence[Any]) -> Data:
         """Return the inputs with the clusters that share random effects."""
@@ -265,26 +313,37 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if isinstance(matrix, WideMatrix):
             raise InputError(f"strata and varying do not go with a sparse X or factors of more than {WIDE} levels")
         mixture, taken = make_mixture(labels, self.varying, names, matrix, self._sign)
-        ranges = None if data.covariate_ranges is None else np.delete(data.covariate_ranges, taken, axis=1)
-        return data._replace(design=data.design.without(taken), covariate_ranges=ranges, mixture=mixture)
+        return data._replace(design=data.design.without(taken), mixture=mixture)
 
     def _fixed_levels(self) -> tuple[Any, ...] | None:
         """Return the classes that the model was made with, if it was."""
         return None
 
-    def _objective(self, link: Link, basis: Basis, data: Data | Stream) -> Objective:
+    def _objective(self, link: Any, basis: Basis, data: Data | Stream) -> Objective:
         ends = not 0.0 <= self.xi < math.inf
         if ends and isinstance(data, Data):
             data = data.without_wide()  # the ends of the path know no wide factors
-        jobs = _n_jobs(self.n_jobs)
-        if isinstance(data, Stream) or data.clusters is None:
-            return data.objective(link, basis, self._sign, self.anchor_intercept, jobs)
 
+        def plain(rows: Data | Stream) -> Objective:
+            return self._plain_objective(link, basis, rows)
+
+        if isinstance(data, Data) and data.clusters is not None:
+            return self._mixed_objective(data, basis, plain)
+        if not self._netted:
+            return plain(data)
+        if isinstance(data, Stream):
+            if self.l1:
+                raise InputError("l1 needs the rows in memory: read the table first, or take l2 alone")
+            return Net.of(plain(data), self._penalty(data.names, None, None))
+        return netted(data, self._penalty(data.design.names, data.design.matrix, data.weights), plain)
+
+    def _mixed_objective(self, data: Data, basis: Basis, plain: Callable[[Data], Objective]) -> Objective:
+        """Return the anchor loss of a model with random effects, with nodes enough."""
         clusters = data.clusters
+        assert clusters is not None  # noqa: S101
 
         def make(n_nodes: int | None) -> Objective:
-            wanted = data._replace(clusters=clusters._replace(n_nodes=n_nodes))
-            return wanted.objective(link, basis, self._sign, self.anchor_intercept, jobs)
+            return plain(data._replace(clusters=clusters._replace(n_nodes=n_nodes)))
 
         first = make(clusters.n_nodes)
         if clusters.slack is not None:
@@ -292,8 +351,34 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         options = Options(tol=self.tol, max_iter=self.max_iter)
         return with_enough_nodes(first, self._start(first, basis, data), make, options, clusters.n_nodes is not None)
 
+    def _plain_objective(self, link: Any, basis: Basis, data: Data | Stream) -> Objective:
+        """Return the anchor loss without an elastic net."""
+        if self.scale is None or not isinstance(data, Data):
+            return data.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
+        check_scalable(basis, data.design)
+        columns = scale_columns(self.scale, data.design.names)
+        Z = self._sign * data.design.matrix[:, columns]
+        both = data._replace(design=Design(np.hstack([data.design.matrix, Z]), self._names(data), data.design.named))
+        plain = both.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
+        return ScaledObjective(plain, len(columns), self._names(data), self.xi_scale)
+
+    @property
+    def _netted(self) -> bool:
+        return self.l1 != 0.0 or self.l2 != 0.0
+
+    def _penalty(self, names: tuple[str, ...], X: Any, weights: Array | None) -> Penalty:
+        return Penalty.of(self.l1, self.l2, self.penalty_factor, names, X, weights)
+
+    def _penalised(self, design: Design, weights: Array | None) -> NDArray[np.bool_] | None:
+        """Return which coefficients a penalty determines, whatever the covariates are; None if there is none."""
+        return ~self._penalty(design.names, design.matrix, weights).free if self._netted else None
+
     def _loglik(self, link: Link, basis: Basis, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the log-likelihood of rows that need not be those of the fit, at these parameters."""
+        if self.scale is not None:
+            columns = scale_columns(self.scale, rows.design.names)
+            theta = scaled_baseline(theta, rows.design.matrix[:, columns], beta[-len(columns) :])
+            beta = beta[: -len(columns)]
         p = rows.design.matrix.shape[1]
         shift = rows.design.matrix @ beta[:p]
         shift = self._sign * (shift if rows.offset is None else shift + rows.offset)
@@ -301,9 +386,15 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             return self._marginal(link, build_terms(basis, rows.response), theta, shift, rows.clusters, beta[p:])[0]
         return loglik_and_residuals(link, build_terms(basis, rows.response), rows.thetas(theta), shift)[0]
 
+    def _fitted_link(self, objective: Objective, v: Array) -> Any:
+        """Return the link of a solution, with all that was estimated beside the parameters."""
+        return objective.link
+
     def _names(self, data: Data) -> tuple[str, ...]:
         """Return the names of all parameters but the baseline's."""
-        return (*data.design.names, *(() if data.clusters is None else data.clusters.effects.parameter_names()))
+        names = data.design.names
+        effects = () if data.clusters is None else data.clusters.effects.parameter_names()
+        return (*names, *(scale_name(names[j]) for j in scale_columns(self.scale, names)), *effects)
 
     @staticmethod
     def _threads(objective: Objective) -> Any:
@@ -311,7 +402,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         return one_blas_thread() if objective.n_rows > BLOCK_ROWS else nullcontext()
 
     def _start(self, objective: Objective, basis: Basis, data: Data | Stream) -> Array:
-        p = objective.n_parameters - objective.coordinates.n_baseline
+        p = objective.coordinates.n_coefs
         size = objective.coordinates.matrix.shape[0]  # of all baselines
         if self.start is None:
             theta = start_values(objective.link, basis, *data.typical)
@@ -356,28 +447,27 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     def _store(
         self,
-        link: Link,
+        link: Any,
         basis: Basis,
         data: Data | Stream,
         objective: Objective,
         solution: Solution,
         others: list[Solution],
     ) -> None:
-        theta, rest = objective.coordinates.split(solution.v)
+        theta, beta = objective.coordinates.split(solution.v)
         about = data.about()
-        beta = rest[: len(about.names)]
         self.link_, self.basis_ = link, basis
-        self.baseline_, self.coef_ = theta, beta
+        self.baseline_, self.coef_ = theta, beta[: len(about.names)]
         self.coef_names_ = list(about.names)
         self._corners = None if isinstance(data, Stream) or data.mixture is None else data.mixture.corners
         self._random = None
         if isinstance(objective, MixedObjective) and isinstance(data, Data) and data.clusters is not None:
-            self._random = RandomEffects.of(objective, data.clusters, solution, rest[beta.size :])
+            self._random = RandomEffects.of(objective, data.clusters, solution, beta[len(about.names) :])
             settled = data.clusters._replace(n_nodes=objective.n_nodes, slack=self._random.error)
             data = data._replace(clusters=settled)
         named = {str(name) for what in ("anchor_names", "strata") for name in self._named(what)}
         self.n_features_in_ = len(self._columns) + len(named | set(map(str, self._cluster)))
-        for stale in ("feature_names_in_", "support_", "classes_", "formula_", "n_passes_"):
+        for stale in ("feature_names_in_", "support_", "classes_", "formula_", "n_passes_", *SCALED):
             self.__dict__.pop(stale, None)
         if about.columns_given is not None:
             self.feature_names_in_ = np.array(about.columns_given, dtype=object)
@@ -393,24 +483,39 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self.float_codes_ = about.float_codes
         self.dropped_anchors_ = () if objective.anchors is None else objective.anchors.dropped
         self.dropped_classes_, self._alphabetical = about.dropped, about.alphabetical
-        self.loglik_, self.loss_ = solution.sums.loglik, solution.loss
+        self.l1_, self.l2_ = float(self.l1), float(self.l2)
+        self.loglik_, self.loss_ = objective.loglik(solution.v, solution.sums), solution.loss
         self.penalty_ = solution.penalty_sum / n
+        average, self._far_from_zero = theta, []
+        if isinstance(objective, ScaledObjective):
+            columns = scale_columns(self.scale, about.names)
+            self.scale_names_, self.scale_coef_ = [about.names[j] for j in columns], beta[len(about.names) :]
+            self.xi_scale_ = solution.xi if self.xi_scale is None else float(self.xi_scale)
+            self.penalty_, self.penalty_scale_ = (part / n for part in objective.penalties(solution.v))
+            self._far_from_zero = objective.far_from_zero
+            average = scaled_baseline(theta, objective.coordinates.z_mean[None, :], self.scale_coef_)[0]
         self.n_iter_, self.converged_ = max(1, solution.n_iter), solution.converged
         self.kkt_, self.min_eigenvalue_ = solution.kkt, solution.min_eigenvalue
+        k = objective.coordinates.n_baseline
         self.active_, self.folds_ = solution.active, solution.folds
+        if self.active_.size != k + beta.size:  # columns were turned, and no coefficient is held
+            self.active_ = np.append(self.active_[:k], np.zeros(beta.size, dtype=bool))
         self.convexity_ = objective.convexity(solution.sums, solution.xi)
         self.lower_minima_ = [s.loss for s in others if s.loss < solution.loss - 1e-7 * (1.0 + abs(solution.loss))]
         # information about the parameters, for standard errors: n times the Hessian, and d(theta, beta)/dv
-        self._information = n * solution.hessian
+        net = isinstance(objective, Net)
+        self._information = None if net else n * solution.hessian
         self._fixed = objective.coordinates.lower == objective.coordinates.upper
-        self._jacobian = None if isinstance(solution.hessian, Arrow) else objective.coordinates.jacobian
+        turned = net or isinstance(solution.hessian, Arrow)
+        self._jacobian = None if turned else objective.coordinates.jacobian_at(solution.v)
         self._data, self._sandwich, self._fingerprint = data, None, about.fingerprint
         self._binary, self._had_offset = about.binary, about.had_offset
         self.covariate_ranges_, self.outcome_range_ = about.covariate_ranges, about.outcome_range
-        mean = float(objective.coordinates.mean[objective.coordinates.n_baseline :] @ rest) + objective.mean_offset
-        self._typical = data.mixture.typical(theta) if isinstance(data, Data) and data.mixture is not None else theta
-        average = PredictedDistribution(link, basis, self._typical, np.array([mean]))
-        self.atom_ = float(average.cdf(0.0)[0]) if about.time else 0.0
+        raw = solution.v / objective.coordinates.scale
+        mean = float(objective.coordinates.mean[k:] @ raw[k:]) + objective.mean_offset
+        self._typical = data.mixture.typical(theta) if isinstance(data, Data) and data.mixture is not None else average
+        typical = PredictedDistribution(link, basis, self._typical, np.array([mean]))
+        self.atom_ = float(typical.cdf(0.0)[0]) if about.time else 0.0
         self._history = solution.history
         self._reason = solution.reason
 
@@ -434,7 +539,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
                 "if they are codes of places, use astype(int) or astype(str)",
                 AnchorWarning,
             )
-        if 2 * self.n_anchors_ > self.n_rows_ and self.xi_ != 0.0:
+        if 2 * self.n_anchors_ > self.n_rows_ and not self._unpenalised:
             say(
                 f"{self.n_anchors_} anchor directions for {self.n_rows_} rows: nearly every row is an environment of "
                 "its own, and the penalty acts on all residuals",
@@ -444,6 +549,11 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             say(f"{len(self.basis_.levels)} classes in {self.n_rows_} rows: is a model for numbers or times meant?")
         if self.n_anchors_ == 1 and self.anchor_intercept:
             say("the anchors have a single environment: they cannot regularise", AnchorWarning)
+        if self._far_from_zero:
+            say(
+                f"covariates that are never near 0: {', '.join(self._far_from_zero)}; with scale effects it matters "
+                "where 0 is: subtract a typical value"
+            )
         if self._alphabetical:
             say(alphabetical(self.classes_))
         if self.dropped_classes_:
@@ -487,15 +597,14 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     def _flat_names(self) -> list[str]:
         """Return the names of what moves along flat directions."""
-        if isinstance(self._information, Arrow):
+        if self._information is None or isinstance(self._information, Arrow):
             return []
         free = np.flatnonzero(~(self.active_ | self._fixed))
         values, vectors = np.linalg.eigh(self._information[np.ix_(free, free)] / self.n_total_)
         moves = np.zeros(self.active_.size)
         moves[free] = (vectors[:, values < FLAT_CURVATURE] ** 2).sum(axis=1)
-        others = [*self.coef_names_, *self._extra_names]
-        k = moves.size - len(others)
-        names = [name for name, share in zip(others, moves[k:], strict=True) if share > 0.01]
+        k = moves.size - len(self._other_names)
+        names = [name for name, share in zip(self._other_names, moves[k:], strict=True) if share > 0.01]
         listed = [*names[:8], f"{len(names) - 8} more"] if len(names) > 9 else names
         return listed + (["the baseline"] if moves[:k].max(initial=0.0) > 0.01 else [])
 

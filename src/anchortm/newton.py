@@ -9,6 +9,7 @@ its eigenvalues otherwise, and a line search on the true loss.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from anchortm.arrow import Arrow
 from anchortm.exceptions import IdentificationError
 from anchortm.objective import Objective, Sums
 
-__all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise", "restarts"]
+__all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -37,6 +38,7 @@ OVERFLOW = (
     "the derivatives of the loss overflow: look for outliers in y, X or offset, or take a baseline in log y for "
     "positive outcomes of many orders of magnitude"
 )
+LIFTS = (1e-8, 1e-6, 1e-4, 1e-2)  # of a flat matrix, relative to its largest curvature
 STRICT = 1e-5  # a curvature above this, in standardised parameters, rules separation out
 FLAT = 1e-8  # a curvature below this, relative to the largest, is a flat direction
 
@@ -217,13 +219,27 @@ def _step(state: State, H: Array, binding: Mask, lower: Array, upper: Array) -> 
         return step
     try:
         if cholesky(H) is not None:
-            return _qp(H, state.gradient, lower, upper)
-        # positive definite on the free parameters only: leave the others where they are
-        step[free] = _qp(inner, state.gradient[free], lower[free], upper[free])
+            step = _qp(H, state.gradient, lower, upper)
+        else:  # positive definite on the free parameters only: leave the others where they are
+            step[free] = _qp(inner, state.gradient[free], lower[free], upper[free])
     except ArithmeticError:
         # the QP solver can give up on extreme curvatures; this is a descent direction all the same
         step[free] = np.clip(-state.gradient[free] / np.diag(inner), lower[free], upper[free])
+    if float(state.gradient @ step + 0.5 * step @ H @ step) > 1e-12 * (1.0 + abs(state.loss)):
+        # worse than no step at all: H is so flat that the QP solver is lost
+        step = np.zeros_like(step)
+        step[free] = _lifted_step(inner, state.gradient[free], lower[free], upper[free])
     return step
+
+
+def _lifted_step(H: Array, g: Array, lower: Array, upper: Array) -> Array:
+    """Return the minimiser under the bounds of a model with enough curvature for the QP solver."""
+    for lift in LIFTS:
+        with suppress(ArithmeticError):
+            step = _qp(H + lift * np.diag(H).max() * np.eye(g.size), g, lower, upper)
+            if float(g @ step + 0.5 * step @ H @ step) < 0.0:
+                return step
+    return np.asarray(np.clip(-g / np.diag(H), lower, upper))
 
 
 def _qp(H: Array, g: Array, lower: Array, upper: Array) -> Array:
@@ -438,21 +454,3 @@ def solution_at(
         H,
         history=history,
     )
-
-
-def restarts(
-    objective: Objective, solution: Solution, n_restarts: int, options: Options, rng: np.random.Generator
-) -> list[Solution]:
-    """Return the distinct minima found from random starts, lowest loss first."""
-    found = [solution]
-    for _ in range(n_restarts):
-        v = solution.v + rng.normal(size=solution.v.size) * rng.choice([0.3, 1.0, 3.0])
-        bounded = np.isfinite(objective.coordinates.lower)
-        v[bounded] = objective.coordinates.lower[bounded] + np.abs(v[bounded]) + 0.01
-        sums = objective.sums(v)
-        if not loss_of(objective, sums, solution.xi) < 1e8 * (1.0 + abs(solution.loss)):
-            continue  # hopeless, or not a number
-        other = minimise(objective, v, solution.xi, options, sums)
-        if other.converged and all(abs(other.loss - s.loss) > 1e-7 * (1.0 + abs(s.loss)) for s in found):
-            found.append(other)
-    return sorted(found, key=lambda s: s.loss)

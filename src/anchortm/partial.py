@@ -21,6 +21,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from numpy.typing import NDArray
 from anchortm.anchors import AnchorColumns
 from anchortm.blocks import Blocks
 from anchortm.columns import BLOCK_ROWS, Coordinates
+from anchortm.exceptions import IdentificationError
 from anchortm.links import Link
 from anchortm.objective import Derivatives, Objective, Sums
 from anchortm.projections import Projection, projection
@@ -140,6 +142,41 @@ class RiskSets:
         """Return the mean of values of pseudo-events at each death."""
         mean = self.by_time(values)
         return (mean / self.n_dead if self.tied else mean)[self.dead_at]
+
+    def largest(self, values: Array) -> Codes:
+        """Return the row with the largest value of those at risk at each event time."""
+        if self.entered.size:
+            return self._largest_of_those_there(values)
+        most = np.maximum.reduceat(values, self.starts)
+        row = np.flatnonzero(values == np.repeat(most, self._counts))
+        row = row[np.searchsorted(row, self.starts)]
+        top = np.empty(self.times.size, dtype=np.intp)
+        for own in self._strata():
+            running = np.maximum.accumulate(most[own][::-1])[::-1]
+            # the next event time that is the last of a row with the largest value from there on
+            at = np.where(most[own] == running, np.arange(running.size), running.size)
+            top[own] = row[own][np.minimum.accumulate(at[::-1])[::-1]]
+        return top
+
+    def _largest_of_those_there(self, values: Array) -> Codes:
+        """Return the same where rows enter late: from the last event time back, with a heap."""
+        before = np.full(values.size, -1)
+        before[self.entered] = self.before
+        ends = np.append(self.starts, values.size)
+        top = np.empty(self.times.size, dtype=np.intp)
+        for own in self._strata():
+            queue: list[tuple[float, int]] = []
+            for k in range(own.stop - 1, own.start - 1, -1):
+                for i in range(ends[k], ends[k + 1]):
+                    heapq.heappush(queue, (-values[i], i))
+                while before[queue[0][1]] >= k:  # not yet there, nor at any earlier time
+                    heapq.heappop(queue)
+                top[k] = queue[0][1]
+        return top
+
+    def _strata(self) -> list[slice]:
+        """Return the event times of each stratum."""
+        return [slice(a, b) for a, b in pairwise(np.append(self.times_of, self.times.size).tolist())]
 
     def centred(self, eta: Array) -> Array:
         """Return eta less its maximum in each stratum."""
@@ -357,6 +394,22 @@ class PartialObjective(Objective):
                 self._anchor_sums(self._r(at), s)
             return Sums(at.loglik, self._root(s))
 
+    def slopes(self, v: Array, multiplier: Array | None = None) -> Array:
+        """Return the derivatives of -loglik + multiplier't in the coefficients, of all columns at little cost."""
+        sets, at = self.sets, self._at(v)
+        pull = self._times(self._r(at))
+        if multiplier is not None and self._part is not None:
+            u = self._row_values(multiplier)
+            mean = sets.pseudo_sum(at.weighted * u) / at.S
+            pull += at.weighted * (at.hazard * u - sets.spread(sets.multiplicity / at.S * mean))
+        return np.asarray(self.X @ pull)
+
+    def restricted(self, columns: NDArray[np.intp]) -> PartialObjective:
+        """Return the objective of some covariates alone, in the same coordinates: others have coefficient 0."""
+        names = tuple(self.names[j] for j in columns)
+        coordinates = self.coordinates.restricted(columns)
+        return PartialObjective(self.link, coordinates, self.anchors, self.outcome, self.sets, self.X[columns], names)
+
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
         """Return the derivatives at v, with the curvature of r along ``multiplier`` if given."""
         sets, at = self.sets, self._at(v)
@@ -452,7 +505,7 @@ class PartialObjective(Objective):
         """Return the weights of all rows."""
         return self.outcome.weights
 
-    def slopes(self, v: Array) -> Array:
+    def residual_slopes(self, v: Array) -> Array:
         """Return Lambda, the derivative of each residual in its own shift while the baseline stays."""
         at = self._at(v)
         return self._all(at.w * at.hazard)
@@ -514,7 +567,7 @@ class PartialObjective(Objective):
             for j, direction in enumerate(self._part.spread(self.anchors.coefficients(work.K)).T):
                 along = direction[sets.order]
                 result[:, j] -= self._all(score(along, mean(along))) + direction * Pr
-        yield slice(0, self.n_rows), result
+        yield slice(0, self.n_rows), result if work.every is None else result + work.every
 
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Any:
         """Return what ``shares`` needs."""
@@ -531,21 +584,7 @@ class PartialObjective(Objective):
     def broken(self, direction: Array, tolerance: float) -> Array:
         """Return x_i - x_j for those who die with less of the direction than a j at risk has, for the largest j."""
         sets, value = self.sets, direction @ self.X
-        enter = np.full(value.size, -1)
-        enter[sets.entered] = sets.before
-        ends = np.append(sets.starts, value.size)
-        begins = np.repeat(sets.times_of, np.diff(np.append(sets.times_of, sets.times.size)))
-        top = np.empty(sets.times.size, dtype=np.intp)
-        queue: list[tuple[float, int]] = []
-        for k in range(sets.times.size - 1, -1, -1):
-            if k + 1 == sets.times.size or begins[k] != begins[k + 1]:
-                queue = []  # another stratum
-            for i in range(ends[k], ends[k + 1]):
-                heapq.heappush(queue, (-value[i], i))
-            while enter[queue[0][1]] >= k:  # not yet there
-                heapq.heappop(queue)
-            top[k] = queue[0][1]
-        best = top[sets.dead_at]
+        best = sets.largest(value)[sets.dead_at]
         below = np.flatnonzero(value[sets.dead] < value[best] - tolerance)
         return np.asarray((self.X[:, sets.dead[below]] - self.X[:, best[below]]).T)
 
@@ -562,13 +601,15 @@ def row_logliks(outcome: Outcome, eta: Array) -> Array:
     return result
 
 
-class PartialInfluence(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class PartialInfluence:
     """What the influence of rows is made of; see ``Objective.influence``."""
 
     v: Array
     pull: Array
     bread: Array
     K: Array
+    every: Array | None = None  # what each row has of a penalty
 
 
 def _gram(X: Array, weights: Array) -> Array:
@@ -589,6 +630,8 @@ def build_partial(
     names: tuple[str, ...],
 ) -> PartialObjective:
     """Return the anchor loss of these rows; rows are ordered by the main anchor factor inside."""
+    if not outcome.dead.any():
+        raise IdentificationError("no row has an event: a partial likelihood has nothing to compare")
     order = None if anchors is None else anchors.order()
     if order is not None and anchors is not None:
         outcome, anchors = outcome.take(order), anchors.take(order)
@@ -596,6 +639,8 @@ def build_partial(
     sets = outcome.risk_sets()
     mean = X.mean(axis=0)
     scale = np.array([float(np.sqrt(np.mean((x - c) ** 2))) for x, c in zip(X.T, mean, strict=True)])
+    if not scale.all():
+        raise IdentificationError(f"constant covariates: {', '.join(np.array(names)[scale == 0.0])}; leave them out")
     rows = sets.order if order is None else order[sets.order]
     C = np.empty((X.shape[1], rows.size))
     for j in range(X.shape[1]):

@@ -16,9 +16,9 @@ from sklearn.base import clone
 from anchortm import plotting
 from anchortm.exceptions import InputError
 from anchortm.model import check_model
-from anchortm.newton import Options, Solution, restarts
+from anchortm.newton import Options, Solution
 from anchortm.numbers import generator, one_number, several_xi
-from anchortm.solver import solve_path
+from anchortm.solver import restarts, solve_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +36,7 @@ class AnchorPath:
     ----------
     xis : array of shape (k,)
     coefs : array of shape (k, p)
-        Coefficients at each xi.
+        Coefficients at each xi, those of the scale last.
     baselines : array
         Parameters of the baseline at each xi, one row each.
     coef_names : tuple of str
@@ -153,9 +153,9 @@ def anchor_path(
         m._tell()
     return AnchorPath(
         values,
-        np.array([m.coef_ for m in models]).reshape(values.size, -1),
+        np.array([m._others for m in models]).reshape(values.size, -1),
         np.array([m.baseline_ for m in models]),
-        tuple(models[0].coef_names_),
+        tuple(models[0]._other_names),
         tuple(models),
     )
 

@@ -26,12 +26,16 @@ from anchortm.bases import Basis, OrdinalBasis
 from anchortm.corners import Corners, Group
 from anchortm.cox import CoxPH
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, ModelFileError
+from anchortm.families import FAMILIES, Family
 from anchortm.files import write_whole
 from anchortm.formula import Formula
+from anchortm.glm import AnchorGLM
+from anchortm.inference import default_kind
 from anchortm.inputs import Data
 from anchortm.links import LINKS, Link
-from anchortm.model import TransformationModel
+from anchortm.model import SCALED, TransformationModel
 from anchortm.randomeffects import RandomEffects
+from anchortm.scaled import scale_columns
 
 __all__ = ["load", "save"]
 
@@ -41,7 +45,7 @@ MAX_VALUES = 4_000_000  # numbers, words and lists in a file
 LARGEST = 1e200  # parameter: what is computed with it stays a number
 MAX_GROUPS = 1000
 MAX_COVARIANCE = 500  # parameters; beyond, a covariance is not saved
-CLASSES = {name: getattr(estimators, name) for name in estimators.__all__} | {"CoxPH": CoxPH}
+CLASSES = {name: getattr(estimators, name) for name in estimators.__all__} | {"CoxPH": CoxPH, "AnchorGLM": AnchorGLM}
 KINDS = {  # of the basis; AnchorTM takes any
     "NormalLinear": "linear",
     "ContinuousProbit": "bernstein",
@@ -52,7 +56,10 @@ KINDS = {  # of the basis; AnchorTM takes any
     "OrdinalRegression": "ordinal",
     "CountRegression": "count",
     "CoxPH": "step",
+    "AnchorGLM": "constant",
 }
+MORE = {CoxPH: "steps", AnchorGLM: "family"}  # fields that some models have
+KNOWN_LINKS = {*LINKS, *(f"{family}-{link}" for family, links in FAMILIES.items() for link in links)}
 SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
@@ -100,7 +107,7 @@ def _record(model: Any) -> dict[str, Any]:
     name = type(model).__name__
     if CLASSES.get(name) is not type(model):
         raise InputTypeError(f"{name} is not a model of this package: only those can be saved")
-    if type(model.link_) not in {type(link) for link in LINKS.values()}:
+    if type(model.link_) not in {Family, *(type(link) for link in LINKS.values())}:
         raise InputTypeError(f"{model.link_!r} is not one of our links ({', '.join(LINKS)}): it cannot be saved")
     return {
         "format": FORMAT,
@@ -122,7 +129,7 @@ def _record(model: Any) -> dict[str, Any]:
         "formula": model.formula_.state() if hasattr(model, "formula_") else None,
         "corners": None if model._corners is None else _plain(asdict(model._corners)),
         "random": None if model._random is None else _plain(model._random.record()),
-    } | ({"steps": _plain(model._more())} if isinstance(model, CoxPH) else {})
+    } | {field: _plain(model._more()) for cls, field in MORE.items() if isinstance(model, cls)}
 
 
 def _basis_record(basis: Basis) -> Any:
@@ -133,16 +140,17 @@ def _basis_record(basis: Basis) -> Any:
 
 def _covariance(model: Any) -> Any:
     """Return what standard errors need, the sandwich computed where it can be."""
-    if model.baseline_.size + model.coef_.size + model._extra.size > MAX_COVARIANCE:
+    if model.baseline_.size + model._others.size > MAX_COVARIANCE:
         return None
-    if model._sandwich is None and isinstance(model._data, Data) and model.xi_ != 0.0:
+    if model._sandwich is None and isinstance(model._data, Data) and default_kind(model, None) == "sandwich":
         with suppress(AnchorTMError, np.linalg.LinAlgError):  # no strict optimum: there are none
             model.covariance("sandwich")
     information, jacobian = model._information, model._jacobian
     if isinstance(information, Arrow):
         jacobian = information.coordinates.jacobian
         information = information.toarray()
-    parts = {"information": information, "fixed": model._fixed, "jacobian": jacobian}
+    fixed = None if information is None else model._fixed
+    parts = {"information": information, "fixed": fixed, "jacobian": jacobian}
     return _plain(parts | {"sandwich": model._sandwich})
 
 
@@ -155,7 +163,11 @@ def _parameter(name: str, value: Any) -> Any:
     if name == "random_state" and not isinstance(value, (int, np.integer, type(None))):
         return None  # a generator's place in its stream is not part of a model
     try:
-        return _plain(value)
+        return (
+            {"mapping": [[str(k), _plain(v)] for k, v in value.items()]}
+            if isinstance(value, Mapping)
+            else _plain(value)
+        )
     except InputTypeError:
         raise InputTypeError(f"the parameter {name} = {value!r} cannot be saved") from None
 
@@ -324,15 +336,21 @@ LATER: dict[str, Callable[[Any], bool]] = {  # not in the first files
     "covariate_ranges_": lambda value: (
         value is None or (len(value) == 2 and all(_list_of(_is_number)(v) for v in value))
     ),
+    "l1_": lambda value: value is None or (_is_parameter(value) and value >= 0.0),
+    "l2_": lambda value: value is None or (_is_parameter(value) and value >= 0.0),
     "atom_": lambda value: value is None or _is_number(value),
     "outcome_range_": lambda value: value is None or (len(value) == 2 and _list_of(_is_number)(value)),
+    "scale_coef_": lambda value: value is None or _list_of(_is_parameter)(value),
+    "scale_names_": lambda value: value is None or _list_of(_is_text)(value),
+    "xi_scale_": lambda value: value is None or (_is_number(value) and value >= 0.0),
+    "penalty_scale_": lambda value: value is None or _is_number(value),
 }
 TUPLES = ("float_codes_", "dropped_anchors_", "dropped_classes_", "folds_")
 SCHEMA: dict[str, Callable[[Any], bool]] = {
     "written_by": _is_text,
     "class": lambda value: value in CLASSES,
     "parameters": lambda value: isinstance(value, dict),
-    "link": lambda value: value in LINKS,
+    "link": lambda value: value in KNOWN_LINKS,
     "basis": lambda value: isinstance(value, dict),
     "baseline": _list_of(_is_parameter),
     "coef": _list_of(_is_parameter),
@@ -381,13 +399,14 @@ def _model(record: Any) -> Any:
     own = parameters.get("basis")
     kind = KINDS.get(record["class"], own.kind if isinstance(own, Basis) else own)
     _check(kind == record["basis"].get("kind"), f"{record['class']} does not have such a basis")
-    _check((kind == "step") == (cls is CoxPH), "a baseline of steps belongs to CoxPH")
+    for special in MORE:
+        _check((kind == KINDS[special.__name__]) == (cls is special), f"such a baseline belongs to {special.__name__}")
     model._corners = _corners(record["corners"], model._sign)
     basis = _basis(record["basis"], record["baseline"], model._corners)
     theta = np.array(record["baseline"], dtype=np.float64)
     names, coef = list(record["coef_names"]), np.array(record["coef"], dtype=np.float64)
     _check(len(names) == coef.size, f"there are {coef.size} coefficients and {len(names)} names")
-    model.link_, model.basis_ = LINKS[record["link"]], basis
+    model.link_, model.basis_ = LINKS.get(record["link"]) or model._make_link(), basis
     model.baseline_, model.coef_, model.coef_names_ = theta, coef, names
     if record["random"] is not None:
         model._random = RandomEffects.from_record(record["random"], names)
@@ -412,11 +431,12 @@ def _model(record: Any) -> Any:
     if hasattr(model, "covariate_ranges_"):
         model.covariate_ranges_ = np.array(model.covariate_ranges_, dtype=np.float64)
         _check(model.covariate_ranges_.shape == (2, len(names)), "the ranges are not those of the covariates")
+    _check_scale(model)
     model.active_ = np.array(model.active_, dtype=bool)
     _check(len(model._binary) == len(names), "the flags of binary covariates are not as many as covariates")
     model._history, model._data = record["history"], None
-    if isinstance(model, CoxPH):
-        model._set_more(record["steps"])
+    if cls in MORE:
+        model._set_more(record[MORE[cls]])
     _set_covariance(model, record["covariance"])
     if record["formula"] is not None:
         _check(names_of_anchors is None, "anchors are named by the formula and by anchor_names")
@@ -426,12 +446,27 @@ def _model(record: Any) -> Any:
     return model
 
 
+def _check_scale(model: Any) -> None:
+    """Check that there are scale effects if the model says so, all that belong to them, and of its covariates."""
+    there = [hasattr(model, name) for name in SCALED]
+    _check(all(there) if model.scale is not None else not any(there), "the scale effects do not fit the parameters")
+    if model.scale is not None:
+        columns = scale_columns(model.scale, model.coef_names_)
+        _check(
+            model.scale_names_ == [model.coef_names_[j] for j in columns] and len(model.scale_coef_) == len(columns),
+            "the scale effects are not those of the columns in scale",
+        )
+        model.scale_coef_ = np.array(model.scale_coef_, dtype=np.float64)
+
+
 def _argument(value: Any) -> Any:
     match value:
         case {"link": str(name)}:
             return LINKS[name]
         case {"basis": dict(record)}:
             return Basis.from_dict(record)
+        case {"mapping": list(pairs)}:
+            return dict(pairs)
     return value
 
 
@@ -478,9 +513,9 @@ def _set_covariance(model: Any, record: dict[str, Any] | None) -> None:
     model._information = model._jacobian = model._fixed = model._sandwich = None
     if record is None:
         return
-    k, d = model.active_.size, model.baseline_.size + model.coef_.size + model._extra.size
+    k, d = model.active_.size, model.baseline_.size + model._others.size
     for key, shape in {"information": (k, k), "fixed": (k,), "jacobian": (d, k), "sandwich": (d, d)}.items():
-        if record[key] is None and key == "sandwich":
+        if record[key] is None and (key == "sandwich" or model.l1_ or model.l2_):
             continue
         part = np.array(record[key], dtype=np.float64)
         _check(part.shape == shape, f"the field {key!r} has the shape {part.shape}, not {shape}")

@@ -7,7 +7,7 @@ is saved or shown. Lines differ in style as well as in colour, so that they can 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ __all__ = [
     "intervals",
     "invariance",
     "left_out",
+    "net_path",
+    "net_search",
     "nll_quantiles",
     "pit",
     "residuals",
@@ -58,11 +60,19 @@ def _pyplot() -> Any:
 
 def _looks() -> Any:
     """Return colours and line styles, no two alike for a long time."""
-    return zip(cycle(COLOURS), cycle(STYLES), strict=False)
+    return ((COLOURS[k % 8], STYLES[(k + k // 8) % 4]) for k in count())
 
 
 def _outside_legend(ax: Any) -> None:
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+
+
+def _lambda_axis(ax: Any) -> None:
+    ax.set(xscale="log", xlabel="strength of the elastic net, lambda")
+    ax.xaxis.set_major_locator(_pyplot().matplotlib.ticker.LogLocator(subs=(1.0, 3.0)))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.xaxis.set_minor_formatter(lambda *_: "")
+    ax.invert_xaxis()
 
 
 def _xi_axis(ax: Any, xis: Array) -> None:
@@ -161,7 +171,8 @@ def distributions(
 ) -> Any:
     """Draw the density, cdf, survivor function or hazard of each row of a predicted distribution.
 
-    Classes and counts are drawn as points joined by thin lines. Without ``grid`` the middle 99 % are shown.
+    Classes and counts are drawn as points joined by thin lines. Without ``grid`` the middle 99 % are shown, of curves
+    with steps all of them.
 
     Examples
     --------
@@ -183,10 +194,12 @@ def distributions(
     }
     if of not in names:
         raise InputError(f"of must be one of {', '.join(names)}, not {of!r}")
-    ordinal = distribution.basis.kind == "ordinal"
+    ordinal, steps = distribution.basis.kind == "ordinal", distribution.basis.kind == "step"
     if grid is None:
         if ordinal:
             grid = np.array([*distribution.basis.levels], dtype=object)
+        elif steps:
+            grid = distribution.times()
         else:
             low, high = (np.asarray(end) for end in distribution.interval(0.99))
             ends = float(low.min()), float(high[np.isfinite(high)].max(initial=0.0))
@@ -199,7 +212,17 @@ def distributions(
     rows = _row_labels(labels, len(distribution))
     for row, label, (colour, style) in zip(values, rows, _looks(), strict=False):
         width = 0.8 if marker else 1.8
-        ax.plot(where, row, style, color=colour, marker=marker, markersize=5, linewidth=width, label=label)
+        ax.plot(
+            where,
+            row,
+            style,
+            color=colour,
+            marker=marker,
+            markersize=5,
+            linewidth=width,
+            label=label,
+            drawstyle="steps-post" if steps else "default",
+        )
     if ordinal:
         ax.set_xticks(where, [str(level) for level in grid])
     ax.set(xlabel=unit, ylabel=names[of])
@@ -268,6 +291,75 @@ def coefficient_path(path: Any, ax: Any = None) -> Any:
     ax.set_ylabel("coefficient on the scale of h")
     if path.coef_names:
         _outside_legend(ax)
+    return ax
+
+
+def net_path(path: Any, axes: Any = None, label: int = 8) -> Any:
+    """Draw the coefficients of an ``ElasticNetPath`` against lambda, a panel for each xi; return the axes.
+
+    The ``label`` coefficients that go furthest from zero have names and colours of their own, the same in all panels.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> path = atm.elastic_net_path(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 1], n_lambdas=5)
+    >>> axes = atm.plotting.net_path(path)  # the same as path.plot()
+    >>> [ax.get_title() for ax in axes]
+    ['xi = 0', 'xi = 1']
+    >>> plt.close(axes[0].figure)
+    """
+    if axes is None:
+        size = (1.5 + 3.2 * path.xis.size, 4.0)
+        axes = _pyplot().subplots(1, path.xis.size, sharey=True, layout="constrained", figsize=size, squeeze=False)[1]
+    axes = np.atleast_1d(axes).ravel()
+    if axes.size != path.xis.size:
+        raise InputError(f"a panel for each xi: there are {path.xis.size} of them and {axes.size} axes")
+    furthest = np.abs(path.coefs).max(axis=(0, 1))
+    ever = np.flatnonzero(furthest)
+    named = sorted(ever[np.argsort(-furthest[ever], kind="stable")][:label].tolist())
+    others = sorted(set(ever.tolist()) - set(named))
+    for ax, xi, coefs in zip(axes, path.xis, path.coefs.transpose(1, 2, 0), strict=True):
+        for k, j in enumerate(others):
+            text = f"{len(others)} others" if k == 0 else None
+            ax.plot(path.lambdas, coefs[j], color="0.75", linewidth=0.7, zorder=1, label=text)
+        for j, (colour, style) in zip(named, _looks(), strict=False):
+            ax.plot(path.lambdas, coefs[j], style, color=colour, zorder=2, label=path.coef_names[j])
+        ax.axhline(0.0, color="0.8", linewidth=1, zorder=0)
+        ax.set_title(f"xi = {xi:g}")
+        _lambda_axis(ax)
+    axes[0].set_ylabel("coefficient on the scale of h")
+    if ever.size:
+        _outside_legend(axes[-1])
+    return axes
+
+
+def net_search(search: Any, ax: Any = None) -> Any:
+    """Draw the objective of an ``ElasticNetCV`` against lambda, a line for each xi; a circle marks the choice.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> search = atm.ElasticNetCV(atm.OrdinalRegression(), [0, 3], n_lambdas=5)
+    >>> search = search.fit(frame.X, frame.y, anchors=data.judge)
+    >>> ax = atm.plotting.net_search(search)  # the same as search.plot()
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['xi = 0', 'xi = 3', 'chosen']
+    >>> plt.close(ax.figure)
+    """
+    ax = _axes(ax)
+    table = search.results_.objective.unstack("xi")
+    for xi, (colour, style) in zip(table.columns, _looks(), strict=False):
+        ax.plot(table.index, table[xi], style, color=colour, marker="o", markersize=3, label=f"xi = {xi:g}")
+    best = (search.best_lambda_, search.best_xi_)
+    ax.plot(best[0], table.loc[best], "o", color="black", fillstyle="none", markersize=10, label="chosen")
+    _lambda_axis(ax)
+    what = search.objective if isinstance(search.objective, str) else f"{search.objective:g} quantile of the"
+    ax.set_ylabel(f"{what} nll of left-out environments")
+    _outside_legend(ax)
     return ax
 
 

@@ -6,16 +6,17 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
 from scipy import stats
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
 from anchortm.design import split_columns
-from anchortm.diagnostics import check_directions, score_statistic
-from anchortm.evaluation import LeaveOneEnvironmentOut, group_codes, leave_one_environment_out
+from anchortm.diagnostics import check_directions, refuse_net, score_statistic
+from anchortm.evaluation import LeaveOneEnvironmentOut, group_codes, left_out
 from anchortm.exceptions import ConvergenceWarning, InputError
 from anchortm.formula import FormulaMixin
 from anchortm.model import TransformationModel, check_model
@@ -83,6 +84,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     array([1.82, 1.24])
     """
 
+    _by: ClassVar[tuple[str, ...]] = ("xi",)
     loeo_: LeaveOneEnvironmentOut
     results_: pd.DataFrame
     best_xi_: float
@@ -132,26 +134,30 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         if anchors is None and not named:
             groups, labels = group_codes(environments, self.cut)  # the same for all fits
             environments = anchors = labels[groups]
-        loeo = leave_one_environment_out(
-            self.model,
-            X,
-            y,
-            environments,
-            self.xis,
-            anchors=anchors,
-            cut=self.cut,
-            sample_weight=sample_weight,
-            offset=offset,
-            n_jobs=self.n_jobs,
-            progress=self.progress,
+        given = (X, y, environments, self.xis, anchors, self.cut, sample_weight, offset, self.n_jobs, self.progress)
+        loeo = LeaveOneEnvironmentOut(
+            left_out(self._searched(), self._nets(), *given), type(self.model).__name__, self._by
         )
         results = self._results(loeo.frame(), level)
-        xi = self._best(results)
-        best = clone(self.model).set_params(xi=xi)
+        at = self._best(results)
+        best = clone(self.model).set_params(**self._parameters(*at))
         best.fit(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
         # at once: a search that is interrupted or refused is left as it was
-        self.__dict__.update(loeo_=loeo, results_=results, best_xi_=xi, best_estimator_=best)
+        chosen = {f"best_{name}_": value for name, value in zip(self._by, at, strict=True)}
+        self.__dict__.update(loeo_=loeo, results_=results, best_estimator_=best, **chosen)
         return self
+
+    def _searched(self) -> Any:
+        """Return the model that the rows are prepared for."""
+        return self.model
+
+    def _nets(self) -> Any:
+        """Return what gives the models of an elastic net; None where the model stays as it is."""
+        return None
+
+    def _parameters(self, *at: float) -> dict[str, float]:
+        """Return the parameters of the model at a place in the table of results."""
+        return {"xi": at[0]}
 
     @classmethod
     def from_formula(cls, formula: str, data: Any, **parameters: Any) -> Self:
@@ -184,28 +190,31 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             return float(self.objective)
         raise InputError(f"objective must be 'worst', 'mean' or a number between 0 and 1, not {self.objective!r}")
 
-    @staticmethod
-    def _results(frame: pd.DataFrame, level: float | None) -> pd.DataFrame:
-        grouped = frame.groupby("xi")["nll"]
+    def _results(self, frame: pd.DataFrame, level: float | None) -> pd.DataFrame:
+        by = list(self._by) if len(self._by) > 1 else self._by[0]
+        grouped = frame.groupby(by)["nll"]
         if level is None:
             table = grouped.agg(objective="mean", standard_error="sem")
         else:
             table = grouped.quantile(level).to_frame("objective")
         hardest = frame.loc[grouped.idxmax().to_numpy(), "environment"].to_numpy()
-        return table.assign(hardest=hardest, converged=frame.groupby("xi")["converged"].all())
+        return table.assign(hardest=hardest, converged=frame.groupby(by)["converged"].all())
 
-    def _best(self, table: pd.DataFrame) -> float:
+    def _best(self, table: pd.DataFrame) -> tuple[float, ...]:
+        """Return where the table is best, or within a standard error of it the strongest penalty."""
+        what = " and ".join(self._by)
         if not table.converged.all():
-            left_out = ", ".join(f"{xi:g}" for xi in table.index[~table.converged])
-            warnings.warn(f"fits at xi = {left_out} did not converge and are not chosen", ConvergenceWarning, 3)
+            places = [np.atleast_1d(at) for at in table.index[~table.converged]]
+            gone = ", ".join(" and ".join(f"{value:g}" for value in place) for place in places)
+            warnings.warn(f"fits at {what} = {gone} did not converge and are not chosen", ConvergenceWarning, 3)
             table = table[table.converged]
             if table.empty:
-                raise InputError("no xi converged in all environments: raise max_iter, or lower the order")
+                raise InputError(f"no {what} converged in all environments: raise max_iter, or lower the order")
         best = table.objective.idxmin()
         if self.one_standard_error:
             near = table.objective <= table.objective[best] + table.standard_error[best]
             best = table.index[near].max()
-        return float(best)
+        return tuple(float(value) for value in np.atleast_1d(best))
 
     def predict(self, X: Any, **options: Any) -> Any:
         """Return the predictions of the chosen model."""
@@ -235,8 +244,9 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         if not hasattr(self, "best_xi_"):
             return str(super().__repr__(N_CHAR_MAX=N_CHAR_MAX))
-        chosen = "inf" if math.isinf(self.best_xi_) else f"{self.best_xi_:g}"
-        return f"XiSearchCV({type(self.model).__name__}, {self.objective}): xi = {chosen}\n{self.results_.to_string()}"
+        chosen = ", ".join(f"{name} = {getattr(self, f'best_{name}_'):g}" for name in self._by)
+        title = f"{type(self).__name__}({type(self.model).__name__}, {self.objective}): {chosen}"
+        return f"{title}\n{self.results_.to_string()}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,6 +359,7 @@ def xi_by_score_test(
     import pandas as pd
 
     check_model(model)
+    refuse_net(model)
     level_between(level)
     if not 0.0 < largest < math.inf:
         raise InputError(f"largest must be a positive number, not {largest}")

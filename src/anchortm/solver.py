@@ -21,6 +21,8 @@ from anchortm.identification import check_separation
 from anchortm.limit import linear_solution, over_identified, sqp
 from anchortm.mixed import NODES, MixedObjective
 from anchortm.newton import (
+    FLAT,
+    STRICT,
     Options,
     Solution,
     binding_bounds,
@@ -28,12 +30,13 @@ from anchortm.newton import (
     is_strict,
     kkt_residual,
     loss_of,
-    minimise,
     solution_at,
 )
 from anchortm.objective import NormalObjective, Objective, Sums
+from anchortm.penalty import Net, minimise
+from anchortm.scaled import ScaledObjective
 
-__all__ = ["first_solution", "follow", "solve", "solve_near", "solve_path", "with_enough_nodes"]
+__all__ = ["first_solution", "follow", "restarts", "solve", "solve_near", "solve_path", "with_enough_nodes"]
 
 Array = NDArray[np.float64]
 
@@ -42,6 +45,8 @@ NO_MINIMUM = "the branch connected to xi = 0 ends near xi = {:.3g}, and no other
 SUBSAMPLE_FROM = 100_000
 FAR = 3.0  # how far off the constant of a start may be, on the scale of h
 ENOUGH = 0.01  # of the tolerance, that nodes may leave in a gradient
+NET_STEPS = 30  # on a face; an easy one takes about ten
+STRONGER = tuple(2.0**k for k in range(7, 0, -1))  # penalties on the way to a weak one
 WIDE_STEPS = 10  # from the solution of some levels to that of all
 
 
@@ -68,15 +73,29 @@ def follow(objective: Objective, start: Solution, target: float, options: Option
             if step > SHORTEST_STEP:
                 step = 0.5 * min(step, left)
                 continue
-            # a step before was already too long near the same fold: it is the later one
-            earlier = tuple(xi for xi in folds if math.log1p(here.xi) - math.log1p(xi) > 2.0 * SHORTEST_STEP)
-            folds, miss = (*earlier, here.xi), move
-            there = replace(there, reason=there.reason if there.converged else NO_MINIMUM.format(here.xi))
+            if not _is_kink(objective, here, there):
+                # a step before was already too long near the same fold: it is the later one
+                earlier = tuple(xi for xi in folds if math.log1p(here.xi) - math.log1p(xi) > 2.0 * SHORTEST_STEP)
+                folds = (*earlier, here.xi)
+                there = replace(there, reason=there.reason if there.converged else NO_MINIMUM.format(here.xi))
+            miss = move
         history += there.history
         here = replace(there, folds=folds)
         step *= 2.0 if miss <= 0.1 * move else 1.25
     here = replace(here, n_iter=start.n_iter + n_iter, history=history)
     return here if here.xi == target else _stopped(objective, here, target)
+
+
+def _is_kink(objective: Objective, here: Solution, there: Solution) -> bool:
+    """Return whether the path turns because a coefficient leaves zero or gets there.
+
+    Then it goes no further than the tangents on its two sides, and the loss rises as it does along any branch.
+    """
+    if not (isinstance(objective, Net) and there.converged and there.loss >= here.loss):
+        return False
+    ends = ((here, there), (there, here))
+    expected = max(_length(objective, there, _predict(a, b.xi), a.v) for a, b in ends)
+    return _length(objective, there, there.v, here.v) <= 1.5 * expected + 1e-6
 
 
 def _smooth(solution: Solution) -> bool:
@@ -87,12 +106,16 @@ def _smooth(solution: Solution) -> bool:
 def _stopped(objective: Objective, here: Solution, target: float) -> Solution:
     """Return where the path stopped, judged by the loss at the xi it was to reach."""
     reason = here.reason if here.reason.startswith("the branch") else f"{here.reason} at xi = {here.xi:.3g}"
+    reason = f"{reason}, on the way to {target:.3g}"
+    if isinstance(objective, Net):
+        found = minimise(objective, here.v, target, Options(max_iter=0))
+        return replace(
+            found, converged=False, reason=reason, history=here.history, n_iter=here.n_iter, folds=here.folds
+        )
     state = expand(objective, here.v, here.sums, target)
     binding = binding_bounds(objective, here.v, state.gradient)
     kkt = kkt_residual(state, binding)
-    found = solution_at(
-        objective, state, target, binding, kkt, False, f"{reason}, on the way to {target:.3g}", here.history
-    )
+    found = solution_at(objective, state, target, binding, kkt, False, reason, here.history)
     return replace(found, n_iter=here.n_iter, folds=here.folds)
 
 
@@ -116,21 +139,27 @@ def _distances(objective: Objective, here: Solution, there: Solution, xi: float)
     Of the two predictors, from here and back from there, the worse counts: beyond a fold another branch can be as
     near to the one as if the path went on, but its own way back does not lead here.
     """
+    ahead, back = _predict(here, xi), _predict(there, here.xi)
+    miss = max(_length(objective, there, there.v, ahead), _length(objective, there, here.v, back))
+    return _length(objective, there, there.v, here.v), miss
 
-    def distance(v: Array, w: Array) -> float:
-        step = objective.coordinates.apart(v, w)
-        return math.sqrt(max(float(step @ there.hessian @ step), 0.0))
 
-    miss = max(distance(there.v, _predict(here, xi)), distance(here.v, _predict(there, here.xi)))
-    return distance(there.v, here.v), miss
+def _length(objective: Objective, solution: Solution, v: Array, w: Array) -> float:
+    """Return the distance of two points in the metric of the loss at a solution."""
+    step = objective.coordinates.apart(v, w)
+    return math.sqrt(max(float(step @ solution.hessian @ step), 0.0))
 
 
 def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Options) -> list[Solution]:
     """Return the solutions at these xi (any order, inf allowed), each on the branch from xi = 0."""
     if isinstance(objective, NormalObjective) and objective.linear:
         return [linear_solution(objective, xi, options) for xi in xis]
+    if isinstance(objective, ScaledObjective) and objective.xi_scale is not None:
+        return [_on_ray(objective, v, xi, options) for xi in xis]  # each has a ray of its own
     if objective.coordinates.wide is not None and (min(xis) < 0.0 or math.isinf(max(xis))):
         raise InputError("sparse covariates and factors of many levels take xi from 0 to a large finite number only")
+    if isinstance(objective, Net) and (min(xis) < 0.0 or math.isinf(max(xis))):
+        raise InputError("an elastic net (l1, l2) takes xi from 0 to a large finite number only, such as 1e4")
     if min(xis) < 0.0:
         raise InputError("a negative xi needs NormalLinear with exact rows: it partials the anchors out")
     finite = sorted({xi for xi in xis if not math.isinf(xi)})
@@ -146,16 +175,40 @@ def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Op
     return [found[xi] for xi in xis]
 
 
+def _on_ray(objective: ScaledObjective, v: Array, xi: float, options: Options) -> Solution:
+    """Return the solution at (xi, xi_scale), on the branch along the ray from (0, 0)."""
+    along, tau = objective.ray(xi)
+    return replace(solve(along, v, tau, options), xi=xi)
+
+
 def first_solution(objective: Objective, v: Array, options: Options, xi: float = 0.0) -> Solution:
     """Return the solution that a path starts from; large data begin with the optimum of a sample of their rows."""
     near = _from_sample(objective, v, xi, options)
-    return _checked(objective, minimise(objective, _startable(objective, v) if near is None else near, xi, options))
+    v = _start(objective, v, options) if near is None else near
+    if not isinstance(objective, Net):
+        return _checked(objective, minimise(objective, v, xi, options))
+    found = minimise(objective, v, xi, replace(options, max_iter=min(options.max_iter, NET_STEPS)))
+    if not found.converged:  # from stronger penalties, which leave fewer coefficients
+        for factor in STRONGER:
+            v = minimise(objective.scaled(factor), v, xi, options).v
+        found = minimise(objective, v, xi, options)
+    return _checked(objective, found)
+
+
+def _start(objective: Objective, v: Array, options: Options) -> Array:
+    """Return where a minimisation starts: scale effects from the optimum without them."""
+    if objective.simpler is None:
+        return _startable(objective, v)
+    return _checked(objective.simpler, minimise(objective.simpler, _startable(objective, v), 0.0, options)).v
 
 
 def _checked(objective: Objective, solution: Solution) -> Solution:
     """Return the solution, or raise if the data have none."""
     if not is_strict(objective, solution):
-        check_separation(objective)
+        if isinstance(objective, ScaledObjective) and not objective.held:
+            objective.check_scales(solution.v, np.asarray(solution.hessian), STRICT, FLAT, solution.converged)
+        else:
+            check_separation(objective.undetermined() if isinstance(objective, Net) else objective)
     return solution
 
 
@@ -168,7 +221,7 @@ def _from_sample(objective: Objective, v: Array, xi: float, options: Options) ->
         return None
     sample = objective.sample(objective.blocks.sample_rows)
     try:
-        near = minimise(sample, _startable(sample, sample.from_whole(objective, v)), 0.0, options)
+        near = minimise(sample, _start(sample, sample.from_whole(objective, v), options), 0.0, options)
         if xi > 0.0 and near.converged:
             near = follow(sample, near, xi, options)
     except (ArithmeticError, InputError):
@@ -221,6 +274,8 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
 
     Large data follow the branch on a sample of their rows and finish from there.
     """
+    if isinstance(objective, ScaledObjective) and objective.xi_scale is not None:
+        return _on_ray(objective, v, xi, options)
     enough = objective.anchors is None or 5 * objective.anchors.rank <= objective.blocks.sample_rows
     if 0.0 < xi < math.inf and enough and not objective.affine:
         near = _from_sample(objective, v, xi, options)
@@ -237,12 +292,13 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
 def solve_near(objective: Objective, theta: Array, beta: Array, cold: Array, xi: float, options: Options) -> Solution:
     """Return the solution at xi near (theta, beta), the fit to similar rows, or along the path where that fails."""
     if math.isfinite(xi) and theta.size == objective.coordinates.matrix.shape[0]:
+        along, tau = objective.ray(xi)
         v = objective.coordinates.join(theta, beta)
         sums = objective.sums(np.clip(v, objective.coordinates.lower, objective.coordinates.upper))
         if math.isfinite(sums.loglik):
-            near = minimise(objective, v, xi, options)
+            near = minimise(along, v, tau, options)
             if is_strict(objective, near):
-                return near
+                return replace(near, xi=xi)
     return solve_path(objective, cold, [xi], options)[0]
 
 
@@ -272,6 +328,27 @@ def solve_limit(objective: Objective, start: Solution, options: Options) -> Solu
         if fall < 1.5:
             raise over_identified(objective)
     return found
+
+
+def restarts(
+    objective: Objective, solution: Solution, n_restarts: int, options: Options, rng: np.random.Generator
+) -> list[Solution]:
+    """Return the distinct minima found from random starts, lowest loss first."""
+    found, (objective, xi) = [solution], objective.ray(solution.xi)
+    for _ in range(n_restarts):
+        step = rng.normal(size=solution.v.size) * rng.choice([0.3, 1.0, 3.0])
+        if isinstance(objective, Net):
+            step[(objective.first > 0.0) & (solution.v == 0.0)] = 0.0  # which coefficients matter is not restarted
+        v = solution.v + step
+        bounded = np.isfinite(objective.coordinates.lower)
+        v[bounded] = objective.coordinates.lower[bounded] + np.abs(v[bounded]) + 0.01
+        sums = objective.sums(v)
+        if not loss_of(objective, sums, xi) < 1e8 * (1.0 + abs(solution.loss)):
+            continue  # hopeless, or not a number
+        other = minimise(objective, v, xi, options, sums)
+        if other.converged and all(abs(other.loss - s.loss) > 1e-7 * (1.0 + abs(s.loss)) for s in found):
+            found.append(other)
+    return sorted(found, key=lambda s: s.loss)
 
 
 def with_enough_nodes(

@@ -138,6 +138,11 @@ class StepDistribution:
         strata = f" in {len(self.curves)} strata" if len(self.curves) > 1 else ""
         return f"StepDistribution({len(self)} rows, {times} event times{strata})"
 
+    def times(self) -> Array:
+        """Return 0 and the event times at which the curves of these rows have steps."""
+        own = [self.curves[code].time for code in np.unique(self.stratum)]
+        return np.unique(np.concatenate([[0.0], *own]))
+
     def given(self, after: ArrayLike) -> StepDistribution:
         """Return the distributions given that the outcome lies beyond ``after`` (one value, or one a row)."""
         values = real_numbers(after, "after")

@@ -14,7 +14,7 @@ from scipy import stats
 
 from anchortm.design import WIDE
 from anchortm.exceptions import InputError
-from anchortm.inference import FLAT_CURVATURE, coefficient_intervals
+from anchortm.inference import FLAT_CURVATURE, coefficient_intervals, default_kind
 from anchortm.numbers import level_between
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["LikelihoodRatio", "Summary", "likelihood_ratio_test", "summarise"]
 
 SHOWN = 20  # levels of a wide factor that are printed
+MOST_CHOSEN = 30  # coefficients that an elastic net leaves, printed
+NET = "elastic net"
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Summary:
         Parameters of the baseline, by name.
     warnings : tuple of str
         What the fit warned of.
+    scale : dict or None
+        Columns of the table of scale effects, where the model has any.
 
     Examples
     --------
@@ -61,6 +65,7 @@ class Summary:
     columns: dict[str, list[Any]]
     baseline: dict[str, float]
     warnings: tuple[str, ...]
+    scale: dict[str, list[Any]] | None = None
 
     def frame(self) -> pd.DataFrame:
         """Return the table of coefficients."""
@@ -68,13 +73,21 @@ class Summary:
 
         return pd.DataFrame(self.columns).set_index("covariate")
 
+    def scale_frame(self) -> pd.DataFrame:
+        """Return the table of scale effects, empty where there are none."""
+        import pandas as pd
+
+        return pd.DataFrame({"covariate": []} if self.scale is None else self.scale).set_index("covariate")
+
     def __str__(self) -> str:
         width = max(map(len, self.facts))
         lines = [self.title, *(f"  {name:<{width}}  {value}" for name, value in self.facts.items()), ""]
         if self.columns["covariate"]:
-            rows, left_out = _shown(self.columns["covariate"])
+            rows, left_out = _shown(self.columns, NET in self.facts)
             table = _table({name: [values[j] for j in rows] for name, values in self.columns.items()})
             lines += ["Coefficients", *table, *(f"  {text}" for text in left_out), ""]
+        if self.scale is not None:
+            lines += ["Scale effects", *_table(self.scale), ""]
         if self.baseline:
             lines += self._baselines()
         lines += [f"Note: {text}" for text in self.warnings]
@@ -96,17 +109,28 @@ class Summary:
         rows = (f"<tr><th {left}>{escape(k)}</th><td {left}>{escape(v)}</td></tr>" for k, v in self.facts.items())
         parts = [f"<p><b>{escape(self.title)}</b></p>", f"<table>{''.join(rows)}</table>"]
         if self.columns["covariate"]:
-            shown, left_out = _shown(self.columns["covariate"])
+            shown, left_out = _shown(self.columns, NET in self.facts)
             parts.append(self.frame().iloc[shown].to_html(float_format="{:.5g}".format))
             parts += [f"<p>{escape(text)}</p>" for text in left_out]
+        if self.scale is not None:
+            parts += ["<p>Scale effects</p>", self.scale_frame().to_html(float_format="{:.5g}".format)]
         if self.baseline:
             parts += [f"<p>{escape(line)}</p>" for line in self._baselines()]
         return "\n".join([*parts, *(f"<p>Note: {escape(text)}</p>" for text in self.warnings)])
 
 
-def _shown(names: list[str]) -> tuple[list[int], list[str]]:
-    """Return the coefficients to print, of more than a hundred of a kind the first, and what to say of the others."""
+def _shown(columns: dict[str, list[Any]], net: bool) -> tuple[list[int], list[str]]:
+    """Return the coefficients to print, and what to say of the others.
+
+    Of more than a hundred of a kind the first; of an elastic net those that are not zero.
+    """
+    names = columns["covariate"]
     rows: list[int] = []
+    if net:
+        chosen = [j for j, coef in enumerate(columns["coef"]) if coef != 0.0]
+        more = len(chosen) - MOST_CHOSEN
+        said = [f"... and {more} more that are not zero: frame() has them all"] if more > 0 else []
+        return chosen[:MOST_CHOSEN], said
     left_out, first = [], 0
     for kind, group in groupby(names, key=lambda name: re.split(r"\[T\.|\d+$", name)[0]):
         size = len(list(group))
@@ -120,7 +144,13 @@ def _shown(names: list[str]) -> tuple[list[int], list[str]]:
 
 def _table(columns: dict[str, list[Any]]) -> list[str]:
     cells = [
-        [name, *(v if isinstance(v, str) else f"{v:.3g}" if name == "p-value" else f"{v:.5g}" for v in values)]
+        [
+            name,
+            *(
+                v if isinstance(v, str) else "" if v != v else f"{v:.3g}" if name == "p-value" else f"{v:.5g}"
+                for v in values
+            ),
+        ]
         for name, values in columns.items()
     ]
     widths = [max(map(len, column)) for column in cells]
@@ -136,26 +166,30 @@ def summarise(
     model: Any, level: float = 0.95, kind: str | None = None, clusters: Any = None, **options: Any
 ) -> Summary:
     """Return the summary of a fitted model."""
-    columns: dict[str, list[Any]] = {"covariate": list(model.coef_names_), "coef": model.coef_.tolist()}
     level_between(level)
     asked = kind is not None or clusters is not None  # then a refusal is the user's to see
     table = coefficient_intervals(model, level, kind, clusters, **options) if asked else _intervals(model, level)
-    if table is not None:
-        errors = table["std. error"].to_numpy()
-        columns["std. error"] = errors.tolist()
-        for end in ("lower", "upper"):
-            columns[f"{end} {100 * level:g} %"] = table[end].tolist()
-        if model.xi_ == 0.0:
-            columns["p-value"] = (2.0 * stats.norm.sf(np.abs(model.coef_ / errors))).tolist()
+    p = model.coef_.size
+    columns = _columns(model, model.coef_names_, model.coef_, None if table is None else table[:p], level)
+    scale = None
+    if hasattr(model, "scale_coef_"):
+        own, g = None if table is None else table[p:], model.scale_coef_
+        scale = _columns(model, model.scale_names_, g, own, level)
+        what = {"linear": "sd of y", "log-linear": "sd of log y"}.get(model.basis_.kind, "spread on h's scale")
+        scale[f"{what}, times"] = np.exp(-0.5 * g).tolist()
+        table = None if table is None else table[:p]
+    scaled = scale is not None
     effect = model._effect or ("odds ratio" if model.link_.name == "logit" else "")
-    single = model._corners is None  # one baseline, on whose scale effects can be told
+    single = model._corners is None and not scaled  # one baseline, on whose scale effects can be told
     if model.basis_.kind == "log-linear" and single:
         columns["time ratio"] = np.exp(model.coef_ / model.baseline_[1]).tolist()
-    elif effect and model.basis_.kind != "log-linear":
-        columns[effect] = np.exp(model.coef_).tolist()
+    elif effect and (scaled or model.basis_.kind != "log-linear"):
+        alone = ~np.isin(model.coef_names_, getattr(model, "scale_names_", []))  # with a scale effect, no one ratio
+        columns[effect] = np.where(alone, np.exp(model.coef_), np.nan).tolist()
         if table is not None:
             ends = [[f"{v:.4g}" for v in np.exp(table[end])] for end in ("lower", "upper")]
-            columns[f"{100 * level:g} % of ratio"] = [f"{a} to {b}" for a, b in zip(*ends, strict=True)]
+            ranges = [f"{a} to {b}" for a, b in zip(*ends, strict=True)]
+            columns[f"{100 * level:g} % of ratio"] = [r if a else "" for r, a in zip(ranges, alone, strict=True)]
     if model.basis_.kind == "linear" and single:
         columns["slope of y"] = (model.coef_ / model.baseline_[1]).tolist()
     return Summary(
@@ -164,12 +198,26 @@ def summarise(
         columns,
         dict(zip(model.parameter_names_, model.baseline_.tolist(), strict=True)),
         tuple(model.warnings_),
+        scale,
     )
+
+
+def _columns(model: Any, names: Any, coef: Any, table: Any, level: float) -> dict[str, list[Any]]:
+    """Return the columns that every table of parameters has."""
+    columns: dict[str, list[Any]] = {"covariate": list(names), "coef": coef.tolist()}
+    if table is not None:
+        errors = table["std. error"].to_numpy()
+        columns["std. error"] = errors.tolist()
+        for end in ("lower", "upper"):
+            columns[f"{end} {100 * level:g} %"] = table[end].tolist()
+        if model._unpenalised:
+            columns["p-value"] = (2.0 * stats.norm.sf(np.abs(coef / errors))).tolist()
+    return columns
 
 
 def _intervals(model: Any, level: float) -> Any:
     """Return intervals where there are any: a strict optimum, and for xi other than 0 the rows at hand."""
-    kept = model._information if model.xi_ == 0.0 else model._sandwich
+    kept = model._information if default_kind(model, None) == "hessian" else model._sandwich
     if model.coef_.size == 0 or (kept is None and model._data is None):
         return None
     try:
@@ -179,13 +227,14 @@ def _intervals(model: Any, level: float) -> Any:
 
 
 def _errors_fact(model: Any, kind: str | None, clusters: Any) -> dict[str, str]:
-    if kind is None:
-        kind = "hessian" if model.xi_ == 0.0 and clusters is None else "sandwich"
-    how = {"hessian": "inverse Hessian", "sandwich": "sandwich", "bootstrap": "bootstrap"}[kind]
+    kind = default_kind(model, clusters) if kind is None else kind
+    how = {"hessian": model._inverse_of, "sandwich": "sandwich", "bootstrap": "bootstrap"}[kind]
     rows = "rows independent" if clusters is None and model._random is None else "clusters independent"
     if kind == "bootstrap" and clusters is None and (model.n_anchors_ or model._random is not None):
         rows = "environments resampled" if model._random is None else "clusters or environments resampled"
-    aim = ", for the coefficients that this xi aims at" if model.xi_ != 0.0 else ""
+    aims = [name for name, value in (("xi", model.xi_), ("l2", model.l2_)) if value]
+    aims += ["xi_scale"] if getattr(model, "xi_scale_", 0.0) not in (0.0, model.xi_) else []
+    aim = f", for the coefficients that this {' and '.join(aims)} aims at" if aims else ""
     return {"std. errors": f"{how}{aim}; {rows}"}
 
 
@@ -194,9 +243,13 @@ def _facts(model: Any) -> dict[str, str]:
     if model.basis_.discrete:  # whose rows are intervals inside
         kinds = f"{len(model.classes_)} classes" if model.basis_.kind == "ordinal" else "counts"
     sign = "+" if model._sign > 0 else "-"
+    scaled = hasattr(model, "scale_coef_")
+    penalties = [(model.xi_, model.penalty_, "penalty")]
+    if scaled:
+        penalties.append((model.xi_scale_, model.penalty_scale_, "penalty of the scale"))
     h = "h(y)" if model._corners is None else f"h(y | {', '.join(model._corners.symbols)})"
     facts = {
-        "model": f"F({h} {sign} x'beta)",
+        "model": f"F(exp(z'g / 2) {h} {sign} x'beta)" if scaled else f"F({h} {sign} x'beta)",
         "rows": f"{model.n_rows_} ({kinds})"
         + ("" if model.n_total_ == model.n_rows_ else f", total weight {model.n_total_:g}"),
     }
@@ -207,26 +260,37 @@ def _facts(model: Any) -> dict[str, str]:
     if model._corners is not None:
         facts |= model._corners.facts()
     facts |= {
-        "xi": f"{model.xi_:g}" + (f", {model.n_anchors_} anchor directions" if model.n_anchors_ else ", no anchors"),
+        "xi": f"{model.xi_:g}"
+        + (f", xi_scale {model.xi_scale_:g}" if scaled else "")
+        + (f", {model.n_anchors_} anchor directions" if model.n_anchors_ else ", no anchors"),
         "log-likelihood": f"{model.loglik_:.4f}",
-        "anchor loss": f"{model.loss_:.6f} = {-model.loglik_ / model.n_total_:.6f} (mean negative log-likelihood)"
-        + (f" + {model.xi_:g} x {model.penalty_:.3g} (penalty)" if 0.0 != model.xi_ < math.inf else ""),
+        "anchor loss": f"{model.loss_:.6f} = {-model._in_loss / model.n_total_:.6f} (mean negative log-likelihood)"
+        + "".join(f" + {xi:g} x {value:.3g} ({name})" for xi, value, name in penalties if 0.0 != xi < math.inf)
+        + (f" + {_net_share(model):.3g} (elastic net)" if model.l1_ or model.l2_ else ""),
         "converged": ("yes" if model.converged_ else "NO")
         + f", {model.n_iter_} iteration{'s' if model.n_iter_ != 1 else ''}, "
         f"KKT residual {model.kkt_:.1e}, smallest curvature {model.min_eigenvalue_:.1e}",
         "minimum": _minimum(model),
     }
-    if model.xi_ == 0.0 and model.converged_:  # criteria of maximum-likelihood fits
+    if model.l1_ or model.l2_:
+        count = f"{np.count_nonzero(model.coef_)} of {model.coef_.size} coefficients are not zero"
+        facts[NET] = f"l1 {model.l1_:g}, l2 {model.l2_:g}; {count}"
+    elif model._unpenalised and model.converged_:  # criteria of maximum-likelihood fits
         facts["AIC, BIC"] = f"{model.aic_:.2f}, {model.bic_:.2f}"
-    held = int(model.active_[: model.active_.size - model._extra.size].sum())
+    held = int(model.active_[: model.active_.size - model.coef_.size - model._extra.size].sum())
     if held:
         facts["constraints"] = f"{held} increment{'s' if held > 1 else ''} of the baseline held at zero"
-    if model.basis_.kind == "linear" and model._corners is None:
+    if model.basis_.kind == "linear" and model._corners is None and not scaled:
         facts["scale of y"] = (
             f"intercept {-model.baseline_[0] / model.baseline_[1]:.5g}, sigma {1 / model.baseline_[1]:.5g}"
         )
     facts |= model._own_facts()
     return facts
+
+
+def _net_share(model: Any) -> float:
+    """Return the share of the elastic net in the loss."""
+    return float(model.loss_ + model._in_loss / model.n_total_ - model.xi_ * model.penalty_)
 
 
 def _minimum(model: Any) -> str:
@@ -303,8 +367,10 @@ def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:
     >>> print(atm.likelihood_ratio_test(smaller, larger))
     likelihood ratio 11.04 on 1 degree of freedom, p = 0.00089
     """
-    if smaller.xi_ != 0.0 or larger.xi_ != 0.0:
-        raise InputError("a likelihood-ratio test compares maximum-likelihood fits: both models need xi = 0")
+    if not (smaller._unpenalised and larger._unpenalised):
+        raise InputError(
+            "a likelihood-ratio test compares maximum-likelihood fits: both models need xi = 0, and no l1 or l2"
+        )
     if smaller.n_total_ != larger.n_total_:
         raise InputError(f"the models were fitted to different rows: {smaller.n_total_:g} and {larger.n_total_:g}")
     df = larger.n_parameters_ - smaller.n_parameters_

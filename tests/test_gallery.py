@@ -102,6 +102,16 @@ PRINTED = {
         "full largest distance from Kaplan-Meier: {0: 0.013, 30: 0.142, 1000: 0.379}",
         "strata 2, each with a baseline of its own",
     ],
+    "plot_18_patients_and_laboratories": [
+        "rows independent: 46 of 60 intervals hold the truth",
+        "random patients: 59 of 60 intervals hold the truth",
+        "this one: median 0.83, 90 % from -1.60 to 3.26",
+        "10.0 2.371 2.191 2.193 lab 3",
+        "xi = 10: effect of the marker 0.43, standard error 0.05; patients differ by 1.69",
+        "AnchorWarning: each cluster of patient lies in one level of the anchor lab",
+        "xi = 100: effect of the marker -0.65; patients differ by 3.92",
+        "xi = 10 without a random effect: effect of the marker 0.33, standard error 0.12",
+    ],
     "plot_15_effects_that_vary": [
         "rm 124.6 5 3.374e-25",
         "one for all prices 1.01, varying: 0.23 at 15 000 dollars, 2.17 at 40 000 AIC 2820 -> 2729",

@@ -34,7 +34,7 @@ FLOORS = [
             ("columns", "standardised rows"),
             ("blocks, works", "a block is the\nunit of work"),
             ("backends", "Parquet, lazy tables,\nDask"),
-            ("objective, partial", "loss, gradient,\nHessian"),
+            ("objective, partial,\nmixed", "loss, gradient,\nHessian"),
         ],
     ),
     (
@@ -52,7 +52,7 @@ FLOORS = [
         "#ebe3f3",
         [
             ("model, estimators,\ncox, glm", "eleven named models"),
-            ("distribution, steps,\nmeans", "cdf, quantiles,\nhazard, draws"),
+            ("distribution, steps,\nmeans, averaged", "cdf, quantiles,\nhazard, draws"),
             ("inference, bands", "how sure?"),
             ("summary,\nextrapolation", "what it says of itself"),
         ],

@@ -293,23 +293,23 @@ class Corners:
                 raise IdentificationError(f"{what} has no rows: its baseline cannot be estimated; leave it out")
 
 
-def stratum_labels(columns: Any) -> list[Any]:
-    """Return the stratum of each row: what the column says, or ``a=1, b=2`` of several columns."""
+def stratum_labels(columns: Any, what: str = "strata") -> list[Any]:
+    """Return the stratum of each row (in errors ``what``): what its column says, or ``a=1, b=2`` of several."""
     if hasattr(columns, "columns"):
-        made = {str(name): _labels(columns[name], name) for name in columns.columns}
+        made = {str(name): _labels(columns[name], name, what) for name in columns.columns}
     else:
-        made = {str(j): _labels(column, f"column {j}") for j, column in enumerate(np.asarray(columns).T)}
+        made = {str(j): _labels(column, f"column {j}", what) for j, column in enumerate(np.asarray(columns).T)}
     if len(made) == 1:
         return next(iter(made.values()))
     rows = zip(*made.values(), strict=True)
     return [", ".join(f"{name}={value}" for name, value in zip(made, row, strict=True)) for row in rows]
 
 
-def _labels(column: Any, name: Any) -> list[Any]:
+def _labels(column: Any, name: Any, what: str) -> list[Any]:
     values = [v.item() if isinstance(v, np.generic) else v for v in np.asarray(column).tolist()]
     odd = next((v for v in values if v is None or v != v or (isinstance(v, float) and v != int(v))), "")
     if odd != "":
-        raise InputError(f"strata are names or whole numbers, and {name!r} has {odd!r}: drop such rows, or cut numbers")
+        raise InputError(f"{what} are names or whole numbers, and {name!r} has {odd!r}: drop such rows, or cut numbers")
     return [int(v) if isinstance(v, float) else v for v in values]
 
 

@@ -141,6 +141,11 @@ def marginal_effects(
         raise InputError(
             "marginal effects are of models with one baseline: with strata or varying effects predict both"
         )
+    if model._random is not None:
+        raise InputError(
+            "marginal effects of models with random effects are not supported: compare predict_distribution at two "
+            "values of a covariate"
+        )
     matrix = to_design(model._design(X, None)).matrix
     fixed = model._shift(X, None, offset) - model._sign * (matrix @ model.coef_)
     estimate = np.concatenate([model.baseline_, model._others])

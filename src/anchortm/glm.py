@@ -107,7 +107,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
 
     Notes
     -----
-    ``strata``, ``varying`` and ``scale`` belong to models with a baseline, and are refused. ``loglik_`` includes the
+    ``strata``, ``varying``, ``scale`` and ``random`` belong to models with a baseline, and are refused. ``loglik_`` includes the
     dispersion, ``loss_`` does not.
 
     Examples
@@ -150,9 +150,9 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     def _check_limits(self) -> None:
         super()._check_limits()
         family = self._make_link()
-        if self.strata is not None or self.varying is not None or self.scale is not None:
+        if any(given is not None for given in (self.strata, self.varying, self.scale, self.random)):
             raise InputError(
-                "strata, varying and scale effects are for models with a baseline in y: take CountRegression, "
+                "strata, varying, scale and random effects are for models with a baseline in y: take CountRegression, "
                 "OrdinalRegression or ContinuousProbit, or put the stratum among the covariates, as C(stratum)"
             )
         if self.residual == "deviance" and not self.anchor_intercept:
@@ -464,7 +464,13 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         return np.column_stack([1.0 - mean, mean])
 
     def predict_distribution(
-        self, X: Any = None, *, offset: Any = None, n_rows: int | None = None, trials: Any = None
+        self,
+        X: Any = None,
+        *,
+        offset: Any = None,
+        n_rows: int | None = None,
+        conditional: bool = False,
+        trials: Any = None,
     ) -> Any:
         """Return the predicted distribution of each row.
 
@@ -482,6 +488,8 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         >>> model.predict_distribution(data[:1]).interval(0.9)
         (array([1.]), array([8.]))
         """
+        if conditional:
+            self._effects()  # it has none
         mean = self.predict(X, offset=offset, n_rows=n_rows)
         if trials is None:
             return FamilyDistribution(self.link_, mean, np.ones(mean.size))

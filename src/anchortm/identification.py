@@ -26,6 +26,7 @@ from anchortm.columns import BLOCK_ROWS, Coordinates, Rows
 from anchortm.design import MAX_DENSE, Matrix, WideMatrix
 from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.families import Family
+from anchortm.mixed import MixedObjective
 from anchortm.objective import Objective
 from anchortm.partial import PartialObjective
 from anchortm.response import Response
@@ -223,6 +224,8 @@ def check_separation(objective: Objective) -> None:
 
     With a wide factor and many rows the programme is too large, and the question stays open.
     """
+    if isinstance(objective, MixedObjective):  # what separates rows does so whatever the effects of clusters
+        objective = objective.fixed
     if objective.coordinates.wide is not None and objective.n_rows * objective.n_parameters > MAX_DENSE:
         return
     found = recession_direction(objective)

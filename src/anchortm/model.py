@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, field
@@ -21,6 +21,7 @@ from anchortm.arrow import Arrow
 from anchortm.backends.sources import open_source
 from anchortm.backends.streamed import Stream
 from anchortm.bases import Basis, OrdinalBasis
+from anchortm.clusters import make_clusters, named_effects
 from anchortm.columns import BLOCK_ROWS
 from anchortm.corners import make_mixture
 from anchortm.design import WIDE, Design, WideMatrix, to_design
@@ -37,6 +38,7 @@ from anchortm.exceptions import (
 from anchortm.fitted import FittedModel, one_column, row_offset
 from anchortm.formula import Formula
 from anchortm.frames import is_frame, native
+from anchortm.grammar import parse_formula
 from anchortm.identification import check_covariates, check_kinds, check_levels
 from anchortm.inference import (
     FLAT_CURVATURE,
@@ -44,6 +46,7 @@ from anchortm.inference import (
 from anchortm.inputs import Data, drop_empty_classes
 from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
 from anchortm.links import Link
+from anchortm.mixed import MOST_NODES, MixedObjective
 from anchortm.newton import Options, Solution
 from anchortm.numbers import (
     check_weights,
@@ -57,6 +60,7 @@ from anchortm.numbers import (
 )
 from anchortm.objective import Objective
 from anchortm.penalty import Net, Penalty, check_strengths, netted
+from anchortm.randomeffects import RandomEffects
 from anchortm.response import Response, as_response, sorted_words
 from anchortm.scaled import (
     ScaledObjective,
@@ -66,7 +70,7 @@ from anchortm.scaled import (
     scale_name,
     scaled_baseline,
 )
-from anchortm.solver import restarts, solve
+from anchortm.solver import restarts, solve, with_enough_nodes
 from anchortm.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -101,6 +105,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     anchor_names: Any = None
     strata: Any = None
     varying: Any = None
+    random: Any = None
+    n_nodes: int | None = None
     tol: float = 1e-8
     max_iter: int = 200
     n_jobs: int | None = None
@@ -184,8 +190,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """Fit to a table that is read in batches, and return the formula as new rows need it."""
         xi = self._check_xi()
         self._check_limits()
-        if self.strata is not None or self.varying is not None:
-            raise InputError("strata and varying effects take a table in memory: read it first")
+        if self.strata is not None or self.varying is not None or parse_formula(formula).random is not None:
+            raise InputError("strata, varying and random effects take a table in memory: read it first")
         if self.scale is not None:
             raise InputError("scale effects need the rows in memory: read the table first, or leave scale out")
         source = open_source(data, _n_jobs(self.n_jobs), True if self.verbose else None)
@@ -197,6 +203,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     def _check_xi(self) -> float:
         xi = one_number(self.xi, "xi")
+        if self.random is not None and not 0.0 <= xi < math.inf:
+            raise InputError(f"with random effects xi is from 0 to a large finite number, not {self.xi}")
         if math.isnan(xi) or xi < self._lowest_xi:
             raise InputError(
                 f"xi must be at least {self._lowest_xi:g}, not {self.xi}"
@@ -217,6 +225,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         jobs(self.n_jobs)
         generator(self.random_state)
         check_strengths(self.l1, self.l2)
+        self._check_random()
 
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
         """Check the inputs once; drop rows of weight zero."""
@@ -224,7 +233,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         columns_given = list(X.columns) if is_frame(X) else list(X.names) if isinstance(X, Design) and X.named else None
         if self.anchor_names is not None and anchors is not None:
             raise InputError("give anchors to fit, or anchor_names to the constructor, not both")
-        X, anchors_named, labels = self._split_off(X)
+        X, anchors_named, labels, clusters = self._split_off(X)
         anchors = anchors if anchors_named is None else anchors_named
         response = as_response(one_column(y), self._scale, self._fixed_levels())
         if response.trials is not None and not self._takes_trials:
@@ -232,7 +241,12 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         design = to_design(X, len(response), wide=True)
         columns = None if anchors is None else anchor_columns(anchors)
         n = len(response)
-        for name, size in (("X", design.matrix.shape[0]), ("anchors", n if columns is None else len(columns))):
+        sizes = {
+            "X": design.matrix.shape[0],
+            "anchors": n if columns is None else len(columns),
+            "random": n if clusters is None else len(clusters),
+        }
+        for name, size in sizes.items():
             if size != n:
                 raise InputError(f"{name} has {size} rows, but y has {n}: pass the same rows of both")
         weights, shift = check_weights(sample_weight, n), row_offset(offset, n)
@@ -256,7 +270,23 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             data = self._with_baselines(data, labels)
         ranges = self._check_design(data)
         check_levels(response, data.design.matrix, data.design.names)
-        return data._replace(covariate_ranges=ranges)
+        data = data._replace(covariate_ranges=ranges)
+        if clusters is None:
+            return data
+        return self._with_clusters(data, clusters if keep is None else list(compress(clusters, keep)))
+
+    def _check_random(self) -> None:
+        """Refuse what random effects do not go with."""
+        if self.n_nodes is not None:
+            n_nodes = whole_number(self.n_nodes, "n_nodes", 1)
+            if n_nodes > MOST_NODES:
+                raise InputError(f"n_nodes may be {MOST_NODES} at most, not {n_nodes}")
+        if named_effects(self.random) is None:
+            return
+        others = [name for name in ("strata", "varying", "scale") if getattr(self, name) is not None]
+        others += [name for name in ("l1", "l2") if getattr(self, name)]
+        if others:
+            raise InputError(f"random effects do not go with {' and '.join(others)}: leave one of them out")
 
     def _check_design(self, data: Data) -> Array:
         """Refuse covariates that rows cannot tell apart, or from strata; return the range of those that shift h."""
@@ -267,6 +297,15 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             X, names = np.hstack([X, levels]), (*names, *data.mixture.corners.level_names)
             penalised = None if penalised is None else np.append(penalised, np.zeros(levels.shape[1], dtype=bool))
         return check_covariates(X, names, penalised)[:, :p]
+
+    def _with_clusters(self, data: Data, labels: Sequence[Any]) -> Data:
+        """Return the inputs with the clusters that share random effects."""
+        named = named_effects(self.random)
+        assert named is not None  # noqa: S101
+        if isinstance(data.design.matrix, WideMatrix):
+            raise InputError(f"random effects do not go with a sparse X or factors of more than {WIDE} levels")
+        made = make_clusters(labels, *named, data.design.names, data.design.matrix)
+        return data._replace(clusters=made._replace(n_nodes=self.n_nodes))
 
     def _with_baselines(self, data: Data, labels: Sequence[Any] | None) -> Data:
         """Return the inputs with baselines for strata, and covariates whose effects vary among them."""
@@ -288,6 +327,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         def plain(rows: Data | Stream) -> Objective:
             return self._plain_objective(link, basis, rows)
 
+        if isinstance(data, Data) and data.clusters is not None:
+            return self._mixed_objective(data, basis, plain)
         if not self._netted:
             return plain(data)
         if isinstance(data, Stream):
@@ -295,6 +336,20 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
                 raise InputError("l1 needs the rows in memory: read the table first, or take l2 alone")
             return Net.of(plain(data), self._penalty(data.names, None, None))
         return netted(data, self._penalty(data.design.names, data.design.matrix, data.weights), plain)
+
+    def _mixed_objective(self, data: Data, basis: Basis, plain: Callable[[Data], Objective]) -> Objective:
+        """Return the anchor loss of a model with random effects, with nodes enough."""
+        clusters = data.clusters
+        assert clusters is not None  # noqa: S101
+
+        def make(n_nodes: int | None) -> Objective:
+            return plain(data._replace(clusters=clusters._replace(n_nodes=n_nodes)))
+
+        first = make(clusters.n_nodes)
+        if clusters.slack is not None:
+            return first
+        options = Options(tol=self.tol, max_iter=self.max_iter)
+        return with_enough_nodes(first, self._start(first, basis, data), make, options, clusters.n_nodes is not None)
 
     def _plain_objective(self, link: Any, basis: Basis, data: Data | Stream) -> Objective:
         """Return the anchor loss without an elastic net."""
@@ -324,8 +379,11 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             columns = scale_columns(self.scale, rows.design.names)
             theta = scaled_baseline(theta, rows.design.matrix[:, columns], beta[-len(columns) :])
             beta = beta[: -len(columns)]
-        shift = rows.design.matrix @ beta
+        p = rows.design.matrix.shape[1]
+        shift = rows.design.matrix @ beta[:p]
         shift = self._sign * (shift if rows.offset is None else shift + rows.offset)
+        if rows.clusters is not None:
+            return self._marginal(link, build_terms(basis, rows.response), theta, shift, rows.clusters, beta[p:])[0]
         return loglik_and_residuals(link, build_terms(basis, rows.response), rows.thetas(theta), shift)[0]
 
     def _fitted_link(self, objective: Objective, v: Array) -> Any:
@@ -335,7 +393,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     def _names(self, data: Data) -> tuple[str, ...]:
         """Return the names of all parameters but the baseline's."""
         names = data.design.names
-        return (*names, *(scale_name(names[j]) for j in scale_columns(self.scale, names)))
+        effects = () if data.clusters is None else data.clusters.effects.parameter_names()
+        return (*names, *(scale_name(names[j]) for j in scale_columns(self.scale, names)), *effects)
 
     @staticmethod
     def _threads(objective: Objective) -> Any:
@@ -349,16 +408,25 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             theta = start_values(objective.link, basis, *data.typical)
             if isinstance(data, Data) and data.mixture is not None:
                 theta = np.tile(theta, data.mixture.corners.n_baselines)
-            return objective.coordinates.join(np.pad(theta, (0, size - theta.size)), np.zeros(p))
+            rest = np.zeros(p)
+            if isinstance(objective, MixedObjective):
+                if objective.begin is not None:
+                    return objective.begin
+                rest[p - objective.start.size :] = objective.start
+            return objective.coordinates.join(np.pad(theta, (0, size - theta.size)), rest)
         if not isinstance(self.start, (tuple, list)) or len(self.start) != 2:
             raise InputTypeError(f"start must be a pair (baseline, coef), not {self.start!r}")
         theta, beta = (real_numbers(part, "start") for part in self.start)
+        if isinstance(objective, MixedObjective):
+            p -= objective.start.size
         if not (np.isfinite(theta).all() and np.isfinite(beta).all()):
             raise InputError("start has values that are not finite; start=None finds its own")
         if theta.size != size or beta.size != p:
             raise InputError(
                 f"start must be (baseline, coef) of lengths {size} and {p}, not {theta.size} and {beta.size}"
             )
+        if isinstance(objective, MixedObjective):
+            beta = np.append(beta, objective.start)
         return objective.coordinates.join(theta, beta)
 
     def _solve(
@@ -392,7 +460,13 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self.baseline_, self.coef_ = theta, beta[: len(about.names)]
         self.coef_names_ = list(about.names)
         self._corners = None if isinstance(data, Stream) or data.mixture is None else data.mixture.corners
-        self.n_features_in_ = len(self._columns) + len(self._named("anchor_names")) + len(self._named("strata"))
+        self._random = None
+        if isinstance(objective, MixedObjective) and isinstance(data, Data) and data.clusters is not None:
+            self._random = RandomEffects.of(objective, data.clusters, solution, beta[len(about.names) :])
+            settled = data.clusters._replace(n_nodes=objective.n_nodes, slack=self._random.error)
+            data = data._replace(clusters=settled)
+        named = {str(name) for what in ("anchor_names", "strata") for name in self._named(what)}
+        self.n_features_in_ = len(self._columns) + len(named | set(map(str, self._cluster)))
         for stale in ("feature_names_in_", "support_", "classes_", "formula_", "n_passes_", *SCALED):
             self.__dict__.pop(stale, None)
         if about.columns_given is not None:
@@ -454,6 +528,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             if category is not None:
                 warnings.warn(text, category, stacklevel=level)
 
+        if self._random is not None:
+            for text, category in self._random.remarks(self._data, self.xi_, self.tol):
+                say(text, category)
         if self.dropped_anchors_:
             say(f"anchor columns dropped as constant or collinear: {', '.join(self.dropped_anchors_)}", AnchorWarning)
         if self.float_codes_:

@@ -396,6 +396,7 @@ def _line_search(objective: Objective, state: State, step: Array, xi: float) -> 
     lower, upper = objective.coordinates.lower, objective.coordinates.upper
     slope = float(state.gradient @ step)
     noise = 1e-14 * (1.0 + abs(state.sums.loglik) / objective.n_total + abs(state.loss))
+    noise += 2.0 * objective.slack * float(np.abs(step).sum())
     length = 1.0
     while length > 1e-12:
         v = np.clip(state.v + length * step, lower, upper)

@@ -102,6 +102,7 @@ class Objective:
     """The anchor loss of one data set, wherever its rows are: sums and derivatives at any v."""
 
     levels: NDArray[np.intp] | None = None  # of a wide factor, that a sample has
+    slack: float = 0.0  # by how much the gradient of the loss may miss its differences
 
     def __init__(
         self,

@@ -35,6 +35,7 @@ from anchortm.inference import default_kind
 from anchortm.inputs import Data
 from anchortm.links import LINKS, Link
 from anchortm.model import SCALED, TransformationModel
+from anchortm.randomeffects import RandomEffects
 from anchortm.scaled import scale_columns
 
 __all__ = ["load", "save"]
@@ -132,6 +133,7 @@ def _record(model: Any) -> dict[str, Any]:
         "covariance": _covariance(model),
         "formula": model.formula_.state() if hasattr(model, "formula_") else None,
         "corners": None if model._corners is None else _plain(asdict(model._corners)),
+        "random": None if model._random is None else _plain(model._random.record()),
     } | {field: _plain(model._more()) for cls, field in MORE.items() if isinstance(model, cls)}
 
 
@@ -379,6 +381,7 @@ SCHEMA: dict[str, Callable[[Any], bool]] = {
     "covariance": lambda value: value is None or isinstance(value, dict),
     "formula": lambda value: value is None or isinstance(value, dict),
     "corners": lambda value: value is None or isinstance(value, dict),
+    "random": lambda value: value is None or isinstance(value, dict),
 }
 
 
@@ -419,6 +422,7 @@ def _boosted(record: dict[str, Any]) -> AnchorBoostedTM:
 def _fitted(record: dict[str, Any]) -> Any:
     record = {key: value if key == "formula" else _lively(value) for key, value in record.items()}
     record.setdefault("corners", None)  # not in the first files
+    record.setdefault("random", None)
     for key, check in SCHEMA.items():
         _check(key in record, f"the field {key!r} is not there")
         _check(check(record[key]), f"the field {key!r} is not what it should be")
@@ -426,6 +430,8 @@ def _fitted(record: dict[str, Any]) -> Any:
     parameters = {key: _argument(value) for key, value in record["parameters"].items()}
     unknown = sorted(set(parameters) - set(cls._get_param_names()))
     _check(not unknown, f"{record['class']} has no parameters {', '.join(unknown)}")
+    if isinstance(parameters.get("random"), dict) and record["feature_names"] is None:  # JSON has no whole keys
+        parameters["random"] = {int(key): value for key, value in parameters["random"].items()}
     model = cls(**parameters)
     model._check_xi()
     model._check_limits()
@@ -447,6 +453,9 @@ def _fitted(record: dict[str, Any]) -> Any:
     _check(len(names) == coef.size, f"there are {coef.size} coefficients and {len(names)} names")
     model.link_, model.basis_ = LINKS.get(record["link"]) or model._make_link(), basis
     model.baseline_, model.coef_, model.coef_names_ = theta, coef, names
+    if record["random"] is not None:
+        model._random = RandomEffects.from_record(record["random"], names)
+    _check((model.random is None) == (model._random is None), "the random effects are not those of the model")
     model.n_features_in_ = record["n_features"]
     if record["feature_names"] is not None:
         _check(len(record["feature_names"]) == record["n_features"], "the feature names are not as many as features")

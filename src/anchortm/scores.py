@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
 from anchortm.anchors import groups_of
+from anchortm.averaged import AveragedDistribution
 from anchortm.bases import OrdinalBasis
 from anchortm.distribution import NODES, WEIGHTS, PredictedDistribution
 from anchortm.empirical import empirical_distribution
@@ -111,7 +112,11 @@ def _crps(distribution: Any, codes: Array) -> Array:
         raise InputError(f"y must have one value for each of the {n} rows, not shape {codes.shape}")
     if distribution.basis.discrete:
         work: Callable[[PredictedDistribution, Array], Array] = _discrete_crps
-    elif distribution.after is not None or any(distribution.basis.flat_ends(distribution.theta)):
+    elif (
+        isinstance(distribution, AveragedDistribution)
+        or distribution.after is not None
+        or any(distribution.basis.flat_ends(distribution.theta))
+    ):
         work = _crps_by_quantiles
     else:
         return _crps_on_panels(distribution, codes)
@@ -183,6 +188,8 @@ def _discrete_crps(distribution: PredictedDistribution, codes: Array) -> Array:
     total = np.asarray(((distribution.cdf(k) - (codes[:, None] <= k)) ** 2).sum(axis=1))
     if first < FIRST_COUNTS:
         return total
+    if isinstance(distribution, AveragedDistribution):
+        raise InputTypeError(f"counts of {FIRST_COUNTS} and more have no CRPS with random effects: take the nll")
     start, never = np.full(codes.size, float(first)), np.full(codes.size, np.inf)
     low = distribution.link.quantile(np.array([CRPS_TAIL]))[0] - distribution.shift
     with np.errstate(over="ignore"):
@@ -263,6 +270,9 @@ def pit(distribution: PredictedDistribution | FamilyDistribution, y: Response, r
 def _cdf_at(distribution: PredictedDistribution | FamilyDistribution, codes: Array) -> Array:
     if isinstance(distribution, FamilyDistribution):
         return distribution.cdf(codes[:, None])[:, 0]
+    if isinstance(distribution, AveragedDistribution):
+        parts = [np.exp(log_weight) * _cdf_at(part, codes) for log_weight, part in distribution.parts()]
+        return np.asarray(np.sum(parts, axis=0))
     h = distribution._baseline(codes, np.arange(codes.size)) + distribution.shift
     return np.exp(distribution.link.log_cdf(h))
 

@@ -232,9 +232,9 @@ def _intervals(model: Any, level: float) -> Any:
 def _errors_fact(model: Any, kind: str | None, clusters: Any) -> dict[str, str]:
     kind = default_kind(model, clusters) if kind is None else kind
     how = {"hessian": model._inverse_of, "sandwich": "sandwich", "bootstrap": "bootstrap"}[kind]
-    rows = "rows independent" if clusters is None else "clusters independent"
-    if kind == "bootstrap" and clusters is None and model.n_anchors_:
-        rows = "environments resampled"
+    rows = "rows independent" if clusters is None and model._random is None else "clusters independent"
+    if kind == "bootstrap" and clusters is None and (model.n_anchors_ or model._random is not None):
+        rows = "environments resampled" if model._random is None else "clusters or environments resampled"
     aims = [name for name, value in (("xi", model.xi_), ("l2", model.l2_)) if value]
     aims += ["xi_scale"] if getattr(model, "xi_scale_", 0.0) not in (0.0, model.xi_) else []
     aim = f", for the coefficients that this {' and '.join(aims)} aims at" if aims else ""
@@ -281,7 +281,7 @@ def baseline_facts(model: Any) -> dict[str, str]:
         facts[NET] = f"l1 {model.l1_:g}, l2 {model.l2_:g}; {count}"
     elif model._unpenalised and model.converged_:  # criteria of maximum-likelihood fits
         facts["AIC, BIC"] = f"{model.aic_:.2f}, {model.bic_:.2f}"
-    held = int(model.active_[: model.active_.size - model.coef_.size].sum())
+    held = int(model.active_[: model.active_.size - model.coef_.size - model._extra.size].sum())
     if held:
         facts["constraints"] = f"{held} increment{'s' if held > 1 else ''} of the baseline held at zero"
     if model.basis_.kind == "linear" and model._corners is None and not scaled:

@@ -18,7 +18,7 @@ from anchortm import plotting
 from anchortm.anchors import AnchorColumns, anchor_columns
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.exceptions import IdentificationError, InputError
-from anchortm.identification import check_covariates, check_kinds, check_levels
+from anchortm.identification import check_kinds, check_levels
 from anchortm.inputs import Data
 from anchortm.model import TransformationModel, check_model, tell_alphabetical
 from anchortm.newton import Options, Solution
@@ -147,8 +147,8 @@ def leave_one_environment_out(
 
     Notes
     -----
-    Supports and all else that depends on data come from the training rows. Each fit starts from
-    the fit to all rows at the same xi.
+    Supports and all else that depends on data come from the training rows, but for ranges of effects that vary.
+    Each fit starts from the fit to all rows at the same xi.
 
     Examples
     --------
@@ -278,8 +278,7 @@ def _one(
     inner = data.subset(train)
     try:
         check_kinds(inner.response)
-        penalised = model._penalised(inner.design, inner.weights)
-        check_covariates(inner.design.matrix, inner.design.names, penalised)
+        model._check_design(inner)
         check_levels(inner.response, inner.design.matrix, inner.design.names)
     except IdentificationError as error:
         raise IdentificationError(f"without environment {name}: {error}") from None

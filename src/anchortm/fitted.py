@@ -78,6 +78,7 @@ class FittedModel(FormulaMixin):
     l2_: float = 0.0
     _had_offset: bool
     _corners: Corners | None
+    _strata_columns: list[Any]
     _typical: Array
     _history: list[dict[str, Any]]
 
@@ -379,6 +380,8 @@ class FittedModel(FormulaMixin):
         if not anchors and not strata and not cluster:
             return X, None, None, None
         both = ", ".join(sorted({str(name) for name in anchors} & {str(name) for name in strata}))
+        if len(set(strata)) < len(strata):
+            raise InputError(f"strata names a column twice: {', '.join(map(str, strata))}")
         if both:
             raise InputError(f"{both}: strata and anchors at once; a baseline of its own takes up what an anchor shows")
         named = split_columns(X, anchors)[1] if anchors else None
@@ -393,7 +396,7 @@ class FittedModel(FormulaMixin):
 
     def _split_new(self, X: Any) -> tuple[Any, Sequence[Any] | None]:
         """Return the covariates of new rows, which need no anchors and no clusters, and their strata."""
-        X, anchors, strata = self._covariates(X), self._named("anchor_names"), self._named("strata")
+        X, anchors, strata = self._covariates(X), self._named("anchor_names"), self._strata_columns
         if self._cluster and X is not None:
             return without_anchors(X, [*anchors, *self._cluster], self.n_features_in_), None
         if anchors and X is not None:

@@ -118,6 +118,11 @@ class Formula:
             if columns & outcome:
                 shared = ", ".join(sorted(columns & outcome))
                 raise InputError(f"the outcome's columns are among the {what}: {shared}; leave them out there")
+        if strata & anchors:
+            shared = ", ".join(sorted(strata & anchors))
+            raise InputError(
+                f"{shared}: strata and anchors at once; a baseline of its own takes up what an anchor shows"
+            )
         if strata & set(self._used):
             shared = ", ".join(sorted(strata & set(self._used)))
             raise InputError(f"strata are among the covariates: {shared}; their baselines take up such effects")

@@ -124,6 +124,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     """
 
     _sign = 1.0
+    _varies = False
     _takes_trials = True
     _inverse_of = "inverse expected information"
 

@@ -32,7 +32,7 @@ from anchortm.backends.streamed import Stream
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
 from anchortm.inputs import Data
 from anchortm.newton import Options
-from anchortm.numbers import generator, jobs, level_between, whole_number
+from anchortm.numbers import generator, jobs, level_between, real_numbers, whole_number
 from anchortm.objective import Objective
 from anchortm.solver import solve_near
 from anchortm.threads import one_blas_thread
@@ -498,7 +498,9 @@ def varying_effects(model: Any, at: Any, level: float, kind: str | None, cluster
     import pandas as pd
 
     ordinal = model.basis_.kind == "ordinal"
-    points = np.atleast_1d(np.asarray(at, dtype=object if ordinal else np.float64))
+    points = np.atleast_1d(np.asarray(at, dtype=object) if ordinal else real_numbers(at, "at"))
+    if points.ndim != 1 or (not ordinal and not np.isfinite(points).all()):
+        raise InputError("at must be an outcome or a vector of outcomes")
     codes = points
     if ordinal:
         known = {label: k for k, label in enumerate(model.basis_.levels[:-1])}

@@ -23,7 +23,7 @@ from anchortm.backends.streamed import Stream
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.clusters import make_clusters, named_effects
 from anchortm.columns import BLOCK_ROWS
-from anchortm.corners import make_mixture
+from anchortm.corners import make_mixture, varying_groups
 from anchortm.design import WIDE, Design, WideMatrix, to_design
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import (
@@ -82,6 +82,7 @@ Array = NDArray[np.float64]
 
 MANY_CLASSES = 30
 SCALED = ("scale_coef_", "scale_names_", "xi_scale_", "penalty_scale_")  # what only fits with scale effects have
+NO_PENALTY = 1e-20
 SMALLEST_ATOM = 1e-3  # probability at time 0 that is worth a word
 
 
@@ -98,6 +99,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     _scale: ClassVar[Any] = "continuous"
     _lowest_xi: ClassVar[float] = 0.0
     _takes_trials: ClassVar[bool] = False
+    _varies: ClassVar[bool] = True  # effects can, along the response
     _effect: ClassVar[str] = ""
 
     xi: float = field(default=0.0, kw_only=False)
@@ -190,7 +192,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """Fit to a table that is read in batches, and return the formula as new rows need it."""
         xi = self._check_xi()
         self._check_limits()
-        if self.strata is not None or self.varying is not None or parse_formula(formula).random is not None:
+        parsed = parse_formula(formula)
+        if self.strata is not None or self.varying is not None or parsed.strata or parsed.random is not None:
             raise InputError("strata, varying and random effects take a table in memory: read it first")
         if self.scale is not None:
             raise InputError("scale effects need the rows in memory: read the table first, or leave scale out")
@@ -265,11 +268,13 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         alphabetical = self._fixed_levels() is None and sorted_words(y, response)
         given = tuple(columns_given) if design.named and columns_given is not None else None
         data = Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep)
-        if labels is not None or self.varying is not None:
+        if labels is not None or varying_groups(self.varying):
             labels = labels if labels is None or keep is None else list(compress(labels, keep))
             data = self._with_baselines(data, labels)
         ranges = self._check_design(data)
         check_levels(response, data.design.matrix, data.design.names)
+        if data.mixture is not None:  # of those whose effects vary too
+            ranges = np.array([design.matrix.min(axis=0, initial=np.inf), design.matrix.max(axis=0, initial=-np.inf)])
         data = data._replace(covariate_ranges=ranges)
         if clusters is None:
             return data
@@ -293,6 +298,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         X, names, penalised = data.design.matrix, data.design.names, self._penalised(data.design, data.weights)
         p = len(names)
         if data.mixture is not None:
+            data.mixture.corners.check(data.mixture.weights)
             levels = data.mixture.levels
             X, names = np.hstack([X, levels]), (*names, *data.mixture.corners.level_names)
             penalised = None if penalised is None else np.append(penalised, np.zeros(levels.shape[1], dtype=bool))
@@ -460,6 +466,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self.baseline_, self.coef_ = theta, beta[: len(about.names)]
         self.coef_names_ = list(about.names)
         self._corners = None if isinstance(data, Stream) or data.mixture is None else data.mixture.corners
+        self._strata_columns = self._named("strata")
         self._random = None
         if isinstance(objective, MixedObjective) and isinstance(data, Data) and data.clusters is not None:
             self._random = RandomEffects.of(objective, data.clusters, solution, beta[len(about.names) :])
@@ -554,6 +561,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
                 f"covariates that are never near 0: {', '.join(self._far_from_zero)}; with scale effects it matters "
                 "where 0 is: subtract a typical value"
             )
+        if self._strata_columns and 0.0 < self.xi_ < math.inf and self.penalty_ < NO_PENALTY:
+            say("the strata take up all that the anchors could show: the penalty is zero, whatever xi", AnchorWarning)
         if self._alphabetical:
             say(alphabetical(self.classes_))
         if self.dropped_classes_:

@@ -44,6 +44,8 @@ class Summary:
         What the fit warned of.
     scale : dict or None
         Columns of the table of scale effects, where the model has any.
+    blocks : tuple of str
+        Whose the parameters of the baseline are, one after the other: of strata, and of effects that vary.
     heading : str
         What stands above the table.
 
@@ -68,6 +70,7 @@ class Summary:
     baseline: dict[str, float]
     warnings: tuple[str, ...]
     scale: dict[str, list[Any]] | None = None
+    blocks: tuple[str, ...] = ("",)
     heading: str = "Coefficients"
 
     def frame(self) -> pd.DataFrame:
@@ -100,12 +103,13 @@ class Summary:
 
     def _baselines(self) -> list[str]:
         """Return the baseline in one line, or one for each stratum and effect that varies."""
-        lines: dict[str, list[str]] = {}
-        for name, value in self.baseline.items():
-            of, _, own = name.rpartition(": ")
-            lines.setdefault(of, []).append(f"{own} {value:.4g}")
-        width = max(map(len, lines))
-        return [f"Baseline  {of:<{width}}{'  ' if width else ''}{', '.join(values)}" for of, values in lines.items()]
+        parameters, size = list(self.baseline.items()), len(self.baseline) // len(self.blocks)
+        width, lines = max(map(len, self.blocks)), []
+        for k, block in enumerate(self.blocks):
+            start = len(block) + 2 if block else 0  # of the parameter's own name
+            texts = [f"{name[start:]} {value:.4g}" for name, value in parameters[k * size : (k + 1) * size]]
+            lines.append(f"Baseline  {block:<{width}}{'  ' if width else ''}{', '.join(texts)}")
+        return lines
 
     def _repr_html_(self) -> str:
         left = "style='text-align:left'"
@@ -202,6 +206,7 @@ def summarise(
         dict(zip(model.parameter_names_, model.baseline_.tolist(), strict=True)),
         tuple(model.warnings_),
         scale,
+        ("",) if model._corners is None else tuple(model._corners.blocks),
     )
 
 
@@ -282,7 +287,11 @@ def baseline_facts(model: Any) -> dict[str, str]:
     elif model._unpenalised and model.converged_:  # criteria of maximum-likelihood fits
         facts["AIC, BIC"] = f"{model.aic_:.2f}, {model.bic_:.2f}"
     held = int(model.active_[: model.active_.size - model.coef_.size - model._extra.size].sum())
-    if held:
+    if model._corners is not None and held:
+        steps = np.diff(model.baseline_.reshape(model._corners.n_blocks, -1))
+        none = int((model._corners.least(steps) <= 1e-9 * (1.0 + np.abs(steps).sum(axis=0))).sum())
+        facts["constraints"] = f"{none} increment{'s' if none != 1 else ''} of h zero for some covariates or strata"
+    elif held:
         facts["constraints"] = f"{held} increment{'s' if held > 1 else ''} of the baseline held at zero"
     if model.basis_.kind == "linear" and model._corners is None and not scaled:
         facts["scale of y"] = (

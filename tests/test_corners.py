@@ -489,3 +489,14 @@ def test_a_level_that_lacks_classes_is_no_riddle() -> None:
     frame = atm.Formula("rating ~ temp + contact", data("wine"))  # no warm wine was rated 1
     with pytest.raises(SeparationError, match="a stratum or level may lack outcomes that others have"):
         atm.OrdinalRegression(varying=["temp[T.warm]"]).fit(frame.X, frame.y)
+
+
+def test_covariates_that_strata_contain_are_named() -> None:
+    X = BOSTON[["rm", "side"]].assign(east=(BOSTON.side == "east").astype(float))
+    with pytest.raises(IdentificationError, match="east"):
+        atm.NormalLinear(strata="side").fit(X, Y)
+    with pytest.raises(IdentificationError, match="constant"):
+        atm.NormalLinear(varying=["flat"]).fit(BOSTON[["rm"]].assign(flat=0.0), Y)
+    factors = atm.NormalLinear(varying=["rm"], strata="side", l2=1.0, penalty_factor=[0.0, 2.0])
+    fit = factors.fit(BOSTON[["rm", "lstat", "side", "age"]], Y)
+    assert fit.coef_names_ == ["lstat", "age"]

@@ -96,6 +96,11 @@ class Mixture(NamedTuple):
         """Return the baseline of each row from the reported ones."""
         return self.corners.thetas(theta, self.weights)
 
+    @property
+    def levels(self) -> Array:
+        """Return the weights of the corners that are no reference, which shift h."""
+        return self.weights[:, self.corners.others]
+
     def typical(self, theta: Array) -> Array:
         """Return the average baseline."""
         return np.asarray(self.corners.thetas(theta, self.weights.mean(axis=0, keepdims=True))[0])
@@ -151,7 +156,7 @@ class Corners:
         return [sum(group.size for group in self.groups[:k]) for k in range(len(self.groups))]
 
     @cached_property
-    def _others(self) -> NDArray[np.intp]:
+    def others(self) -> NDArray[np.intp]:
         """Return the corners that are no reference."""
         first = set(self._starts)
         return np.array([j for j in range(sum(group.size for group in self.groups)) if j not in first], dtype=np.intp)
@@ -162,7 +167,7 @@ class Corners:
         A constant, its differences at the corners that are no reference, and the increments of each corner.
         """
         increments = weights[:, :, None] * rows[:, None, 1:]
-        levels = weights[:, self._others] * rows[:, :1]
+        levels = weights[:, self.others] * rows[:, :1]
         return np.hstack([rows[:, :1], levels, increments.reshape(rows.shape[0], -1)])
 
     def _contributions(self) -> Array:
@@ -186,11 +191,11 @@ class Corners:
         K, k = matrix.shape
         corners = self._contributions()
         V, first = corners.shape[1], self.groups[0].size
-        n_levels = self._others.size
+        n_levels = self.others.size
         d = 1 + n_levels + V * (k - 1)
         own = np.zeros((V, K, d))  # the baseline of each corner
         own[:first, :, 0] = matrix[:, 0]
-        for place, corner in enumerate(self._others):
+        for place, corner in enumerate(self.others):
             own[corner, :, 1 + place] = matrix[:, 0]
         places = 1 + n_levels + np.arange(V * (k - 1)).reshape(V, k - 1)
         for corner in range(V):
@@ -241,6 +246,12 @@ class Corners:
         blocks = [""] if self.strata is None else [f"{label}: " for label in self.strata.labels]
         blocks += [f"effect of {name}: " for name in self.varying_names]
         return [f"{block}{name}" for block in blocks for name in names]
+
+    @property
+    def level_names(self) -> list[str]:
+        """Return the names of the corners that are no reference."""
+        strata = [] if self.strata is None else [f"stratum {label}" for label in self.strata.labels[1:]]
+        return [*strata, *self.varying_names]
 
     @property
     def symbols(self) -> list[str]:

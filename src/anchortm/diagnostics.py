@@ -15,7 +15,6 @@ from anchortm import plotting
 from anchortm.anchors import anchor_columns
 from anchortm.arrow import Arrow
 from anchortm.design import to_design
-from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError
 from anchortm.model import TransformationModel, tell_alphabetical
 from anchortm.objective import Objective
@@ -533,9 +532,7 @@ def over_identification(path: AnchorPath, X: Any) -> OverIdentification:
             width = float(m._typical[-1] - m._typical[0])
             spread, effect = unit / width if width > 0.0 else np.nan, np.nan
         else:
-            low, high = PredictedDistribution(m.link_, m.basis_, m._typical, m._sign * (mean @ coef), m.time_).interval(
-                0.5
-            )
+            low, high = m._distribution(m._sign * (mean @ coef)).interval(0.5)
             spread = float(high[0] - low[0])
             effect = norm * spread / unit
         rows.append({"xi": xi, "coef_norm": norm, "spread": spread, "effect_norm": effect, "penalty": m.penalty_})

@@ -70,6 +70,7 @@ class FittedModel(FormulaMixin):
     l2_: float = 0.0
     _had_offset: bool
     _corners: Corners | None
+    _typical: Array
     _history: list[dict[str, Any]]
 
     @property
@@ -178,7 +179,7 @@ class FittedModel(FormulaMixin):
         check_is_fitted(self, "coef_")
         if not self._unpenalised:
             raise InputError(
-                "AIC and BIC are of maximum-likelihood fits, xi = 0 and no l1 or l2: compare penalised ones by "
+                "AIC and BIC are of maximum-likelihood fits, no l1 or l2 and xi = 0: compare penalised ones by "
                 "left-out places"
             )
 
@@ -483,6 +484,10 @@ class FittedModel(FormulaMixin):
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         theta, shift = self._parts(X, n_rows, offset)
         return PredictedDistribution(self.link_, self.basis_, theta, shift, self.time_)
+
+    def _distribution(self, shift: Array) -> PredictedDistribution:
+        """Return the distributions of the average baseline with these shifts of h."""
+        return PredictedDistribution(self.link_, self.basis_, self._typical, shift, self.time_)
 
     def extrapolation(self, X: Any, y: Any = None) -> pd.DataFrame:
         """Return where predictions for X leave what the fit has seen.

@@ -248,14 +248,25 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         check_kinds(response)
         if self._netted and isinstance(design.matrix, WideMatrix):
             design = design._replace(matrix=design.matrix.toarray())
-        ranges = check_covariates(design.matrix, design.names, self._penalised(design, weights))
-        check_levels(response, design.matrix, design.names)
         alphabetical = self._fixed_levels() is None and sorted_words(y, response)
         given = tuple(columns_given) if design.named and columns_given is not None else None
-        data = Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep, ranges)
-        if labels is None and self.varying is None:
-            return data
-        return self._with_baselines(data, labels if labels is None or keep is None else list(compress(labels, keep)))
+        data = Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep)
+        if labels is not None or self.varying is not None:
+            labels = labels if labels is None or keep is None else list(compress(labels, keep))
+            data = self._with_baselines(data, labels)
+        ranges = self._check_design(data)
+        check_levels(response, data.design.matrix, data.design.names)
+        return data._replace(covariate_ranges=ranges)
+
+    def _check_design(self, data: Data) -> Array:
+        """Refuse covariates that rows cannot tell apart, or from strata; return the range of those that shift h."""
+        X, names, penalised = data.design.matrix, data.design.names, self._penalised(data.design, data.weights)
+        p = len(names)
+        if data.mixture is not None:
+            levels = data.mixture.levels
+            X, names = np.hstack([X, levels]), (*names, *data.mixture.corners.level_names)
+            penalised = None if penalised is None else np.append(penalised, np.zeros(levels.shape[1], dtype=bool))
+        return check_covariates(X, names, penalised)[:, :p]
 
     def _with_baselines(self, data: Data, labels: Sequence[Any] | None) -> Data:
         """Return the inputs with baselines for strata, and covariates whose effects vary among them."""
@@ -263,8 +274,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if isinstance(matrix, WideMatrix):
             raise InputError(f"strata and varying do not go with a sparse X or factors of more than {WIDE} levels")
         mixture, taken = make_mixture(labels, self.varying, names, matrix, self._sign)
-        ranges = None if data.covariate_ranges is None else np.delete(data.covariate_ranges, taken, axis=1)
-        return data._replace(design=data.design.without(taken), covariate_ranges=ranges, mixture=mixture)
+        return data._replace(design=data.design.without(taken), mixture=mixture)
 
     def _fixed_levels(self) -> tuple[Any, ...] | None:
         """Return the classes that the model was made with, if it was."""

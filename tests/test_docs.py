@@ -19,6 +19,7 @@ RESULTS = {
     "effects.MarginalEffects",
     "evaluation.LeaveOneEnvironmentOut",
     "inference.Bootstrap",
+    "means.FamilyDistribution",
     "nets.ElasticNetPath",
     "path.AnchorPath",
     "proportionality.ProportionalityTest",
@@ -81,6 +82,7 @@ def test_fitted_attributes_are_documented() -> None:
         anchortm.ParametricSurvival.from_formula("Surv(tstop, status) ~ treat | center", cgd),
         anchortm.CoxPH.from_formula("Surv(tstop, status) ~ treat | center", cgd),
         anchortm.NormalLinear.from_formula("response ~ temp | judge", wine),
+        anchortm.AnchorGLM.from_formula("response ~ temp | judge", wine),
     ):
         attributes = [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]
         section = type(model).__doc__.split("Attributes\n")[1]

@@ -124,6 +124,14 @@ PRINTED = {
         "lasso alone 0.0 0.05 5 5 9 0.60 5.84 chosen 300.0 0.11 5 4 8 0.13 2.29",
         "17 of 200 coefficients are not zero",
     ],
+    "plot_17_mean_or_distribution": [
+        "degrees of freedom 12.5",
+        "alpha 1.28, chi-square 1.25",
+        "Poisson 4383.0 negative binomial 1942.0 transformation 1944.0",
+        "0.0 86.76 2.96 6.24 9.71 2.29 2.40 7.76 2.37 2.34",
+        "10.0 421.00 3.37 13.62 8.65 2.45 2.55 6.59 2.71 2.57",
+        "Poisson: 0.52 of the chicks in their 90 % intervals negative binomial: 0.84",
+    ],
     "plot_20_trees_and_how_far_they_carry": [
         "0.0 0.01 0.49 2.38 2.37 2.31 2.37 2.35",
         "2.0 0.13 0.06 2.61 2.62 2.61",

@@ -11,6 +11,7 @@ __version__ = "0.1.0.dev0"
 _HOME = {
     "AnchorBoostedTM": "boosted",
     "AnchorBoosting": "boosting",
+    "AnchorGLM": "glm",
     "AnchorTM": "estimators",
     "ContinuousLogit": "estimators",
     "ContinuousProbit": "estimators",
@@ -27,6 +28,7 @@ _HOME = {
     "ProportionalHazards": "estimators",
     "Response": "response",
     "Surv": "response",
+    "Trials": "response",
     "XiSearchCV": "search",
     "anchor_path": "path",
     "elastic_net_path": "nets",

@@ -131,6 +131,11 @@ def marginal_effects(
             f"{type(model).__name__} has no marginal effects: its baseline is not among the parameters; take "
             "ProportionalHazards, or compare predict_distribution at two values of a covariate"
         )
+    if model.basis_.kind == "constant":
+        raise InputTypeError(
+            f"{type(model).__name__} models the mean: compare predict at two values of a covariate, with "
+            "mean_intervals; with a log or logit link exp(coef) is a ratio already"
+        )
     level_between(level)
     if model._corners is not None:
         raise InputError(

@@ -449,7 +449,7 @@ class OrdinalRegression(_Classifier, TransformationModel):
         theta, shift = self._parts(X, n_rows, offset)
         inner = np.broadcast_to(theta, (shift.size, self.basis_.n_parameters)) + shift[:, None]
         ends = np.pad(inner, ((0, 0), (1, 1)), constant_values=(-np.inf, np.inf))
-        return np.exp(self.link_.interval(ends[:, :-1], ends[:, 1:]).l)
+        return np.asarray(np.exp(self.link_.interval(ends[:, :-1], ends[:, 1:]).l))
 
     def predict(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Any:
         """Return the most probable class.

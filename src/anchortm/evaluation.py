@@ -283,7 +283,7 @@ def _one(
         check_levels(inner.response, inner.design.matrix, inner.design.names)
     except IdentificationError as error:
         raise IdentificationError(f"without environment {name}: {error}") from None
-    link, basis = model._make_link(), model._make_basis(inner.response, inner.weights)
+    basis = model._make_basis(inner.response, inner.weights)
     held = data.take(test)
     if isinstance(basis, OrdinalBasis):
         try:
@@ -300,7 +300,7 @@ def _one(
             raise type(error)(f"without environment {name}: {error}") from None
         for xi, solution in zip(xis, solutions, strict=True):
             theta, beta = objective.coordinates.split(solution.v)
-            loglik = m._loglik(link, basis, theta, beta, held)
+            loglik = m._loglik(m._fitted_link(objective, solution.v), basis, theta, beta, held)
             n = test.size if held.weights is None else float(held.weights.sum())
             row = {"environment": name, "xi": xi, "n": n, "nll": float(-np.average(loglik, weights=held.weights))}
             row["converged"] = solution.converged

@@ -33,7 +33,6 @@ from anchortm.inference import (
     varying_effects,
 )
 from anchortm.likelihood import build_terms, loglik_and_residuals
-from anchortm.links import Link
 from anchortm.numbers import check_weights, finite_numbers
 from anchortm.response import as_response
 from anchortm.scaled import scale_columns, scale_name, scale_residuals, scaled_baseline
@@ -52,7 +51,8 @@ class FittedModel(FormulaMixin):
 
     _sign: ClassVar[float]
     _scale: ClassVar[Any]
-    link_: Link
+    _inverse_of: ClassVar[str] = "inverse Hessian"  # what standard errors at xi = 0 come from
+    link_: Any  # a Link, or a Family
     basis_: Basis
     baseline_: Array
     coef_: Array
@@ -77,6 +77,11 @@ class FittedModel(FormulaMixin):
     def _kind(self) -> str:
         """Return what the summary calls the model."""
         return f"{self.link_.name} link, {self.basis_.kind} basis"
+
+    @property
+    def _in_loss(self) -> float:
+        """Return the log-likelihood that the loss has."""
+        return self.loglik_
 
     def _own_facts(self) -> dict[str, str]:
         """Return facts for the summary that other models do not have, or have in other words."""

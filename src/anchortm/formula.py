@@ -21,9 +21,19 @@ from anchortm.design import MAX_DENSE, MAX_SPARSE, WIDE, Design, WideMatrix, to_
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.facts import ColumnFacts, check_levels, level_key
 from anchortm.frames import column_names, is_batched, known, native, select
-from anchortm.grammar import DOT, EXTRA, TRANSFORMS, check_factor, evaluate, ordered, outside_quotes, parse_formula
+from anchortm.grammar import (
+    DOT,
+    EXTRA,
+    OUTCOMES,
+    TRANSFORMS,
+    check_factor,
+    evaluate,
+    ordered,
+    outside_quotes,
+    parse_formula,
+)
 from anchortm.numbers import odd_entry
-from anchortm.response import Interval, Surv
+from anchortm.response import Interval, Surv, Trials
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,8 +55,8 @@ class Formula:
     text : str
         ``outcome ~ covariates | anchors``, or ``outcome | strata ~ covariates | anchors`` with columns of strata that
         have baselines of their own. The outcome is a column, ``Surv(time, event, entry)``,
-        ``Interval(lower, upper)`` or ``ordered(column, 'low', 'mid', 'high')``; covariates are formulaic's terms,
-        such as ``age + C(stage) + bs(bmi, 4)``,
+        ``Interval(lower, upper)``, ``Trials(successes, trials)`` or ``ordered(column, 'low', 'mid', 'high')``;
+        covariates are formulaic's terms, such as ``age + C(stage) + bs(bmi, 4)``,
         1 for none and ``.`` for all other columns; anchors are columns joined by ``+``, or 0 for none. Anchors of whole
         numbers, text or categories are factors, others numbers; ``C(code)`` makes a factor of any, ``N(year)`` a
         number.
@@ -361,11 +371,12 @@ class Formula:
         known(wanted, names)
         frame = select(data, wanted)
         _complete(frame, "outcome")
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Surv", "Interval"):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in OUTCOMES:
             n = len(frame)
             values = [_column(evaluate(part, frame, self._parsed), n) for part in node.args]
             named = {str(k.arg): _column(evaluate(k.value, frame, self._parsed), n) for k in node.keywords}
-            return Surv(*values, **named) if node.func.id == "Surv" else Interval(*values)
+            made: Any = {"Surv": Surv, "Interval": Interval, "Trials": Trials}[node.func.id]
+            return made(*values, **named)
         if isinstance(node, ast.Call):
             return ordered(node, frame, self._parsed)
         return evaluate(node, frame, self._parsed)

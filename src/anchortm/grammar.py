@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DOT",
     "EXTRA",
+    "OUTCOMES",
     "TRANSFORMS",
     "Parsed",
     "check_factor",
@@ -338,14 +339,20 @@ def _contrast(node: ast.AST) -> bool:
     return False
 
 
+OUTCOMES = {
+    "Surv": "Surv(time, event, entry=None)",
+    "Interval": "Interval(lower, upper)",
+    "Trials": "Trials(successes, trials)",
+}
+
+
 def _check_left(parsed: Parsed) -> None:
     node = parsed.left
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Surv", "Interval"):
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in OUTCOMES:
         low, high = (2, 3) if node.func.id == "Surv" else (2, 2)
         wrong = [k.arg for k in node.keywords if k.arg != "entry" or node.func.id != "Surv"]
         if wrong or len(node.args) < 2 or not low <= len(node.args) + len(node.keywords) <= high:
-            usage = "Surv(time, event, entry=None)" if node.func.id == "Surv" else "Interval(lower, upper)"
-            raise InputError(f"the outcome {ast.unparse(node)!r} should be {usage}")
+            raise InputError(f"the outcome {ast.unparse(node)!r} should be {OUTCOMES[node.func.id]}")
         parts: list[ast.expr] = [*node.args, *(k.value for k in node.keywords)]
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ordered":
         constants = [part.value for part in node.args[1:] if isinstance(part, ast.Constant)]
@@ -362,8 +369,9 @@ def _check_left(parsed: Parsed) -> None:
         return
     else:
         raise InputError(
-            f"the outcome {ast.unparse(node)[:80]!r} should be a column, Surv(time, event), Interval(lower, upper) or "
-            "ordered(column, ...); transform a column before, so that predictions have a name"
+            f"the outcome {ast.unparse(node)[:80]!r} should be a column, Surv(time, event), Interval(lower, upper), "
+            "Trials(successes, trials) or ordered(column, ...); transform a column before, so that predictions have a "
+            "name"
         )
     for part in parts:
         calls = (inner.func for inner in ast.walk(part) if isinstance(inner, ast.Call))

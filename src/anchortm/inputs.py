@@ -13,7 +13,6 @@ from anchortm.anchors import AnchorColumns
 from anchortm.bases import Basis
 from anchortm.corners import Mixture, known_strata, stratum_codes
 from anchortm.design import Design, Matrix, WideMatrix
-from anchortm.links import Link
 from anchortm.objective import Objective, build_objective
 from anchortm.response import Response, as_response
 
@@ -93,7 +92,7 @@ class Data(NamedTuple):
         return part._replace(response=response, dropped=dropped)
 
     def objective(
-        self, link: Link, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int = 1
+        self, link: Any, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int = 1
     ) -> Objective:
         """Return the anchor loss of these rows."""
         if self.mixture is not None:

@@ -50,11 +50,12 @@ class Layout:
     ``rows`` also names in another layout.
     """
 
-    kind: Literal["exact", "left", "right", "interval"]
+    kind: Literal["exact", "left", "right", "interval", "mean"]
     sign: int
     rows: NDArray[np.intp]
     upper: Array | None
     lower: Array | None
+    outcome: Array | None = None  # of rows of kind "mean", as their family takes it
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,7 @@ class Term:
     ``difference``.
     """
 
-    kind: Literal["exact", "left", "right", "interval"]
+    kind: Literal["exact", "left", "right", "interval", "mean"]
     sign: int
     rows: NDArray[np.intp]
     upper: Array | None = None

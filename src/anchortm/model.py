@@ -93,6 +93,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     _sign: ClassVar[float] = -1.0
     _scale: ClassVar[Any] = "continuous"
     _lowest_xi: ClassVar[float] = 0.0
+    _takes_trials: ClassVar[bool] = False
     _effect: ClassVar[str] = ""
 
     xi: float = field(default=0.0, kw_only=False)
@@ -226,6 +227,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         X, anchors_named, labels = self._split_off(X)
         anchors = anchors if anchors_named is None else anchors_named
         response = as_response(one_column(y), self._scale, self._fixed_levels())
+        if response.trials is not None and not self._takes_trials:
+            raise InputTypeError('Trials are for binomial models: take AnchorGLM(family="binomial")')
         design = to_design(X, len(response), wide=True)
         columns = None if anchors is None else anchor_columns(anchors)
         n = len(response)
@@ -277,7 +280,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """Return the classes that the model was made with, if it was."""
         return None
 
-    def _objective(self, link: Link, basis: Basis, data: Data | Stream) -> Objective:
+    def _objective(self, link: Any, basis: Basis, data: Data | Stream) -> Objective:
         ends = not 0.0 <= self.xi < math.inf
         if ends and isinstance(data, Data):
             data = data.without_wide()  # the ends of the path know no wide factors
@@ -293,7 +296,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             return Net.of(plain(data), self._penalty(data.names, None, None))
         return netted(data, self._penalty(data.design.names, data.design.matrix, data.weights), plain)
 
-    def _plain_objective(self, link: Link, basis: Basis, data: Data | Stream) -> Objective:
+    def _plain_objective(self, link: Any, basis: Basis, data: Data | Stream) -> Objective:
         """Return the anchor loss without an elastic net."""
         if self.scale is None or not isinstance(data, Data):
             return data.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
@@ -324,6 +327,10 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         shift = rows.design.matrix @ beta
         shift = self._sign * (shift if rows.offset is None else shift + rows.offset)
         return loglik_and_residuals(link, build_terms(basis, rows.response), rows.thetas(theta), shift)[0]
+
+    def _fitted_link(self, objective: Objective, v: Array) -> Any:
+        """Return the link of a solution, with all that was estimated beside the parameters."""
+        return objective.link
 
     def _names(self, data: Data) -> tuple[str, ...]:
         """Return the names of all parameters but the baseline's."""
@@ -372,7 +379,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     def _store(
         self,
-        link: Link,
+        link: Any,
         basis: Basis,
         data: Data | Stream,
         objective: Objective,

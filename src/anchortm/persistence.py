@@ -27,8 +27,10 @@ from anchortm.boosted import AnchorBoostedTM
 from anchortm.corners import Corners, Group
 from anchortm.cox import CoxPH
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, ModelFileError
+from anchortm.families import FAMILIES, Family
 from anchortm.files import write_whole
 from anchortm.formula import Formula
+from anchortm.glm import AnchorGLM
 from anchortm.inference import default_kind
 from anchortm.inputs import Data
 from anchortm.links import LINKS, Link
@@ -43,7 +45,7 @@ MAX_VALUES = 4_000_000  # numbers, words and lists in a file
 LARGEST = 1e200  # parameter: what is computed with it stays a number
 MAX_GROUPS = 1000
 MAX_COVARIANCE = 500  # parameters; beyond, a covariance is not saved
-CLASSES = {name: getattr(estimators, name) for name in estimators.__all__} | {"CoxPH": CoxPH}
+CLASSES = {name: getattr(estimators, name) for name in estimators.__all__} | {"CoxPH": CoxPH, "AnchorGLM": AnchorGLM}
 KINDS = {  # of the basis; AnchorTM takes any
     "NormalLinear": "linear",
     "ContinuousProbit": "bernstein",
@@ -54,7 +56,10 @@ KINDS = {  # of the basis; AnchorTM takes any
     "OrdinalRegression": "ordinal",
     "CountRegression": "count",
     "CoxPH": "step",
+    "AnchorGLM": "constant",
 }
+MORE = {CoxPH: "steps", AnchorGLM: "family"}  # fields that some models have
+KNOWN_LINKS = {*LINKS, *(f"{family}-{link}" for family, links in FAMILIES.items() for link in links)}
 BOOSTED = "AnchorBoostedTM"
 SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -106,7 +111,7 @@ def _record(model: Any) -> dict[str, Any]:
     name = type(model).__name__
     if CLASSES.get(name) is not type(model):
         raise InputTypeError(f"{name} is not a model of this package: only those can be saved")
-    if type(model.link_) not in {type(link) for link in LINKS.values()}:
+    if type(model.link_) not in {Family, *(type(link) for link in LINKS.values())}:
         raise InputTypeError(f"{model.link_!r} is not one of our links ({', '.join(LINKS)}): it cannot be saved")
     return {
         "format": FORMAT,
@@ -127,7 +132,7 @@ def _record(model: Any) -> dict[str, Any]:
         "covariance": _covariance(model),
         "formula": model.formula_.state() if hasattr(model, "formula_") else None,
         "corners": None if model._corners is None else _plain(asdict(model._corners)),
-    } | ({"steps": _plain(model._more())} if isinstance(model, CoxPH) else {})
+    } | {field: _plain(model._more()) for cls, field in MORE.items() if isinstance(model, cls)}
 
 
 def _boosted_record(model: Any, inner: dict[str, Any]) -> dict[str, Any]:
@@ -362,7 +367,7 @@ SCHEMA: dict[str, Callable[[Any], bool]] = {
     "written_by": _is_text,
     "class": lambda value: value in CLASSES,
     "parameters": lambda value: isinstance(value, dict),
-    "link": lambda value: value in LINKS,
+    "link": lambda value: value in KNOWN_LINKS,
     "basis": lambda value: isinstance(value, dict),
     "baseline": _list_of(_is_parameter),
     "coef": _list_of(_is_parameter),
@@ -433,13 +438,14 @@ def _fitted(record: dict[str, Any]) -> Any:
     own = parameters.get("basis")
     kind = KINDS.get(record["class"], own.kind if isinstance(own, Basis) else own)
     _check(kind == record["basis"].get("kind"), f"{record['class']} does not have such a basis")
-    _check((kind == "step") == (cls is CoxPH), "a baseline of steps belongs to CoxPH")
+    for special in MORE:
+        _check((kind == KINDS[special.__name__]) == (cls is special), f"such a baseline belongs to {special.__name__}")
     model._corners = _corners(record["corners"], model._sign)
     basis = _basis(record["basis"], record["baseline"], model._corners)
     theta = np.array(record["baseline"], dtype=np.float64)
     names, coef = list(record["coef_names"]), np.array(record["coef"], dtype=np.float64)
     _check(len(names) == coef.size, f"there are {coef.size} coefficients and {len(names)} names")
-    model.link_, model.basis_ = LINKS[record["link"]], basis
+    model.link_, model.basis_ = LINKS.get(record["link"]) or model._make_link(), basis
     model.baseline_, model.coef_, model.coef_names_ = theta, coef, names
     model.n_features_in_ = record["n_features"]
     if record["feature_names"] is not None:
@@ -465,8 +471,8 @@ def _fitted(record: dict[str, Any]) -> Any:
     model.active_ = np.array(model.active_, dtype=bool)
     _check(len(model._binary) == len(names), "the flags of binary covariates are not as many as covariates")
     model._history, model._data = record["history"], None
-    if isinstance(model, CoxPH):
-        model._set_more(record["steps"])
+    if cls in MORE:
+        model._set_more(record[MORE[cls]])
     _set_covariance(model, record["covariance"])
     if record["formula"] is not None:
         _check(names_of_anchors is None, "anchors are named by the formula and by anchor_names")

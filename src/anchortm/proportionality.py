@@ -114,6 +114,11 @@ def proportionality_test(
     data = plain._prepare(X, y, anchors, sample_weight, offset)
     tell_alphabetical(data)
     link, basis = plain._make_link(), plain._make_basis(data.response, data.weights)
+    if basis.kind == "constant":
+        raise InputError(
+            f"{type(model).__name__} has no baseline along which effects could vary: take CountRegression, "
+            "OrdinalRegression or another transformation model"
+        )
     objective = plain._objective(link, basis, data)
     with plain._threads(objective):
         solution, _ = plain._solve(objective, basis, data, 0.0)

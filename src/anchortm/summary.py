@@ -231,7 +231,7 @@ def _intervals(model: Any, level: float) -> Any:
 
 def _errors_fact(model: Any, kind: str | None, clusters: Any) -> dict[str, str]:
     kind = default_kind(model, clusters) if kind is None else kind
-    how = {"hessian": "inverse Hessian", "sandwich": "sandwich", "bootstrap": "bootstrap"}[kind]
+    how = {"hessian": model._inverse_of, "sandwich": "sandwich", "bootstrap": "bootstrap"}[kind]
     rows = "rows independent" if clusters is None else "clusters independent"
     if kind == "bootstrap" and clusters is None and model.n_anchors_:
         rows = "environments resampled"
@@ -268,7 +268,7 @@ def baseline_facts(model: Any) -> dict[str, str]:
         + (f", xi_scale {model.xi_scale_:g}" if scaled else "")
         + (f", {model.n_anchors_} anchor directions" if model.n_anchors_ else ", no anchors"),
         "log-likelihood": f"{model.loglik_:.4f}",
-        "anchor loss": f"{model.loss_:.6f} = {-model.loglik_ / model.n_total_:.6f} (mean negative log-likelihood)"
+        "anchor loss": f"{model.loss_:.6f} = {-model._in_loss / model.n_total_:.6f} (mean negative log-likelihood)"
         + "".join(f" + {xi:g} x {value:.3g} ({name})" for xi, value, name in penalties if 0.0 != xi < math.inf)
         + (f" + {_net_share(model):.3g} (elastic net)" if model.l1_ or model.l2_ else ""),
         "converged": ("yes" if model.converged_ else "NO")
@@ -294,7 +294,7 @@ def baseline_facts(model: Any) -> dict[str, str]:
 
 def _net_share(model: Any) -> float:
     """Return the share of the elastic net in the loss."""
-    return float(model.loss_ + model.loglik_ / model.n_total_ - model.xi_ * model.penalty_)
+    return float(model.loss_ + model._in_loss / model.n_total_ - model.xi_ * model.penalty_)
 
 
 def _minimum(model: Any) -> str:

@@ -107,8 +107,8 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
 
     Notes
     -----
-    ``strata``, ``varying``, ``scale`` and ``random`` belong to models with a baseline, and are refused. ``loglik_`` includes the
-    dispersion, ``loss_`` does not.
+    ``strata``, ``varying``, ``scale`` and ``random`` belong to models with a baseline, and are refused. ``loglik_``
+    includes the dispersion, ``loss_`` does not.
 
     Examples
     --------

@@ -498,7 +498,7 @@ def test_marginal_distributions_are_averages():
         sd = math.sqrt(np.array([1.0, X.x.iloc[i]]) @ model.random_cov_.to_numpy() @ [1.0, X.x.iloc[i]])
         for value, single in zip(some.cdf(at)[i], h, strict=True):
             exact = integrate.quad(
-                lambda u, z=single, s=sd: stats.logistic.cdf(z + s * u) * stats.norm.pdf(u), -12, 12, epsabs=1e-13
+                lambda u, z=single, s=sd: stats.logistic.cdf(z + s * u) * stats.norm.pdf(u), -12, 12, epsrel=1e-13
             )
             assert value == pytest.approx(exact[0], abs=1e-9)
     q = np.array([1e-6, 0.1, 0.5, 0.9, 1.0 - 1e-6])

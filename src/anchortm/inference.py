@@ -188,15 +188,10 @@ def standard_errors(model: Any, kind: str | None, clusters: Any, **options: Any)
             raise InputError(f"{', '.join(options)}: only with kind='bootstrap'")
         _strict(model)
         return np.sqrt(model._information.variances(~model._fixed)[k:])
-    variances = np.diag(covariance(model, kind, clusters, **options))[k : k + model.coef_.size]
+    variances = np.diag(covariance(model, kind, clusters, **options))[k : k + model._others.size - model._extra.size]
     if not (variances >= 0.0).all():
         raise InputError("no standard errors: the covariance is not positive definite")
     return np.sqrt(variances)
-
-
-def _parameters(model: Any) -> Array:
-    """Return all parameters: baseline, coefficients, and the entries of L of random effects."""
-    return np.concatenate([model.baseline_, model.coef_, model._extra])
 
 
 def _data(model: Any) -> Any:
@@ -488,9 +483,9 @@ def coefficient_intervals(model: Any, level: float, kind: str | None, clusters: 
 
     errors = standard_errors(model, kind, clusters, **options)
     width = stats.norm.ppf(0.5 + 0.5 * level_between(level)) * errors
-    coef = model._others
+    coef = model._others[: errors.size]  # variances of random effects are not normal, and have no such intervals
     table = {"coef": coef, "std. error": errors, "lower": coef - width, "upper": coef + width}
-    return pd.DataFrame(table, index=pd.Index(model._other_names, name="covariate"))
+    return pd.DataFrame(table, index=pd.Index(model._other_names[: errors.size], name="covariate"))
 
 
 def varying_effects(model: Any, at: Any, level: float, kind: str | None, clusters: Any, **options: Any) -> pd.DataFrame:

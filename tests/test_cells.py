@@ -113,7 +113,7 @@ def answer(model: str, kind: str) -> str:
 
 def cells() -> list[tuple[str, str, str]]:
     """Return model, kind and answer of every cell of the page."""
-    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
+    rows = next(part for part in PAGE.read_text().split("\n\n") if part.startswith("| model")).splitlines()
     table = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     header, body = table[0][1:], table[2:]
     return [(row[0].strip("`"), kind, cell) for row in body for kind, cell in zip(header, row[1:], strict=True)]

@@ -24,6 +24,7 @@ from anchortm.frames import column_names, is_batched, known, native, select
 from anchortm.grammar import DOT, EXTRA, TRANSFORMS, check_factor, evaluate, ordered, outside_quotes, parse_formula
 from anchortm.numbers import odd_entry
 from anchortm.response import Interval, Surv
+from anchortm.splines import check_smooth_state
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +34,7 @@ __all__ = ["Formula", "FormulaMixin"]
 LONGEST = 300_000  # characters of covariates, a dot written out
 MAX_COLUMNS = 20_000
 LARGEST = 1e200  # number in a saved transform
-REMEMBERING = ("bs", "cc", "center", "cr", "cs", "poly", "scale", "standardize")
+REMEMBERING = ("bs", "cc", "center", "cr", "cs", "poly", "s", "scale", "standardize")
 RESERVED = {"Intercept", "contr", "np", *TRANSFORMS}
 
 
@@ -46,7 +47,7 @@ class Formula:
         ``outcome ~ covariates | anchors``, or ``outcome | strata ~ covariates | anchors`` with columns of strata that
         have baselines of their own. The outcome is a column, ``Surv(time, event, entry)``,
         ``Interval(lower, upper)`` or ``ordered(column, 'low', 'mid', 'high')``; covariates are formulaic's terms,
-        such as ``age + C(stage) + bs(bmi, 4)``,
+        such as ``age + C(stage) + bs(bmi, 4)``, and ``s(bmi)`` or ``s(bmi, 20)``, curves that are smoothed;
         1 for none and ``.`` for all other columns; anchors are columns joined by ``+``, or 0 for none. Anchors of whole
         numbers, text or categories are factors, others numbers; ``C(code)`` makes a factor of any, ``N(year)`` a
         number.
@@ -94,7 +95,8 @@ class Formula:
         formula = _formula(self._text)
         used = _variables(formula)
         known(sorted(used), names)
-        reserved = sorted(used & RESERVED)
+        smooth = any(str(term).startswith("s(") for term in formula)
+        reserved = sorted(used & (RESERVED if smooth else RESERVED - {"s"}))
         if reserved:
             raise InputError(f"columns of a formula cannot be called {', '.join(reserved)}: rename them")
         self._used = [name for name in names if name in used]
@@ -479,6 +481,9 @@ class Formula:
         transforms = _decode(state["transforms"])
         if not _alike(dict(self._spec.transform_state), transforms):
             raise InputError("the transforms of the saved formula are not those of its terms")
+        for term, own in transforms.items():
+            if str(term).startswith("s("):
+                check_smooth_state(own)
         self._spec = self._spec.update(transform_state=transforms, na_action="raise")
         return self.without_data()
 
@@ -647,7 +652,7 @@ def _bound_columns(formula: Any, levels: dict[str, list[Any]], most: int) -> Non
             match = re.match(r"C\(\s*(?:`([^`]+)`|(\w+))", factor.expr)
             name = (match[1] or match[2]) if match else factor.expr
             sizes = [int(number) for number in re.findall(r"\b\d{1,3}\b", factor.expr)]
-            spline = re.match(r"(bs|cr|cs|cc|poly)\(", factor.expr)
+            spline = re.match(r"(bs|cr|cs|cc|poly|s)\(", factor.expr)
             size *= len(levels[name]) if name in levels else max([10, *sizes]) + 10 if spline else 1
         total += size
     if total > most:

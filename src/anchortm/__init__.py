@@ -25,6 +25,7 @@ _HOME = {
     "ParametricSurvival": "estimators",
     "ProportionalHazards": "estimators",
     "Response": "response",
+    "SmoothSearchCV": "search",
     "Surv": "response",
     "XiSearchCV": "search",
     "anchor_path": "path",

@@ -22,9 +22,9 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.facts import ColumnFacts, check_levels, level_key
 from anchortm.frames import column_names, is_batched, known, native, select
 from anchortm.grammar import DOT, EXTRA, TRANSFORMS, check_factor, evaluate, ordered, outside_quotes, parse_formula
-from anchortm.numbers import odd_entry
+from anchortm.numbers import finite_numbers, odd_entry
 from anchortm.response import Interval, Surv
-from anchortm.splines import check_smooth_state
+from anchortm.splines import check_smooth_state, curves
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +33,7 @@ __all__ = ["Formula", "FormulaMixin"]
 
 LONGEST = 300_000  # characters of covariates, a dot written out
 MAX_COLUMNS = 20_000
+CURVE = 101  # points of a curve
 LARGEST = 1e200  # number in a saved transform
 REMEMBERING = ("bs", "cc", "center", "cr", "cs", "poly", "s", "scale", "standardize")
 RESERVED = {"Intercept", "contr", "np", *TRANSFORMS}
@@ -100,6 +101,10 @@ class Formula:
         if reserved:
             raise InputError(f"columns of a formula cannot be called {', '.join(reserved)}: rename them")
         self._used = [name for name in names if name in used]
+        if self.remembers:  # formulaic files what terms remember under plain names
+            alike = [name for name in self._used if sum(_plain_name(name) == _plain_name(o) for o in self._used) > 1]
+            if alike:
+                raise InputError(f"columns of a formula cannot be told apart: rename {' or '.join(alike)}")
         outcome = self._outcome_columns(names, entry=False)
         anchors = {name for name, _ in self._parsed.anchors}
         strata = set(self.strata)
@@ -185,6 +190,13 @@ class Formula:
             listed = ", ".join(term for term in places if term != "1")
             raise InputError(f"{', '.join(unknown)}: no terms of the formula, which has {listed or 'none'}")
         return [names[places[term]] for term in wanted]
+
+    def smooth_columns(self, term: str, at: Any = None) -> tuple[Any, Any]:
+        """Return numbers, by default over the range of the fit, and the columns of a smooth term of them."""
+        state = self._spec.transform_state[re.sub(r"`([^`]+)`", lambda match: _plain_name(match[1]), term)]
+        knots = np.asarray(state["knots"])
+        x = np.linspace(knots[0], knots[-1], CURVE) if at is None else finite_numbers(at, np.size(at), "at")
+        return x, np.column_stack([x - state["centre"], curves(x, knots, state["values"], state["bends"])])
 
     def with_roles(self, model: Any) -> Any:
         """Return an estimator that knows the strata, and by their columns the terms that it names in words."""
@@ -634,6 +646,12 @@ def _without_intercept(matrix: Any, n: int) -> pd.DataFrame:
 
     kept = [name for name in matrix.columns if name != "Intercept"]
     return pd.DataFrame({name: np.asarray(matrix[name], dtype=np.float64) for name in kept}, index=range(n))
+
+
+def _plain_name(name: str) -> str:
+    """Return what formulaic calls a column in its states."""
+    plain = re.sub(r"\W", "_", name)
+    return f"_{plain}" if plain[:1].isdigit() else plain
 
 
 def _coded(formula: Any) -> set[str]:

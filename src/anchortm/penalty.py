@@ -33,10 +33,10 @@ from anchortm.exceptions import InputError
 from anchortm.newton import Options, Solution
 from anchortm.numbers import one_number, real_numbers
 from anchortm.objective import Derivatives, Objective, Sums
-from anchortm.splines import wiggly
+from anchortm.splines import smooth_terms, wiggly
 from anchortm.works import Influence
 
-__all__ = ["Net", "Penalty", "TurnedCoordinates", "check_strengths", "minimise", "netted"]
+__all__ = ["Net", "Penalty", "TurnedCoordinates", "check_strengths", "effective_degrees", "minimise", "netted"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -285,6 +285,25 @@ def _over_faces(net: Net, v: Array, xi: float, options: Options) -> Solution:
         hessian=hessian,
         history=history,
     )
+
+
+def effective_degrees(objective: Objective, solution: Solution, names: list[str]) -> dict[str, float]:
+    """Return the effective degrees of freedom of each smooth term: the trace of its part of (H + S)^-1 H.
+
+    H is the Hessian of the anchor loss at the estimate and S the penalty, in directions that are free.
+    """
+    terms = smooth_terms(names)
+    k, d = objective.coordinates.n_baseline, solution.v.size
+    if not terms or d != k + len(names):  # columns were turned: their parts are mixed
+        return {}
+    own = np.ones(d)
+    if isinstance(objective, Net):
+        hessian = solution.hessian
+        hessian = hessian.toarray() if hasattr(hessian, "toarray") else hessian
+        free = np.flatnonzero(~solution.active & (objective.coordinates.lower < objective.coordinates.upper))
+        own[:] = 0.0
+        own[free] = 1.0 - np.diag(np.linalg.pinv(hessian[np.ix_(free, free)])) * objective.second[free]
+    return {term: float(own[k:][places].sum()) for term, places in terms.items()}
 
 
 @dataclass(frozen=True, eq=False)

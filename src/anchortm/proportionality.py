@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.base import clone
 
+from anchortm.diagnostics import refuse_net
 from anchortm.exceptions import InputError
 from anchortm.model import TransformationModel, check_model, tell_alphabetical
 from anchortm.objective import Objective
@@ -112,6 +113,7 @@ def proportionality_test(
     plain = clone(model).set_params(xi=0.0)
     plain._check_limits()
     data = plain._prepare(X, y, anchors, sample_weight, offset)
+    refuse_net(plain, data.design.names)
     tell_alphabetical(data)
     link, basis = plain._make_link(), plain._make_basis(data.response, data.weights)
     objective = plain._objective(link, basis, data)

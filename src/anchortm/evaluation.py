@@ -98,7 +98,7 @@ class LeaveOneEnvironmentOut:
     def plot(self, ax: Any = None, label: int = 3, legend: bool = True) -> Any:
         """Draw the nll of each environment against xi, naming the ``label`` hardest at the first; return the axes."""
         if self.by != ("xi",):
-            raise InputError("this is no path in xi alone: the search's plot() draws it")
+            raise InputError("this is no path in xi alone: ElasticNetCV.plot() or SmoothSearchCV.plot() draws it")
         return plotting.left_out(self, ax, label, legend)
 
 

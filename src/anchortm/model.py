@@ -265,11 +265,6 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if isinstance(matrix, WideMatrix):
             raise InputError(f"strata and varying do not go with a sparse X or factors of more than {WIDE} levels")
         mixture, taken = make_mixture(labels, self.varying, names, matrix, self._sign)
-        curved = [names[j] for j in taken if wiggly(names)[j]]
-        if curved and self.smooth:
-            raise InputError(
-                f"{curved[0]}: smooth terms cannot vary along the response too; name bs(x, 4) in varying, or set smooth=0"
-            )
         ranges = None if data.covariate_ranges is None else np.delete(data.covariate_ranges, taken, axis=1)
         return data._replace(design=data.design.without(taken), covariate_ranges=ranges, mixture=mixture)
 

@@ -42,6 +42,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 MOST_FACES = 500
+HEAVIEST = 1e12  # weight of a standardised coefficient's square: more is zero to all digits, and rounding would rule
 FIRST_COLUMNS = 50  # that join a face at once, or as many as are there already
 
 
@@ -138,7 +139,7 @@ class Net(Objective):
         k, scale = inner.coordinates.n_baseline, inner.coordinates.scale
         none = np.zeros(k)
         first = np.concatenate([none, penalty.first]) / scale
-        second = np.concatenate([none, penalty.second]) / scale**2
+        second = np.minimum(np.concatenate([none, penalty.second]) / scale**2, HEAVIEST)
         return cls(inner, first, second)
 
     def scaled(self, factor: float) -> Net:
@@ -290,7 +291,8 @@ def _over_faces(net: Net, v: Array, xi: float, options: Options) -> Solution:
 def effective_degrees(objective: Objective, solution: Solution, names: list[str]) -> dict[str, float]:
     """Return the effective degrees of freedom of each smooth term: the trace of its part of (H + S)^-1 H.
 
-    H is the Hessian of the anchor loss at the estimate and S the penalty, in directions that are free.
+    H is the Hessian of the anchor loss at the estimate in the coefficients and a constant, the shape of the baseline
+    as given, and S the penalty. For the linear model at xi = 0 that is the trace of the smoother.
     """
     terms = smooth_terms(names)
     k, d = objective.coordinates.n_baseline, solution.v.size
@@ -300,8 +302,9 @@ def effective_degrees(objective: Objective, solution: Solution, names: list[str]
     if isinstance(objective, Net):
         hessian = solution.hessian
         hessian = hessian.toarray() if hasattr(hessian, "toarray") else hessian
-        free = np.flatnonzero(~solution.active & (objective.coordinates.lower < objective.coordinates.upper))
-        own[:] = 0.0
+        free = ~solution.active & (objective.coordinates.lower < objective.coordinates.upper)
+        free[1:k] = False
+        own[k:] = 0.0
         own[free] = 1.0 - np.diag(np.linalg.pinv(hessian[np.ix_(free, free)])) * objective.second[free]
     return {term: float(own[k:][places].sum()) for term, places in terms.items()}
 

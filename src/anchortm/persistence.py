@@ -417,7 +417,10 @@ def _model(record: Any) -> Any:
         if value is not None:
             setattr(model, key, tuple(value) if key == "outcome_range_" else value)
     terms = smooth_terms(names)
-    _check(set(model.edf_) <= set(terms) and (bool(terms) or not model.smooth_), "the smooth terms are not those of the covariates")
+    _check(
+        set(model.edf_) <= set(terms) and (bool(terms) or not model.smooth_),
+        "the smooth terms are not those of the covariates",
+    )
     if hasattr(model, "covariate_ranges_"):
         model.covariate_ranges_ = np.array(model.covariate_ranges_, dtype=np.float64)
         _check(model.covariate_ranges_.shape == (2, len(names)), "the ranges are not those of the covariates")

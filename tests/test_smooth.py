@@ -1,6 +1,7 @@
-"""Smooth terms: their columns, the penalised fit against other ways to it, curves, degrees of freedom and the search."""
+"""Smooth terms: their columns, the fit against other ways to it, curves, degrees of freedom and the search."""
 
 import copy
+import itertools
 import json
 import math
 import pickle
@@ -108,7 +109,7 @@ def test_squares_of_coefficients_are_the_roughness() -> None:
 
     # within a piece the second derivative is a line: two points determine it
     total = 0.0
-    for a, b in zip(knots[:-1], knots[1:], strict=True):
+    for a, b in itertools.pairwise(knots):
         at = np.array([a + 0.2 * (b - a), b - 0.2 * (b - a)])
         assert min(at - a) > d
         bend = np.sqrt([squared(x) for x in at]) * np.sign([f([x - d, x, x + d]) @ [1, -2, 1] for x in at])
@@ -459,7 +460,7 @@ def test_saved_models_are_the_same(model: Any, outcome: str, tmp_path: Path) -> 
     assert str(same.summary()) == str(fitted.summary())
     assert same.edf_ == fitted.edf_
     pd.testing.assert_frame_equal(same.smooth_effects(), fitted.smooth_effects())
-    other = pickle.loads(pickle.dumps(fitted))
+    other = pickle.loads(pickle.dumps(fitted))  # noqa: S301
     assert (other.predict_distribution(DATA).shift == fitted.predict_distribution(DATA).shift).all()
 
 
@@ -467,8 +468,8 @@ def tampered(record: dict[str, Any], how: str) -> None:
     if how in ("edf", "strength"):
         record["fit"] |= {"edf_": {"s(w)": 2.0}} if how == "edf" else {"smooth_": -1.0}
         return
-    (name, state), *_ = record["formula"]["transforms"]["pairs"]
-    parts = {key: value for key, value in state["pairs"]}
+    (_, state), *_ = record["formula"]["transforms"]["pairs"]
+    parts = dict(state["pairs"])
     knots, values, bends = (parts[key]["array"] for key in ("knots", "values", "bends"))
     if how == "knots":
         knots[2] = knots[1]

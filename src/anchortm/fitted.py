@@ -227,8 +227,8 @@ class FittedModel(FormulaMixin):
         check_is_fitted(self, "coef_")
         if not self._unpenalised:
             raise InputError(
-                "AIC and BIC are of maximum-likelihood fits, xi = 0 and no l1 or l2 or smooth: compare penalised ones by "
-                "left-out places"
+                "AIC and BIC are of maximum-likelihood fits, xi = 0 and no l1 or l2 or smooth: compare penalised ones "
+                "by left-out places"
             )
 
     @property

@@ -239,13 +239,14 @@ def _count_other(node: ast.expr, formula: str) -> int:
 
 def _check_smooth(tree: ast.expr) -> None:
     """Refuse s(...) that does not stand alone as a term, or has other arguments than a column and a size."""
-    alone, left = [], [tree]
+    alone: list[int] = []
+    left = [tree]
     while left:
-        node = left.pop()
-        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
-            left += [node.left, node.right]
+        term = left.pop()
+        if isinstance(term, ast.BinOp) and isinstance(term.op, (ast.Add, ast.Sub)):
+            left += [term.left, term.right]
         else:
-            alone.append(id(node))
+            alone.append(id(term))
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "s"):
             continue

@@ -200,6 +200,9 @@ class FittedModel(FormulaMixin):
         >>> model = atm.NormalLinear.from_formula("cmedv ~ s(lstat) + rm | town", data, xi=1.0)
         >>> model.smooth_effects(at=[5.0, 15.0, 25.0]).round(2)
                term     x  effect  std. error  lower  upper
+        0  s(lstat)   5.0    0.97        0.14   0.70   1.25
+        1  s(lstat)  15.0   -0.34        0.08  -0.49  -0.19
+        2  s(lstat)  25.0   -1.32        0.17  -1.66  -0.99
         """
         check_is_fitted(self, "coef_")
         return smooth_effects(self, term, at, level, kind, clusters, **options)

@@ -88,7 +88,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 OUTCOMES = {
-    "exact": ("y", ["lm", "c-probit", "c-logit", "lehmann"]),
+    "exact": ("y", ["lm", "c-probit", "c-logit", "lehmann", "gaussian"]),
     "right-censored": (
         "Surv(time, event)",
         ["cox", "cox-partial", "c-logit", "weibull", "lognormal", "loglogistic", "exponential", "rayleigh"],
@@ -97,7 +97,9 @@ OUTCOMES = {
     "interval": ("Interval(low, high)", ["c-logit", "lm"]),
     "all kinds of censoring": ("Interval(lowest, highest)", ["c-probit"]),
     "ordinal": ("grade", ["o-logit", "o-probit", "o-cloglog", "o-loglog"]),
-    "count": ("count", ["count", "count-probit", "count-cloglog", "count-loglog"]),
+    "count": ("count", ["count", "count-probit", "count-cloglog", "count-loglog", "poisson", "negative-binomial"]),
+    "positive": ("time", ["gamma"]),
+    "binary": ("event", ["binomial"]),
 }
 
 

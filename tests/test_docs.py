@@ -14,11 +14,13 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 ROOT = DOCS.parent
 WRITTEN = {DOCS / "gallery" / "index.rst", DOCS / "reliability.md"}  # by make docs and make reliability
 RESULTS = {
+    "averaged.AveragedDistribution",
     "bands.ConfidenceBand",
     "distribution.PredictedDistribution",
     "effects.MarginalEffects",
     "evaluation.LeaveOneEnvironmentOut",
     "inference.Bootstrap",
+    "means.FamilyDistribution",
     "nets.ElasticNetPath",
     "path.AnchorPath",
     "proportionality.ProportionalityTest",
@@ -81,6 +83,7 @@ def test_fitted_attributes_are_documented() -> None:
         anchortm.ParametricSurvival.from_formula("Surv(tstop, status) ~ treat | center", cgd),
         anchortm.CoxPH.from_formula("Surv(tstop, status) ~ treat | center", cgd),
         anchortm.NormalLinear.from_formula("response ~ temp | judge", wine),
+        anchortm.AnchorGLM.from_formula("response ~ temp | judge", wine),
     ):
         attributes = [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]
         section = type(model).__doc__.split("Attributes\n")[1]

@@ -317,7 +317,7 @@ def test_numbers_as_anchors() -> None:
         ("cmedv ~ factor(town)", r"write C\(\.\.\.\)"),
         ("cmedv ~ ns(rm, 3)", "natural spline"),
         ("cmedv ~ rm + offset(age)", "offset="),
-        ("cmedv ~ rm + (1 | town)", "random effects"),
+        ("cmedv ~ rm * (1 | town)", "random effects"),
         ("cmedv ~ I(rm^2)", r"written \*\*"),
         ("cmedv ~ C(rm > 6)", "takes a column"),
         ("cmedv ~ I(C(town))", "stands alone"),

@@ -102,6 +102,16 @@ PRINTED = {
         "full largest distance from Kaplan-Meier: {0: 0.013, 30: 0.142, 1000: 0.379}",
         "strata 2, each with a baseline of its own",
     ],
+    "plot_18_patients_and_laboratories": [
+        "rows independent: 46 of 60 intervals hold the truth",
+        "random patients: 59 of 60 intervals hold the truth",
+        "this one: median 0.83, 90 % from -1.60 to 3.26",
+        "10.0 2.371 2.191 2.193 lab 3",
+        "xi = 10: effect of the marker 0.43, standard error 0.05; patients differ by 1.69",
+        "AnchorWarning: each cluster of patient lies in one level of the anchor lab",
+        "xi = 100: effect of the marker -0.65; patients differ by 3.92",
+        "xi = 10 without a random effect: effect of the marker 0.33, standard error 0.12",
+    ],
     "plot_15_effects_that_vary": [
         "rm 124.6 5 3.374e-25",
         "one for all prices 1.01, varying: 0.23 at 15 000 dollars, 2.17 at 40 000 AIC 2820 -> 2729",
@@ -134,6 +144,21 @@ PRINTED = {
         "300.0 0.07 5 5 33 0.22 2.37",
         "lasso alone 0.0 0.05 5 5 9 0.60 5.84 chosen 300.0 0.11 5 4 8 0.13 2.29",
         "17 of 200 coefficients are not zero",
+    ],
+    "plot_17_mean_or_distribution": [
+        "degrees of freedom 12.5",
+        "alpha 1.28, chi-square 1.25",
+        "Poisson 4383.0 negative binomial 1942.0 transformation 1944.0",
+        "0.0 86.76 2.96 6.24 9.71 2.29 2.40 7.76 2.37 2.34",
+        "10.0 421.00 3.37 13.62 8.65 2.45 2.55 6.59 2.71 2.57",
+        "Poisson: 0.52 of the chicks in their 90 % intervals negative binomial: 0.84",
+    ],
+    "plot_20_trees_and_how_far_they_carry": [
+        "0.0 0.01 0.49 2.38 2.37 2.31 2.37 2.35",
+        "2.0 0.13 0.06 2.61 2.62 2.61",
+        "10.0 1.00 0.00 2.93 7.96 4.38 54.30 8.00",
+        "linear 2.01 linear + trees 2.14 jumps known 2.42",
+        "linear + trees 4.39 3.21",
     ],
 }
 

@@ -573,7 +573,8 @@ def test_a_turn_of_the_path_is_no_fold(monkeypatch: pytest.MonkeyPatch) -> None:
         fits = [clone(model).set_params(xi=turn + d).fit(X, ORDINAL, anchors=SITE) for d in (-0.02, -0.01, 0.01, 0.02)]
         assert np.count_nonzero(fits[0].coef_) != np.count_nonzero(fits[-1].coef_)
         assert (np.diff([fit.loss_ for fit in fits]) > 0.0).all()
-        assert np.ptp([fit.coef_ for fit in fits], axis=0).max() < 1e-3
+        # no jump: far from the turn coefficients move by about 0.1 for each unit of xi, and here is 0.04 of one
+        assert np.ptp([fit.coef_ for fit in fits], axis=0).max() < 0.005
 
 
 def survival(n: int, p: int) -> tuple[np.ndarray, Any, np.ndarray]:

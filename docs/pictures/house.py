@@ -21,7 +21,7 @@ FLOORS = [
         "what a model is",
         "#e3f1e3",
         [
-            ("links", "F, row terms,\nall derivatives"),
+            ("links, families", "F, row terms,\nall derivatives"),
             ("bases", "a(y) and its\nconstraints"),
             ("likelihood", "l and r of each\nkind of row"),
             ("projections", "A'r, never\nan n x n matrix"),
@@ -34,7 +34,7 @@ FLOORS = [
             ("columns", "standardised rows"),
             ("blocks, works", "a block is the\nunit of work"),
             ("backends", "Parquet, lazy tables,\nDask"),
-            ("objective, partial", "loss, gradient,\nHessian"),
+            ("objective, partial,\nmixed", "loss, gradient,\nHessian"),
         ],
     ),
     (
@@ -51,8 +51,8 @@ FLOORS = [
         "what users hold",
         "#ebe3f3",
         [
-            ("model, estimators,\ncox", "ten named models"),
-            ("distribution, steps", "cdf, quantiles,\nhazard, draws"),
+            ("model, estimators,\ncox, glm", "eleven named models"),
+            ("distribution, steps,\nmeans, averaged", "cdf, quantiles,\nhazard, draws"),
             ("inference, bands", "how sure?"),
             ("summary,\nextrapolation", "what it says of itself"),
         ],

@@ -9,7 +9,9 @@ __version__ = "0.1.0.dev0"
 
 # name -> module that holds it; loaded on first use, so that importing anchortm stays cheap
 _HOME = {
+    "AnchorBoostedTM": "boosted",
     "AnchorBoosting": "boosting",
+    "AnchorGLM": "glm",
     "AnchorTM": "estimators",
     "ContinuousLogit": "estimators",
     "ContinuousProbit": "estimators",
@@ -27,6 +29,7 @@ _HOME = {
     "Response": "response",
     "SmoothSearchCV": "search",
     "Surv": "response",
+    "Trials": "response",
     "XiSearchCV": "search",
     "anchor_path": "path",
     "elastic_net_path": "nets",

@@ -27,6 +27,7 @@ from anchortm.numbers import one_number
 __all__ = [
     "Basis",
     "BernsteinBasis",
+    "ConstantBasis",
     "CountBasis",
     "Increments",
     "LinearBasis",
@@ -203,6 +204,54 @@ def _invert_line(intercept: Array, slope: Array, z: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         flat = np.where(z > intercept, np.inf, -np.inf)
         return np.where(np.greater(slope, 0.0), (z - intercept) / slope, flat)
+
+
+@dataclass(frozen=True)
+class ConstantBasis(Basis):
+    """a(y) = 1: an intercept, for models of the mean, where y is not transformed.
+
+    Examples
+    --------
+    >>> from anchortm.bases import ConstantBasis
+    >>> ConstantBasis().rows([0.5, 2.0]).tolist()
+    [[1.0], [1.0]]
+    """
+
+    whole: bool = False  # whether outcomes are whole numbers
+    kind: ClassVar[str] = "constant"
+
+    @property
+    def discrete(self) -> bool:  # type: ignore[override]
+        """Return whether outcomes are whole numbers."""
+        return self.whole
+
+    @property
+    def n_parameters(self) -> int:
+        return 1
+
+    @property
+    def parameter_names(self) -> list[str]:
+        return ["(Intercept)"]
+
+    def rows(self, y: ArrayLike) -> Array:
+        return np.ones((np.size(y), 1))
+
+    def derivative_rows(self, y: ArrayLike) -> Array:
+        return np.zeros((np.size(y), 1))
+
+    @cached_property
+    def increments(self) -> Increments:
+        return Increments(np.eye(1), np.full(1, -np.inf), np.full(1, np.inf), np.zeros((0, 1)))
+
+    def start(self, points: ArrayLike, z: ArrayLike) -> Array:
+        return np.zeros(1)
+
+    def inverse(self, theta: ArrayLike, z: ArrayLike) -> Array:
+        """Refuse: there is no transformation to be inverted."""
+        raise NotImplementedError("a model of the mean does not transform the outcome")
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"whole": self.whole}
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ class Coordinates:
     upper: Array
     wide: Places | None = None
     pieces: tuple[NDArray[np.intp], ...] = ()  # increments by group, where they can be shared out among groups
+    unit: float = 1.0  # of theta and beta
 
     @property
     def n_baseline(self) -> int:
@@ -89,7 +90,7 @@ class Coordinates:
 
     def split(self, v: Array) -> tuple[Array, Array]:
         """Return theta and beta."""
-        raw = v / self.scale
+        raw = self.unit * v / self.scale
         raw[0] -= self.mean @ raw
         return self.matrix @ raw[: self.n_baseline], raw[self.n_baseline :]
 
@@ -159,7 +160,7 @@ class Coordinates:
         self._share_out(delta)
         raw = np.concatenate([delta, beta])
         raw[0] += self.mean @ raw
-        return raw * self.scale
+        return raw * self.scale / self.unit
 
     def shared_out(self, v: Array) -> Array:
         """Return v with increments shared out evenly among groups: the same h, and no bound reached without need."""
@@ -221,8 +222,8 @@ class Coordinates:
     @cached_property
     def jacobian(self) -> Array:
         """Return d(theta, beta)/dv."""
-        raw = np.diag(1.0 / self.scale)
-        raw[0] -= self.mean / self.scale
+        raw = np.diag(self.unit / self.scale)
+        raw[0] -= self.unit * self.mean / self.scale
         k = self.n_baseline
         return np.vstack([self.matrix @ raw[:k], raw[k:]])
 
@@ -272,6 +273,7 @@ class Rows:
     weights: Array | None
     offset: Array | None
     wide: WideRows | None = None
+    outcome: Array | None = None  # of rows whose mean is modelled, as their family takes it
 
     def n_dense(self, n_baseline: int) -> int:
         """Return the number of parameters of the baseline and the columns of C."""
@@ -289,9 +291,9 @@ class Rows:
             return None if values is None else values[own]
 
         ends = None if self.ends is None else self.ends.take(own)
-        slope, weights, offset = map(part, (self.slope, self.weights, self.offset))
+        slope, weights, offset, outcome = map(part, (self.slope, self.weights, self.offset, self.outcome))
         wide = None if self.wide is None else self.wide.take(own)
-        return Rows(self.kind, self.sign, rows, self.C[own], ends, slope, weights, offset, wide)
+        return Rows(self.kind, self.sign, rows, self.C[own], ends, slope, weights, offset, wide, outcome)
 
 
 def _reduced(basis: Basis) -> tuple[Array, Array, Array]:
@@ -458,6 +460,7 @@ def standardised(
         _wide_rows(X, part.rows if order is None else order[part.rows], k, sign, scale)
         if isinstance(X, WideMatrix)
         else None,
+        part.outcome,
     )
 
 

@@ -77,6 +77,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
 
     _sign = 1.0
     _effect = "hazard ratio"
+    _varies = False
 
     ties: Literal["efron", "breslow"] = "efron"
 
@@ -90,6 +91,8 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         super()._check_limits()
         if self.ties not in ("efron", "breslow"):
             raise InputError(f"ties must be 'efron' or 'breslow', not {self.ties!r}")
+        if self.random is not None:
+            raise InputError("CoxPH takes no random effects: take ProportionalHazards, whose likelihood has a baseline")
         if self.varying is not None:
             raise InputError("effects that vary are for models whose baseline has a basis: take ProportionalHazards")
         if self.scale is not None:
@@ -108,9 +111,13 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
 
     def _with_baselines(self, data: Data, labels: Sequence[Any] | None) -> Data:
         assert labels is not None  # noqa: S101
-        strata = Strata.of(labels)
-        _check_within(data.without_wide().design, strata.codes)
-        return data._replace(strata=strata)
+        return data._replace(strata=Strata.of(labels))
+
+    def _check_design(self, data: Data) -> Array:
+        ranges = super()._check_design(data)
+        if data.strata is not None:
+            _check_within(data.without_wide().design, data.strata.codes)
+        return ranges
 
     def _outcome(
         self, response: Response, weights: Array | None, offset: Array | None, strata: Strata | None
@@ -270,7 +277,9 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         self._strata_of(X, 0)
         return super().residuals(X, y, offset=offset, which=which)
 
-    def predict_distribution(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Any:
+    def predict_distribution(
+        self, X: Any = None, *, offset: Any = None, n_rows: int | None = None, conditional: bool = False
+    ) -> Any:
         """Return the predicted survival curve of each row: steps at the event times of the fit.
 
         See Also
@@ -286,6 +295,8 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         array([[0.94, 0.79],
                [0.83, 0.5 ]])
         """
+        if conditional:
+            self._effects()  # it has none
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         shift = self._shift(X, n_rows, offset)
         return StepDistribution(self._curves(), self._strata_of(X, shift.size), shift - self._centre)

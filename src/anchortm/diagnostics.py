@@ -16,7 +16,6 @@ from anchortm import plotting
 from anchortm.anchors import anchor_columns
 from anchortm.arrow import Arrow
 from anchortm.design import to_design
-from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError
 from anchortm.model import TransformationModel, tell_alphabetical
 from anchortm.objective import Objective
@@ -178,6 +177,7 @@ def score_statistic(
     ``studentised`` divides by sum r^2 / sum r', which is 1 on average for a true model at its maximum
     likelihood; under a penalty h flattens, residuals shrink, and the plain statistic would shrink with them.
     """
+    objective = objective.scored
     assert objective.anchors is not None  # noqa: S101
     t = objective.sums(v).t
     d = objective.derivatives(v)
@@ -194,6 +194,8 @@ def score_statistic(
     statistic = float(np.sum((vectors[:, keep].T @ t) ** 2 / values[keep]))
     if studentised:
         statistic *= float(slopes.sum() / np.sum(weights * objective.residuals(v) ** 2))
+    else:
+        statistic /= objective.dispersion(v)
     return statistic, int(keep.sum())
 
 
@@ -518,6 +520,11 @@ def over_identification(path: AnchorPath, X: Any) -> OverIdentification:
     first = path.models[0]
     if hasattr(first, "scale_coef_"):
         raise InputError("scale effects change the spread from row to row: take the path of the model without scale")
+    if first.basis_.kind == "constant":
+        raise InputError(
+            f"{type(first).__name__} does not transform y, so that no transformation flattens: path.frame() shows "
+            "whether the penalty goes to 0"
+        )
     matrix = to_design(first._design(X, 2)).matrix
     deviation, mean = matrix.std(axis=0, ddof=1), matrix.mean(axis=0, keepdims=True)  # of no columns: nothing
     unit = float(np.diff(first.link_.quantile(np.array([0.25, 0.75])))[0])
@@ -528,9 +535,7 @@ def over_identification(path: AnchorPath, X: Any) -> OverIdentification:
             width = float(m._typical[-1] - m._typical[0])
             spread, effect = unit / width if width > 0.0 else np.nan, np.nan
         else:
-            low, high = PredictedDistribution(m.link_, m.basis_, m._typical, m._sign * (mean @ coef), m.time_).interval(
-                0.5
-            )
+            low, high = m._distribution(m._sign * (mean @ coef)).interval(0.5)
             spread = float(high[0] - low[0])
             effect = norm * spread / unit
         rows.append({"xi": xi, "coef_norm": norm, "spread": spread, "effect_norm": effect, "penalty": m.penalty_})

@@ -131,10 +131,20 @@ def marginal_effects(
             f"{type(model).__name__} has no marginal effects: its baseline is not among the parameters; take "
             "ProportionalHazards, or compare predict_distribution at two values of a covariate"
         )
+    if model.basis_.kind == "constant":
+        raise InputTypeError(
+            f"{type(model).__name__} models the mean: compare predict at two values of a covariate, with "
+            "mean_intervals; with a log or logit link exp(coef) is a ratio already"
+        )
     level_between(level)
     if model._corners is not None:
         raise InputError(
             "marginal effects are of models with one baseline: with strata or varying effects predict both"
+        )
+    if model._random is not None:
+        raise InputError(
+            "marginal effects of models with random effects are not supported: compare predict_distribution at two "
+            "values of a covariate"
         )
     matrix = to_design(model._design(X, None)).matrix
     fixed = model._shift(X, None, offset) - model._sign * (matrix @ model.coef_)

@@ -94,6 +94,12 @@ _SHARED = """
         positions among the covariates; the dummies of a factor as a list within the list; or a dict from names to
         ranges (low, high), by default those of X, within which h is sure to increase. With ``from_formula`` terms:
         ``varying="age + C(stage)"``.
+    random : name or dict, optional
+        Column of X (a name, or the position of an array's) whose levels are clusters with random intercepts, or
+        ``{{"patient": ["1", "x"]}}`` for an intercept and a slope of the covariate x that differ between patients, both
+        normal. In formulas ``(1 | patient)`` and ``(1 + x | patient)`` among the covariates.
+    n_nodes : int, optional
+        Nodes for the integral over each random effect; by default as many as ``tol`` asks for.
     tol, max_iter : float, int
         Tolerance on the scaled KKT residual, and the limit on iterations of one minimisation.
     n_jobs : int, optional
@@ -148,6 +154,12 @@ _ATTRIBUTES = """
         The reference distribution, and the basis with all that was resolved from the data.
     xi_ : float
         The xi of the fit.
+    random_cov_, random_sd_ : DataFrame, Series
+        Covariance and standard deviations of the random effects, on the scale of h.
+    random_effects_ : DataFrame
+        Means and standard deviations of the effects of each cluster after the data, and its number of rows.
+    n_clusters_ : int
+        Number of clusters with random effects.
     loglik_ : float
         Log-likelihood, summed over rows, without the penalty.
     loss_ : float
@@ -454,10 +466,12 @@ class OrdinalRegression(_Classifier, TransformationModel):
         array([[0.22, 0.54, 0.2 , 0.03, 0.01],
                [0.22, 0.54, 0.2 , 0.03, 0.01]])
         """
+        if self._random is not None:
+            return self.predict_distribution(X, offset=offset, n_rows=n_rows).probabilities()
         theta, shift = self._parts(X, n_rows, offset)
         inner = np.broadcast_to(theta, (shift.size, self.basis_.n_parameters)) + shift[:, None]
         ends = np.pad(inner, ((0, 0), (1, 1)), constant_values=(-np.inf, np.inf))
-        return np.exp(self.link_.interval(ends[:, :-1], ends[:, 1:]).l)
+        return np.asarray(np.exp(self.link_.interval(ends[:, :-1], ends[:, 1:]).l))
 
     def predict(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Any:
         """Return the most probable class.

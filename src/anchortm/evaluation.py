@@ -18,7 +18,7 @@ from anchortm import plotting
 from anchortm.anchors import AnchorColumns, anchor_columns
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.exceptions import IdentificationError, InputError
-from anchortm.identification import check_covariates, check_kinds, check_levels
+from anchortm.identification import check_kinds, check_levels
 from anchortm.inputs import Data
 from anchortm.model import TransformationModel, check_model, tell_alphabetical
 from anchortm.newton import Options, Solution
@@ -147,8 +147,8 @@ def leave_one_environment_out(
 
     Notes
     -----
-    Supports and all else that depends on data come from the training rows. Each fit starts from
-    the fit to all rows at the same xi.
+    Supports and all else that depends on data come from the training rows, but for ranges of effects that vary.
+    Each fit starts from the fit to all rows at the same xi.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def leave_one_environment_out(
 
 
 def left_out(
-    model: TransformationModel,
+    model: Any,
     nets: Callable[[Data, list[float]], list[TransformationModel]] | None,
     by: tuple[str, ...],
     X: Any,
@@ -186,7 +186,7 @@ def left_out(
 
     ``by`` names what differs between the fits.
     """
-    check_model(model)
+    check_model(model, refits=nets is None)
     values, n_jobs = several_xi(xis), jobs(n_jobs)
     for xi in values:
         clone(model).set_params(xi=xi)._check_xi()
@@ -205,6 +205,11 @@ def left_out(
     hidden = None if progress is None else not progress  # None: shown in a terminal only
     tasks = tqdm(list(enumerate(labels.tolist())), desc="environments", disable=hidden)
     with one_blas_thread():  # many small fits
+        if not isinstance(model, TransformationModel):
+            refits = Parallel(n_jobs=n_jobs)(
+                delayed(_refitted)(model, data, groups != e, name, values) for e, name in tasks
+            )
+            return [row for rows in refits for row in rows]
         models = [model] if nets is None else nets(data, values)
         starts = [
             {s.xi: objective.coordinates.split(s.v) for s in solutions}
@@ -285,12 +290,11 @@ def _one(
     inner = data.subset(train)
     try:
         check_kinds(inner.response)
-        penalised = model._penalised(inner.design, inner.weights)
-        check_covariates(inner.design.matrix, inner.design.names, penalised)
+        model._check_design(inner)
         check_levels(inner.response, inner.design.matrix, inner.design.names)
     except IdentificationError as error:
         raise IdentificationError(f"without environment {name}: {error}") from None
-    link, basis = model._make_link(), model._make_basis(inner.response, inner.weights)
+    basis = model._make_basis(inner.response, inner.weights)
     held = data.take(test)
     if isinstance(basis, OrdinalBasis):
         try:
@@ -307,11 +311,25 @@ def _one(
             raise type(error)(f"without environment {name}: {error}") from None
         for xi, solution in zip(xis, solutions, strict=True):
             theta, beta = objective.coordinates.split(solution.v)
-            loglik = m._loglik(link, basis, theta, beta, held)
+            loglik = m._loglik(m._fitted_link(objective, solution.v), basis, theta, beta, held)
             n = test.size if held.weights is None else float(held.weights.sum())
             row = {"environment": name, "xi": xi, "n": n, "nll": float(-np.average(loglik, weights=held.weights))}
             row["converged"] = solution.converged
             rows.append(row | (_coefs(model, data, beta) if by == ("xi",) else _strength(m, beta, by[0])))
+    return rows
+
+
+def _refitted(model: Any, data: Data, inside: NDArray[np.bool_], name: Any, xis: list[float]) -> list[dict[str, Any]]:
+    """Return the rows of one left-out environment by a model that is fitted anew for each xi."""
+    train, held = data.subset(np.flatnonzero(inside)), data.take(np.flatnonzero(~inside))
+    n = len(held.response) if held.weights is None else float(held.weights.sum())
+    rows = []
+    for xi in xis:
+        try:
+            nll, facts = clone(model).set_params(xi=xi)._refitted(train, held)
+        except InputError as error:
+            raise type(error)(f"without environment {name}: {error}") from None
+        rows.append({"environment": name, "xi": xi, "n": n, "nll": nll} | facts)
     return rows
 
 

@@ -15,14 +15,17 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
+from anchortm.averaged import AveragedDistribution
 from anchortm.bands import ConfidenceBand, Of, confidence_band
 from anchortm.bases import Basis, OrdinalBasis
-from anchortm.corners import Corners, Mixture, stratum_codes, stratum_labels
+from anchortm.clusters import Clusters, named_effects
+from anchortm.corners import Corners, Mixture, known_strata, stratum_codes, stratum_labels
 from anchortm.design import Design, check_columns, split_columns, to_design, without_anchors
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
 from anchortm.extrapolation import extrapolation
 from anchortm.formula import FormulaMixin
+from anchortm.frames import is_frame, native
 from anchortm.inference import (
     Bootstrap,
     at_row,
@@ -34,9 +37,11 @@ from anchortm.inference import (
     standard_errors,
     varying_effects,
 )
-from anchortm.likelihood import build_terms, loglik_and_residuals
-from anchortm.links import Link
-from anchortm.numbers import check_weights, finite_numbers
+from anchortm.likelihood import Term, build_terms, loglik_and_residuals
+from anchortm.links import Link, Normal
+from anchortm.mixed import NODES, marginal_rows
+from anchortm.numbers import check_weights, finite_numbers, flag
+from anchortm.randomeffects import RandomEffects
 from anchortm.response import as_response
 from anchortm.scaled import scale_columns, scale_name, scale_residuals, scaled_baseline
 from anchortm.summary import Summary, summarise
@@ -54,7 +59,8 @@ class FittedModel(FormulaMixin):
 
     _sign: ClassVar[float]
     _scale: ClassVar[Any]
-    link_: Link
+    _inverse_of: ClassVar[str] = "inverse Hessian"  # what standard errors at xi = 0 come from
+    link_: Any  # a Link, or a Family
     basis_: Basis
     baseline_: Array
     coef_: Array
@@ -66,6 +72,8 @@ class FittedModel(FormulaMixin):
     n_features_in_: int
     time_: bool
     strata: Any
+    random: Any
+    _random: RandomEffects | None = None
     scale_coef_: Array
     scale_names_: list[str]
     l1_: float = 0.0  # of files that know no elastic net
@@ -74,6 +82,8 @@ class FittedModel(FormulaMixin):
     edf_: Mapping[str, float] = MappingProxyType({})
     _had_offset: bool
     _corners: Corners | None
+    _strata_columns: list[Any]
+    _typical: Array
     _history: list[dict[str, Any]]
 
     @property
@@ -81,9 +91,59 @@ class FittedModel(FormulaMixin):
         """Return what the summary calls the model."""
         return f"{self.link_.name} link, {self.basis_.kind} basis"
 
+    @property
+    def _in_loss(self) -> float:
+        """Return the log-likelihood that the loss has."""
+        return self.loglik_
+
     def _own_facts(self) -> dict[str, str]:
         """Return facts for the summary that other models do not have, or have in other words."""
-        return {}
+        if self._random is None:
+            return {}
+        sign = "+" if self._sign > 0 else "-"
+        slope = float(self.baseline_[1]) if self.basis_.kind == "linear" else None
+        return {"model": f"F(h(y) {sign} x'beta {sign} z'b), b normal"} | self._random.facts(self.link_, slope)
+
+    @property
+    def _extra(self) -> Array:
+        """Return the parameters beside baseline and coefficients: the entries of L of random effects."""
+        return np.zeros(0) if self._random is None else self._random.tau
+
+    @property
+    def _extra_names(self) -> list[str]:
+        return [] if self._random is None else self._random.effects.parameter_names()
+
+    def _effects(self) -> RandomEffects:
+        check_is_fitted(self, "coef_")
+        if self._random is None:
+            raise InputError("this model has no random effects: name clusters in random, or write (1 | cluster)")
+        return self._random
+
+    @property
+    def random_cov_(self) -> pd.DataFrame:
+        """Return the covariance matrix of the random effects, in the units of the covariates."""
+        import pandas as pd
+
+        names = list(self._effects().effects.names)
+        return pd.DataFrame(self._effects().covariance, names, names)
+
+    @property
+    def random_sd_(self) -> pd.Series:
+        """Return the standard deviations of the random effects."""
+        import pandas as pd
+
+        cov = self.random_cov_
+        return pd.Series(np.sqrt(np.diag(cov)), cov.index)
+
+    @property
+    def random_effects_(self) -> pd.DataFrame:
+        """Return means and standard deviations of the effects of each cluster after the data, and its rows."""
+        return self._effects().table()
+
+    @property
+    def n_clusters_(self) -> int:
+        """Return the number of clusters that share random effects."""
+        return len(self._effects().labels)
 
     @property
     def history_(self) -> pd.DataFrame:
@@ -209,12 +269,18 @@ class FittedModel(FormulaMixin):
 
     @property
     def _others(self) -> Array:
-        """Return all parameters but the baseline's: coefficients, then those of the scale."""
+        """Return all parameters but the baseline's: coefficients, then those of the scale or of random effects."""
+        if self._random is not None:
+            return np.concatenate([self.coef_, self._extra])
         return np.concatenate([self.coef_, self.scale_coef_]) if hasattr(self, "scale_coef_") else self.coef_
 
     @property
     def _other_names(self) -> list[str]:
-        return self.coef_names_ + [scale_name(name) for name in getattr(self, "scale_names_", ())]
+        return [
+            *self.coef_names_,
+            *(scale_name(name) for name in getattr(self, "scale_names_", ())),
+            *self._extra_names,
+        ]
 
     @property
     def _unpenalised(self) -> bool:
@@ -230,7 +296,7 @@ class FittedModel(FormulaMixin):
         check_is_fitted(self, "coef_")
         if not self._unpenalised:
             raise InputError(
-                "AIC and BIC are of maximum-likelihood fits, xi = 0 and no l1 or l2 or smooth: compare penalised ones "
+                "AIC and BIC are of maximum-likelihood fits, no l1 or l2 or smooth and xi = 0: compare penalised ones "
                 "by left-out places"
             )
 
@@ -359,17 +425,26 @@ class FittedModel(FormulaMixin):
             raise InputTypeError(f"{what} must be names or positions of columns of X, not {names!r}")
         return list(names)
 
-    def _split_off(self, X: Any) -> tuple[Any, Any, Sequence[Any] | None]:
-        """Return the covariates of X, its anchors if they are named, and the stratum of each row."""
-        anchors, strata = self._named("anchor_names"), self._named("strata")
-        if not anchors and not strata:
-            return X, None, None
+    @property
+    def _cluster(self) -> list[Any]:
+        """Return the column of X with the clusters of random effects, if there is one."""
+        named = named_effects(self.random)
+        return [] if named is None else [named[0]]
+
+    def _split_off(self, X: Any) -> tuple[Any, Any, Sequence[Any] | None, Sequence[Any] | None]:
+        """Return the covariates of X, its anchors if they are named, and the stratum and the cluster of each row."""
+        anchors, strata, cluster = self._named("anchor_names"), self._named("strata"), self._cluster
+        if not anchors and not strata and not cluster:
+            return X, None, None, None
         both = ", ".join(sorted({str(name) for name in anchors} & {str(name) for name in strata}))
+        if len(set(strata)) < len(strata):
+            raise InputError(f"strata names a column twice: {', '.join(map(str, strata))}")
         if both:
             raise InputError(f"{both}: strata and anchors at once; a baseline of its own takes up what an anchor shows")
         named = split_columns(X, anchors)[1] if anchors else None
         labels = stratum_labels(split_columns(X, strata, "strata")[1]) if strata else None
-        return split_columns(X, [*anchors, *strata])[0], named, labels
+        clusters = stratum_labels(split_columns(X, cluster, "random")[1], "clusters") if cluster else None
+        return split_columns(X, [*anchors, *strata, *cluster])[0], named, labels, clusters
 
     @property
     def _columns(self) -> list[str]:
@@ -377,8 +452,10 @@ class FittedModel(FormulaMixin):
         return self.coef_names_ if self._corners is None else list(self._corners.covariates)
 
     def _split_new(self, X: Any) -> tuple[Any, Sequence[Any] | None]:
-        """Return the covariates of new rows, which need no anchors, and their strata."""
-        X, anchors, strata = self._covariates(X), self._named("anchor_names"), self._named("strata")
+        """Return the covariates of new rows, which need no anchors and no clusters, and their strata."""
+        X, anchors, strata = self._covariates(X), self._named("anchor_names"), self._strata_columns
+        if self._cluster and X is not None:
+            return without_anchors(X, [*anchors, *self._cluster], self.n_features_in_), None
         if anchors and X is not None:
             X = without_anchors(X, anchors, self.n_features_in_)
         if not strata:
@@ -387,6 +464,35 @@ class FittedModel(FormulaMixin):
             strata = [name - sum(anchor < name for anchor in anchors) for name in strata]
         X, taken = split_columns(X, strata, "strata")
         return X, stratum_labels(taken)
+
+    def _clusters_of(self, X: Any) -> Sequence[Any] | None:
+        """Return the cluster of each new row, None if X does not tell."""
+        X, (column,) = native(self._covariates(X)), self._cluster
+        if is_frame(X):
+            return stratum_labels(X[[column]], "clusters") if column in list(X.columns) else None
+        if X is None or isinstance(X, Design) or np.ndim(X) != 2 or np.shape(X)[1] != self.n_features_in_:
+            return None
+        return stratum_labels(np.asarray(X)[:, [column]], "clusters")
+
+    def _new_clusters(self, X: Any) -> Clusters:
+        """Return the clusters of new rows, which must be told."""
+        effects, labels = self._effects().effects, self._clusters_of(X)
+        if labels is None:
+            raise InputError(
+                f"X has no column {effects.cluster} of clusters: rows of one belong together, so they are needed here"
+            )
+        known = known_strata(labels)
+        place = {label: k for k, label in enumerate(known)}
+        Z = effects.columns(self.coef_names_, to_design(self._design(X, None)).matrix)
+        return Clusters(np.array([place[label] for label in labels], dtype=np.intp), tuple(known), Z, effects)
+
+    def _marginal(
+        self, link: Link, terms: Sequence[Term], theta: Array, shift: Array, clusters: Clusters, tau: Array
+    ) -> tuple[Array, Array]:
+        """Return the shares of rows in the marginal log-likelihood, and their marginal residuals."""
+        n_nodes = clusters.n_nodes or max(NODES[clusters.effects.size][1:3])
+        signed = clusters._replace(Z=self._sign * clusters.Z)
+        return marginal_rows(link, terms, theta, shift, signed, tau, n_nodes)
 
     def _take_apart(self, X: Any, n_rows: int | None) -> tuple[Design, Mixture | None]:
         """Return the covariates of new rows, checked against those of the fit, and their shares in baselines."""
@@ -447,6 +553,9 @@ class FittedModel(FormulaMixin):
         if shift.size != len(response):
             raise InputError(f"X has {shift.size} rows, but y has {len(response)}: pass the same rows of both")
         terms = build_terms(self.basis_, response)
+        if self._random is not None:
+            clusters = self._new_clusters(X)._replace(n_nodes=self._random.n_nodes)
+            return self._marginal(self.link_, terms, theta, shift, clusters, self._random.tau)
         loglik, r = loglik_and_residuals(self.link_, terms, theta, shift)
         return loglik, r if which == "shift" else scale_residuals(self.link_, terms, theta, shift)
 
@@ -512,16 +621,20 @@ class FittedModel(FormulaMixin):
         return self.predict_distribution(X, offset=offset, n_rows=n_rows).median()
 
     def predict_distribution(
-        self, X: Any = None, *, offset: Any = None, n_rows: int | None = None
+        self, X: Any = None, *, offset: Any = None, n_rows: int | None = None, conditional: bool = False
     ) -> PredictedDistribution:
         """Return the predicted distribution of each row.
 
         An unconditional model takes ``X=None`` and ``n_rows`` (by default one row). A model that was fitted with an
         offset needs one here: after ``from_formula`` the column of that name is taken.
 
+        With random effects the distribution is that of rows of new clusters, averaged over the effects that clusters
+        may have. If ``conditional``, rows of clusters that the fit knew are averaged over what is known of theirs.
+
         See Also
         --------
         anchortm.distribution.PredictedDistribution : what is returned
+        anchortm.averaged.AveragedDistribution : with random effects
 
         Examples
         --------
@@ -534,7 +647,29 @@ class FittedModel(FormulaMixin):
         """
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         theta, shift = self._parts(X, n_rows, offset)
-        return PredictedDistribution(self.link_, self.basis_, theta, shift, self.time_)
+        if conditional and flag(conditional, "conditional"):
+            return self._averaged(theta, shift, *self._effects().conditional(*self._conditions(X)))
+        if self._random is None:
+            return PredictedDistribution(self.link_, self.basis_, theta, shift, self.time_)
+        Z = self._random.effects.columns(self.coef_names_, to_design(self._design(X, n_rows or shift.size)).matrix)
+        if isinstance(self.link_, Normal):  # the sum of two normal variables is one
+            size = np.sqrt(1.0 + self._random.deviations(Z) ** 2)
+            theta = theta / size[0] if np.all(size == size[0]) else theta / size[:, None]
+            return PredictedDistribution(self.link_, self.basis_, theta, shift / size, self.time_)
+        return self._averaged(theta, shift, *self._random.marginal(Z))
+
+    def _conditions(self, X: Any) -> tuple[Array, list[Any]]:
+        clusters = self._new_clusters(X)
+        return clusters.Z, [clusters.labels[code] for code in clusters.codes]
+
+    def _averaged(self, theta: Array, shift: Array, added: Array, weights: Array) -> AveragedDistribution:
+        return AveragedDistribution(
+            self.link_, self.basis_, theta, shift, self.time_, None, self._sign * added, np.asarray(weights)
+        )
+
+    def _distribution(self, shift: Array) -> PredictedDistribution:
+        """Return the distributions of the average baseline with these shifts of h."""
+        return PredictedDistribution(self.link_, self.basis_, self._typical, shift, self.time_)
 
     def extrapolation(self, X: Any, y: Any = None) -> pd.DataFrame:
         """Return where predictions for X leave what the fit has seen.
@@ -610,6 +745,11 @@ class FittedModel(FormulaMixin):
         1    0  300.0      0.79   0.67   0.87
         """
         check_is_fitted(self, "coef_")
+        if self._random is not None:
+            raise InputTypeError(
+                "models with random effects have no confidence bands: an average over clusters has no one h; fit to "
+                "resampled clusters and compare predict_distribution"
+            )
         n_rows = 1 if X is None and offset is None else None
         offset = self._new_offset(X, offset)
         design, mixture = self._take_apart(X, n_rows if offset is None else np.size(offset))

@@ -21,9 +21,19 @@ from anchortm.design import MAX_DENSE, MAX_SPARSE, WIDE, Design, WideMatrix, to_
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.facts import ColumnFacts, check_levels, level_key
 from anchortm.frames import column_names, is_batched, known, native, select
-from anchortm.grammar import DOT, EXTRA, TRANSFORMS, check_factor, evaluate, ordered, outside_quotes, parse_formula
+from anchortm.grammar import (
+    DOT,
+    EXTRA,
+    OUTCOMES,
+    TRANSFORMS,
+    check_factor,
+    evaluate,
+    ordered,
+    outside_quotes,
+    parse_formula,
+)
 from anchortm.numbers import finite_numbers, odd_entry
-from anchortm.response import Interval, Surv
+from anchortm.response import Interval, Surv, Trials
 from anchortm.splines import check_smooth_state, curves
 
 if TYPE_CHECKING:
@@ -47,9 +57,11 @@ class Formula:
     text : str
         ``outcome ~ covariates | anchors``, or ``outcome | strata ~ covariates | anchors`` with columns of strata that
         have baselines of their own. The outcome is a column, ``Surv(time, event, entry)``,
-        ``Interval(lower, upper)`` or ``ordered(column, 'low', 'mid', 'high')``; covariates are formulaic's terms,
-        such as ``age + C(stage) + bs(bmi, 4)``, and ``s(bmi)`` or ``s(bmi, 20)``, curves that are smoothed;
-        1 for none and ``.`` for all other columns; anchors are columns joined by ``+``, or 0 for none. Anchors of whole
+        ``Interval(lower, upper)``, ``Trials(successes, trials)`` or ``ordered(column, 'low', 'mid', 'high')``;
+        covariates are formulaic's terms, such as ``age + C(stage) + bs(bmi, 4)``, ``s(bmi)``
+        or ``s(bmi, 20)`` for curves that are smoothed,
+        1 for none and ``.`` for all other columns; ``(1 | patient)`` or ``(1 + x | patient)`` among them gives patients
+        random effects; anchors are columns joined by ``+``, or 0 for none. Anchors of whole
         numbers, text or categories are factors, others numbers; ``C(code)`` makes a factor of any, ``N(year)`` a
         number.
     data : frame
@@ -107,14 +119,25 @@ class Formula:
                 raise InputError(f"columns of a formula cannot be told apart: rename {' or '.join(alike)}")
         outcome = self._outcome_columns(names, entry=False)
         anchors = {name for name, _ in self._parsed.anchors}
-        strata = set(self.strata)
-        for what, columns in (("covariates", set(self._used)), ("anchors", anchors), ("strata", strata)):
+        strata, cluster = set(self.strata), set(self._clusters)
+        known(sorted(cluster), names)
+        roles = {"covariates": set(self._used), "anchors": anchors, "strata": strata, "clusters": cluster}
+        for what, columns in roles.items():
             if columns & outcome:
                 shared = ", ".join(sorted(columns & outcome))
                 raise InputError(f"the outcome's columns are among the {what}: {shared}; leave them out there")
+        if strata & anchors:
+            shared = ", ".join(sorted(strata & anchors))
+            raise InputError(
+                f"{shared}: strata and anchors at once; a baseline of its own takes up what an anchor shows"
+            )
         if strata & set(self._used):
             shared = ", ".join(sorted(strata & set(self._used)))
             raise InputError(f"strata are among the covariates: {shared}; their baselines take up such effects")
+        if cluster & set(self._used):
+            raise InputError(
+                f"clusters are among the covariates: {self.cluster}; they have effects as one or the other"
+            )
         self._coded = _coded(formula)
         return formula
 
@@ -176,6 +199,29 @@ class Formula:
         return list(dict.fromkeys([*self._used, *outcome, *anchors]))
 
     @property
+    def cluster(self) -> str | None:
+        """Return the column of clusters that share random effects."""
+        return None if self._parsed.random is None else self._parsed.random[0]
+
+    @property
+    def _clusters(self) -> list[str]:
+        return [] if self.cluster is None else [self.cluster]
+
+    @property
+    def random(self) -> dict[str, list[str]] | None:
+        """Return the clusters and their random effects, slopes by the columns of their terms."""
+        if self._parsed.random is None:
+            return None
+        cluster, terms = self._parsed.random
+        effects = []
+        for term in terms:
+            columns = ["1"] if term == "1" else self.columns_of(term)[0]
+            if len(columns) != 1:
+                raise InputError(f"a random slope is of one column, and {term} has {len(columns)}: code it as numbers")
+            effects += columns
+        return {cluster: effects}
+
+    @property
     def strata(self) -> list[str]:
         """Return the columns of the strata."""
         return list(self._parsed.strata)
@@ -207,6 +253,12 @@ class Formula:
             if "strata" not in model.get_params():
                 raise InputTypeError(f"{type(model).__name__} takes no strata: leave them out")
             roles["strata"] = self.strata
+        if getattr(model, "random", None) is not None:
+            raise InputError("name random effects in the formula, y ~ x + (1 | cluster), not in random")
+        if self.random is not None:
+            if "random" not in model.get_params():
+                raise InputTypeError(f"{type(model).__name__} takes no random effects: leave them out")
+            roles["random"] = self.random
         for role in ("varying", "scale"):
             if isinstance(getattr(model, role, None), str):
                 roles[role] = self.columns_of(getattr(model, role))
@@ -225,7 +277,7 @@ class Formula:
         """Return the covariates with ``.`` spelled out and names in backticks again."""
         parsed = self._parsed
         taken = {parsed.name(n) for n in ast.walk(parsed.left) if isinstance(n, ast.Name)}
-        taken |= {name for name, _ in parsed.anchors} | set(parsed.strata)
+        taken |= {name for name, _ in parsed.anchors} | set(parsed.strata) | set(self._clusters)
         rest = [name for name in names if name not in taken]
         text = outside_quotes(DOT, f"({' + '.join(f'`{name}`' for name in rest) or '1'})", parsed.right)
         called = [name for name in (*parsed.quoted, *(rest if text != parsed.right else ())) if name.isdigit()]
@@ -346,15 +398,18 @@ class Formula:
         return self._with_strata(matrix, data)
 
     def _with_strata(self, X: Any, data: Any) -> Any:
-        """Return the covariates with the strata beside them."""
-        if not self.strata:
+        """Return the covariates with the strata beside them, and the clusters if they are there."""
+        named = list(self.strata)
+        known(named, column_names(data))
+        if self.cluster is not None and self.cluster in column_names(data):
+            named.append(self.cluster)  # new rows need no clusters
+        if not named:
             return X
         if isinstance(X, Design):
-            raise InputError(f"strata do not go with factors of more than {WIDE} levels: merge levels")
-        known(self.strata, column_names(data))
-        frame = select(data, self.strata)
-        _complete(frame, "stratum")
-        return X.assign(**{name: frame[name].to_numpy() for name in self.strata})
+            raise InputError(f"strata and random effects do not go with factors of more than {WIDE} levels")
+        frame = select(data, named)
+        _complete(frame, "stratum" if self.strata else "cluster")
+        return X.assign(**{name: frame[name].to_numpy() for name in named})
 
     def _outcome_columns(self, names: Sequence[str], entry: bool = True) -> set[str]:
         """Return the columns of the outcome; an entry time may be a covariate as well."""
@@ -375,11 +430,12 @@ class Formula:
         known(wanted, names)
         frame = select(data, wanted)
         _complete(frame, "outcome")
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Surv", "Interval"):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in OUTCOMES:
             n = len(frame)
             values = [_column(evaluate(part, frame, self._parsed), n) for part in node.args]
             named = {str(k.arg): _column(evaluate(k.value, frame, self._parsed), n) for k in node.keywords}
-            return Surv(*values, **named) if node.func.id == "Surv" else Interval(*values)
+            made: Any = {"Surv": Surv, "Interval": Interval, "Trials": Trials}[node.func.id]
+            return made(*values, **named)
         if isinstance(node, ast.Call):
             return ordered(node, frame, self._parsed)
         return evaluate(node, frame, self._parsed)

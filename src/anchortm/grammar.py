@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DOT",
     "EXTRA",
+    "OUTCOMES",
     "TRANSFORMS",
     "Parsed",
     "check_factor",
@@ -53,7 +54,7 @@ HINTS = {
     "offset": "give the column with offset= (in the shell --offset)",
     "strata": "write them before '~': outcome | stratum ~ covariates",
     "cluster": "give clusters= to standard_errors or summary",
-    "frailty": "random effects are not supported yet",
+    "frailty": "write (1 | cluster) for a normal random intercept",
     "Q": "put the name in backticks",
 }
 NUMPY = {"abs", "cos", "exp", "floor", "log", "log10", "log1p", "log2", "sin", "sqrt"}
@@ -89,6 +90,7 @@ class Parsed:
     anchors: tuple[tuple[str, str], ...]  # column, and C or N if it is to be a factor or a number
     quoted: tuple[str, ...]
     strata: tuple[str, ...] = ()  # columns
+    random: tuple[str, tuple[str, ...]] | None = None  # column of clusters, and terms with random effects, 1 first
 
     def name(self, node: ast.Name) -> str:
         """Return the column that a name stands for."""
@@ -122,6 +124,7 @@ def _parse(text: str) -> Parsed:
     left, strata, right, anchors = (_hide(part, quoted) for part in texts)
     if not right.strip():
         raise InputError(f"there is nothing between '~' and '|' in {text!r}; write 1 for no covariates")
+    right, term = _random_term(right, text)
     parsed = Parsed(text, _expression(left, text), right, (), tuple(quoted))
     _check_left(parsed)
     tree = _formula_tree(right, text)
@@ -131,8 +134,50 @@ def _parse(text: str) -> Parsed:
     if any(kind for _, kind in marked):
         raise InputError(f"strata are columns as they are, without C(...) or N(...), in {text!r}")
     return Parsed(
-        text, parsed.left, right, _anchor_terms(anchors, parsed), tuple(quoted), tuple(name for name, _ in marked)
+        text,
+        parsed.left,
+        right,
+        _anchor_terms(anchors, parsed),
+        tuple(quoted),
+        tuple(name for name, _ in marked),
+        None if term is None else _random_effects(term, parsed),
     )
+
+
+def _random_term(right: str, formula: str) -> tuple[str, str | None]:
+    """Return the covariates without a term ``(effects | cluster)``, and what stands in its brackets."""
+    found: list[str] = []
+    rest: list[str] = []
+    for part in _split(right, "+"):
+        inner = part.strip()
+        own = inner[1:-1] if inner.startswith("(") and inner.endswith(")") else ""
+        if len(_split(own, "|")) == 2:
+            found.append(own)
+        else:
+            rest.append(part)
+    if len(found) > 1:
+        raise InputError(f"a formula has one term of random effects, and there are {len(found)} in {formula[:200]!r}")
+    return ("+".join(rest) or "1", found[0]) if found else (right, None)
+
+
+def _random_effects(term: str, parsed: Parsed) -> tuple[str, tuple[str, ...]]:
+    """Return the column of the clusters, and the terms whose effects are random."""
+    left, right = _split(term, "|")
+    cluster = _expression(right, parsed.text)
+    if not isinstance(cluster, ast.Name):
+        raise InputError(
+            f"after '|' in brackets stands one column of clusters, not {right.strip()[:80]!r}: for clusters within "
+            "others make a column that names them all"
+        )
+    terms = [part.strip() for part in _split(left, "+")]
+    _count_terms(_formula_tree(left, parsed.text), parsed.text)
+    restored = [
+        re.sub(r"\b_q(\d+)\b", lambda m: f"`{parsed.quoted[int(m[1])]}`", t) for t in terms if t not in ("0", "1")
+    ]
+    effects = restored if "0" in terms else ["1", *restored]
+    if not effects:
+        raise InputError(f"({term}) has no random effect: write (1 | cluster), or (1 + x | cluster)")
+    return parsed.name(cluster), tuple(effects)
 
 
 def _hide(text: str, quoted: list[str]) -> str:
@@ -221,7 +266,7 @@ def _count_other(node: ast.expr, formula: str) -> int:
         case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
             return (_count_terms(left, formula) + 1) * (_count_terms(right, formula) + 1)
         case ast.BinOp(op=ast.BitOr()):
-            raise InputError(f"random effects are not supported yet, in {formula[:200]!r}")
+            raise InputError(f"random effects join the covariates by '+': y ~ x + (1 | cluster), in {formula[:200]!r}")
         case ast.BinOp():
             raise InputError(f"an operator that formulas do not have, in {formula[:200]!r}")
         case ast.UnaryOp(op=ast.UAdd() | ast.USub(), operand=operand):
@@ -367,14 +412,20 @@ def _contrast(node: ast.AST) -> bool:
     return False
 
 
+OUTCOMES = {
+    "Surv": "Surv(time, event, entry=None)",
+    "Interval": "Interval(lower, upper)",
+    "Trials": "Trials(successes, trials)",
+}
+
+
 def _check_left(parsed: Parsed) -> None:
     node = parsed.left
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Surv", "Interval"):
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in OUTCOMES:
         low, high = (2, 3) if node.func.id == "Surv" else (2, 2)
         wrong = [k.arg for k in node.keywords if k.arg != "entry" or node.func.id != "Surv"]
         if wrong or len(node.args) < 2 or not low <= len(node.args) + len(node.keywords) <= high:
-            usage = "Surv(time, event, entry=None)" if node.func.id == "Surv" else "Interval(lower, upper)"
-            raise InputError(f"the outcome {ast.unparse(node)!r} should be {usage}")
+            raise InputError(f"the outcome {ast.unparse(node)!r} should be {OUTCOMES[node.func.id]}")
         parts: list[ast.expr] = [*node.args, *(k.value for k in node.keywords)]
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ordered":
         constants = [part.value for part in node.args[1:] if isinstance(part, ast.Constant)]
@@ -391,8 +442,9 @@ def _check_left(parsed: Parsed) -> None:
         return
     else:
         raise InputError(
-            f"the outcome {ast.unparse(node)[:80]!r} should be a column, Surv(time, event), Interval(lower, upper) or "
-            "ordered(column, ...); transform a column before, so that predictions have a name"
+            f"the outcome {ast.unparse(node)[:80]!r} should be a column, Surv(time, event), Interval(lower, upper), "
+            "Trials(successes, trials) or ordered(column, ...); transform a column before, so that predictions have a "
+            "name"
         )
     for part in parts:
         calls = (inner.func for inner in ast.walk(part) if isinstance(inner, ast.Call))

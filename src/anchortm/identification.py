@@ -25,6 +25,8 @@ from scipy.optimize import linprog
 from anchortm.columns import BLOCK_ROWS, Coordinates, Rows
 from anchortm.design import MAX_DENSE, Matrix, WideMatrix
 from anchortm.exceptions import IdentificationError, SeparationError
+from anchortm.families import Family
+from anchortm.mixed import MixedObjective
 from anchortm.objective import Objective
 from anchortm.partial import PartialObjective
 from anchortm.response import Response
@@ -222,6 +224,8 @@ def check_separation(objective: Objective) -> None:
 
     With a wide factor and many rows the programme is too large, and the question stays open.
     """
+    if isinstance(objective, MixedObjective):  # what separates rows does so whatever the effects of clusters
+        objective = objective.fixed
     if objective.coordinates.wide is not None and objective.n_rows * objective.n_parameters > MAX_DENSE:
         return
     found = recession_direction(objective)
@@ -241,6 +245,13 @@ def check_separation(objective: Objective) -> None:
         raise SeparationError(
             f"monotone likelihood: {what} is largest, among all at risk, for whoever has the event, so that the "
             "partial likelihood grows without a maximum; leave a covariate out, or collect rows that overlap"
+        )
+    if isinstance(objective.link, Family):
+        raise SeparationError(
+            f"separation: along {what if names else 'the intercept alone'} the mean can go to the end of its range for "
+            "rows that are all there (counts of 0, trials without a success or a failure) and stay for all others, so "
+            "that the likelihood grows without a maximum; leave a covariate out, merge levels, or collect rows that "
+            "overlap"
         )
     if exact:
         raise SeparationError(
@@ -271,7 +282,8 @@ def recession_direction(objective: Objective) -> tuple[Array, bool] | None:
     low = np.where(fixed, 0.0, np.where(np.isfinite(lower), 0.0, -1.0))
     high = np.where(fixed, 0.0, 1.0)
     coordinates = objective.coordinates
-    known = Conditions.of(objective.blocks.at_hand, coordinates)
+    family = objective.link if isinstance(objective.link, Family) else None
+    known = Conditions.of(objective.blocks.at_hand, coordinates, family)
     everywhere = objective.blocks.elsewhere(lambda terms: Conditions.of(terms, coordinates).sums())
     if everywhere is not None:
         known = replace(known, gram=everywhere.gram, gain=everywhere.gain)
@@ -323,7 +335,7 @@ class Conditions:
     gains: NDArray[np.bool_]  # which of them are exact
 
     @classmethod
-    def of(cls, terms: Iterable[Rows], coordinates: Coordinates) -> Conditions:
+    def of(cls, terms: Iterable[Rows], coordinates: Coordinates, family: Family | None = None) -> Conditions:
         """Return the conditions of these rows."""
         k, d = coordinates.n_baseline, coordinates.scale.size
         gram = np.zeros((d, d))
@@ -346,6 +358,11 @@ class Conditions:
                 C = whole(term, term.C)
                 gram += C.T @ C
                 add(np.hstack([term.slope, np.zeros((term.slope.shape[0], d - k))]), exact=True)
+            elif family is not None and term.outcome is not None:
+                C, way = whole(term, term.C), family.ways(term.outcome)
+                gram += C[way == 0].T @ C[way == 0]
+                add(C[way == 1])
+                add(-C[way == -1])
             elif term.ends is not None:
                 lower, difference = term.ends.dense()
                 add(side * whole(term, np.hstack([lower + difference, term.C])))

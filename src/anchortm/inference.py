@@ -32,7 +32,7 @@ from anchortm.backends.streamed import Stream
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
 from anchortm.inputs import Data
 from anchortm.newton import Options
-from anchortm.numbers import generator, jobs, level_between, whole_number
+from anchortm.numbers import generator, jobs, level_between, real_numbers, whole_number
 from anchortm.objective import Objective
 from anchortm.solver import solve_near
 from anchortm.splines import smooth_terms
@@ -95,6 +95,11 @@ def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> A
     if streamed and clusters is not None:
         raise InputError("clusters need the rows in memory, and these were read in batches: rows count as independent")
     groups = None if clusters is None else _codes(clusters, data)
+    units = (
+        None
+        if streamed or groups is not None or data.clusters is None
+        else np.unique(data.clusters.codes, return_inverse=True)[1]
+    )
     if groups is None and model.n_total_ < 2.0:
         raise InputError(
             f"the weights add up to {model.n_total_:g}, and weights replicate rows: fewer than two rows have no "
@@ -102,15 +107,19 @@ def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> A
         )
     if groups is not None:
         _few(int(groups.max()) + 1)
+    if units is not None:
+        _few(int(units.max()) + 1, "")
     if streamed:
         objective, work = _work(model, data)
         with model._threads(objective):
             result = objective.blocks.total(work)[1][0]
         count = model.n_total_
     else:
-        shares = np.vstack(list(_sums(model, data, groups)))
+        shares = np.vstack(list(_sums(model, data, groups, units)))
         result = np.asarray(shares.T @ shares)
         count = shares.shape[0] if groups is not None else model.n_total_
+        if units is not None:
+            count = float(np.sum((1.0 if data.weights is None else data.weights) / np.bincount(units)[units]))
     result *= count / (count - 1.0)
     if clusters is None:
         model._sandwich = result
@@ -138,11 +147,11 @@ def _strict(model: Any) -> None:
         raise InputError("no standard errors: the fit has not converged to a strict optimum")
 
 
-def _few(clusters: int) -> None:
+def _few(clusters: int, hint: str = "; clusters=np.arange(n) takes rows as independent") -> None:
     if clusters < FEW_CLUSTERS:
         warnings.warn(
             f"{clusters} clusters: fewer than {FEW_CLUSTERS} say little about how clusters differ, and standard errors "
-            "come out too small; clusters=np.arange(n) takes rows as independent",
+            f"come out too small{hint}",
             AnchorTMWarning,
             stacklevel=5,
         )
@@ -160,6 +169,8 @@ def _inverse_hessian(model: Any, clusters: Any, held: bool = False) -> Array:
     if model._information is None:
         raise InputError(NOT_AT_HAND)
     free = ~(model._fixed | (model.active_ if held else False))
+    if model._random is not None:  # without a variance between clusters the model is the one without
+        free[-model._extra.size :] &= ~model.active_[-model._extra.size :]
     information, jacobian = model._information, model._jacobian
     if isinstance(information, Arrow):
         jacobian = information.coordinates.jacobian
@@ -179,7 +190,7 @@ def standard_errors(model: Any, kind: str | None, clusters: Any, **options: Any)
             raise InputError(f"{', '.join(options)}: only with kind='bootstrap'")
         _strict(model)
         return np.sqrt(model._information.variances(~model._fixed)[k:])
-    variances = np.diag(covariance(model, kind, clusters, **options))[k:]
+    variances = np.diag(covariance(model, kind, clusters, **options))[k : k + model._others.size - model._extra.size]
     if not (variances >= 0.0).all():
         raise InputError("no standard errors: the covariance is not positive definite")
     return np.sqrt(variances)
@@ -210,6 +221,8 @@ def _codes(clusters: Any, data: Any) -> Codes:
     found, codes = np.unique(codes, return_inverse=True)
     if found.size < 2:
         raise InputError("there is a single cluster: nothing is known of how clusters differ")
+    if data.clusters is not None:
+        data.clusters.check_whole(codes, "clusters")
     return codes
 
 
@@ -225,8 +238,14 @@ def influence(model: Any) -> Array:
     return result
 
 
-def _sums(model: Any, data: Any, groups: Codes | None) -> Iterator[Array]:
-    """Yield matrices whose Gram matrices add up to the covariance: of rows times root weight, or of cluster sums."""
+def _sums(model: Any, data: Any, groups: Codes | None, units: Codes | None) -> Iterator[Array]:
+    """Yield matrices whose Gram matrices add up to the covariance.
+
+    They are of rows times root weight, or of sums over groups. Clusters with random effects are ``units`` as rows are
+    without: their weights are copies too.
+    """
+    copies = groups is None and units is not None
+    groups = units if groups is None else groups
     order = None if data.anchors is None else data.anchors.order()
     weights = data.weights if data.weights is None or order is None else data.weights[order]
     totals = None if groups is None else np.zeros((int(groups.max()) + 1, model.baseline_.size + model._others.size))
@@ -235,7 +254,9 @@ def _sums(model: Any, data: Any, groups: Codes | None) -> Iterator[Array]:
         if groups is None or totals is None:
             yield la.qr(np.sqrt(w) * shares, mode="r")[0][: shares.shape[1]]  # the Gram matrix in its root
         else:
-            np.add.at(totals, (groups if order is None else groups[order])[rows], w * shares)
+            np.add.at(
+                totals, (groups if order is None else groups[order])[rows], (np.sqrt(w) if copies else w) * shares
+            )
     if totals is not None:
         yield totals
 
@@ -257,6 +278,8 @@ def _work(model: Any, data: Any) -> tuple[Objective, Influence]:
     v = coordinates.join(model.baseline_, model._others)
     free = coordinates.lower < coordinates.upper
     free[: coordinates.n_baseline] &= ~model.active_[: coordinates.n_baseline]
+    if model._random is not None:  # a variance of nothing counts as known
+        free[-model._extra.size :] &= ~model.active_[-model._extra.size :]
     objective, xi = objective.ray(model.xi_)
     with model._threads(objective):
         pull, bread, K = _lagrangian(objective, v, xi, free)
@@ -355,6 +378,9 @@ def bootstrap(
     anchors = data.anchors
     if clusters is not None:
         groups, what = _codes(clusters, data), "clusters"
+    elif data.clusters is not None and not _nested(data):
+        groups = np.unique(data.clusters.codes, return_inverse=True)[1]
+        what = f"clusters ({data.clusters.effects.cluster})"
     elif anchors is not None and anchors.main is not None and anchors.levels[anchors.main].size > 1:
         groups, what = anchors.factors[anchors.main], f"environments ({anchors.factor_names[anchors.main]})"
     else:
@@ -379,6 +405,14 @@ def bootstrap(
         warnings.warn(f"{failed} of {n_bootstrap} resampled fits failed and are left out", AnchorTMWarning, 3)
     names = (*model.parameter_names_, *model._other_names)
     return Bootstrap(draws, np.concatenate([model.baseline_, model._others]), names, what, failed)
+
+
+def _nested(data: Any) -> bool:
+    """Return whether clusters with random effects lie in environments, which can be resampled then."""
+    anchors = data.anchors
+    if anchors is None or anchors.main is None or anchors.levels[anchors.main].size < 2:
+        return False
+    return bool(data.clusters.within(anchors.factors[anchors.main]))
 
 
 def _resampled_weights(rng: np.random.Generator, groups: Codes | None, data: Any) -> Array:
@@ -451,9 +485,9 @@ def coefficient_intervals(model: Any, level: float, kind: str | None, clusters: 
 
     errors = standard_errors(model, kind, clusters, **options)
     width = stats.norm.ppf(0.5 + 0.5 * level_between(level)) * errors
-    coef = model._others
+    coef = model._others[: errors.size]  # variances of random effects are not normal, and have no such intervals
     table = {"coef": coef, "std. error": errors, "lower": coef - width, "upper": coef + width}
-    return pd.DataFrame(table, index=pd.Index(model._other_names, name="covariate"))
+    return pd.DataFrame(table, index=pd.Index(model._other_names[: errors.size], name="covariate"))
 
 
 def varying_effects(model: Any, at: Any, level: float, kind: str | None, clusters: Any, **options: Any) -> pd.DataFrame:
@@ -461,7 +495,9 @@ def varying_effects(model: Any, at: Any, level: float, kind: str | None, cluster
     import pandas as pd
 
     ordinal = model.basis_.kind == "ordinal"
-    points = np.atleast_1d(np.asarray(at, dtype=object if ordinal else np.float64))
+    points = np.atleast_1d(np.asarray(at, dtype=object) if ordinal else real_numbers(at, "at"))
+    if points.ndim != 1 or (not ordinal and not np.isfinite(points).all()):
+        raise InputError("at must be an outcome or a vector of outcomes")
     codes = points
     if ordinal:
         known = {label: k for k, label in enumerate(model.basis_.levels[:-1])}

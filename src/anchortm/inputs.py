@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from anchortm.anchors import AnchorColumns
 from anchortm.bases import Basis
+from anchortm.clusters import Clusters
 from anchortm.corners import Mixture, known_strata, stratum_codes
 from anchortm.design import Design, Matrix, WideMatrix
-from anchortm.links import Link
+from anchortm.mixed import MixedObjective
 from anchortm.objective import Objective, build_objective
 from anchortm.response import Response, as_response
 
@@ -72,6 +73,7 @@ class Data(NamedTuple):
     covariate_ranges: Array | None = None  # smallest and largest value of each column
     mixture: Mixture | None = None  # of strata, and of covariates whose effects vary
     strata: Strata | None = None  # of a partial likelihood
+    clusters: Clusters | None = None  # that share random effects
 
     def take(self, rows: Any) -> Data:
         """Return the inputs of these rows, without anchor levels that no longer occur."""
@@ -84,6 +86,7 @@ class Data(NamedTuple):
             (),
             mixture=None if self.mixture is None else self.mixture.take(rows),
             strata=None if self.strata is None else self.strata.take(rows),
+            clusters=None if self.clusters is None else self.clusters.take(rows),
         )
 
     def subset(self, rows: Any) -> Data:
@@ -93,12 +96,12 @@ class Data(NamedTuple):
         return part._replace(response=response, dropped=dropped)
 
     def objective(
-        self, link: Link, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int = 1
+        self, link: Any, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int = 1
     ) -> Objective:
         """Return the anchor loss of these rows."""
         if self.mixture is not None:
             self.mixture.corners.check(self.mixture.weights)
-        return build_objective(
+        objective = build_objective(
             link,
             basis,
             self.response,
@@ -112,6 +115,11 @@ class Data(NamedTuple):
             names=self.design.names,
             mixture=self.mixture,
         )
+        if self.clusters is None:
+            return objective
+        order = None if self.anchors is None else self.anchors.order()
+        clusters = self.clusters if order is None else self.clusters.take(order)
+        return MixedObjective(objective, clusters._replace(Z=sign * clusters.Z))
 
     def thetas(self, theta: Array) -> Array:
         """Return the baseline of each row, or the one of all."""

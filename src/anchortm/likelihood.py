@@ -50,11 +50,12 @@ class Layout:
     ``rows`` also names in another layout.
     """
 
-    kind: Literal["exact", "left", "right", "interval"]
+    kind: Literal["exact", "left", "right", "interval", "mean"]
     sign: int
     rows: NDArray[np.intp]
     upper: Array | None
     lower: Array | None
+    outcome: Array | None = None  # of rows of kind "mean", as their family takes it
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,7 @@ class Term:
     ``difference``.
     """
 
-    kind: Literal["exact", "left", "right", "interval"]
+    kind: Literal["exact", "left", "right", "interval", "mean"]
     sign: int
     rows: NDArray[np.intp]
     upper: Array | None = None
@@ -157,9 +158,10 @@ def evaluate(link: Link, term: Term, theta: Array, shift: Array) -> RowTerms:
     """Return the terms' quantities at h = a(y)'theta + shift.
 
     ``shift`` is the linear predictor with its sign and the offset, one value for each row
-    of the *response* (the term picks its own); theta is one vector, or one row for each row of the response.
+    of the *response* (the term picks its own), or a matrix of several such; theta is one vector, or one row for each
+    row of the response.
     """
-    own = shift[term.rows]
+    own = shift[..., term.rows]
     theta = theta if theta.ndim == 1 else theta[term.rows]
     if term.upper is None:
         assert term.lower is not None  # noqa: S101 - a right-censored term has a lower end

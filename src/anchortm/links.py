@@ -55,6 +55,14 @@ Array = NDArray[np.float64]
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
+class Penalised(NamedTuple):
+    """Residuals of the penalty with their derivatives, where they are not the score residuals."""
+
+    r: Array
+    dr: Array
+    d2r: Array
+
+
 class OneEnd(NamedTuple):
     """Terms of rows that depend on one number: exact, left- and right-censored.
 
@@ -73,6 +81,29 @@ class OneEnd(NamedTuple):
     r: Array
     dr: Array
     d2r: Array
+
+    @property
+    def penalised(self) -> OneEnd | Penalised:
+        """Return what holds the residuals of the penalty as r, dr and d2r: these, unless said otherwise."""
+        return self
+
+
+class OtherPenalised(OneEnd):
+    """Terms of rows whose penalty takes other residuals."""
+
+    _other: Penalised
+
+    @classmethod
+    def of(cls, terms: OneEnd, other: Penalised) -> OtherPenalised:
+        """Return the terms with residuals of their own for the penalty."""
+        result = cls(*terms)
+        result._other = other
+        return result
+
+    @property
+    def penalised(self) -> Penalised:
+        """Return the residuals of the penalty."""
+        return self._other
 
 
 class TwoEnds(NamedTuple):
@@ -463,7 +494,8 @@ class Normal(Link):
         v = _array(v)
         with _quiet():
             tail = _mills(v.ravel())
-        return OneEnd(self.log_sf(v), *(x.reshape(v.shape) for x in (tail.q, tail.dq, tail.d2q)))
+        q, dq, d2q = (x.reshape(v.shape) for x in (tail.q, tail.dq, tail.d2q))
+        return OneEnd(self.log_sf(v), q, dq, d2q)
 
     def _interval(self, v: Array, u: Array, d: Array) -> TwoEnds:
         # By symmetry let the midpoint be >= 0; then treat narrow intervals, intervals in

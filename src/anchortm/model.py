@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, field
@@ -21,8 +21,9 @@ from anchortm.arrow import Arrow
 from anchortm.backends.sources import open_source
 from anchortm.backends.streamed import Stream
 from anchortm.bases import Basis, OrdinalBasis
+from anchortm.clusters import make_clusters, named_effects
 from anchortm.columns import BLOCK_ROWS
-from anchortm.corners import make_mixture
+from anchortm.corners import make_mixture, varying_groups
 from anchortm.design import WIDE, Design, WideMatrix, to_design
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import (
@@ -37,6 +38,7 @@ from anchortm.exceptions import (
 from anchortm.fitted import FittedModel, one_column, row_offset
 from anchortm.formula import Formula
 from anchortm.frames import is_frame, native
+from anchortm.grammar import parse_formula
 from anchortm.identification import check_covariates, check_kinds, check_levels
 from anchortm.inference import (
     FLAT_CURVATURE,
@@ -44,6 +46,7 @@ from anchortm.inference import (
 from anchortm.inputs import Data, drop_empty_classes
 from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
 from anchortm.links import Link
+from anchortm.mixed import MOST_NODES, MixedObjective
 from anchortm.newton import Options, Solution
 from anchortm.numbers import (
     check_weights,
@@ -57,6 +60,7 @@ from anchortm.numbers import (
 )
 from anchortm.objective import Objective
 from anchortm.penalty import Net, Penalty, check_strengths, effective_degrees, netted
+from anchortm.randomeffects import RandomEffects
 from anchortm.response import Response, as_response, sorted_words
 from anchortm.scaled import (
     ScaledObjective,
@@ -66,7 +70,7 @@ from anchortm.scaled import (
     scale_name,
     scaled_baseline,
 )
-from anchortm.solver import restarts, solve
+from anchortm.solver import restarts, solve, with_enough_nodes
 from anchortm.splines import wiggly
 from anchortm.threads import one_blas_thread
 
@@ -79,6 +83,7 @@ Array = NDArray[np.float64]
 
 MANY_CLASSES = 30
 SCALED = ("scale_coef_", "scale_names_", "xi_scale_", "penalty_scale_")  # what only fits with scale effects have
+NO_PENALTY = 1e-20
 SMALLEST_ATOM = 1e-3  # probability at time 0 that is worth a word
 
 
@@ -94,6 +99,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     _sign: ClassVar[float] = -1.0
     _scale: ClassVar[Any] = "continuous"
     _lowest_xi: ClassVar[float] = 0.0
+    _takes_trials: ClassVar[bool] = False
+    _varies: ClassVar[bool] = True  # effects can, along the response
     _effect: ClassVar[str] = ""
 
     xi: float = field(default=0.0, kw_only=False)
@@ -101,6 +108,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     anchor_names: Any = None
     strata: Any = None
     varying: Any = None
+    random: Any = None
+    n_nodes: int | None = None
     tol: float = 1e-8
     max_iter: int = 200
     n_jobs: int | None = None
@@ -185,8 +194,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """Fit to a table that is read in batches, and return the formula as new rows need it."""
         xi = self._check_xi()
         self._check_limits()
-        if self.strata is not None or self.varying is not None:
-            raise InputError("strata and varying effects take a table in memory: read it first")
+        parsed = parse_formula(formula)
+        if self.strata is not None or self.varying is not None or parsed.strata or parsed.random is not None:
+            raise InputError("strata, varying and random effects take a table in memory: read it first")
         if self.scale is not None:
             raise InputError("scale effects need the rows in memory: read the table first, or leave scale out")
         source = open_source(data, _n_jobs(self.n_jobs), True if self.verbose else None)
@@ -198,6 +208,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     def _check_xi(self) -> float:
         xi = one_number(self.xi, "xi")
+        if self.random is not None and not 0.0 <= xi < math.inf:
+            raise InputError(f"with random effects xi is from 0 to a large finite number, not {self.xi}")
         if math.isnan(xi) or xi < self._lowest_xi:
             raise InputError(
                 f"xi must be at least {self._lowest_xi:g}, not {self.xi}"
@@ -218,6 +230,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         jobs(self.n_jobs)
         generator(self.random_state)
         check_strengths(l1=self.l1, l2=self.l2, smooth=self.smooth)
+        self._check_random()
 
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
         """Check the inputs once; drop rows of weight zero."""
@@ -225,13 +238,20 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         columns_given = list(X.columns) if is_frame(X) else list(X.names) if isinstance(X, Design) and X.named else None
         if self.anchor_names is not None and anchors is not None:
             raise InputError("give anchors to fit, or anchor_names to the constructor, not both")
-        X, anchors_named, labels = self._split_off(X)
+        X, anchors_named, labels, clusters = self._split_off(X)
         anchors = anchors if anchors_named is None else anchors_named
         response = as_response(one_column(y), self._scale, self._fixed_levels())
+        if response.trials is not None and not self._takes_trials:
+            raise InputTypeError('Trials are for binomial models: take AnchorGLM(family="binomial")')
         design = to_design(X, len(response), wide=True)
         columns = None if anchors is None else anchor_columns(anchors)
         n = len(response)
-        for name, size in (("X", design.matrix.shape[0]), ("anchors", n if columns is None else len(columns))):
+        sizes = {
+            "X": design.matrix.shape[0],
+            "anchors": n if columns is None else len(columns),
+            "random": n if clusters is None else len(clusters),
+        }
+        for name, size in sizes.items():
             if size != n:
                 raise InputError(f"{name} has {size} rows, but y has {n}: pass the same rows of both")
         weights, shift = check_weights(sample_weight, n), row_offset(offset, n)
@@ -246,18 +266,59 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         response, dropped = drop_empty_classes(response)
         check_kinds(response)
         if self._netted(design.names):
-            if self.scale is not None:
-                raise InputError("scale does not go with smooth terms: write bs(x, 4) for s(x), or set smooth=0")
+            others = {"scale": self.scale, "random": named_effects(self.random)}
+            wrong = [name for name, value in others.items() if value is not None and self._smoothed(design.names)]
+            if wrong:
+                raise InputError(f"{wrong[0]} does not go with smooth terms: write bs(x, 4) for s(x), or set smooth=0")
             if isinstance(design.matrix, WideMatrix):
                 design = design._replace(matrix=design.matrix.toarray())
-        ranges = check_covariates(design.matrix, design.names, self._penalised(design, weights))
-        check_levels(response, design.matrix, design.names)
         alphabetical = self._fixed_levels() is None and sorted_words(y, response)
         given = tuple(columns_given) if design.named and columns_given is not None else None
-        data = Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep, ranges)
-        if labels is None and self.varying is None:
+        data = Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep)
+        if labels is not None or varying_groups(self.varying):
+            labels = labels if labels is None or keep is None else list(compress(labels, keep))
+            data = self._with_baselines(data, labels)
+        ranges = self._check_design(data)
+        check_levels(response, data.design.matrix, data.design.names)
+        if data.mixture is not None:  # of those whose effects vary too
+            ranges = np.array([design.matrix.min(axis=0, initial=np.inf), design.matrix.max(axis=0, initial=-np.inf)])
+        data = data._replace(covariate_ranges=ranges)
+        if clusters is None:
             return data
-        return self._with_baselines(data, labels if labels is None or keep is None else list(compress(labels, keep)))
+        return self._with_clusters(data, clusters if keep is None else list(compress(clusters, keep)))
+
+    def _check_random(self) -> None:
+        """Refuse what random effects do not go with."""
+        if self.n_nodes is not None:
+            n_nodes = whole_number(self.n_nodes, "n_nodes", 1)
+            if n_nodes > MOST_NODES:
+                raise InputError(f"n_nodes may be {MOST_NODES} at most, not {n_nodes}")
+        if named_effects(self.random) is None:
+            return
+        others = [name for name in ("strata", "varying", "scale") if getattr(self, name) is not None]
+        others += [name for name in ("l1", "l2") if getattr(self, name)]
+        if others:
+            raise InputError(f"random effects do not go with {' and '.join(others)}: leave one of them out")
+
+    def _check_design(self, data: Data) -> Array:
+        """Refuse covariates that rows cannot tell apart, or from strata; return the range of those that shift h."""
+        X, names, penalised = data.design.matrix, data.design.names, self._penalised(data.design, data.weights)
+        p = len(names)
+        if data.mixture is not None:
+            data.mixture.corners.check(data.mixture.weights)
+            levels = data.mixture.levels
+            X, names = np.hstack([X, levels]), (*names, *data.mixture.corners.level_names)
+            penalised = None if penalised is None else np.append(penalised, np.zeros(levels.shape[1], dtype=bool))
+        return check_covariates(X, names, penalised)[:, :p]
+
+    def _with_clusters(self, data: Data, labels: Sequence[Any]) -> Data:
+        """Return the inputs with the clusters that share random effects."""
+        named = named_effects(self.random)
+        assert named is not None  # noqa: S101
+        if isinstance(data.design.matrix, WideMatrix):
+            raise InputError(f"random effects do not go with a sparse X or factors of more than {WIDE} levels")
+        made = make_clusters(labels, *named, data.design.names, data.design.matrix)
+        return data._replace(clusters=made._replace(n_nodes=self.n_nodes))
 
     def _with_baselines(self, data: Data, labels: Sequence[Any] | None) -> Data:
         """Return the inputs with baselines for strata, and covariates whose effects vary among them."""
@@ -265,14 +326,13 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if isinstance(matrix, WideMatrix):
             raise InputError(f"strata and varying do not go with a sparse X or factors of more than {WIDE} levels")
         mixture, taken = make_mixture(labels, self.varying, names, matrix, self._sign)
-        ranges = None if data.covariate_ranges is None else np.delete(data.covariate_ranges, taken, axis=1)
-        return data._replace(design=data.design.without(taken), covariate_ranges=ranges, mixture=mixture)
+        return data._replace(design=data.design.without(taken), mixture=mixture)
 
     def _fixed_levels(self) -> tuple[Any, ...] | None:
         """Return the classes that the model was made with, if it was."""
         return None
 
-    def _objective(self, link: Link, basis: Basis, data: Data | Stream) -> Objective:
+    def _objective(self, link: Any, basis: Basis, data: Data | Stream) -> Objective:
         ends = not 0.0 <= self.xi < math.inf
         if ends and isinstance(data, Data):
             data = data.without_wide()  # the ends of the path know no wide factors
@@ -280,6 +340,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         def plain(rows: Data | Stream) -> Objective:
             return self._plain_objective(link, basis, rows)
 
+        if isinstance(data, Data) and data.clusters is not None:
+            return self._mixed_objective(data, basis, plain)
         if not self._netted(data.names if isinstance(data, Stream) else data.design.names):
             return plain(data)
         if isinstance(data, Stream):
@@ -288,7 +350,21 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             return Net.of(plain(data), self._penalty(data.names, None, None))
         return netted(data, self._penalty(data.design.names, data.design.matrix, data.weights), plain)
 
-    def _plain_objective(self, link: Link, basis: Basis, data: Data | Stream) -> Objective:
+    def _mixed_objective(self, data: Data, basis: Basis, plain: Callable[[Data], Objective]) -> Objective:
+        """Return the anchor loss of a model with random effects, with nodes enough."""
+        clusters = data.clusters
+        assert clusters is not None  # noqa: S101
+
+        def make(n_nodes: int | None) -> Objective:
+            return plain(data._replace(clusters=clusters._replace(n_nodes=n_nodes)))
+
+        first = make(clusters.n_nodes)
+        if clusters.slack is not None:
+            return first
+        options = Options(tol=self.tol, max_iter=self.max_iter)
+        return with_enough_nodes(first, self._start(first, basis, data), make, options, clusters.n_nodes is not None)
+
+    def _plain_objective(self, link: Any, basis: Basis, data: Data | Stream) -> Objective:
         """Return the anchor loss without an elastic net."""
         if self.scale is None or not isinstance(data, Data):
             return data.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
@@ -319,14 +395,22 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             columns = scale_columns(self.scale, rows.design.names)
             theta = scaled_baseline(theta, rows.design.matrix[:, columns], beta[-len(columns) :])
             beta = beta[: -len(columns)]
-        shift = rows.design.matrix @ beta
+        p = rows.design.matrix.shape[1]
+        shift = rows.design.matrix @ beta[:p]
         shift = self._sign * (shift if rows.offset is None else shift + rows.offset)
+        if rows.clusters is not None:
+            return self._marginal(link, build_terms(basis, rows.response), theta, shift, rows.clusters, beta[p:])[0]
         return loglik_and_residuals(link, build_terms(basis, rows.response), rows.thetas(theta), shift)[0]
+
+    def _fitted_link(self, objective: Objective, v: Array) -> Any:
+        """Return the link of a solution, with all that was estimated beside the parameters."""
+        return objective.link
 
     def _names(self, data: Data) -> tuple[str, ...]:
         """Return the names of all parameters but the baseline's."""
         names = data.design.names
-        return (*names, *(scale_name(names[j]) for j in scale_columns(self.scale, names)))
+        effects = () if data.clusters is None else data.clusters.effects.parameter_names()
+        return (*names, *(scale_name(names[j]) for j in scale_columns(self.scale, names)), *effects)
 
     @staticmethod
     def _threads(objective: Objective) -> Any:
@@ -340,16 +424,25 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             theta = start_values(objective.link, basis, *data.typical)
             if isinstance(data, Data) and data.mixture is not None:
                 theta = np.tile(theta, data.mixture.corners.n_baselines)
-            return objective.coordinates.join(np.pad(theta, (0, size - theta.size)), np.zeros(p))
+            rest = np.zeros(p)
+            if isinstance(objective, MixedObjective):
+                if objective.begin is not None:
+                    return objective.begin
+                rest[p - objective.start.size :] = objective.start
+            return objective.coordinates.join(np.pad(theta, (0, size - theta.size)), rest)
         if not isinstance(self.start, (tuple, list)) or len(self.start) != 2:
             raise InputTypeError(f"start must be a pair (baseline, coef), not {self.start!r}")
         theta, beta = (real_numbers(part, "start") for part in self.start)
+        if isinstance(objective, MixedObjective):
+            p -= objective.start.size
         if not (np.isfinite(theta).all() and np.isfinite(beta).all()):
             raise InputError("start has values that are not finite; start=None finds its own")
         if theta.size != size or beta.size != p:
             raise InputError(
                 f"start must be (baseline, coef) of lengths {size} and {p}, not {theta.size} and {beta.size}"
             )
+        if isinstance(objective, MixedObjective):
+            beta = np.append(beta, objective.start)
         return objective.coordinates.join(theta, beta)
 
     def _solve(
@@ -370,7 +463,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     def _store(
         self,
-        link: Link,
+        link: Any,
         basis: Basis,
         data: Data | Stream,
         objective: Objective,
@@ -383,7 +476,14 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self.baseline_, self.coef_ = theta, beta[: len(about.names)]
         self.coef_names_ = list(about.names)
         self._corners = None if isinstance(data, Stream) or data.mixture is None else data.mixture.corners
-        self.n_features_in_ = len(self._columns) + len(self._named("anchor_names")) + len(self._named("strata"))
+        self._strata_columns = self._named("strata")
+        self._random = None
+        if isinstance(objective, MixedObjective) and isinstance(data, Data) and data.clusters is not None:
+            self._random = RandomEffects.of(objective, data.clusters, solution, beta[len(about.names) :])
+            settled = data.clusters._replace(n_nodes=objective.n_nodes, slack=self._random.error)
+            data = data._replace(clusters=settled)
+        named = {str(name) for what in ("anchor_names", "strata") for name in self._named(what)}
+        self.n_features_in_ = len(self._columns) + len(named | set(map(str, self._cluster)))
         for stale in ("feature_names_in_", "support_", "classes_", "formula_", "n_passes_", *SCALED):
             self.__dict__.pop(stale, None)
         if about.columns_given is not None:
@@ -447,6 +547,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             if category is not None:
                 warnings.warn(text, category, stacklevel=level)
 
+        if self._random is not None:
+            for text, category in self._random.remarks(self._data, self.xi_, self.tol):
+                say(text, category)
         if self.dropped_anchors_:
             say(f"anchor columns dropped as constant or collinear: {', '.join(self.dropped_anchors_)}", AnchorWarning)
         if self.float_codes_:
@@ -470,6 +573,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
                 f"covariates that are never near 0: {', '.join(self._far_from_zero)}; with scale effects it matters "
                 "where 0 is: subtract a typical value"
             )
+        if self._strata_columns and 0.0 < self.xi_ < math.inf and self.penalty_ < NO_PENALTY:
+            say("the strata take up all that the anchors could show: the penalty is zero, whatever xi", AnchorWarning)
         if self._alphabetical:
             say(alphabetical(self.classes_))
         if self.dropped_classes_:
@@ -525,10 +630,16 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         return listed + (["the baseline"] if moves[:k].max(initial=0.0) > 0.01 else [])
 
 
-def check_model(model: Any) -> None:
-    """Refuse what is no model of this package."""
-    if not isinstance(model, TransformationModel):
-        raise InputTypeError(f"model must be an estimator of this package, such as NormalLinear(), not {model!r}")
+def check_model(model: Any, refits: bool = False) -> None:
+    """Refuse what is no model of this package, or one that has to be fitted anew for each xi where that is not done."""
+    if isinstance(model, TransformationModel) or (refits and hasattr(model, "_refitted")):
+        return
+    if hasattr(model, "_refitted"):
+        raise InputTypeError(
+            f"{type(model).__name__} has no parameters to follow along xi: fit it at each xi, or compare them by "
+            "leave_one_environment_out or XiSearchCV"
+        )
+    raise InputTypeError(f"model must be an estimator of this package, such as NormalLinear(), not {model!r}")
 
 
 def alphabetical(classes: Any) -> str:

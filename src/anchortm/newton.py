@@ -24,7 +24,7 @@ from anchortm.arrow import Arrow
 from anchortm.exceptions import IdentificationError
 from anchortm.objective import Objective, Sums
 
-__all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise"]
+__all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise", "shrunken_step"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -396,6 +396,7 @@ def _line_search(objective: Objective, state: State, step: Array, xi: float) -> 
     lower, upper = objective.coordinates.lower, objective.coordinates.upper
     slope = float(state.gradient @ step)
     noise = 1e-14 * (1.0 + abs(state.sums.loglik) / objective.n_total + abs(state.loss))
+    noise += 2.0 * objective.slack * float(np.abs(step).sum())
     length = 1.0
     while length > 1e-12:
         v = np.clip(state.v + length * step, lower, upper)
@@ -453,3 +454,15 @@ def solution_at(
         H,
         history=history,
     )
+
+
+def shrunken_step(objective: Objective, v: Array, xi: float, share: float) -> Array | None:
+    """Return where this share of a Newton step from v leads, at a loss no higher; None where no descent is found."""
+    state = expand(objective, v, objective.sums(v), xi)
+    if not state.finite:
+        return None
+    binding = binding_bounds(objective, v, state.gradient)
+    H, _ = _model(state, binding)
+    step = _step(state, H, binding, objective.coordinates.lower - v, objective.coordinates.upper - v)
+    found = _line_search(objective, state, share * _shortened(step, v), xi)
+    return None if found is None else found[0]

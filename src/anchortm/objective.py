@@ -30,9 +30,10 @@ from anchortm.columns import BLOCK_ROWS, Coordinates, Rows, make_coordinates, st
 from anchortm.corners import Mixture
 from anchortm.design import Matrix, WideMatrix
 from anchortm.exceptions import InputError
-from anchortm.likelihood import check_inside, layout
+from anchortm.families import Family
+from anchortm.likelihood import Layout, check_inside, layout
 from anchortm.links import Link, Normal, OneEnd
-from anchortm.projections import Projection, projection
+from anchortm.projections import Centred, Projection, projection
 from anchortm.response import Response
 from anchortm.works import (
     Influence,
@@ -47,7 +48,7 @@ from anchortm.works import (
     evaluate_rows,
 )
 
-__all__ = ["Derivatives", "NormalObjective", "Objective", "Sums", "build_objective", "objective_type"]
+__all__ = ["Derivatives", "MeanObjective", "NormalObjective", "Objective", "Sums", "build_objective", "objective_type"]
 
 Array = NDArray[np.float64]
 
@@ -101,17 +102,19 @@ class Objective:
     """The anchor loss of one data set, wherever its rows are: sums and derivatives at any v."""
 
     levels: NDArray[np.intp] | None = None  # of a wide factor, that a sample has
+    slack: float = 0.0  # by how much the gradient of the loss may miss its differences
 
     def __init__(
         self,
-        link: Link,
+        link: Any,
         coordinates: Coordinates,
         anchors: Projection | None,
         blocks: Blocks,
         names: tuple[str, ...] = (),
     ) -> None:
         self.names = names  # of the covariates
-        self.link, self.coordinates, self.anchors, self.blocks = link, coordinates, anchors, blocks
+        self.link: Any = link  # a Link, or a Family
+        self.coordinates, self.anchors, self.blocks = coordinates, anchors, blocks
         self.n_rows, self.n_total = blocks.n_rows, blocks.n_total
         self.n_parameters = coordinates.scale.size
         self.n_sums = 0 if anchors is None else anchors.n_sums
@@ -224,6 +227,15 @@ class Objective:
         """Yield blocks of rows with their shares in the influence."""
         for block in self.memory.blocks:
             yield block.rows, work.shares(block)[0]
+
+    @property
+    def scored(self) -> Objective:
+        """Return the objective whose penalty takes score residuals."""
+        return self
+
+    def dispersion(self, v: Array) -> float:
+        """Return by how much residuals vary more than the likelihood says."""
+        return 1.0
 
     @property
     def affine(self) -> bool:
@@ -398,8 +410,63 @@ class NormalObjective(Objective):
         return self.n_total * math.log(slope) if slope > 0.0 else -math.inf
 
 
+class MeanObjective(Objective):
+    """Rows whose mean is modelled by a family; see ``families``."""
+
+    @property
+    def scored(self) -> Objective:
+        if self.link.residual == "score" and self.link.push == 1.0:
+            return self
+        anchors = self.anchors.inner if isinstance(self.anchors, Centred) else self.anchors
+        link = replace(self.link, residual="score", push=1.0)
+        return MeanObjective(link, self.coordinates, anchors, self.blocks, self.names)
+
+    def predictors(self, v: Array) -> tuple[Array, Array, Array | None]:
+        """Return eta, the outcomes and the weights of the rows."""
+        (term,) = self.terms
+        size, w = term.C.shape[1], self.coordinates.unfold(v)
+        eta = term.C @ w[:size]
+        eta += 0.0 if term.wide is None else term.wide.values(w[size:])
+        eta += 0.0 if term.offset is None else term.offset
+        assert term.outcome is not None  # noqa: S101
+        return eta, term.outcome, term.weights
+
+    def dispersion(self, v: Array) -> float:
+        """Return Pearson's chi-square by its degrees of freedom, in the family's unit; 1 for counts."""
+        if self.link.discrete:
+            return 1.0
+        return self.pearson(v) / max(self.n_total - self.n_parameters, 1.0)
+
+    def pearson(self, v: Array) -> float:
+        """Return Pearson's chi-square."""
+        eta, outcome, weights = self.predictors(v)
+        squares = self.link.pearson(eta, outcome) ** 2
+        return float(squares.sum() if weights is None else weights @ squares)
+
+    def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Influence:
+        work = super().influence(v, pull, bread, K)
+        if not isinstance(self.anchors, Centred):
+            return work
+        k = self.coordinates.n_baseline
+        sums = self.blocks.total(LogLikelihood(self.link, v, k, self.n_sums))[1][0]
+        slopes = self.blocks.total(SecondOrder(self.link, v, k, self.n_sums))[1][2]
+        return replace(work, centre=(float(self.anchors.mean(sums)), self.anchors.mean(slopes)))
+
+    @property
+    def affine(self) -> bool:
+        return bool(self.link.affine)
+
+    def convexity(self, sums: Sums, xi: float) -> Literal["global", "local", "none"]:
+        if self.affine or (xi == 0.0 and self.link.concave):
+            return "global"
+        if self.anchors is None or not math.isfinite(xi) or not self.link.certified:
+            return "none"
+        largest = self.blocks.largest_spread(self.anchors, self.anchors.coefficients(sums.t))
+        return "local" if 2.0 * xi * largest <= 1.0 else "none"
+
+
 def build_objective(
-    link: Link,
+    link: Link | Family,
     basis: Basis,
     response: Response,
     X: Matrix,
@@ -420,20 +487,29 @@ def build_objective(
     Rows are ordered by the main anchor factor inside. Weights must be positive. Rows that are a part of all
     come with the ``coordinates`` and the ``geometry`` of the anchors of all.
     """
+    family = link if isinstance(link, Family) else None
     check_inside(basis, response)  # before rows are moved, which errors name
     order = None if anchors is None else anchors.order()
     if order is not None and anchors is not None:  # rows of a group become neighbours
         response, anchors = response[order], anchors.take(order)
         weights, offset = (None if a is None else a[order] for a in (weights, offset))
         mixture = None if mixture is None else mixture.take(order)
-    parts = layout(basis, response)
+    if family is None:
+        parts = layout(basis, response)
+    else:
+        outcome = family.outcome(response.upper, response.trials)
+        parts = [Layout("mean", 1, np.arange(len(response)), response.upper, None, outcome)]
+        offset = None if offset is None else offset / family.eta_unit
     if coordinates is None:
         coordinates = make_coordinates(basis, parts, X, sign, mixture)
+        coordinates = coordinates if family is None else replace(coordinates, unit=family.eta_unit)
     rows = [standardised(basis, part, X, order, sign, coordinates, weights, offset, mixture) for part in parts]
     if anchors is None:
         projected = None
     else:
         projected = projection(anchors, weights, anchor_intercept) if geometry is None else geometry.on(anchors)
+    if projected is not None and family is not None and family.residual == "deviance":
+        projected = Centred(projected, weights, len(response))
     if isinstance(X, WideMatrix):
         block_rows = max(block_rows, X.n_levels)  # sums by level are no smaller
         beside = X.sparse_at.size + (0 if projected is None else projected.n_sums)
@@ -444,11 +520,13 @@ def build_objective(
             )
     blocks = MemoryBlocks(rows, projected, len(response), weights, block_rows, n_jobs)
     names = names or tuple(f"x{j}" for j in range(X.shape[1]))
+    if family is not None:
+        return MeanObjective(family, coordinates, projected, blocks, names)
     if isinstance(X, WideMatrix):
         return Objective(link, coordinates, projected, blocks, names)
     return objective_type(link, blocks)(link, coordinates, projected, blocks, names)
 
 
-def objective_type(link: Link, blocks: Blocks) -> type[Objective]:
+def objective_type(link: Any, blocks: Blocks) -> type[Objective]:
     """Return the class for these rows: exact rows under the normal link have one of their own."""
     return NormalObjective if isinstance(link, Normal) and blocks.kinds == {("exact", 1)} else Objective

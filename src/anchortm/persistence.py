@@ -23,15 +23,19 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm import __version__, estimators
 from anchortm.arrow import Arrow
 from anchortm.bases import Basis, OrdinalBasis
-from anchortm.corners import Corners, Group
+from anchortm.boosted import AnchorBoostedTM
+from anchortm.corners import Corners, Group, known_strata, varying_groups
 from anchortm.cox import CoxPH
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, ModelFileError
+from anchortm.families import FAMILIES, Family
 from anchortm.files import write_whole
 from anchortm.formula import Formula
+from anchortm.glm import AnchorGLM
 from anchortm.inference import default_kind
 from anchortm.inputs import Data
 from anchortm.links import LINKS, Link
 from anchortm.model import SCALED, TransformationModel
+from anchortm.randomeffects import RandomEffects
 from anchortm.scaled import scale_columns
 from anchortm.splines import smooth_terms
 
@@ -43,7 +47,7 @@ MAX_VALUES = 4_000_000  # numbers, words and lists in a file
 LARGEST = 1e200  # parameter: what is computed with it stays a number
 MAX_GROUPS = 1000
 MAX_COVARIANCE = 500  # parameters; beyond, a covariance is not saved
-CLASSES = {name: getattr(estimators, name) for name in estimators.__all__} | {"CoxPH": CoxPH}
+CLASSES = {name: getattr(estimators, name) for name in estimators.__all__} | {"CoxPH": CoxPH, "AnchorGLM": AnchorGLM}
 KINDS = {  # of the basis; AnchorTM takes any
     "NormalLinear": "linear",
     "ContinuousProbit": "bernstein",
@@ -54,11 +58,15 @@ KINDS = {  # of the basis; AnchorTM takes any
     "OrdinalRegression": "ordinal",
     "CountRegression": "count",
     "CoxPH": "step",
+    "AnchorGLM": "constant",
 }
+MORE = {CoxPH: "steps", AnchorGLM: "family"}  # fields that some models have
+KNOWN_LINKS = {*LINKS, *(f"{family}-{link}" for family, links in FAMILIES.items() for link in links)}
+BOOSTED = "AnchorBoostedTM"
 SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
-def save(model: TransformationModel, path: str | os.PathLike[str]) -> Path:
+def save(model: TransformationModel | AnchorBoostedTM, path: str | os.PathLike[str]) -> Path:
     """Write a fitted model to a JSON file, whole or not at all, and return its path.
 
     Standard errors are computed before, where they can be, so that ``summary()`` is the same after ``load``.
@@ -77,15 +85,18 @@ def save(model: TransformationModel, path: str | os.PathLike[str]) -> Path:
     >>> bool((same.predict_proba(data) == model.predict_proba(data)).all())
     True
     """
-    if not isinstance(model, TransformationModel):
+    if not isinstance(model, (TransformationModel, AnchorBoostedTM)):
         raise InputTypeError(f"save takes a model of this package, not {type(model).__name__}")
     check_is_fitted(model, "coef_")
     if Path(path).suffix != ".json":
         raise InputError(f"{path} should end in .json")
-    record = _record(model)
+    boosted = isinstance(model, AnchorBoostedTM)
+    record = _record(model.model_ if boosted else model)
     for key, check in SCHEMA.items():
         if not check(record[key] if key == "formula" else _lively(record[key])):
             raise InputError(f"the model cannot be saved: its {key} goes beyond what a file takes")
+    if boosted:
+        record = _boosted_record(model, record)
     text = json.dumps(record | {"sha256": _digest(record)}, indent=1, allow_nan=False)
     if len(text) > MAX_BYTES or _n_values(text) > MAX_VALUES:
         raise InputError(f"the model has {model.coef_.size} coefficients, too many for a file")
@@ -102,7 +113,7 @@ def _record(model: Any) -> dict[str, Any]:
     name = type(model).__name__
     if CLASSES.get(name) is not type(model):
         raise InputTypeError(f"{name} is not a model of this package: only those can be saved")
-    if type(model.link_) not in {type(link) for link in LINKS.values()}:
+    if type(model.link_) not in {Family, *(type(link) for link in LINKS.values())}:
         raise InputTypeError(f"{model.link_!r} is not one of our links ({', '.join(LINKS)}): it cannot be saved")
     return {
         "format": FORMAT,
@@ -123,7 +134,22 @@ def _record(model: Any) -> dict[str, Any]:
         "covariance": _covariance(model),
         "formula": model.formula_.state() if hasattr(model, "formula_") else None,
         "corners": None if model._corners is None else _plain(asdict(model._corners)),
-    } | ({"steps": _plain(model._more())} if isinstance(model, CoxPH) else {})
+        "random": None if model._random is None else _plain(model._random.record()),
+    } | {field: _plain(model._more()) for cls, field in MORE.items() if isinstance(model, cls)}
+
+
+def _boosted_record(model: Any, inner: dict[str, Any]) -> dict[str, Any]:
+    parameters = model.get_params(deep=False)
+    base = parameters.pop("model").get_params(deep=False)
+    return {
+        **{key: inner[key] for key in ("format", "version", "written_by")},
+        "class": BOOSTED,
+        "parameters": {key: _parameter(key, value) for key, value in parameters.items()},
+        "base": {key: _parameter(key, value) for key, value in base.items()},
+        "model": inner,
+        "boosted": _plain(model._more()),
+        "formula": model.formula_.state() if hasattr(model, "formula_") else None,
+    }
 
 
 def _basis_record(basis: Basis) -> Any:
@@ -346,7 +372,7 @@ SCHEMA: dict[str, Callable[[Any], bool]] = {
     "written_by": _is_text,
     "class": lambda value: value in CLASSES,
     "parameters": lambda value: isinstance(value, dict),
-    "link": lambda value: value in LINKS,
+    "link": lambda value: value in KNOWN_LINKS,
     "basis": lambda value: isinstance(value, dict),
     "baseline": _list_of(_is_parameter),
     "coef": _list_of(_is_parameter),
@@ -358,6 +384,7 @@ SCHEMA: dict[str, Callable[[Any], bool]] = {
     "covariance": lambda value: value is None or isinstance(value, dict),
     "formula": lambda value: value is None or isinstance(value, dict),
     "corners": lambda value: value is None or isinstance(value, dict),
+    "random": lambda value: value is None or isinstance(value, dict),
 }
 
 
@@ -370,8 +397,35 @@ def _model(record: Any) -> Any:
         f"version {VERSION}; use the anchortm that wrote it, or a newer one",
     )
     _check(record.get("sha256") == _digest(record), "it has been changed or damaged since it was written")
+    return _boosted(record) if record.get("class") == BOOSTED else _fitted(record)
+
+
+def _boosted(record: dict[str, Any]) -> AnchorBoostedTM:
+    for key in ("parameters", "base", "model", "boosted"):
+        _check(isinstance(record.get(key), dict), f"the field {key!r} is not what it should be")
+    inner = _fitted(record["model"])
+    given, base = (
+        {key: _argument(_lively(value)) for key, value in record[part].items()} for part in ("parameters", "base")
+    )
+    for cls, parameters in ((AnchorBoostedTM, given), (type(inner), base)):
+        unknown = sorted(set(parameters) - set(cls._get_param_names()))
+        _check(not unknown, f"{cls.__name__} has no parameters {', '.join(unknown)}")
+    model = AnchorBoostedTM(type(inner)(**base), **given)
+    model._check_xi()
+    model._check_limits()
+    _check(inner.xi_ == model.xi, "the model inside has another xi")
+    model._set_more(_lively(record["boosted"]), inner)
+    if record["formula"] is not None:
+        model.formula_ = Formula.from_state(record["formula"], len(model.coef_names_))
+        columns = list(model.formula_.design_columns())
+        _check(columns == model.coef_names_, "the formula does not give the covariates of the model")
+    return model
+
+
+def _fitted(record: dict[str, Any]) -> Any:
     record = {key: value if key == "formula" else _lively(value) for key, value in record.items()}
     record.setdefault("corners", None)  # not in the first files
+    record.setdefault("random", None)
     for key, check in SCHEMA.items():
         _check(key in record, f"the field {key!r} is not there")
         _check(check(record[key]), f"the field {key!r} is not what it should be")
@@ -379,6 +433,8 @@ def _model(record: Any) -> Any:
     parameters = {key: _argument(value) for key, value in record["parameters"].items()}
     unknown = sorted(set(parameters) - set(cls._get_param_names()))
     _check(not unknown, f"{record['class']} has no parameters {', '.join(unknown)}")
+    if isinstance(parameters.get("random"), dict) and record["feature_names"] is None:  # JSON has no whole keys
+        parameters["random"] = {int(key): value for key, value in parameters["random"].items()}
     model = cls(**parameters)
     model._check_xi()
     model._check_limits()
@@ -391,14 +447,19 @@ def _model(record: Any) -> Any:
     own = parameters.get("basis")
     kind = KINDS.get(record["class"], own.kind if isinstance(own, Basis) else own)
     _check(kind == record["basis"].get("kind"), f"{record['class']} does not have such a basis")
-    _check((kind == "step") == (cls is CoxPH), "a baseline of steps belongs to CoxPH")
-    model._corners = _corners(record["corners"], model._sign)
+    for special in MORE:
+        _check((kind == KINDS[special.__name__]) == (cls is special), f"such a baseline belongs to {special.__name__}")
+    model._corners = _corners(record["corners"], model, list(record["coef_names"]))
+    model._strata_columns = model._named("strata")
     basis = _basis(record["basis"], record["baseline"], model._corners)
     theta = np.array(record["baseline"], dtype=np.float64)
     names, coef = list(record["coef_names"]), np.array(record["coef"], dtype=np.float64)
     _check(len(names) == coef.size, f"there are {coef.size} coefficients and {len(names)} names")
-    model.link_, model.basis_ = LINKS[record["link"]], basis
+    model.link_, model.basis_ = LINKS.get(record["link"]) or model._make_link(), basis
     model.baseline_, model.coef_, model.coef_names_ = theta, coef, names
+    if record["random"] is not None:
+        model._random = RandomEffects.from_record(record["random"], names)
+    _check((model.random is None) == (model._random is None), "the random effects are not those of the model")
     model.n_features_in_ = record["n_features"]
     if record["feature_names"] is not None:
         _check(len(record["feature_names"]) == record["n_features"], "the feature names are not as many as features")
@@ -423,13 +484,13 @@ def _model(record: Any) -> Any:
     )
     if hasattr(model, "covariate_ranges_"):
         model.covariate_ranges_ = np.array(model.covariate_ranges_, dtype=np.float64)
-        _check(model.covariate_ranges_.shape == (2, len(names)), "the ranges are not those of the covariates")
+        _check(model.covariate_ranges_.shape == (2, len(model._columns)), "the ranges are not those of the covariates")
     _check_scale(model)
     model.active_ = np.array(model.active_, dtype=bool)
     _check(len(model._binary) == len(names), "the flags of binary covariates are not as many as covariates")
     model._history, model._data = record["history"], None
-    if isinstance(model, CoxPH):
-        model._set_more(record["steps"])
+    if cls in MORE:
+        model._set_more(record[MORE[cls]])
     _set_covariance(model, record["covariance"])
     if record["formula"] is not None:
         _check(names_of_anchors is None, "anchors are named by the formula and by anchor_names")
@@ -463,24 +524,35 @@ def _argument(value: Any) -> Any:
     return value
 
 
-def _corners(record: dict[str, Any] | None, sign: float) -> Corners | None:
+def _corners(record: dict[str, Any] | None, model: Any, names: list[str]) -> Corners | None:
     if record is None:
+        fine = model.varying is None and (not model._named("strata") or isinstance(model, CoxPH))
+        _check(fine or not varying_groups(model.varying), "the baselines of strata or effects are not there")
         return None
     covariates, groups = record["covariates"], record["groups"]
-    _check(record["sign"] == sign and _list_of(_is_text)(covariates), "the corners are not those of the model")
+    _check(record["sign"] == model._sign and _list_of(_is_text)(covariates), "the corners are not those of the model")
     _check(isinstance(groups, list) and 0 < len(groups) <= MAX_GROUPS, "the corners have no groups")
     made = []
     for group in groups:
         _check(group["kind"] in ("strata", "factor", "number"), "a group of corners is of no kind we know")
-        _check(_list_of(_is_text)(group["names"]) and set(group["names"]) <= set(covariates), "a group has odd columns")
-        _check(_list_of(lambda v: _is_plain(v) and v is not None)(group["labels"]), "the strata have odd names")
+        strata = group["kind"] == "strata"
+        _check(_list_of(_is_text)(group["names"]) and strata == (not group["names"]), "a group has odd columns")
+        labels = group["labels"]
+        _check(_list_of(lambda v: isinstance(v, (str, int)))(labels) and strata == bool(labels), "odd names of strata")
+        _check(known_strata(labels) == labels, "the strata are not in order")
         _check(_is_parameter(group["low"]) and _is_parameter(group["high"]), "a range is not of numbers")
         _check(group["low"] < group["high"], "a range is empty")
         own = Group(group["kind"], tuple(group["names"]), tuple(group["labels"]), group["low"], group["high"])
         _check(own.size == 2 if own.kind == "number" else own.size > 1, "a group has too few corners, or too many")
         made.append(own)
     _check(all(group.kind != "strata" for group in made[1:]), "strata come first")
-    return Corners(tuple(made), sign, tuple(covariates))
+    corners = Corners(tuple(made), model._sign, tuple(covariates))
+    varying = corners.varying_names
+    _check(len(set(varying)) == len(varying) and set(varying) <= set(covariates), "effects vary of odd columns")
+    _check([name for name in covariates if name not in varying] == names, "the covariates are not all told")
+    _check((corners.strata is None) == (not model._named("strata")), "the strata are not those of the model")
+    _check(bool(varying) == bool(varying_groups(model.varying)), "what varies is not what the model says")
+    return corners
 
 
 def _basis(record: dict[str, Any], baseline: list[float], corners: Corners | None) -> Basis:

@@ -33,6 +33,7 @@ __all__ = [
     "nll_quantiles",
     "pit",
     "residuals",
+    "rounds",
     "rule",
     "shares",
     "smooth_effects",
@@ -798,4 +799,32 @@ def graph(edges: Sequence[tuple[str, str]], ax: Any = None) -> Any:
         ax.annotate("", places[end], places[start], arrowprops=arrow)
     ax.set(xlim=(-0.4, 1.4), ylim=(-0.4, 1.4), aspect="equal")
     ax.set_axis_off()
+    return ax
+
+
+def rounds(model: Any, ax: Any = None) -> Any:
+    """Draw the loss of a boosted model after each round, its parts, and what held-out environments say.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> model = atm.AnchorBoostedTM(atm.ContinuousProbit(), xi=1.0, n_rounds=20)
+    >>> ax = atm.plotting.rounds(model.fit(data[["rm", "lstat"]], data.cmedv, anchors=data.town))  # model.plot()
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['anchor loss', 'negative log-likelihood']
+    >>> plt.close(ax.figure)
+    """
+    ax = _axes(ax, figsize=(6.5, 4))
+    table = model.loss_history_
+    names = {"loss": "anchor loss", "nll": "negative log-likelihood", "held_out": "held-out environments"}
+    for (name, label), (colour, style) in zip(names.items(), _looks(), strict=False):
+        if name in table:
+            ax.plot(table.index, table[name], style, color=colour, label=label)
+    if "held_out" in table:
+        best = int(table.held_out.argmin())
+        ax.plot(best, table.held_out[best], "o", color=COLOURS[2])
+        ax.annotate(f"round {best}", (best, table.held_out[best]), (0, 8), textcoords="offset points", ha="center")
+    ax.set(xlabel="rounds", ylabel="mean over rows")
+    ax.legend(frameon=False)
     return ax

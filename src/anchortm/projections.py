@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from anchortm.anchors import AnchorColumns
 from anchortm.exceptions import InputError
 
-__all__ = ["AnchorFrame", "AnchorMoments", "GroupProjection", "Part", "Projection", "projection"]
+__all__ = ["AnchorFrame", "AnchorMoments", "Centred", "GroupProjection", "Part", "Projection", "projection"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -102,6 +102,47 @@ class Projection(ABC):
         sums = np.zeros(self.n_sums)
         whole.add(sums, values if weights is None else values * weights, None)
         return whole.spread(self.coefficients(self.root(sums)))
+
+
+class Centred(Projection):
+    """The projection on anchors less their means, where the constant is in their span.
+
+    The coordinates are those of all anchors, without what they have along the constant.
+    """
+
+    def __init__(self, anchors: Projection, weights: Array | None, n_rows: int) -> None:
+        self.inner = anchors
+        self.rank, self.n_sums, self.dropped = anchors.rank, anchors.n_sums, anchors.dropped
+        sums = np.zeros(anchors.n_sums)
+        anchors.part(slice(None)).add(sums, np.ones(n_rows) if weights is None else weights, None)
+        constant = anchors.root(sums)
+        self._length = float(np.linalg.norm(constant))  # the root of the total weight
+        self._constant = constant / self._length
+
+    def part(self, rows: NDArray[np.intp] | slice) -> Part:
+        return self.inner.part(rows)
+
+    def root(self, sums: Array) -> Array:
+        return self._off(self.inner.root(sums))
+
+    def mean(self, sums: Array) -> Array:
+        """Return the weighted mean of v from the sums A'Wv."""
+        return np.asarray(self._constant @ self.inner.root(sums) / self._length)
+
+    def _off(self, t: Array) -> Array:
+        return np.asarray(t - np.multiply.outer(self._constant, self._constant @ t))
+
+    def coefficients(self, t: Array) -> Array:
+        return self.inner.coefficients(t)
+
+    def gram(self, weights: Array) -> Array:
+        return self._off(self._off(self.inner.gram(weights)).T)
+
+    def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
+        return Centred(self.inner.subset(rows, weights), weights, rows.size)
+
+    def on(self, anchors: AnchorColumns) -> Projection:
+        raise NotImplementedError("made from its rows, not from sums")
 
 
 class _GroupPart(Part):

@@ -27,6 +27,7 @@ __all__ = [
     "Kind",
     "Response",
     "Surv",
+    "Trials",
     "as_response",
     "classes_of",
     "is_missing",
@@ -78,10 +79,12 @@ class Response:
         What the numbers are.
     levels : tuple or None
         The classes of an ordinal outcome, in order.
+    trials : array or None
+        Of how many trials a count is the number of successes.
 
     See Also
     --------
-    anchortm.Surv, anchortm.Interval : make one
+    anchortm.Surv, anchortm.Interval, anchortm.Trials : make one
 
     Examples
     --------
@@ -96,9 +99,10 @@ class Response:
     exit: Array | None = None
     scale: Scale = "continuous"
     levels: tuple[Hashable, ...] | None = None
+    trials: Array | None = None
 
     def __post_init__(self) -> None:
-        for name in ("lower", "upper", "entry", "exit"):
+        for name in ("lower", "upper", "entry", "exit", "trials"):
             values = getattr(self, name)
             if values is not None:
                 values = values.view()
@@ -133,7 +137,12 @@ class Response:
             return None if values is None else values[rows]
 
         return replace(
-            self, lower=self.lower[rows], upper=self.upper[rows], entry=take(self.entry), exit=take(self.exit)
+            self,
+            lower=self.lower[rows],
+            upper=self.upper[rows],
+            entry=take(self.entry),
+            exit=take(self.exit),
+            trials=take(self.trials),
         )
 
     @property
@@ -178,7 +187,8 @@ class Response:
         if self.truncated.any():
             parts.append(f"{int(self.truncated.sum())} truncated")
         if self.scale == "count":
-            return f" of counts: {int(np.isneginf(self.lower).sum())} at zero"
+            trials = "" if self.trials is None else f", out of {self.trials.sum():.0f} trials"
+            return f" of counts: {int(np.isneginf(self.lower).sum())} at zero{trials}"
         return (" of time: " if self.scale == "time" else ": ") + ", ".join(parts)
 
 
@@ -330,6 +340,36 @@ def Interval(lower: object, upper: object, *, entry: object = None, exit: object
     if stop is not None and np.isposinf(stop).all():
         stop = None
     return Response(low, high, entry=start, exit=stop)
+
+
+def Trials(successes: object, trials: object) -> Response:  # noqa: N802
+    """Return successes out of so many trials, for binomial models.
+
+    A row is one outcome, whose residual is successes - trials x probability.
+
+    Parameters
+    ----------
+    successes : array of whole numbers
+    trials : array of whole numbers, or one for all rows
+
+    See Also
+    --------
+    anchortm.AnchorGLM : takes them with family="binomial"
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.Trials([3, 0, 5], [5, 4, 5])
+    Response(3 rows of counts: 1 at zero, out of 14 trials)
+    """
+    k, m = _numbers(successes, "successes"), _numbers(np.atleast_1d(np.asarray(native(trials))), "trials")
+    m = np.broadcast_to(m, k.shape).copy() if m.size == 1 else m
+    _same_length(k.size, trials=m)
+    _check_counts(k, "successes")
+    _check_counts(m, "trials")
+    _refuse(m < 1, m, "trials", "is not at least 1", "leave rows without trials out")
+    _refuse(k > m, k, "successes", "is more than the trials of its row", "the order is Trials(successes, trials)")
+    return replace(_counts(k), trials=m)
 
 
 def as_response(y: object, scale: Scale = "continuous", levels: Sequence[Hashable] | None = None) -> Response:

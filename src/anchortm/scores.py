@@ -17,10 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
 from anchortm.anchors import groups_of
+from anchortm.averaged import AveragedDistribution
 from anchortm.bases import OrdinalBasis
 from anchortm.distribution import NODES, WEIGHTS, PredictedDistribution
 from anchortm.empirical import empirical_distribution
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.means import FamilyDistribution
 from anchortm.numbers import generator, level_between
 from anchortm.response import Kind, Response, Surv, as_response
 from anchortm.steps import StepDistribution
@@ -65,7 +67,7 @@ def nll_quantiles(nll: ArrayLike, alpha: ArrayLike) -> Array:
     return np.asarray(np.quantile(np.asarray(nll, dtype=np.float64), np.asarray(alpha, dtype=np.float64)))
 
 
-def crps(distribution: PredictedDistribution, y: ArrayLike) -> Array:
+def crps(distribution: PredictedDistribution | FamilyDistribution, y: ArrayLike) -> Array:
     """Return the continuous ranked probability score of exact outcomes, one value a row.
 
     The integral of (F(t) - 1{y <= t})^2 over t, by Gauss-Legendre to a relative error of about 1e-8.
@@ -90,14 +92,16 @@ def _predicted(distribution: Any) -> None:
             "survival curves of CoxPH are steps that end at the last event time: they are scored by brier and "
             "concordance, and the full distributions of ProportionalHazards by all scores"
         )
-    if not isinstance(distribution, PredictedDistribution):
+    if not isinstance(distribution, (PredictedDistribution, FamilyDistribution)):
         raise InputTypeError(
             f"pass predicted distributions, model.predict_distribution(X), not {type(distribution).__name__}; "
             "score_table takes a model"
         )
 
 
-def _crps(distribution: PredictedDistribution, codes: Array) -> Array:
+def _crps(distribution: Any, codes: Array) -> Array:
+    if isinstance(distribution, FamilyDistribution):
+        return distribution.crps(codes)
     if distribution.theta.ndim == 2 and codes.shape == (len(distribution),):
         scores = np.empty(codes.size)
         for rows, part in distribution.by_baseline():
@@ -108,7 +112,11 @@ def _crps(distribution: PredictedDistribution, codes: Array) -> Array:
         raise InputError(f"y must have one value for each of the {n} rows, not shape {codes.shape}")
     if distribution.basis.discrete:
         work: Callable[[PredictedDistribution, Array], Array] = _discrete_crps
-    elif distribution.after is not None or any(distribution.basis.flat_ends(distribution.theta)):
+    elif (
+        isinstance(distribution, AveragedDistribution)
+        or distribution.after is not None
+        or any(distribution.basis.flat_ends(distribution.theta))
+    ):
         work = _crps_by_quantiles
     else:
         return _crps_on_panels(distribution, codes)
@@ -180,6 +188,8 @@ def _discrete_crps(distribution: PredictedDistribution, codes: Array) -> Array:
     total = np.asarray(((distribution.cdf(k) - (codes[:, None] <= k)) ** 2).sum(axis=1))
     if first < FIRST_COUNTS:
         return total
+    if isinstance(distribution, AveragedDistribution):
+        raise InputTypeError(f"counts of {FIRST_COUNTS} and more have no CRPS with random effects: take the nll")
     start, never = np.full(codes.size, float(first)), np.full(codes.size, np.inf)
     low = distribution.link.quantile(np.array([CRPS_TAIL]))[0] - distribution.shift
     with np.errstate(over="ignore"):
@@ -229,7 +239,7 @@ def _sum_of_squares(
     return total
 
 
-def pit(distribution: PredictedDistribution, y: Response, random_state: Any = None) -> Array:
+def pit(distribution: PredictedDistribution | FamilyDistribution, y: Response, random_state: Any = None) -> Array:
     """Return the probability integral transforms, uniform if the predictions are calibrated.
 
     Exact rows give F(y); censored and discrete rows a random number between F at their two ends.
@@ -257,7 +267,12 @@ def pit(distribution: PredictedDistribution, y: Response, random_state: Any = No
     return np.where(y.kind == Kind.EXACT, high, low + draw * (high - low))
 
 
-def _cdf_at(distribution: PredictedDistribution, codes: Array) -> Array:
+def _cdf_at(distribution: PredictedDistribution | FamilyDistribution, codes: Array) -> Array:
+    if isinstance(distribution, FamilyDistribution):
+        return distribution.cdf(codes[:, None])[:, 0]
+    if isinstance(distribution, AveragedDistribution):
+        parts = [np.exp(log_weight) * _cdf_at(part, codes) for log_weight, part in distribution.parts()]
+        return np.asarray(np.sum(parts, axis=0))
     h = distribution._baseline(codes, np.arange(codes.size)) + distribution.shift
     return np.exp(distribution.link.log_cdf(h))
 
@@ -570,7 +585,8 @@ def _observed(
     codes, names = (np.zeros(n, dtype=np.intp), np.array([ALL])) if environments is None else groups_of(environments)
     if codes.size != n:
         raise InputError(f"environments has {codes.size} rows, but y has {n}")
-    distribution = model.predict_distribution(X, offset=offset, n_rows=n if X is None else None)
+    trials = {} if response.trials is None else {"trials": response.trials}
+    distribution = model.predict_distribution(X, offset=offset, n_rows=n if X is None else None, **trials)
     _predicted(distribution)
     if len(distribution) != n:
         raise InputError(f"X has {len(distribution)} rows, but y has {n}")

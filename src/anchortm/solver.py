@@ -9,8 +9,9 @@ in a fold, where its smallest curvature reaches zero; the solution says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from anchortm.exceptions import IdentificationError, InputError, OverIdentifiedError
 from anchortm.identification import check_separation
 from anchortm.limit import linear_solution, over_identified, sqp
+from anchortm.mixed import NODES, MixedObjective
 from anchortm.newton import (
     FLAT,
     STRICT,
@@ -30,11 +32,11 @@ from anchortm.newton import (
     loss_of,
     solution_at,
 )
-from anchortm.objective import NormalObjective, Objective
+from anchortm.objective import NormalObjective, Objective, Sums
 from anchortm.penalty import Net, minimise
 from anchortm.scaled import ScaledObjective
 
-__all__ = ["first_solution", "follow", "restarts", "solve", "solve_near", "solve_path"]
+__all__ = ["first_solution", "follow", "restarts", "solve", "solve_near", "solve_path", "with_enough_nodes"]
 
 Array = NDArray[np.float64]
 
@@ -42,6 +44,7 @@ FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
 NO_MINIMUM = "the branch connected to xi = 0 ends near xi = {:.3g}, and no other minimum was found"
 SUBSAMPLE_FROM = 100_000
 FAR = 3.0  # how far off the constant of a start may be, on the scale of h
+ENOUGH = 0.01  # of the tolerance, that nodes may leave in a gradient
 NET_STEPS = 30  # on a face; an easy one takes about ten
 STRONGER = tuple(2.0**k for k in range(7, 0, -1))  # penalties on the way to a weak one
 WIDE_STEPS = 10  # from the solution of some levels to that of all
@@ -348,3 +351,29 @@ def restarts(
         if other.converged and all(abs(other.loss - s.loss) > 1e-7 * (1.0 + abs(s.loss)) for s in found):
             found.append(other)
     return sorted(found, key=lambda s: s.loss)
+
+
+def with_enough_nodes(
+    objective: Any, v: Array, make: Callable[[int], Any], options: Options, given: bool
+) -> MixedObjective:
+    """Return the objective with so many nodes that more would change its gradient by little of the tolerance.
+
+    ``make`` makes it anew; nodes that are ``given`` stay. What is asked for is judged at the maximum of the likelihood,
+    where a fit then starts.
+    """
+    known = NODES[objective.effects.size]
+    while True:
+        here = minimise(objective, _startable(objective, v), 0.0, options)
+        more = next((n for n in known if n > objective.n_nodes), None)
+        finer = make(objective.n_nodes + max(4, objective.n_nodes // 2) if given or more is None else more)
+        objective.slack, v = quadrature_error(objective, finer, here.v, here.sums, 0.0), here.v
+        if given or more is None or objective.slack <= ENOUGH * options.tol:
+            objective.begin = v
+            return objective  # type: ignore[no-any-return]
+        finer.slack, objective = objective.slack, finer
+
+
+def quadrature_error(objective: Objective, finer: Objective, v: Array, sums: Sums, xi: float) -> float:
+    """Return how much the gradient of the loss changes with finer nodes, scaled as the KKT residual is."""
+    here, there = (expand(o, v, s, xi) for o, s in ((objective, sums), (finer, finer.sums(v))))
+    return float((np.abs(there.gradient - here.gradient) / (1.0 + there.parts)).max())

@@ -21,7 +21,7 @@ from anchortm.splines import smooth_terms, wiggly
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LikelihoodRatio", "Summary", "likelihood_ratio_test", "summarise"]
+__all__ = ["LikelihoodRatio", "Summary", "baseline_facts", "likelihood_ratio_test", "summarise"]
 
 SHOWN = 20  # levels of a wide factor that are printed
 MOST_CHOSEN = 30  # coefficients that an elastic net leaves, printed
@@ -46,6 +46,10 @@ class Summary:
         What the fit warned of.
     scale : dict or None
         Columns of the table of scale effects, where the model has any.
+    blocks : tuple of str
+        Whose the parameters of the baseline are, one after the other: of strata, and of effects that vary.
+    heading : str
+        What stands above the table.
 
     Examples
     --------
@@ -68,6 +72,8 @@ class Summary:
     baseline: dict[str, float]
     warnings: tuple[str, ...]
     scale: dict[str, list[Any]] | None = None
+    blocks: tuple[str, ...] = ("",)
+    heading: str = "Coefficients"
 
     def frame(self) -> pd.DataFrame:
         """Return the table of coefficients."""
@@ -87,7 +93,7 @@ class Summary:
         if self.columns["covariate"]:
             rows, left_out = _shown(self.columns, NET in self.facts)
             table = _table({name: [values[j] for j in rows] for name, values in self.columns.items()})
-            lines += ["Coefficients", *table, *(f"  {text}" for text in left_out), ""]
+            lines += [self.heading, *table, *(f"  {text}" for text in left_out), ""]
         if self.scale is not None:
             lines += ["Scale effects", *_table(self.scale), ""]
         if self.baseline:
@@ -99,12 +105,13 @@ class Summary:
 
     def _baselines(self) -> list[str]:
         """Return the baseline in one line, or one for each stratum and effect that varies."""
-        lines: dict[str, list[str]] = {}
-        for name, value in self.baseline.items():
-            of, _, own = name.rpartition(": ")
-            lines.setdefault(of, []).append(f"{own} {value:.4g}")
-        width = max(map(len, lines))
-        return [f"Baseline  {of:<{width}}{'  ' if width else ''}{', '.join(values)}" for of, values in lines.items()]
+        parameters, size = list(self.baseline.items()), len(self.baseline) // len(self.blocks)
+        width, lines = max(map(len, self.blocks)), []
+        for k, block in enumerate(self.blocks):
+            start = len(block) + 2 if block else 0  # of the parameter's own name
+            texts = [f"{name[start:]} {value:.4g}" for name, value in parameters[k * size : (k + 1) * size]]
+            lines.append(f"Baseline  {block:<{width}}{'  ' if width else ''}{', '.join(texts)}")
+        return lines
 
     def _repr_html_(self) -> str:
         left = "style='text-align:left'"
@@ -201,11 +208,12 @@ def summarise(
         columns["slope of y"] = (model.coef_ / model.baseline_[1]).tolist()
     return Summary(
         f"{type(model).__name__}: {model._kind}",
-        _facts(model) | ({} if table is None else _errors_fact(model, kind, clusters)),
+        baseline_facts(model) | ({} if table is None else _errors_fact(model, kind, clusters)),
         columns,
         dict(zip(model.parameter_names_, model.baseline_.tolist(), strict=True)),
         tuple(model.warnings_),
         scale,
+        ("",) if model._corners is None else tuple(model._corners.blocks),
     )
 
 
@@ -235,17 +243,18 @@ def _intervals(model: Any, level: float) -> Any:
 
 def _errors_fact(model: Any, kind: str | None, clusters: Any) -> dict[str, str]:
     kind = default_kind(model, clusters) if kind is None else kind
-    how = {"hessian": "inverse Hessian", "sandwich": "sandwich", "bootstrap": "bootstrap"}[kind]
-    rows = "rows independent" if clusters is None else "clusters independent"
-    if kind == "bootstrap" and clusters is None and model.n_anchors_:
-        rows = "environments resampled"
+    how = {"hessian": model._inverse_of, "sandwich": "sandwich", "bootstrap": "bootstrap"}[kind]
+    rows = "rows independent" if clusters is None and model._random is None else "clusters independent"
+    if kind == "bootstrap" and clusters is None and (model.n_anchors_ or model._random is not None):
+        rows = "environments resampled" if model._random is None else "clusters or environments resampled"
     aims = [name for name, value in (("xi", model.xi_), ("l2", model.l2_), ("smooth", model.smooth_)) if value]
     aims += ["xi_scale"] if getattr(model, "xi_scale_", 0.0) not in (0.0, model.xi_) else []
     aim = f", for the coefficients that this {' and '.join(aims)} aims at" if aims else ""
     return {"std. errors": f"{how}{aim}; {rows}"}
 
 
-def _facts(model: Any) -> dict[str, str]:
+def baseline_facts(model: Any) -> dict[str, str]:
+    """Return the facts of a fit without its coefficients, by name."""
     kinds = ", ".join(f"{n} {name}" for name, n in model.row_kinds_.items() if n)
     if model.basis_.discrete:  # whose rows are intervals inside
         kinds = f"{len(model.classes_)} classes" if model.basis_.kind == "ordinal" else "counts"
@@ -271,7 +280,7 @@ def _facts(model: Any) -> dict[str, str]:
         + (f", xi_scale {model.xi_scale_:g}" if scaled else "")
         + (f", {model.n_anchors_} anchor directions" if model.n_anchors_ else ", no anchors"),
         "log-likelihood": f"{model.loglik_:.4f}",
-        "anchor loss": f"{model.loss_:.6f} = {-model.loglik_ / model.n_total_:.6f} (mean negative log-likelihood)"
+        "anchor loss": f"{model.loss_:.6f} = {-model._in_loss / model.n_total_:.6f} (mean negative log-likelihood)"
         + "".join(f" + {xi:g} x {value:.3g} ({name})" for xi, value, name in penalties if 0.0 != xi < math.inf)
         + (f" + {_net_share(model):.3g} ({_net_name(model)})" if model.l1_ or model._ridged else ""),
         "converged": ("yes" if model.converged_ else "NO")
@@ -288,8 +297,12 @@ def _facts(model: Any) -> dict[str, str]:
         facts[SMOOTH] = f"smooth {model.smooth_:g}; degrees of freedom " + ", ".join(
             f"{term} {edf:.2f} of {len(smooth_terms(model.coef_names_)[term])}" for term, edf in model.edf_.items()
         )
-    held = int(model.active_[: model.active_.size - model.coef_.size].sum())
-    if held:
+    held = int(model.active_[: model.active_.size - model.coef_.size - model._extra.size].sum())
+    if model._corners is not None and held:
+        steps = np.diff(model.baseline_.reshape(model._corners.n_blocks, -1))
+        none = int((model._corners.least(steps) <= 1e-9 * (1.0 + np.abs(steps).sum(axis=0))).sum())
+        facts["constraints"] = f"{none} increment{'s' if none != 1 else ''} of h zero for some covariates or strata"
+    elif held:
         facts["constraints"] = f"{held} increment{'s' if held > 1 else ''} of the baseline held at zero"
     if model.basis_.kind == "linear" and model._corners is None and not scaled:
         facts["scale of y"] = (
@@ -306,7 +319,7 @@ def _net_name(model: Any) -> str:
 
 def _net_share(model: Any) -> float:
     """Return the share of the penalty on coefficients in the loss."""
-    return float(model.loss_ + model.loglik_ / model.n_total_ - model.xi_ * model.penalty_)
+    return float(model.loss_ + model._in_loss / model.n_total_ - model.xi_ * model.penalty_)
 
 
 def _minimum(model: Any) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from anchortm.blocks import Block, Piece, Shape, Work
 from anchortm.columns import Rows
-from anchortm.links import Link, OneEnd, TwoEnds
+from anchortm.links import OneEnd, TwoEnds
 
 __all__ = [
     "Influence",
@@ -38,7 +38,7 @@ def _weighted(weights: Array | None, sign: int, values: Array) -> Array:
     return values if sign > 0 else -values
 
 
-def evaluate_rows(link: Link, data: Rows, v: Array, k: int) -> tuple[OneEnd | TwoEnds, Array | None]:
+def evaluate_rows(link: Any, data: Rows, v: Array, k: int) -> tuple[OneEnd | TwoEnds, Array | None]:
     """Return the link's quantities at h = c'v, and h' for exact rows; the first k parameters are the baseline's."""
     size = data.n_dense(k)
     wide = None if data.wide is None else data.wide.values(v[size:])
@@ -59,6 +59,8 @@ def evaluate_rows(link: Link, data: Rows, v: Array, k: int) -> tuple[OneEnd | Tw
     if data.kind == "exact":
         assert data.slope is not None  # noqa: S101
         return link.exact(h), np.dot(data.slope, v[:k])
+    if data.kind == "mean":
+        return link.terms(h, data.outcome), None
     return (link.left(h) if data.kind == "left" else link.right(h)), None
 
 
@@ -67,7 +69,7 @@ class LogLikelihood(Work):
     """The log-likelihood, and the anchors' sums of the residuals."""
 
     label: ClassVar[str] = "log-likelihood"
-    link: Link
+    link: Any  # a Link, or a Family
     v: Array
     n_baseline: int
     n_sums: int
@@ -81,11 +83,11 @@ class LogLikelihood(Work):
         for piece in block.pieces:
             data = piece.data
             values, slope = evaluate_rows(self.link, data, self.v, self.n_baseline)
-            loglik = values.l
+            loglik, residual = values.l, values.penalised.r if isinstance(values, OneEnd) else values.r
             if slope is not None:
                 loglik = np.where(slope > 0.0, loglik + np.log(slope), -np.inf)
             if piece.part is not None:
-                piece.part.add(arrays[0], _weighted(data.weights, data.sign, values.r), None)
+                piece.part.add(arrays[0], _weighted(data.weights, data.sign, residual), None)
             part = float(loglik.sum() if data.weights is None else data.weights @ loglik)
             total += data.sign * part
             size += abs(part)
@@ -110,7 +112,7 @@ class SecondOrder(Work):
     """
 
     label: ClassVar[str] = "derivatives"
-    link: Link
+    link: Any
     v: Array
     n_baseline: int
     n_sums: int
@@ -146,9 +148,10 @@ class SecondOrder(Work):
         gradient += np.dot(C.T, _weighted(data.weights, data.sign, values.r))
         dr = _weighted(data.weights, data.sign, values.dr)
         if piece.part is not None:
-            piece.part.add(G, dr, C)
+            own = dr if values.penalised is values else _weighted(data.weights, data.sign, values.penalised.dr)
+            piece.part.add(G, own, C)
         if bend is not None:
-            dr = dr + _weighted(data.weights, data.sign, values.d2r * bend)
+            dr = dr + _weighted(data.weights, data.sign, values.penalised.d2r * bend)
         hessian += np.dot((C * dr[:, None]).T, C)
         if slope is not None and data.slope is not None:
             k = self.n_baseline
@@ -191,7 +194,7 @@ class Slopes(Work):
     """The gradient of -loglik in the coefficients alone, plus that of r along ``spread`` (of the anchors)."""
 
     label: ClassVar[str] = "derivatives"
-    link: Link
+    link: Any
     v: Array
     n_baseline: int
     spread: Array | None = None
@@ -206,7 +209,7 @@ class Slopes(Work):
             t, _ = evaluate_rows(self.link, data, self.v, self.n_baseline)
             pull = t.r
             if self.spread is not None and piece.part is not None:
-                dr = t.dr if isinstance(t, OneEnd) else t.r_u + t.r_v
+                dr = t.penalised.dr if isinstance(t, OneEnd) else t.r_u + t.r_v
                 pull = pull + dr * piece.part.spread(self.spread)
             X = data.C[:, data.C.shape[1] - arrays[0].size :]
             arrays[0] += np.dot(X.T, _weighted(data.weights, data.sign, pull))
@@ -284,7 +287,8 @@ class WideSecondOrder(SecondOrder):
             cross = w(t.r_u if bend is None else t.r_u + (t.r_uu + t.r_uv) * bend)
             both = both if bend is None else both + w((t.r_uu + 2.0 * t.r_uv + t.r_vv) * bend)
         elif bend is not None:
-            both = both + w(t.d2r * bend)
+            both = both + w(t.penalised.d2r * bend)
+        dr = dr if isinstance(t, TwoEnds) or t.penalised is t else w(t.penalised.dr)
 
         def beside(M: sp.csr_matrix, weighted: Any) -> Array:
             """Return M' times the weighted rows c; ``weighted`` is M' with the weights."""
@@ -323,17 +327,19 @@ class Influence(Work):
     """The Gram matrix of the rows' shares: (gradient of -l_i + pull'q_i r_i) bread + K'q_i (r_i - q_i't).
 
     q_i is the row of Q; ``pull``, ``K`` and ``t`` are given as coefficients of the anchors. Shares
-    are of rows without their weights, and enter the Gram matrix with them.
+    are of rows without their weights, and enter the Gram matrix with them. Where anchors are centred,
+    ``centre`` are the mean residual and the mean of its gradient, which r_i and its gradient lose.
     """
 
     label: ClassVar[str] = "standard errors"
-    link: Link
+    link: Any
     v: Array
     n_baseline: int
     bread: Array
     pull: Array | None
     K: Array | None
     t: Array | None
+    centre: tuple[float, Array] | None = None
     every: Array | None = None  # what every row has beside its own share
 
     @property
@@ -356,7 +362,7 @@ class Influence(Work):
             bend: Any = 0.0
             if piece.part is not None and self.pull is not None:
                 bend = piece.part.spread(self.pull)
-            r[here] += data.sign * values.r
+            r[here] += data.sign * (values.penalised.r if isinstance(values, OneEnd) else values.r)
             if data.weights is not None:
                 weights = np.ones(block.size) if weights is None else weights
                 weights[here] = data.weights
@@ -368,7 +374,9 @@ class Influence(Work):
                     [both[:, None] * V + (values.r_u * bend - values.p)[:, None] * D, both[:, None] * data.C]
                 )
             else:
-                own = (values.r + values.dr * bend)[:, None] * data.C
+                own = (values.r + values.penalised.dr * bend)[:, None] * data.C
+                if self.centre is not None:
+                    own -= np.multiply.outer(bend * np.ones(own.shape[0]), self.centre[1])
                 if slope is not None and data.slope is not None:
                     own[:, :k] -= data.slope / slope[:, None]
             gradient[here] += data.sign * own
@@ -377,7 +385,7 @@ class Influence(Work):
             shares += self.every
         if block.anchors is not None and self.K is not None and self.t is not None:
             part = block.anchors.part(block.rows)
-            r -= part.spread(self.t)
+            r -= part.spread(self.t) + (0.0 if self.centre is None else self.centre[0])
             shares += part.spread(self.K) * r[:, None]
         return shares, weights
 

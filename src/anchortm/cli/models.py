@@ -28,6 +28,11 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "count-probit": ("CountRegression", {"link": "probit"}),
     "count-cloglog": ("CountRegression", {"link": "cloglog"}),
     "count-loglog": ("CountRegression", {"link": "loglog"}),
+    "poisson": ("AnchorGLM", {"family": "poisson"}),
+    "binomial": ("AnchorGLM", {"family": "binomial"}),
+    "gamma": ("AnchorGLM", {"family": "gamma"}),
+    "negative-binomial": ("AnchorGLM", {"family": "negative_binomial", "alpha": "ml"}),
+    "gaussian": ("AnchorGLM", {"family": "gaussian"}),
 }
 
 

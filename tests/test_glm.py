@@ -1,0 +1,898 @@
+"""AnchorGLM against statsmodels, finite differences, root finding and the other models."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import replace
+
+import mpmath
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy import integrate, optimize, stats
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+
+import anchortm as atm
+from anchortm.anchors import anchor_columns
+from anchortm.bases import ConstantBasis
+from anchortm.exceptions import IdentificationError, InputError, InputTypeError, SeparationError
+from anchortm.families import FAMILIES, get_family
+from anchortm.inference import influence
+from anchortm.objective import build_objective
+from anchortm.response import as_response
+
+COMBINATIONS = [(family, link) for family, links in FAMILIES.items() for link in links]
+SM_LINKS = {
+    "log": sm.families.links.Log(),
+    "identity": sm.families.links.Identity(),
+    "sqrt": sm.families.links.Sqrt(),
+    "logit": sm.families.links.Logit(),
+    "probit": sm.families.links.Probit(),
+    "cloglog": sm.families.links.CLogLog(),
+    "loglog": sm.families.links.LogLog(),
+    "inverse": sm.families.links.InversePower(),
+}
+SM_FAMILIES = {
+    "poisson": sm.families.Poisson,
+    "binomial": sm.families.Binomial,
+    "gamma": sm.families.Gamma,
+    "gaussian": sm.families.Gaussian,
+}
+
+
+def sm_family(family, link, alpha=1.0):
+    if family == "negative_binomial":
+        return sm.families.NegativeBinomial(SM_LINKS[link], alpha=alpha)
+    return SM_FAMILIES[family](SM_LINKS[link])
+
+
+def simulate(family, link, n=300, seed=0, trials=False):
+    """Return covariates, outcome and anchors; eta stays inside the range of every link."""
+    rng = np.random.default_rng(seed)
+    site = rng.integers(0, 5, n)
+    hidden = rng.uniform(-1, 1, n)
+    X = np.column_stack([rng.uniform(-1, 1, n) + 0.2 * site + 0.3 * hidden, rng.uniform(-1, 1, n)])
+    eta = {"log": 0.5, "identity": 3.0, "sqrt": 2.0, "inverse": 1.5}.get(link, 0.2) + X @ [0.3, -0.2] + 0.2 * hidden
+    eta = eta - 2.6 if (family, link) == ("binomial", "log") else eta
+    mu = get_family(family, link).mean(eta).mu
+    m = rng.integers(2, 9, n) if trials else np.ones(n, dtype=int)
+    y = {
+        "poisson": lambda: rng.poisson(mu),
+        "binomial": lambda: rng.binomial(m, mu),
+        "gamma": lambda: rng.gamma(2.0, mu / 2.0),
+        "negative_binomial": lambda: rng.negative_binomial(1.0, 1.0 / (1.0 + mu)),
+        "gaussian": lambda: mu + rng.normal(0, 0.5, n),
+    }[family]()
+    return X, (atm.Trials(y, m) if trials else y), site, m
+
+
+def numbers(y):
+    return y.upper if isinstance(y, atm.Response) else np.asarray(y, dtype=float)
+
+
+# --- statsmodels ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("family", "link"), COMBINATIONS)
+def test_maximum_likelihood_is_that_of_statsmodels(family, link):
+    X, y, *_ = simulate(family, link)
+    rng = np.random.default_rng(1)
+    offset = 0.05 * rng.normal(size=y.size)
+    weights = rng.integers(1, 4, y.size).astype(float)
+    model = atm.AnchorGLM(family=family, link=link, tol=1e-12).fit(X, y, sample_weight=weights, offset=offset)
+    start = np.concatenate([model.baseline_, model.coef_])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of links that leave the range of the mean
+        theirs = sm_family(family, link)
+        reference = sm.GLM(y, sm.add_constant(X), family=theirs, freq_weights=weights, offset=offset)
+        fit = reference.fit(tol=1e-14, maxiter=300, start_params=start if link not in ("log",) else None)
+    np.testing.assert_allclose(start, fit.params, rtol=2e-8, atol=2e-8)
+    np.testing.assert_allclose(model.deviance_, fit.deviance, rtol=1e-8)
+    np.testing.assert_allclose(model.pearson_, fit.pearson_chi2, rtol=1e-7)
+    np.testing.assert_allclose(model.dispersion_, fit.scale, rtol=1e-7)
+    np.testing.assert_allclose(np.sqrt(np.diag(model.covariance())), fit.bse, rtol=1e-7)
+    for kind, theirs in (("deviance", fit.resid_deviance), ("pearson", fit.resid_pearson)):
+        np.testing.assert_allclose(model.residuals(X, y, offset=offset, kind=kind), theirs, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(model.residuals(X, y, offset=offset, kind="response"), fit.resid_response, atol=1e-7)
+    # statsmodels has no sum of l_i for the gaussian with its own scale: it profiles it out
+    llf = (
+        fit.llf
+        if family != "gaussian"
+        else float(weights @ stats.norm.logpdf(y, fit.fittedvalues, math.sqrt(fit.scale)))
+    )
+    np.testing.assert_allclose(model.loglik_, llf, rtol=1e-8)
+    np.testing.assert_allclose(-weights @ model.nll(X, y, offset=offset), llf, rtol=1e-8)
+    np.testing.assert_allclose(model.predict(X, offset=offset), fit.fittedvalues, rtol=1e-7)
+    assert model.converged_
+    assert model.min_eigenvalue_ > 0
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
+def test_trials_are_those_of_statsmodels(link):
+    X, y, _, m = simulate("binomial", link, trials=True)
+    model = atm.AnchorGLM(family="binomial", link=link, tol=1e-12).fit(X, y)
+    s = y.upper
+    fit = sm.GLM(np.column_stack([s, m - s]), sm.add_constant(X), family=sm_family("binomial", link)).fit(tol=1e-14)
+    np.testing.assert_allclose(np.append(model.intercept_, model.coef_), fit.params, rtol=1e-8)
+    np.testing.assert_allclose(model.deviance_, fit.deviance, rtol=1e-8)
+    np.testing.assert_allclose(model.loglik_, fit.llf, rtol=1e-10)
+    np.testing.assert_allclose(np.sqrt(np.diag(model.covariance())), fit.bse, rtol=1e-8)
+    for kind, theirs in (("deviance", fit.resid_deviance), ("pearson", fit.resid_pearson)):
+        np.testing.assert_allclose(model.residuals(X, y, kind=kind), theirs, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(
+        model.residuals(X, y), s - m * fit.fittedvalues if link == "logit" else model.residuals(X, y), atol=1e-8
+    )
+
+
+def test_alpha_by_maximum_likelihood_is_that_of_statsmodels():
+    X, y, site, _ = simulate("negative_binomial", "log", n=500)
+    model = atm.AnchorGLM(family="negative_binomial", alpha="ml").fit(X, y, anchors=site)
+    theirs = sm.NegativeBinomial(y, sm.add_constant(X)).fit(disp=0, method="newton", tol=1e-12, maxiter=200)
+    np.testing.assert_allclose([model.intercept_, *model.coef_, model.alpha_], theirs.params, rtol=1e-6)
+    np.testing.assert_allclose(model.loglik_, theirs.llf, rtol=1e-10)
+    np.testing.assert_allclose(model.aic_, theirs.aic, rtol=1e-10)
+    # beside the information of alpha, which statsmodels takes as observed
+    np.testing.assert_allclose(np.sqrt(np.diag(model.covariance())), theirs.bse[:3], rtol=0.05)
+    held = atm.AnchorGLM(family="negative_binomial", alpha="ml", xi=2.0).fit(X, y, anchors=site)
+    given = atm.AnchorGLM(family="negative_binomial", alpha=model.alpha_, xi=2.0).fit(X, y, anchors=site)
+    assert held.alpha_ == pytest.approx(model.alpha_, rel=1e-8)
+    np.testing.assert_allclose(held.coef_, given.coef_, rtol=1e-6)
+
+
+def test_alpha_needs_counts_that_vary():
+    with pytest.raises(IdentificationError, match="family='poisson'"):
+        atm.AnchorGLM(family="negative_binomial", alpha="ml").fit(np.arange(8.0)[:, None], [1, 2, 1, 2, 1, 2, 1, 2])
+
+
+def test_dispersion_by_maximum_likelihood():
+    X, y, *_ = simulate("gamma", "log")
+    model = atm.AnchorGLM(family="gamma", dispersion="ml", tol=1e-12).fit(X, y)
+
+    def nll(log_shape):
+        shape = math.exp(log_shape)
+        return -stats.gamma.logpdf(y, shape, scale=model.predict(X) / shape).sum()
+
+    best = optimize.minimize_scalar(nll, bounds=(-3, 3), method="bounded", options={"xatol": 1e-10})
+    assert model.dispersion_ == pytest.approx(math.exp(-best.x), rel=1e-6)
+    assert model.loglik_ == pytest.approx(-best.fun, rel=1e-10)
+    X, y, *_ = simulate("gaussian", "identity")
+    model = atm.AnchorGLM(dispersion="ml").fit(X, y)
+    ols = sm.OLS(y, sm.add_constant(X)).fit()
+    assert model.dispersion_ == pytest.approx(ols.ssr / y.size, rel=1e-10)
+    assert model.loglik_ == pytest.approx(ols.llf, rel=1e-10)
+    assert atm.AnchorGLM(dispersion=2.0).fit(X, y).dispersion_ == 2.0
+    X, y, *_ = simulate("poisson", "log")
+    quasi = atm.AnchorGLM(family="poisson", dispersion="pearson", tol=1e-12).fit(X, y)
+    theirs = sm.GLM(y, sm.add_constant(X), family=sm.families.Poisson()).fit(scale="X2", tol=1e-14)
+    np.testing.assert_allclose(np.sqrt(np.diag(quasi.covariance())), theirs.bse, rtol=1e-8)
+
+
+# --- terms and derivatives -----------------------------------------------------------------------
+
+
+def half_deviance(family, y, mu, m, alpha=0.7):
+    """Return l_sat - l in 60 digits."""
+    y, mu, m = (mpmath.mpf(float(v)) if not isinstance(v, mpmath.mpf) else v for v in (y, mu, m))
+
+    def part(a, b):
+        return a * mpmath.log(a / b) if a else mpmath.mpf(0)
+
+    if family == "poisson":
+        return part(y, mu) - (y - mu)
+    if family == "binomial":
+        return part(y, m * mu) + part(m - y, m * (1 - mu))
+    if family == "gamma":
+        return (y - mu) / mu - mpmath.log(y / mu)
+    if family == "negative_binomial":
+        k = 1 / mpmath.mpf(alpha)
+        return part(y, mu) - (y + k) * mpmath.log((y + k) / (mu + k))
+    return (y - mu) ** 2 / 2
+
+
+def mp_mean(link, eta):
+    return {
+        "identity": lambda: eta,
+        "log": lambda: mpmath.exp(eta),
+        "sqrt": lambda: eta**2,
+        "inverse": lambda: 1 / eta,
+        "logit": lambda: 1 / (1 + mpmath.exp(-eta)),
+        "probit": lambda: mpmath.ncdf(eta),
+        "cloglog": lambda: -mpmath.expm1(-mpmath.exp(eta)),
+        "loglog": lambda: mpmath.exp(-mpmath.exp(-eta)),
+    }[link]()
+
+
+@pytest.mark.parametrize(("family", "link"), COMBINATIONS)
+def test_terms_against_many_digits(family, link):
+    """l up to a constant, r, r', r'' and D, D', D'' against mpmath, next to y = mu too."""
+    model = get_family(family, link, alpha=0.7, residual="deviance")
+    etas = {"binomial-log": (-1.2, -0.3)}.get(model.name, (0.4, 1.1))
+    m = 6.0 if family == "binomial" else 1.0
+    with mpmath.workdps(110):
+        for base in etas[: 1 if family == "negative_binomial" else 2]:
+            mean = float(m * mp_mean(link, mpmath.mpf(base)))
+            whole = {0.0, 1.0, 4.0} | ({6.0} if family == "binomial" else {9.0})
+            outcomes = whole if model.discrete else {0.3, mean, 5.0}
+            for y in sorted(outcomes):
+                etas_near = [base]
+                if 0.0 < y < (m if family == "binomial" else math.inf):  # the eta where y = mu, and next to it
+                    root = model.eta(y / m)
+                    etas_near += [root + gap for gap in (0.0, 1e-9, -1e-5, 1e-3)]
+                for eta in etas_near:
+                    if (model.positive and eta <= 0) or (model.name == "binomial-log" and eta >= 0):
+                        continue
+
+                    def d(e, y=y):
+                        return half_deviance(family, y, mp_mean(link, e), m)
+
+                    def root_of(e, y=y):
+                        value = d(e, y)
+                        return mpmath.sign(y - m * mp_mean(link, e)) * mpmath.sqrt(2 * abs(value))
+
+                    terms = model.terms(np.array([eta]), model.outcome(np.array([y]), np.array([m])))
+                    exact = mpmath.mpf(eta)
+                    for order, ours in enumerate((terms.r, terms.dr, terms.d2r), start=1):
+                        theirs = mpmath.diff(d, exact, order, h=mpmath.mpf(10) ** -15)
+                        assert float(ours[0]) == pytest.approx(float(theirs), rel=1e-11, abs=1e-11 * (1 + m * y))
+                    # D by differences from a distance, as it is smooth across y = mu
+                    h = mpmath.mpf(10) ** -14
+                    shifted = exact + mpmath.mpf(10) ** -25  # off the zero of a root
+                    values = [root_of(shifted + j * h) for j in (-1, 0, 1)]
+                    assert float(terms.penalised.r[0]) == pytest.approx(float(root_of(exact)), rel=1e-9, abs=3e-15)
+                    assert float(terms.penalised.dr[0]) == pytest.approx(
+                        float((values[2] - values[0]) / (2 * h)), rel=1e-10
+                    )
+                    curve = float((values[2] - 2 * values[1] + values[0]) / h**2)
+                    assert float(terms.penalised.d2r[0]) == pytest.approx(curve, rel=1e-8, abs=1e-9)
+
+
+def test_limits_where_the_outcome_is_its_mean():
+    """D' = -sqrt(-l''), D'' = l''' / (3 sqrt(-l'')), with l''' = -r''."""
+    for family, link in COMBINATIONS:
+        model = get_family(family, link, alpha=0.7, residual="deviance")
+        m = 8.0 if family == "binomial" else 1.0
+        y = 4.0
+        eta = np.array([model.eta(y / m)])
+        terms = model.terms(eta, model.outcome(np.array([y]), np.array([m])))
+        root = math.sqrt(terms.dr[0])
+        side = -1.0 if link == "inverse" else 1.0  # where the mean falls with eta
+        assert terms.penalised.dr[0] == pytest.approx(-side * root, rel=1e-9)
+        assert terms.penalised.d2r[0] == pytest.approx(-side * terms.d2r[0] / (3 * root), rel=1e-8, abs=1e-9)
+
+
+def test_deviance_residuals_are_not_zero_on_average():
+    """Poisson(2): -.147, and about -1 / (6 sqrt(mu)) for large means: why they are centred."""
+    for mu, expected in ((2.0, -0.147), (100.0, -1 / 60)):
+        k = np.arange(0, 400.0)
+        model = get_family("poisson", residual="deviance")
+        D = model.terms(np.full(k.size, math.log(mu)), model.outcome(k)).penalised.r
+        assert stats.poisson.pmf(k, mu) @ D == pytest.approx(expected, abs=6e-4)
+
+
+def glm_objective(family, link, residual, seed=0, trials=False):
+    X, y, site, _ = simulate(family, link, n=60, seed=seed, trials=trials)
+    rng = np.random.default_rng(seed)
+    model = replace(
+        get_family(family, link, 0.7, residual), unit=1.3 if family == "gaussian" and link == "identity" else 1.0
+    )
+    response = as_response(y, "count" if model.discrete else "continuous")
+    weights = rng.uniform(0.5, 2.0, len(response))
+    return build_objective(
+        model,
+        ConstantBasis(model.discrete),
+        response,
+        X,
+        anchor_columns(site.astype(str)),
+        weights,
+        0.03 * rng.normal(size=len(response)),
+        1.0,
+        block_rows=17,
+    )
+
+
+@pytest.mark.parametrize("residual", ["score", "deviance"])
+@pytest.mark.parametrize(("family", "link"), COMBINATIONS)
+def test_objective_against_finite_differences(family, link, residual):
+    for trials in (False, True) if family == "binomial" else (False,):
+        objective = glm_objective(family, link, residual, trials=trials)
+        rng = np.random.default_rng(5)
+        theta = {"log": 0.5, "identity": 3.0, "sqrt": 2.0, "inverse": 1.5}.get(link, 0.2)
+        theta = theta - 2.6 if (family, link) == ("binomial", "log") else theta
+        v = objective.coordinates.join(np.array([theta]), np.array([0.2, -0.1]))
+        sums = objective.sums(v)
+        mu = rng.normal(size=sums.t.size)
+        mu = objective.anchors._off(mu) if residual == "deviance" else mu
+        at = objective.derivatives(v, mu)
+        h = 1e-5
+        steps = h * np.eye(v.size)
+        pairs = [(objective.sums(v + s), objective.sums(v - s)) for s in steps]
+        gradient = [-(a.loglik - b.loglik) / (2 * h) for a, b in pairs]
+        E = np.array([(a.t - b.t) / (2 * h) for a, b in pairs]).T
+        np.testing.assert_allclose(at.gradient, gradient, rtol=1e-7, atol=1e-6)
+        np.testing.assert_allclose(at.E, E, rtol=1e-6, atol=1e-7)
+
+        def slope(w, mu=mu, objective=objective):
+            d = objective.derivatives(w)
+            return d.gradient + d.E.T @ mu
+
+        H = np.array([(slope(v + s) - slope(v - s)) / (2 * h) for s in steps])
+        np.testing.assert_allclose(at.hessian, H, rtol=1e-6, atol=1e-6)
+
+
+def test_loss_is_its_definition():
+    """From public residuals and an explicit projection."""
+    for family, residual in (("poisson", "score"), ("gamma", "deviance"), ("gaussian", "score")):
+        X, y, site, _ = simulate(family, FAMILIES[family][0])
+        w = np.random.default_rng(2).uniform(0.5, 2, y.size)
+        xi = 0.7
+        model = atm.AnchorGLM(xi, family=family, residual=residual).fit(X, y, anchors=site, sample_weight=w)
+        r = model.residuals(X, y, kind=residual)
+        r = r - np.average(r, weights=w) * (residual == "deviance")
+        A = np.eye(5)[site]
+        Q = np.linalg.qr(np.sqrt(w)[:, None] * A)[0]
+        penalty = np.sum((Q.T @ (np.sqrt(w) * r)) ** 2) / w.sum()
+        unit = replace(model.link_, dispersion=1.0)
+        eta = model.intercept_ + X @ model.coef_
+        nll = -w @ unit.terms(eta, unit.outcome(numbers(y))).l / w.sum()
+        assert model.penalty_ == pytest.approx(penalty, rel=1e-10)
+        assert model.loss_ == pytest.approx(nll + xi * penalty, rel=1e-10)
+
+
+# --- other models --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("residual", ["score", "deviance"])
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_gaussian_is_the_normal_linear_model(residual, scale):
+    X, y, site, _ = simulate("gaussian", "identity")
+    y = y * scale
+    w = np.random.default_rng(3).integers(1, 3, y.size).astype(float)
+    for xi in (0.0, 0.5, 5.0, 100.0):
+        ours = atm.AnchorGLM(xi, residual=residual).fit(X, y, anchors=site, sample_weight=w)
+        theirs = atm.NormalLinear(xi).fit(X, y, anchors=site, sample_weight=w)
+        np.testing.assert_allclose(ours.coef_ / scale, theirs.slope_ / scale, rtol=1e-9)
+        assert ours.intercept_ / scale == pytest.approx(theirs.intercept_ / scale, rel=1e-9)
+        assert ours.convexity_ == "global"
+        assert ours.converged_
+
+
+@pytest.mark.parametrize(("family", "link"), [("gamma", "inverse"), ("gamma", "identity"), ("gaussian", "log")])
+@pytest.mark.parametrize("residual", ["score", "deviance"])
+def test_units_of_the_outcome(family, link, residual):
+    """In other units coefficients follow, at the xi that the units of the residuals ask for."""
+    X, y, site, _ = simulate(family, link)
+    base = atm.AnchorGLM(0.5, family=family, link=link, residual=residual, tol=1e-10).fit(X, y, anchors=site)
+    # where residuals have units a large one needs a xi below the shortest step of the path
+    for unit in (1e-7, 10.0 if (link, residual) == ("log", "score") else 1e7):
+        # of the loss and of eta, and what r is divided by
+        loss, eta = (unit**2 if family == "gaussian" else 1.0), {"inverse": 1 / unit, "identity": unit}.get(link, 1.0)
+        size = loss / eta if residual == "score" else math.sqrt(loss)
+        same = clone(base).set_params(xi=0.5 * loss / size**2).fit(X, unit * y, anchors=site)
+        assert same.converged_
+        np.testing.assert_allclose(same.coef_ / eta, base.coef_, rtol=1e-6)
+        np.testing.assert_allclose(same.predict(X) / unit, base.predict(X), rtol=1e-6)
+        assert same.penalty_ / size**2 == pytest.approx(base.penalty_, rel=1e-5)
+        shift = math.log(unit) if family == "gamma" else 0.5 * math.log(2 * math.pi) * (1 - loss)
+        assert same.loss_ == pytest.approx(loss * base.loss_ + shift, rel=1e-9)
+        assert same.loss_ == pytest.approx(-same.quasi_loglik_ / y.size + same.xi * same.penalty_, rel=1e-9)
+        assert same.dispersion_ / loss == pytest.approx(base.dispersion_, rel=1e-6)
+        assert same.loglik_ == pytest.approx(base.loglik_ - y.size * math.log(unit), rel=1e-8)
+        test = [atm.diagnostics.score_test(m, X, z, site).statistic for m, z in ((base, y), (same, unit * y))]
+        assert test[0] == pytest.approx(test[1], rel=1e-6)
+        np.testing.assert_allclose(same.standard_errors("sandwich") / eta, base.standard_errors("sandwich"), rtol=1e-5)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
+def test_binomial_is_an_ordinal_model_of_two_classes(link):
+    """P(Y <= 0) = F(theta - x'beta): by symmetry, or by the mirror image, 1 - F(eta)."""
+    X, y, site, _ = simulate("binomial", link)
+    mirror = {"logit": "logit", "probit": "probit", "cloglog": "loglog"}[link]
+    for xi in (0.0, 0.5, 5.0, math.inf):
+        anchors = X[:, :1] + np.sin(np.arange(y.size))[:, None] if xi == math.inf else site
+        ours = atm.AnchorGLM(xi, family="binomial", link=link).fit(X, y, anchors=anchors)
+        theirs = atm.OrdinalRegression(xi, link=mirror).fit(X, y, anchors=anchors)
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-6, atol=1e-9)
+        assert ours.intercept_ == pytest.approx(-theirs.baseline_[0], rel=1e-6, abs=1e-9)
+        assert ours.loss_ == pytest.approx(theirs.loss_, rel=1e-10)
+        np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-7)
+        np.testing.assert_allclose(ours.standard_errors("sandwich"), theirs.standard_errors("sandwich"), rtol=1e-5)
+
+
+def test_grouped_trials():
+    """Two rows with weights are the single trials; one row of several trials has the same likelihood and limit."""
+    X, y, site, m = simulate("binomial", "logit", trials=True)
+    X = X.round(1)
+    site = np.minimum(site, 2)
+    s = y.upper
+    single = (
+        np.repeat(np.arange(s.size), m),
+        np.concatenate([np.r_[np.ones(int(a)), np.zeros(int(b - a))] for a, b in zip(s, m, strict=True)]),
+    )
+    for xi in (0.0, 0.8, math.inf):
+        model = atm.AnchorGLM(xi, family="binomial")
+        rows = clone(model).fit(X[single[0]], single[1], anchors=site[single[0]])
+        two = clone(model).fit(
+            np.vstack([X, X]), np.repeat([1, 0], s.size), anchors=np.tile(site, 2), sample_weight=np.r_[s, m - s]
+        )
+        np.testing.assert_allclose(rows.coef_, two.coef_, rtol=1e-7)
+        if xi in (0.0, math.inf):
+            np.testing.assert_allclose(clone(model).fit(X, y, anchors=site).coef_, rows.coef_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["binomial", "poisson"])
+def test_limit_is_the_instrumental_variable_estimator(family):
+    """As many anchor directions as parameters: A'(y - mu) = 0 (Foster's IV-logit)."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    Z, hidden = rng.normal(size=(n, 2)), rng.normal(size=n)
+    X = Z @ [[1.0, 0.3], [0.2, 0.8]] + 0.5 * hidden[:, None] + 0.5 * rng.normal(size=(n, 2))
+    eta = 0.2 + X @ [0.5, -0.4] + 0.5 * hidden
+    y = (rng.uniform(size=n) < 1 / (1 + np.exp(-eta))).astype(int) if family == "binomial" else rng.poisson(np.exp(eta))
+    model = atm.AnchorGLM(math.inf, family=family, tol=1e-12).fit(X, y, anchors=Z)
+    A, C = np.column_stack([np.ones(n), Z]), np.column_stack([np.ones(n), X])
+    mean = (lambda e: 1 / (1 + np.exp(-e))) if family == "binomial" else np.exp
+    root = optimize.root(lambda b: A.T @ (y - mean(C @ b)) / n, np.zeros(3), tol=1e-14)
+    np.testing.assert_allclose([model.intercept_, *model.coef_], root.x, rtol=1e-8, atol=1e-9)
+    near = atm.AnchorGLM(1e6, family=family).fit(X, y, anchors=Z)
+    np.testing.assert_allclose(near.coef_, model.coef_, atol=1e-4)
+
+
+def test_overidentified_limit_is_named():
+    X, y, site, _ = simulate("poisson", "log")
+    with pytest.raises(
+        atm.exceptions.OverIdentifiedError if hasattr(atm, "exceptions") else Exception, match="over-identified"
+    ):
+        atm.AnchorGLM(math.inf, family="poisson").fit(X, y, anchors=site)
+
+
+# --- certificates, paths, searches ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("residual", ["score", "deviance"])
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_minimum_is_a_minimum(family, residual):
+    X, y, site, _ = simulate(family, FAMILIES[family][0])
+    model = atm.AnchorGLM(0.3, family=family, residual=residual).fit(X, y, anchors=site)
+    assert model.converged_
+    assert model.kkt_ < 1e-8
+    assert model.min_eigenvalue_ > 0
+
+    A = np.eye(5)[site]
+
+    def loss(b):
+        family_ = replace(model.link_, dispersion=1.0)
+        eta = b[0] + X @ b[1:]
+        terms = family_.terms(eta, family_.outcome(numbers(y)))
+        r = terms.penalised.r
+        r = r - r.mean() if residual == "deviance" else r
+        means = (A.T @ r) / A.sum(axis=0)
+        return -terms.l.mean() + 0.3 * np.sum(A.sum(axis=0) * means**2) / r.size
+
+    best = np.append(model.intercept_, model.coef_)
+    assert loss(best) == pytest.approx(model.loss_, rel=1e-11)
+    polished = optimize.minimize(loss, best + 0.01, method="BFGS", options={"gtol": 1e-9})
+    np.testing.assert_allclose(polished.x, best, atol=2e-5)
+
+
+def test_path_and_left_out_environments_are_brute_force():
+    for family, options in (("poisson", {}), ("gamma", {}), ("negative_binomial", {"alpha": "ml"}), ("gaussian", {})):
+        X, y, site, _ = simulate(family, FAMILIES[family][0], n=200)
+        model = atm.AnchorGLM(family=family, **options)
+        xis = [0.0, 0.5, 3.0]
+        path = atm.anchor_path(model, X, y, site, xis)
+        table = atm.leave_one_environment_out(model, X, y, site, xis, progress=False).frame()
+        for xi, coef in zip(xis, path.coefs, strict=True):
+            np.testing.assert_allclose(
+                coef, clone(model).set_params(xi=xi).fit(X, y, anchors=site).coef_, rtol=1e-6, atol=1e-8
+            )
+            for place in (0, 3):
+                rest = site != place
+                fit = clone(model).set_params(xi=xi).fit(X[rest], y[rest], anchors=site[rest])
+                row = table[(table.environment == place) & (table.xi == xi)].iloc[0]
+                assert row.nll == pytest.approx(fit.nll(X[~rest], y[~rest]).mean(), rel=1e-6)
+                np.testing.assert_allclose(row[["coef_x0", "coef_x1"]].astype(float), fit.coef_, rtol=1e-5, atol=1e-7)
+
+
+def test_searches_and_score_tests():
+    X, y, site, _ = simulate("gaussian", "identity")
+    search = atm.XiSearchCV(atm.AnchorGLM(family="gaussian"), [0, 1, 10]).fit(X, y, anchors=site)
+    assert search.best_xi_ in (0, 1, 10)
+    # what the sites explain of the residuals of least squares, by the variance
+    ours = atm.diagnostics.score_test(atm.AnchorGLM(), X, y, site)
+    null = sm.OLS(y, sm.add_constant(X)).fit()
+    larger = sm.OLS(null.resid, np.column_stack([X, np.eye(5)[site]])).fit()
+    assert ours.df == 4
+    assert ours.statistic == pytest.approx((null.ssr - larger.ssr) / null.scale, rel=1e-8)
+    # a scaled outcome and deviance residuals change nothing
+    for model, scale in ((atm.AnchorGLM(), 1e6), (atm.AnchorGLM(residual="deviance"), 1.0)):
+        assert atm.diagnostics.score_test(model, X, scale * y, site).statistic == pytest.approx(
+            ours.statistic, rel=1e-8
+        )
+    X, y, site, _ = simulate("poisson", "log")
+    test = atm.diagnostics.score_test(atm.AnchorGLM(family="poisson"), X, y, site)
+    # Rao's test of the sites as covariates, by statsmodels
+    null = sm.GLM(y, sm.add_constant(X), family=sm.families.Poisson()).fit(tol=1e-14)
+    wide = np.column_stack([np.ones(y.size), X, np.eye(5)[site][:, 1:]])
+    mu = null.fittedvalues
+    score, information = wide.T @ (y - mu), (wide * mu[:, None]).T @ wide
+    assert test.statistic == pytest.approx(score @ np.linalg.solve(information, score), rel=1e-6)
+
+
+def test_sandwich_is_that_of_statsmodels_and_influence_that_of_refits():
+    X, y, site, _ = simulate("poisson", "log")
+    model = atm.AnchorGLM(family="poisson", tol=1e-12).fit(X, y)
+    theirs = sm.GLM(y, sm.add_constant(X), family=sm.families.Poisson()).fit(tol=1e-14, cov_type="HC0")
+    factor = math.sqrt(y.size / (y.size - 1))
+    np.testing.assert_allclose(np.sqrt(np.diag(model.covariance("sandwich"))), factor * theirs.bse, rtol=1e-7)
+    for family, residual in (("poisson", "score"), ("gamma", "deviance"), ("gaussian", "deviance")):
+        X, y, site, _ = simulate(family, FAMILIES[family][0], n=120)
+        base = atm.AnchorGLM(0.4, family=family, residual=residual, tol=1e-12)
+        fit = clone(base).fit(X, y, anchors=site)
+        found = influence(fit)
+        for row in (3, 50):
+            h = 1e-4
+            ends = []
+            for side in (1, -1):
+                w = np.ones(y.size)
+                w[row] += side * h
+                moved = clone(base).fit(X, y, anchors=site, sample_weight=w)
+                ends.append(np.append(moved.intercept_, moved.coef_))
+            np.testing.assert_allclose(found[row], (ends[0] - ends[1]) / (2 * h), rtol=1e-4, atol=1e-8)
+
+
+def test_bootstrap_runs():
+    X, y, site, _ = simulate("gamma", "log", n=150)
+    draws = (
+        atm.AnchorGLM(0.5, family="gamma")
+        .fit(X, y, anchors=site)
+        .bootstrap(10, random_state=0, clusters=np.arange(150), progress=False)
+    )
+    assert draws.draws.shape == (10, 3)
+    assert np.isfinite(draws.draws).all()
+
+
+def test_convexity():
+    X, y, site, _ = simulate("poisson", "log")
+    assert atm.AnchorGLM(family="poisson").fit(X, y, anchors=site).convexity_ == "global"
+    assert atm.AnchorGLM(1e-3, family="poisson").fit(X, y, anchors=site).convexity_ == "local"
+    assert atm.AnchorGLM(5.0, family="poisson").fit(X, y, anchors=site).convexity_ == "none"
+    assert atm.AnchorGLM(1e-3, family="poisson", residual="deviance").fit(X, y, anchors=site).convexity_ == "none"
+    X, y, site, _ = simulate("gamma", "identity")
+    assert atm.AnchorGLM(family="gamma", link="identity").fit(X, y, anchors=site).convexity_ == "none"
+
+
+def test_wide_factors_are_columns_of_numbers():
+    rng = np.random.default_rng(0)
+    n, levels = 3000, 130
+    code, site = rng.integers(0, levels, n), rng.integers(0, 6, n)
+    x = rng.normal(size=n)
+    y = rng.poisson(np.exp(0.5 * x + 0.3 * rng.normal(size=levels)[code] + 0.1 * site + 0.8))
+    frame = pd.DataFrame({"y": y, "x": x, "code": code.astype(str), "site": site.astype(str)})
+    for residual in ("score", "deviance"):
+        wide = atm.AnchorGLM.from_formula("y ~ x + code | site", frame, family="poisson", xi=0.5, residual=residual)
+        dense = pd.get_dummies(frame.code, drop_first=True).to_numpy(dtype=float)
+        rest = atm.AnchorGLM(0.5, family="poisson", residual=residual)
+        small = rest.fit(np.column_stack([x, dense[:, ::-1]]) + 1e-300, y, anchors=frame.site)
+        assert wide.coef_[wide.coef_names_.index("x")] == pytest.approx(small.coef_[0], rel=1e-6)
+        assert wide.loss_ == pytest.approx(small.loss_, rel=1e-9)
+
+
+# --- separation ----------------------------------------------------------------------------------
+
+
+def test_separation_is_named():
+    x = np.linspace(-1, 1, 40)
+    with pytest.raises(SeparationError, match="x0"):
+        atm.AnchorGLM(family="binomial").fit(x[:, None], x > 0.1)
+    with pytest.raises(SeparationError, match="x0"):
+        atm.AnchorGLM(family="binomial", link="probit").fit(x[:, None], atm.Trials(np.where(x > 0.1, 3, 0), 3))
+    group = np.repeat([0.0, 1.0], 20)
+    y = np.where(group == 1.0, 0, np.arange(40) % 4)
+    for family in ("poisson", "negative_binomial"):
+        with pytest.raises(SeparationError, match="counts of 0"):
+            atm.AnchorGLM(family=family).fit(np.column_stack([x, group]), y)
+    with pytest.raises(IdentificationError, match="all outcomes are 0"):
+        atm.AnchorGLM(family="poisson").fit(x[:, None], np.zeros(40, dtype=int))
+    with pytest.raises(IdentificationError, match="all trials"):
+        atm.AnchorGLM(family="binomial").fit(x[:, None], np.ones(40, dtype=bool))
+    with pytest.raises(IdentificationError, match="without error"):
+        atm.AnchorGLM().fit(x[:, None], 2 * x)
+
+
+# --- predicted distributions ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_distributions(family):
+    X, y, site, m = simulate(family, FAMILIES[family][0], n=40, trials=family == "binomial")
+    model = atm.AnchorGLM(0.2, family=family).fit(X, y, anchors=site)
+    trials = {"trials": m} if family == "binomial" else {}
+    distribution = model.predict_distribution(X, **trials)
+    outcome = numbers(y)
+    assert len(distribution) == 40
+    assert distribution.cdf(1.0).shape == (40,)
+    assert distribution.cdf([0.5, 1.0, 2.0]).shape == (40, 3)
+    np.testing.assert_allclose(distribution.cdf([0.5, 1.0]) + distribution.sf([0.5, 1.0]), 1.0)
+    np.testing.assert_allclose(np.exp(distribution.logcdf(2.0)), distribution.cdf(2.0))
+    np.testing.assert_allclose(-distribution.logpdf(outcome[:, None])[:, 0], model.nll(X, y), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(distribution.mean(), model.predict(X) * (m if trials else 1.0))
+    np.testing.assert_allclose(distribution[:3].cdf(1.0), distribution.cdf(1.0)[:3])
+    q = distribution.ppf([0.0, 0.1, 0.5, 0.9])
+    assert (distribution.cdf(q)[:, 1:] >= np.array([0.1, 0.5, 0.9]) - 1e-12).all()
+    low, high = distribution.interval(0.8)
+    assert (low <= distribution.median()).all()
+    assert (distribution.median() <= high).all()
+    draws = distribution.rvs(4000, random_state=0)
+    np.testing.assert_allclose(
+        draws.mean(axis=1), distribution.mean(), atol=5 * np.sqrt(distribution.variance().max() / 4000)
+    )
+    scores = atm.scores.crps(distribution, outcome)
+    for row in (0, 7):
+        one = distribution[row]
+        if one.basis.discrete:
+            grid = np.arange(0, 3000.0)
+            brute = ((one.cdf(grid)[0] - (outcome[row] <= grid)) ** 2).sum()
+        else:
+            ends = (-30, outcome[row], 60) if family == "gaussian" else (0, outcome[row], 200)
+            brute = sum(
+                integrate.quad(lambda t, s=s, one=one: float((one.cdf(t)[0] - s) ** 2), a, b, limit=200)[0]
+                for a, b, s in zip(ends, ends[1:], (0.0, 1.0), strict=False)
+            )
+        assert scores[row] == pytest.approx(brute, rel=1e-7)
+    table = atm.scores.score_table(model, X, y, site).frame()
+    assert np.isfinite(table[["nll", "crps", "coverage", "pit"]].to_numpy()).all()
+    assert table.crps[0] == pytest.approx(scores.mean())
+    with pytest.raises(InputError, match="shape"):
+        distribution.cdf(np.zeros((3, 2)))
+    if family in ("gamma", "gaussian"):
+        with pytest.raises(InputTypeError, match="pdf"):
+            distribution.pmf(1.0)
+
+
+def test_transforms_are_uniform_under_the_model():
+    X, y, *_ = simulate("negative_binomial", "log", n=4000)
+    model = atm.AnchorGLM(family="negative_binomial", alpha="ml").fit(X, y)
+    u = atm.scores.pit(model.predict_distribution(X), as_response(y, "count"), random_state=0)
+    assert stats.kstest(u, "uniform").pvalue > 0.01
+    poisson = atm.AnchorGLM(family="poisson").fit(X, y)
+    u = atm.scores.pit(poisson.predict_distribution(X), as_response(y, "count"), random_state=0)
+    assert stats.kstest(u, "uniform").pvalue < 1e-10
+
+
+def test_mean_intervals_are_those_of_statsmodels():
+    X, y, *_ = simulate("gamma", "log")
+    model = atm.AnchorGLM(family="gamma", tol=1e-12).fit(X, y)
+    theirs = (
+        sm.GLM(y, sm.add_constant(X), family=sm_family("gamma", "log")).fit(tol=1e-14).get_prediction().summary_frame()
+    )
+    ours = model.mean_intervals(X)
+    np.testing.assert_allclose(ours["mean"], theirs["mean"], rtol=1e-8)
+    np.testing.assert_allclose(ours["std. error"], theirs["mean_se"], rtol=1e-7)
+    np.testing.assert_allclose(ours["lower"], theirs["mean_ci_lower"], rtol=1e-7)
+    np.testing.assert_allclose(ours["upper"], theirs["mean_ci_upper"], rtol=1e-7)
+
+
+# --- files, formulas, clones ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"family": "poisson", "xi": 0.5},
+        {"family": "binomial", "link": "probit"},
+        {"family": "gamma", "residual": "deviance", "xi": 0.5},
+        {"family": "negative_binomial", "alpha": "ml", "xi": 0.5},
+        {"family": "gaussian", "dispersion": "ml"},
+    ],
+)
+def test_save_and_load(tmp_path, options):
+    family = options["family"]
+    X, y, site, _ = simulate(family, options.get("link", FAMILIES[family][0]))
+    model = atm.AnchorGLM(**options).fit(X, y, anchors=site)
+    same = atm.load(atm.save(model, tmp_path / "model.json"))
+    assert (same.predict(X) == model.predict(X)).all()
+    assert (same.nll(X, y) == model.nll(X, y)).all()
+    assert (same.residuals(X, y, kind="deviance") == model.residuals(X, y, kind="deviance")).all()
+    assert str(same.summary()) == str(model.summary())
+    assert same.link_ == model.link_
+    import pickle
+
+    assert (pickle.loads(pickle.dumps(model)).predict(X) == model.predict(X)).all()  # noqa: S301
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_damaged_files_are_refused(tmp_path):
+    import json
+
+    from anchortm import persistence
+
+    X, y, site, _ = simulate("gamma", "log")
+    path = atm.save(atm.AnchorGLM(0.5, family="gamma").fit(X, y, anchors=site), tmp_path / "model.json")
+    good = json.loads(path.read_text())
+    for field, value in (("dispersion_", -1.0), ("alpha_", 2.0), ("deviance_", "x"), ("pearson_", None)):
+        record = json.loads(json.dumps(good))
+        record["family"][field] = value
+        record["sha256"] = persistence._digest(record)
+        path.write_text(json.dumps(record))
+        with pytest.raises(persistence.ModelFileError):
+            atm.load(path)
+    for field, value in (("link", "logit"), ("basis", {"kind": "linear"}), ("link", "poisson-log")):
+        record = good | {field: value}
+        record["sha256"] = persistence._digest(record)
+        path.write_text(json.dumps(record))
+        with pytest.raises(persistence.ModelFileError):
+            atm.load(path)
+
+
+def test_formula_with_trials_and_offset(tmp_path):
+    X, y, site, m = simulate("binomial", "logit", trials=True)
+    frame = pd.DataFrame({"s": y.upper, "m": m, "a": X[:, 0], "b": X[:, 1], "site": site.astype(str)})
+    model = atm.AnchorGLM.from_formula("Trials(s, m) ~ a + b | site", frame, family="binomial", xi=0.5)
+    plain = atm.AnchorGLM(0.5, family="binomial").fit(X, y, anchors=site.astype(str))
+    np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-8)
+    assert model.score(frame) == pytest.approx(plain.score(X, y))
+    same = atm.load(atm.save(model, tmp_path / "trials.json"))
+    assert (same.nll(frame) == model.nll(frame)).all()
+    counts = pd.DataFrame({"y": y.upper.astype(int), "a": X[:, 0], "log_m": np.log(m), "site": site.astype(str)})
+    rate = atm.AnchorGLM.from_formula("y ~ a | site", counts, family="poisson", offset="log_m")
+    fit = sm.GLM(counts.y, sm.add_constant(X[:, :1]), family=sm.families.Poisson(), exposure=m).fit(tol=1e-14)
+    np.testing.assert_allclose([rate.intercept_, *rate.coef_], fit.params, rtol=1e-8)
+    np.testing.assert_allclose(rate.predict(counts), fit.fittedvalues, rtol=1e-8)
+    with pytest.raises(InputError, match="Trials"):
+        atm.AnchorGLM.from_formula("Trials(s) ~ a", frame, family="binomial")
+
+
+def test_summary_prints():
+    X, y, site, _ = simulate("binomial", "logit")
+    text = str(atm.AnchorGLM(0.5, family="binomial").fit(X, y, anchors=site).summary())
+    for piece in ("binomial family, logit link", "odds ratio", "score, dl/deta", "sandwich", "dispersion"):
+        assert piece in text
+    X, y, site, _ = simulate("gamma", "log")
+    text = str(atm.AnchorGLM(family="gamma").fit(X, y).summary())
+    assert "inverse expected information" in text
+    assert "by Pearson" in text
+    assert "ratio of means" in text
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"family": "tweedie"}, "family must be one of poisson"),
+        ({"family": "poisson", "link": "logit"}, "must be one of log, identity, sqrt"),
+        ({"residual": "raw"}, "'score' or 'deviance'"),
+        ({"family": "negative_binomial", "alpha": 0}, "alpha must be a positive number or 'ml'"),
+        ({"dispersion": "guess"}, "dispersion must be"),
+        ({"dispersion": -1.0}, "dispersion must be"),
+        ({"family": "poisson", "dispersion": "ml"}, "negative_binomial"),
+        ({"strata": "site"}, "C\\(stratum\\)"),
+        ({"varying": "x"}, "CountRegression"),
+        ({"residual": "deviance", "anchor_intercept": False}, "centred"),
+        ({"xi": -0.2}, "NormalLinear"),
+    ],
+)
+def test_bad_arguments(options, message):
+    with pytest.raises(InputError, match=message):
+        atm.AnchorGLM(**options).fit(np.arange(9.0)[:, None], np.arange(9) % 3)
+
+
+def test_bad_outcomes():
+    X = np.arange(6.0)[:, None]
+    for family, y, message in (
+        ("binomial", [0, 1, 2, 0, 1, 0], "2 at row 2"),
+        ("binomial", [0.5, 1, 0, 0, 1, 0], "Trials"),
+        ("poisson", [1, 2, -1, 0, 3, 1], "negative"),
+        ("poisson", [1, 2.5, 1, 0, 3, 1], "whole"),
+        ("poisson", atm.Interval([0, 1, 2, 3, 4, 5], [3, 2, 3, 4, 5, 6]), "CountRegression"),
+        ("gamma", [1.0, 2.0, 0.0, 1.0, 2.0, 3.0], "above 0"),
+        ("gaussian", atm.Surv([1.0, 2, 3, 4, 5, 6], [1, 0, 1, 1, 1, 1]), "censored"),
+    ):
+        with pytest.raises(InputError, match=message):
+            atm.AnchorGLM(family=family).fit(X, y)
+    with pytest.raises(InputTypeError, match="binomial"):
+        atm.AnchorGLM(family="poisson").fit(X, atm.Trials([1, 0, 2, 1, 0, 1], 3))
+    with pytest.raises(InputTypeError, match="AnchorGLM"):
+        atm.CountRegression().fit(X, atm.Trials([1, 0, 2, 1, 0, 1], 3))
+    with pytest.raises(InputError, match="more than the trials"):
+        atm.Trials([4], [3])
+    with pytest.raises(InputError, match="at least 1"):
+        atm.Trials([0], [0])
+    with pytest.raises(AttributeError, match="predict_proba"):
+        _ = atm.AnchorGLM(family="poisson").predict_proba
+    model = atm.AnchorGLM(family="poisson").fit(X, [1, 2, 0, 3, 1, 2])
+    with pytest.raises(InputError, match="trials"):
+        model.predict_distribution(X, trials=3)
+    with pytest.raises(InputError, match="kind must be"):
+        model.residuals(X, [1, 2, 0, 3, 1, 2], kind="raw")
+    with pytest.raises(InputError, match="needs anchors"):
+        atm.AnchorGLM(1.0, family="poisson").fit(X, [1, 2, 0, 3, 1, 2])
+
+
+def test_what_belongs_to_other_models_is_refused(tmp_path):
+    X, y, site, _ = simulate("poisson", "log")
+    model = atm.AnchorGLM(family="poisson").fit(X, y)
+    with pytest.raises(InputTypeError, match="mean_intervals"):
+        atm.marginal_effects(model, X)
+    with pytest.raises(InputTypeError, match="mean_intervals"):
+        model.confidence_band(X, [1.0])
+    with pytest.raises(InputError, match="CountRegression"):
+        atm.proportionality_test(atm.AnchorGLM(family="poisson"), X, y)
+    path = atm.anchor_path(atm.AnchorGLM(family="poisson"), X, y, site, [0, 1])
+    with pytest.raises(InputError, match="does not transform"):
+        atm.diagnostics.over_identification(path, X)
+    frame = pd.DataFrame({"y": y, "x": X[:, 0]})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(InputTypeError, match="in memory"):
+        atm.AnchorGLM.from_formula("y ~ x", str(tmp_path / "rows.parquet"), family="poisson")
+    with pytest.raises(InputError, match="scale effects"):
+        atm.AnchorGLM(family="poisson", scale="x0").fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore")  # 2026-11-16: the checks provoke warnings of all kinds on purpose
+def test_scikit_learn_checks():
+    degenerate = "the check's data are separated, or have more columns than rows"
+    expected = {
+        "check_sample_weights_shape": degenerate,
+        "check_sample_weights_not_overwritten": degenerate,
+        "check_regressors_no_decision_function": degenerate,
+        "check_sample_weight_equivalence_on_dense_data": degenerate,
+        "check_sample_weight_equivalence_on_sparse_data": degenerate,
+        "check_estimators_empty_data_messages": "a design without columns is an unconditional model",
+    }
+    results = check_estimator(atm.AnchorGLM(), on_fail=None, on_skip=None)
+    failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
+    assert set(failed) <= set(expected), {name: failed[name] for name in set(failed) - set(expected)}
+
+
+def test_no_rows_cost_more_than_before():
+    """Other models do not carry residuals of their own."""
+    terms = atm.links.get_link("logit").left(np.zeros(2))
+    assert terms.penalised is terms
+
+
+# --- the elastic net -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("residual", ["score", "deviance"])
+@pytest.mark.parametrize("family", ["poisson", "binomial", "gaussian", "gamma"])
+def test_elastic_net(family, residual):
+    """The loss with |beta| and beta^2 is smallest where a general optimiser finds it, zeros and all."""
+    X, y, site, _ = simulate(family, FAMILIES[family][0])
+    X = np.column_stack([X, np.random.default_rng(8).normal(size=(y.size, 2))])
+    xi, l1, l2 = 0.3, 0.08, 0.05
+    model = atm.AnchorGLM(xi, family=family, residual=residual, l1=l1, l2=l2).fit(X, y, anchors=site)
+    assert model.converged_
+    unit, A = replace(model.link_, dispersion=1.0), np.eye(5)[site]
+
+    def smooth(b):
+        terms = unit.terms(b[0] + X @ b[1:], unit.outcome(numbers(y)))
+        r = terms.penalised.r - (terms.penalised.r.mean() if residual == "deviance" else 0.0)
+        penalty = np.sum((A.T @ r) ** 2 / A.sum(axis=0)) / r.size
+        return -terms.l.mean() + xi * penalty + 0.5 * l2 * np.sum(b[1:] ** 2)
+
+    best = np.append(model.intercept_, model.coef_)
+    assert model.loss_ == pytest.approx(smooth(best) + l1 * np.abs(best[1:]).sum(), rel=1e-10)
+    slope = optimize.approx_fprime(best, smooth, 1e-6)[1:]
+    zero = model.coef_ == 0.0
+    assert zero.any()
+    np.testing.assert_allclose(slope[~zero], -l1 * np.sign(model.coef_[~zero]), atol=2e-5)
+    assert (np.abs(slope[zero]) <= l1 + 1e-5).all()
+    assert "elastic net" in str(model.summary())
+
+
+def test_logistic_ridge_is_that_of_scikit_learn():
+    from sklearn.linear_model import LogisticRegression, PoissonRegressor
+
+    X, y, *_ = simulate("binomial", "logit")
+    theirs = LogisticRegression(C=1 / (0.1 * y.size), tol=1e-10, max_iter=1000).fit(X, y)
+    ours = atm.AnchorGLM(family="binomial", l2=0.1).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_[0], rtol=1e-5)
+    X, y, *_ = simulate("poisson", "log")
+    theirs = PoissonRegressor(alpha=0.1, tol=1e-10, max_iter=1000, solver="newton-cholesky").fit(X, y)
+    ours = atm.AnchorGLM(family="poisson", l2=0.1).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-6)

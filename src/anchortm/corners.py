@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError
 from anchortm.numbers import one_number
+from anchortm.splines import smooth_terms
 
 __all__ = [
     "Corners",
@@ -374,6 +375,8 @@ def make_mixture(
         places = [_place(name, names) for name in entry]
         columns = matrix[:, places]
         own = tuple(names[j] for j in places)
+        if smooth_terms(own):
+            raise InputError(f"{own[0]}: smooth terms cannot vary along the response too: leave them out of varying")
         if len(places) > 1 or (ends is None and bool(np.isin(columns, (0.0, 1.0)).all())):
             groups.append(Group("factor", own))
         else:

@@ -196,7 +196,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         return y
 
     def _objective(self, link: Any, basis: Basis, data: Any) -> Objective:
-        if not self._netted:  # an elastic net is in the units of the coefficients
+        if not self._netted(data.design.names):  # penalties are in the units of the coefficients
             link = _in_typical_unit(link, data.response.upper, data.weights)
         if link.family == "negative_binomial" and link.alpha is None:
             link = replace(link, alpha=self._likeliest_alpha(link, basis, data))
@@ -291,7 +291,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         self.deviance_, self.pearson_ = float(w @ squares) * unit**2, objective.pearson(v) * unit**2
         self.loglik_ = float(w @ logliks)
         self.outcome_range_ = (float(data.response.upper.min()), float(data.response.upper.max()))
-        if self.xi_ == 0.0 and not self._netted:  # as R and statsmodels: the expected information, by the dispersion
+        if self._unpenalised:  # as R and statsmodels: the expected information, by the dispersion
             expected = MeanObjective(
                 objective.link.expected(), objective.coordinates, objective.anchors, objective.blocks
             )

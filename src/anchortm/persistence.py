@@ -37,6 +37,7 @@ from anchortm.links import LINKS, Link
 from anchortm.model import SCALED, TransformationModel
 from anchortm.randomeffects import RandomEffects
 from anchortm.scaled import scale_columns
+from anchortm.splines import smooth_terms
 
 __all__ = ["load", "save"]
 
@@ -357,6 +358,8 @@ LATER: dict[str, Callable[[Any], bool]] = {  # not in the first files
     ),
     "l1_": lambda value: value is None or (_is_parameter(value) and value >= 0.0),
     "l2_": lambda value: value is None or (_is_parameter(value) and value >= 0.0),
+    "smooth_": lambda value: value is None or (_is_parameter(value) and value >= 0.0),
+    "edf_": lambda value: value is None or (isinstance(value, dict) and all(map(_is_parameter, value.values()))),
     "atom_": lambda value: value is None or _is_number(value),
     "outcome_range_": lambda value: value is None or (len(value) == 2 and _list_of(_is_number)(value)),
     "scale_coef_": lambda value: value is None or _list_of(_is_parameter)(value),
@@ -474,6 +477,11 @@ def _fitted(record: dict[str, Any]) -> Any:
         _check(check(value), f"the field {key!r} of the fit is not what it should be")
         if value is not None:
             setattr(model, key, tuple(value) if key == "outcome_range_" else value)
+    terms = smooth_terms(names)
+    _check(
+        set(model.edf_) <= set(terms) and (bool(terms) or not model.smooth_),
+        "the smooth terms are not those of the covariates",
+    )
     if hasattr(model, "covariate_ranges_"):
         model.covariate_ranges_ = np.array(model.covariate_ranges_, dtype=np.float64)
         _check(model.covariate_ranges_.shape == (2, len(model._columns)), "the ranges are not those of the covariates")
@@ -572,7 +580,7 @@ def _set_covariance(model: Any, record: dict[str, Any] | None) -> None:
         return
     k, d = model.active_.size, model.baseline_.size + model._others.size
     for key, shape in {"information": (k, k), "fixed": (k,), "jacobian": (d, k), "sandwich": (d, d)}.items():
-        if record[key] is None and (key == "sandwich" or model.l1_ or model.l2_):
+        if record[key] is None and (key == "sandwich" or model.l1_ or model._ridged):
             continue
         part = np.array(record[key], dtype=np.float64)
         _check(part.shape == shape, f"the field {key!r} has the shape {part.shape}, not {shape}")

@@ -112,13 +112,13 @@ def proportionality_test(
     lstat          9.812   5   0.08079
     """
     check_model(model)
-    refuse_net(model)
     if not model._varies or model.scale is not None or model.random is not None:
         what = type(model).__name__ if not model._varies else "a model with scale or random effects"
         raise InputError(f"effects of {what} cannot vary along the response: there is nothing to test")
     plain = clone(model).set_params(xi=0.0)
     plain._check_limits()
     data = plain._prepare(X, y, anchors, sample_weight, offset)
+    refuse_net(plain, data.design.names)
     tell_alphabetical(data)
     link, basis = plain._make_link(), plain._make_basis(data.response, data.weights)
     if basis.kind == "constant":

@@ -17,7 +17,14 @@ from sklearn.tree import DecisionTreeRegressor
 
 import anchortm as atm
 from anchortm.bases import LogLinearBasis
-from anchortm.exceptions import AnchorTMError, AnchorTMWarning, InputError, InputTypeError, ModelFileError
+from anchortm.exceptions import (
+    AnchorTMError,
+    AnchorTMWarning,
+    IdentificationError,
+    InputError,
+    InputTypeError,
+    ModelFileError,
+)
 from anchortm.likelihood import build_terms, loglik_and_residuals
 from anchortm.newton import expand
 from anchortm.persistence import _digest
@@ -591,3 +598,17 @@ def test_rows_that_leave_nothing_to_learn_stop_the_rounds() -> None:
         warnings.simplefilter("ignore")
         model = atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=5).fit(np.ones((N, 1)), Y_BAD)
     assert model.n_rounds_ == 0
+
+
+@pytest.mark.parametrize("learner", ["linear", "linear+tree"])
+def test_covariates_that_are_constant_in_a_part_are_named(learner: str) -> None:
+    X, site, _ = rows()
+    wide = np.column_stack([X, site == 4])
+    model = atm.AnchorBoostedTM(atm.NormalLinear(), 1.0, learner=learner, n_rounds=3)
+    for validation in ([4], "each"):
+        with pytest.raises(IdentificationError, match=r"without environment 4: .*constant"):
+            clone(model).set_params(validation=validation).fit(wide, Y_BAD, anchors=site)
+    with pytest.raises(IdentificationError, match=r"without environment 4: .*constant"):
+        atm.leave_one_environment_out(model, wide, Y_BAD, site, [1.0])
+    trees = atm.AnchorBoostedTM(atm.NormalLinear(), 1.0, n_rounds=3, validation=[4])
+    assert trees.fit(wide, Y_BAD, anchors=site).n_rounds_ == 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
@@ -20,13 +20,13 @@ from anchortm.cox import CoxPH
 from anchortm.design import Design, check_columns, to_design, without_anchors
 from anchortm.distribution import PredictedDistribution
 from anchortm.evaluation import group_codes
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.extrapolation import extrapolation
 from anchortm.fitted import FittedModel, one_column
 from anchortm.formula import FormulaMixin
 from anchortm.frames import native
 from anchortm.glm import AnchorGLM
-from anchortm.identification import check_covariates, check_levels
+from anchortm.identification import check_covariates, check_kinds, check_levels
 from anchortm.inputs import Data
 from anchortm.model import TransformationModel
 from anchortm.numbers import (
@@ -300,16 +300,25 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"X has 0 feature(s) (shape={design.matrix.shape}) while a minimum of 1 is required.")
         if data.kept is not None:
             design = design._replace(matrix=design.matrix[data.kept])
-        if self.learner != "tree":
-            check_covariates(design.matrix, design.names)
-            check_levels(data.response, design.matrix, design.names)
         if self.xi != 0.0 and data.anchors is None:
             raise InputError(
                 f"xi = {self.xi:g} needs anchors: pass fit(..., anchors=...), name them after '|' in a formula, or use "
                 "xi=0"
             )
         columns = tuple(map(str, given)) if design.named and given is not None else None
-        return data._replace(design=design, columns_given=columns)
+        return self._checked(data._replace(design=design, columns_given=columns))
+
+    def _checked(self, data: Data, without: Sequence[Any] = ()) -> Data:
+        """Return rows that identify what is boosted, or refuse them, naming the environments that they are without."""
+        try:
+            check_kinds(data.response)
+            if self.learner != "tree":
+                check_covariates(data.design.matrix, data.design.names)
+                check_levels(data.response, data.design.matrix, data.design.names)
+        except IdentificationError as error:
+            named = f"without environment {', '.join(map(str, without))}: " if without else ""
+            raise IdentificationError(f"{named}{error}") from None
+        return data
 
     def _groups(self, environments: Any, data: Data) -> tuple[NDArray[np.intp], NDArray[Any]]:
         groups, labels = group_codes(environments, self.cut)
@@ -369,18 +378,21 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         base = self._base()
         names, sets = self._held_out(data, groups)
         curve: list[float] = []
-        inside = [np.setdiff1d(np.arange(len(data.response)), np.concatenate(held)) for held in sets]
+        without = [[name] for name in names] if isinstance(self.validation, str) else [names] * len(sets)
+        parts = [
+            self._checked(data.subset(np.setdiff1d(np.arange(len(data.response)), np.concatenate(held))), gone)
+            for held, gone in zip(sets, without, strict=True)
+        ]
         # all are watched together, round by round
         watched = [
-            self._boost(base, data.subset(rows), [data.take(e) for e in held])
-            for rows, held in zip(inside, sets, strict=True)
+            self._boost(base, part, [data.take(e) for e in held]) for part, held in zip(parts, sets, strict=True)
         ]
         for k, side_by_side in enumerate(zip(*watched, strict=False)):
             curve.append(float(np.mean([state.held_out for state in side_by_side])))
             if k == self.n_rounds or k - int(np.argmin(curve)) >= self.n_iter_no_change:
                 break
         rounds = int(np.argmin(curve)) if curve else self.n_rounds
-        part = data.subset(inside[0]) if sets and not self.all_rows else data
+        part = parts[0] if sets and not self.all_rows else data
         states = list(islice(self._boost(base, part, []), rounds + 1))
         fitted = copy(self)
         fitted._curve, fitted.held_out_ = np.array(curve), names
@@ -391,7 +403,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     def _refitted(self, data: Data, held: Data) -> tuple[float, dict[str, Any]]:
         """Return the mean negative log-likelihood of other rows after a fit to these, and facts of the fit."""
         base = self._base()
-        fitted = self._fit(data)
+        fitted = self._fit(self._checked(data))
         rows = Watched(fitted.basis_, held, self.learner == "linear+tree")
         rows.f += fitted._f(rows.X)
         nll = rows.nll(fitted.link_, base._sign, fitted.baseline_, fitted.model_.coef_)

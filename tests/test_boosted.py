@@ -260,7 +260,10 @@ def test_early_stopping_keeps_the_best_round_of_held_out_environments(learner: s
     rest = ~np.isin(site, [1, 4])
     alone = atm.AnchorBoostedTM(base, 1.0, learner=learner, n_rounds=model.n_rounds_)
     alone.fit(X[rest], y[rest], anchors=site[rest])
-    np.testing.assert_allclose(alone.nll(X, y), model.nll(X, y), atol=1e-10)
+    np.testing.assert_array_equal(alone.nll(X, y), model.nll(X, y))
+    np.testing.assert_array_equal(alone.covariate_ranges_, model.covariate_ranges_)  # not of rows held out
+    np.testing.assert_array_equal(alone._spread, model._spread)
+    np.testing.assert_array_equal(alone.model_._information, model.model_._information)
     again = atm.AnchorBoostedTM(base, 1.0, **options).fit(X, y, anchors=site)
     whole = atm.AnchorBoostedTM(base, 1.0, learner=learner, n_rounds=model.n_rounds_).fit(X, y, anchors=site)
     np.testing.assert_array_equal(again.nll(X, y), whole.nll(X, y))
@@ -281,7 +284,7 @@ def test_each_environment_held_out_in_turn() -> None:
     assert len(by_number.fit(X, y, anchors=numbers, environments=numbers).held_out_) == 4
 
 
-def test_staged_models_are_fits_of_fewer_rounds() -> None:
+def test_staged_models_are_fits_of_fewer_rounds(tmp_path: Path) -> None:
     base, y = CASES["counts"]
     X, site, _ = rows()
     long, short = (atm.AnchorBoostedTM(base, 1.0, n_rounds=k).fit(X, y, anchors=site) for k in (10, 4))
@@ -290,6 +293,19 @@ def test_staged_models_are_fits_of_fewer_rounds() -> None:
     assert staged.loss_ == short.loss_
     np.testing.assert_allclose(staged.feature_importances_, short.feature_importances_)
     assert long.n_rounds_ == 10
+    for other in (staged, atm.load(atm.save(long, tmp_path / "m.json")).staged(4)):
+        mine, inner = short.model_, other.model_
+        np.testing.assert_array_equal(inner._information, mine._information)
+        np.testing.assert_array_equal(inner.active_, mine.active_)
+        for name in ("convexity_", "n_iter_", "warnings_", "atom_", "_history"):
+            assert getattr(inner, name) == getattr(mine, name)
+        refits = [model.refit(X[:30], y[:30], strength=5.0) for model in (other, short)]
+        np.testing.assert_array_equal(refits[0].nll(X, y), refits[1].nll(X, y))
+    watched = atm.AnchorBoostedTM(base, 1.0, n_rounds=6, validation=[1], n_iter_no_change=6).fit(X, y, anchors=site)
+    curve = watched.loss_history_.held_out
+    assert f"{curve.min():.4f}" in watched.summary().facts["rounds"]
+    assert watched.staged(0).summary().facts["rounds"].startswith("not by the 1 held-out")
+    assert f"{curve[0]:.4f}" in watched.staged(0).summary().facts["rounds"]
     with pytest.raises(InputError, match="10 rounds, not 11"):
         long.staged(11)
 

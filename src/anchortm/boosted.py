@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from itertools import islice
@@ -56,6 +57,9 @@ OF_MODEL = (  # what is asked of the fitted model inside
     *("xi_", "loss_", "loglik_", "penalty_", "kkt_", "min_eigenvalue_", "converged_", "convexity_", "warnings_"),
     *("baseline_", "link_", "basis_", "classes_", "support_", "outcome_range_", "row_kinds_", "n_rows_", "n_total_"),
 )
+
+
+MOST_INFORMATION = 500_000  # numbers that a file holds for refits of stages before the last
 
 
 class State(NamedTuple):
@@ -378,6 +382,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         base = self._base()
         names, sets = self._held_out(data, groups)
         curve: list[float] = []
+        states: list[State] = []
         without = [[name] for name in names] if isinstance(self.validation, str) else [names] * len(sets)
         parts = [
             self._checked(data.subset(np.setdiff1d(np.arange(len(data.response)), np.concatenate(held))), gone)
@@ -389,14 +394,19 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         ]
         for k, side_by_side in enumerate(zip(*watched, strict=False)):
             curve.append(float(np.mean([state.held_out for state in side_by_side])))
+            states.append(side_by_side[0])
+            if np.argmin(curve) == k:
+                best = copy(side_by_side[0].booster)  # which goes on from round to round
             if k == self.n_rounds or k - int(np.argmin(curve)) >= self.n_iter_no_change:
                 break
         rounds = int(np.argmin(curve)) if curve else self.n_rounds
-        part = parts[0] if sets and not self.all_rows else data
-        states = list(islice(self._boost(base, part, []), rounds + 1))
+        if sets and not self.all_rows:
+            part, states = parts[0], [*states[:rounds], states[rounds]._replace(booster=best)]
+        else:
+            part, states = data, list(islice(self._boost(base, data, []), rounds + 1))
         fitted = copy(self)
         fitted._curve, fitted.held_out_ = np.array(curve), names
-        fitted._store(base, data, states)
+        fitted._store(base, part, states)
         self.__dict__ = fitted.__dict__  # at once: a fit that is interrupted or refused leaves the model as it was
         return self
 
@@ -467,12 +477,11 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         p = len(self.coef_names_)
         rounds = min(rounds, len(self._stages) - 1)
         if rounds < len(self._stages) - 1:
-            stage = self._stages[rounds]
-            self.model_ = copy(self.model_)
-            self.model_.baseline_, self.model_.coef_ = stage.theta, stage.beta
-            for name, value in zip(Stage._fields[2:], stage[2:], strict=True):
-                setattr(self.model_, f"{name}_", value)
-            self.model_._data = self.model_._sandwich = None
+            self.model_ = self._stages[rounds].put(self.model_)
+            self.model_._far_from_zero = []  # a file does not have it; there are no scale effects
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.model_._tell()
         self._stages = self._stages[: rounds + 1]
         self.trees_, self._steps = self.trees_[:rounds], self._steps[:rounds]
         if self.learner == "linear":
@@ -497,8 +506,8 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         import pandas as pd
 
         check_is_fitted(self, "model_")
-        n = self.model_.n_total_
-        rows = [{"loss": s.loss, "nll": -s.loglik / n, "penalty": s.penalty} for s in self._stages]
+        xi = self.model_.xi_
+        rows = [{"loss": s.loss, "nll": s.loss - xi * s.penalty, "penalty": s.penalty} for s in self._stages]
         table = pd.DataFrame(rows).reindex(range(max(len(rows), self._curve.size)))
         if self._curve.size:
             table["held_out"] = pd.Series(self._curve)
@@ -642,9 +651,9 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         size = f", {sum(tree.leaves.size for tree in self.trees_)} leaves" if self.learner != "linear" else ""
         own["f"] = f"{self.n_rounds_} rounds of {self.learner}{size}, learning rate {self.learning_rate:g}"
         if self.held_out_:
-            own["rounds"] = (
-                f"by {len(self.held_out_)} held-out environments, negative log-likelihood {self._curve.min():.4f}"
-            )
+            chosen = "by " if self.n_rounds_ == np.argmin(self._curve) else "not by the "
+            there = f"negative log-likelihood {self._curve[self.n_rounds_]:.4f}"
+            own["rounds"] = f"{chosen}{len(self.held_out_)} held-out environments, {there}"
         if hasattr(self, "refit_"):
             own["refit"] = f"{self.refit_['rows']} rows of the target, strength {self.refit_['strength']:g}"
         columns: dict[str, list[Any]] = {"covariate": list(self.coef_names_)}
@@ -745,10 +754,11 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
     def _more(self) -> dict[str, Any]:
         """Return what a file holds beside the fitted model inside."""
+        small = len(self._stages) * self.model_.active_.size**2 <= MOST_INFORMATION
         return {
             "trees": [{name: getattr(tree, name) for name in ARRAYS} for tree in self.trees_],
             "steps": self._steps,
-            "stages": [stage._asdict() for stage in self._stages],
+            "stages": [(stage if small else stage._replace(information=None))._asdict() for stage in self._stages],
             "curve": self._curve,
             "held_out": self.held_out_,
             "coef": self.coef_,
@@ -810,5 +820,30 @@ def _numbers(values: Any, shape: tuple[int, ...] | None) -> Array:
 
 def _checked_stage(record: dict[str, Any], inner: Any) -> Stage:
     theta, beta = _numbers(record["theta"], inner.baseline_.shape), _numbers(record["beta"], inner.coef_.shape)
-    loss, loglik, penalty, kkt, lowest = (one_number(record[name], name) for name in Stage._fields[2:-1])
-    return Stage(theta, beta, loss, loglik, penalty, kkt, lowest, flag(record["converged"], "converged"))
+    named = ("loss", "loglik", "penalty", "kkt", "min_eigenvalue", "atom")
+    numbers = dict(zip(named, _numbers([record[name] for name in named], (len(named),)).tolist(), strict=True))
+    k, information, history = inner.active_.size, record["information"], record["history"]
+    fine = (
+        set(record) == set(Stage._fields)
+        and min(numbers[name] for name in ("penalty", "kkt", "atom")) >= 0.0
+        and record["convexity"] in ("global", "local", "none")
+        and isinstance(record["reason"], str)
+        and isinstance(history, list)
+        and all(isinstance(row, dict) for row in history)
+        and len(record["active"]) == k
+    )
+    if not fine:
+        raise InputError("a round is not one")
+    return Stage(
+        theta=theta,
+        beta=beta,
+        **numbers,
+        converged=flag(record["converged"], "converged"),
+        n_iter=whole_number(record["n_iter"], "n_iter", 1),
+        convexity=record["convexity"],
+        folds=tuple(_numbers(record["folds"], None).tolist()),
+        active=np.array([flag(value, "active") for value in record["active"]], dtype=bool),
+        reason=record["reason"],
+        history=history,
+        information=None if information is None else _numbers(information, (k, k)),
+    )

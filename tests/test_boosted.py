@@ -371,6 +371,37 @@ def test_refit_minimises_what_it_says() -> None:
     best = optimize.minimize(total, np.append(model.baseline_, old), method="BFGS", options={"gtol": 1e-7})
     assert total(found) <= best.fun + 1e-9
     np.testing.assert_allclose(found, best.x, atol=1e-5)
+    assert moved.loss_ == pytest.approx((best.fun + 30 * 0.5 * np.log(2 * np.pi)) / 30, abs=1e-9)
+    assert moved.loglik_ == pytest.approx(-moved.nll(few, y_few).sum(), abs=1e-9)
+    assert (moved.penalty_, moved.n_rows_, moved.n_total_, moved.converged_) == (0.0, 30, 30.0, True)
+    assert moved.kkt_ < 1e-8 < moved.min_eigenvalue_
+    assert moved.kkt_ != model.kkt_
+    assert moved.loss_history_.equals(model.loss_history_)
+    facts = moved.summary().facts
+    assert facts["rows"].startswith("30 (30 exact")
+    assert facts["refit loss"].startswith(f"{moved.loss_:.6f}")
+    twice = moved.refit(few, y_few, strength=5.0)  # as much is known of the baseline as before
+    H2 = J.T @ moved.model_._information @ J / moved.model_.n_total_
+    np.testing.assert_allclose(H2, H, rtol=1e-12)
+    assert twice.loglik_ > moved.loglik_
+    still = model.refit(few[:0], y_few[:0])
+    assert (still.loss_, still.n_rows_) == (model.loss_, model.n_rows_)
+    assert "nothing moved" in still.summary().facts["refit"]
+
+
+@pytest.mark.parametrize("strength", [None, 5.0])
+def test_rows_of_weight_zero_are_not_in_a_refit(strength: float | None) -> None:
+    X, y, site, few, y_few, *_ = shifted_target(0)
+    model = atm.AnchorBoostedTM(atm.NormalLinear(), 1.0, n_rounds=3, max_leaf_nodes=4).fit(X, y, anchors=site)
+    weights, offset = np.where(np.arange(30) < 12, 0.0, 2.0), np.linspace(0, 1, 30)
+    some = model.refit(few, y_few, sample_weight=weights, offset=offset, strength=strength)
+    alone = model.refit(few[12:], y_few[12:], sample_weight=weights[12:], offset=offset[12:], strength=strength)
+    np.testing.assert_array_equal(some.nll(X, y), alone.nll(X, y))
+    assert some.refit_ == alone.refit_
+    one = model.refit(few, y_few, sample_weight=np.arange(30) == 29, strength=strength)
+    np.testing.assert_array_equal(one.nll(X, y), model.refit(few[29:], y_few[29:], strength=strength).nll(X, y))
+    with pytest.raises(InputError, match="X is None: pass the covariates"):
+        model.refit(None, y_few)
 
 
 @pytest.mark.parametrize("name", ["logit, right", "classes", "counts"])

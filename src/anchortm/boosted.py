@@ -21,7 +21,7 @@ from anchortm.cox import CoxPH
 from anchortm.design import Design, check_columns, to_design, without_anchors
 from anchortm.distribution import PredictedDistribution
 from anchortm.evaluation import group_codes
-from anchortm.exceptions import IdentificationError, InputError, InputTypeError
+from anchortm.exceptions import ConvergenceWarning, IdentificationError, InputError, InputTypeError
 from anchortm.extrapolation import extrapolation
 from anchortm.fitted import FittedModel, one_column
 from anchortm.formula import FormulaMixin
@@ -43,7 +43,7 @@ from anchortm.numbers import (
 from anchortm.response import as_response
 from anchortm.rounds import Booster, Stage, Watched
 from anchortm.summary import Summary, baseline_facts
-from anchortm.target import Target
+from anchortm.target import STRONGEST, Target
 from anchortm.trees import ARRAYS, Binned, Tree, binned, checked_tree, grow
 
 if TYPE_CHECKING:
@@ -130,7 +130,8 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     held_out_ : list
         Names of the environments that were held out.
     xi_, loss_, loglik_, penalty_, baseline_, kkt_, min_eigenvalue_, converged_
-        As for the other models, given f.
+        As for the other models, given f. After a ``refit`` that moves anything those of its rows: ``loss_`` is their
+        mean negative log-likelihood plus the pull towards the fit, ``penalty_`` is 0.
     refit_ : dict
         After ``refit``: number of rows and strength.
     n_features_in_, feature_names_in_ : int, array of str
@@ -655,7 +656,20 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             there = f"negative log-likelihood {self._curve[self.n_rounds_]:.4f}"
             own["rounds"] = f"{chosen}{len(self.held_out_)} held-out environments, {there}"
         if hasattr(self, "refit_"):
-            own["refit"] = f"{self.refit_['rows']} rows of the target, strength {self.refit_['strength']:g}"
+            moved = math.isfinite(self.refit_["strength"])
+            own["refit"] = f"{self.refit_['rows']} rows of the target, " + (
+                f"strength {self.refit_['strength']:g}; what follows is of these rows"
+                if moved
+                else "nothing moved: what follows is of the fit"
+            )
+            if moved:
+                nll = -self.loglik_ / self.n_total_
+                facts["anchor loss"] = "none for the target"
+                facts["refit loss"] = (
+                    f"{self.loss_:.6f} = {nll:.6f} (mean negative log-likelihood) + {self.loss_ - nll:.3g} (pull)"
+                )
+                facts["converged"] = f"{'yes' if self.converged_ else 'NO'}, the refit: {given}"
+                facts["xi"] += ", of the fit"
         columns: dict[str, list[Any]] = {"covariate": list(self.coef_names_)}
         columns["importance"] = self.feature_importances_.tolist()
         if self.learner != "tree":
@@ -686,9 +700,9 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         X, y, sample_weight, offset
             Rows of the target. No rows leave the model as it is.
         strength : float, optional
-            How many rows what is known counts for. By default it is chosen from 1 (30 / n for fewer than 30 rows) to
-            1000, or not to move at all: the strongest whose negative log-likelihood over five folds of the rows is
-            within a standard error of the best.
+            How many rows what is known counts for; beyond 1e8 nothing moves, as it would be lost in rounding. By
+            default it is chosen from 1 (30 / n for fewer than 30 rows) to 1000, or not to move at all: the strongest
+            whose negative log-likelihood over five folds of the rows is within a standard error of the best.
 
         Examples
         --------
@@ -704,9 +718,10 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         if strength is not None and not one_number(strength, "strength") > 0.0:
             raise InputError(f"strength must be positive, not {strength!r}")
-        stay = self.baseline_, self.model_.coef_, np.zeros(self._n_values)
+        if X is None:
+            raise InputError("X is None: pass the covariates of rows from the target")
         if len(native(X)) == 0:
-            return self._moved(*stay, 0, math.inf)
+            return self._moved(None, 0, math.inf)
         design, y, basis = self._design(X), self._outcome(X, y), self.basis_
         response = as_response(
             one_column(native(y)), self._scale, basis.levels if isinstance(basis, OrdinalBasis) else None
@@ -714,17 +729,29 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         n = len(response)
         if design.matrix.shape[0] != n:
             raise InputError(f"X has {design.matrix.shape[0]} rows, but y has {n}: pass the same rows of both")
-        rows = Target(self, design.matrix, response, check_weights(sample_weight, n), self._new_offset(X, offset))
+        weights, offset = check_weights(sample_weight, n), self._new_offset(X, offset)
+        matrix, offset = design.matrix, None if offset is None else finite_numbers(offset, n, "offset")
+        if weights is not None and not weights.all():  # as fit does: such rows are not there
+            kept = np.flatnonzero(weights)
+            matrix, response, weights = matrix[kept], response[kept], weights[kept]
+            offset, n = None if offset is None else offset[kept], kept.size
+        if n == 0:
+            return self._moved(None, 0, math.inf)
+        rows = Target(self, matrix, response, weights, offset)
         if strength is None:
             strength = rows.choose()
-        if math.isinf(strength):
-            return self._moved(*stay, n, strength)
-        return self._moved(*rows.solve(strength), n, strength)
-
-    @property
-    def _n_values(self) -> int:
-        """Return the number of leaf values, or coefficients of a linear learner."""
-        return self.coef_.size if self.learner == "linear" else sum(tree.leaves.size for tree in self.trees_)
+        if strength > STRONGEST:
+            return self._moved(None, n, math.inf)
+        stage, moves = rows.solve(strength)
+        result = self._moved((stage, moves), n, strength)
+        inner = result.model_
+        inner.n_rows_, inner.row_kinds_ = n, response.counts()
+        inner.n_total_ = float(n) if weights is None else float(weights.sum())
+        if not stage.converged:
+            text = f"the refit did not converge ({stage.reason}): scaled KKT residual {stage.kkt:.1e}; raise max_iter"
+            inner.warnings_ = [*inner.warnings_, text]
+            warnings.warn(text, ConvergenceWarning, stacklevel=2)
+        return result
 
     def _columns_of(self, X: Array) -> Array:
         """Return Z with f = Z @ values: the leaves of all trees, or the covariates in units of their spread."""
@@ -733,18 +760,19 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         leaves = [np.eye(tree.leaves.size)[tree.apply(X)] for tree in self.trees_]
         return np.hstack([np.zeros((X.shape[0], 0)), *leaves])
 
-    def _moved(self, theta: Array, beta: Array, moves: Array, rows: int, strength: float) -> AnchorBoostedTM:
-        """Return the model with other parameters."""
+    def _moved(self, found: tuple[Stage, Array] | None, rows: int, strength: float) -> AnchorBoostedTM:
+        """Return the model with other parameters, or with its own where none were found."""
         result = copy(self)
-        result.model_ = copy(self.model_)
-        result.model_.baseline_, result.model_.coef_ = theta, beta
-        result.model_._data = result.model_._sandwich = None
         result.refit_ = {"rows": rows, "strength": strength}
+        if found is None:
+            return result
+        stage, moves = found
+        result.model_ = stage.put(self.model_)
         if self.learner == "linear":
             result.coef_ = self.coef_ + moves / self._spread
             return result
         if self.learner == "linear+tree":
-            result.coef_ = beta
+            result.coef_ = stage.beta
         ends = np.cumsum([tree.leaves.size for tree in self.trees_])[:-1]
         pieces = np.split(moves, ends) if self.trees_ else []
         result.trees_ = [

@@ -659,3 +659,48 @@ def test_covariates_that_are_constant_in_a_part_are_named(learner: str) -> None:
         atm.leave_one_environment_out(model, wide, Y_BAD, site, [1.0])
     trees = atm.AnchorBoostedTM(atm.NormalLinear(), 1.0, n_rounds=3, validation=[4])
     assert trees.fit(wide, Y_BAD, anchors=site).n_rounds_ == 3
+
+
+def test_scores_and_diagnostics_take_boosted_models() -> None:
+    X, site, _ = rows()
+    model, other = (
+        atm.AnchorBoostedTM(atm.NormalLinear(), xi, n_rounds=4).fit(X, Y_BAD, anchors=site) for xi in (0, 5)
+    )
+    table = atm.scores.score_table(model, X, Y_BAD).frame()
+    assert table.nll.iloc[0] == pytest.approx(model.nll(X, Y_BAD).mean())
+    assert len(atm.diagnostics.calibration(model, X, Y_BAD, site).frame()) == 7
+    for which in ("shift", "scale"):
+        explained = atm.diagnostics.residual_invariance(model, other, X, Y_BAD, site, which=which).explained
+        assert 0.0 < min(explained) <= max(explained) < 1.0
+    f = sum(tree.predict(X) for tree in model.trees_)
+    alone = atm.NormalLinear().fit(None, Y_BAD, offset=f)
+    np.testing.assert_allclose(
+        model.residuals(X, Y_BAD, which="scale"), alone.residuals(None, Y_BAD, offset=f, which="scale"), atol=1e-6
+    )
+    with pytest.raises(InputError, match="X is None: a boosted model"):
+        model.predict_distribution(None, n_rows=3)
+
+
+def test_what_a_boosted_model_does_not_answer_is_refused_clearly() -> None:
+    X, site, _ = rows()
+    plain = atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=2)
+    model, linear = clone(plain).fit(X, Y_BAD), atm.NormalLinear().fit(X, Y_BAD)
+    asked: list[Callable[[], Any]] = [
+        lambda: atm.diagnostics.score_test(plain, X, Y_BAD, site),
+        lambda: atm.likelihood_ratio_test(linear, model),
+        lambda: atm.likelihood_ratio_test(model, linear),
+        lambda: atm.marginal_effects(model, X),
+        lambda: atm.ElasticNetCV(plain).fit(X, Y_BAD, anchors=site),
+        lambda: atm.proportionality_test(plain, X, Y_BAD),
+        lambda: atm.xi_by_score_test(plain, X, Y_BAD, site),
+        lambda: model.covariance(),
+        lambda: model.standard_errors(),
+        lambda: model.intervals(),
+        lambda: model.aic_,
+    ]
+    for ask in asked:
+        with pytest.raises(InputTypeError, match="AnchorBoostedTM has no"):
+            ask()
+    assert not any(hasattr(model, name) for name in ("covariance", "standard_errors", "l1", "aic_", "hammer"))
+    with pytest.raises(AttributeError, match="no attribute 'coef_'"):
+        _ = plain.coef_

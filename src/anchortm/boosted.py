@@ -62,6 +62,10 @@ OF_MODEL = (  # what is asked of the fitted model inside
 MOST_INFORMATION = 500_000  # numbers that a file holds for refits of stages before the last
 
 
+class NotForBoostedError(InputTypeError, AttributeError):
+    """Raised where what the other models answer is asked of a boosted one; for ``hasattr`` it is not there."""
+
+
 class State(NamedTuple):
     """A boosting after a round: what was found, and the negative log-likelihood of environments held out."""
 
@@ -517,11 +521,20 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
         if name in OF_MODEL and "model_" in self.__dict__:
             return getattr(self.model_, name)
+        other = hasattr(TransformationModel, name) or name in FittedModel.__annotations__
+        if other and ("model_" in self.__dict__ or not name.endswith("_")):
+            raise NotForBoostedError(
+                f"{type(self).__name__} has no {name}: there are no standard errors or tests of a boosted f, and no "
+                "penalties to choose but xi; compare fits by leave_one_environment_out, or predict_distribution at two "
+                "values of a covariate, or take a linear model with splines"
+            )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _design(self, X: Any, n_rows: int | None = None) -> Design:
         """Return the covariates of new rows, checked against those of the fit."""
         check_is_fitted(self, "model_")
+        if X is None:
+            raise InputError("X is None: a boosted model predicts from covariates, pass those of the rows")
         X = self._covariates(native(X))
         anchors = self._named("anchor_names")
         if anchors:
@@ -536,21 +549,21 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             return np.asarray(X @ self.coef_)
         return np.asarray(sum((tree.predict(X) for tree in self.trees_), np.zeros(X.shape[0])))
 
-    def _ask(self, what: str, X: Any, offset: Any, *y: Any) -> Any:
+    def _ask(self, what: str, X: Any, offset: Any, *y: Any, **options: Any) -> Any:
         """Return the answer of the fitted model, with f as its offset."""
         design, offset = self._design(X), self._new_offset(X, offset)
         f = self._f(design.matrix)
         if offset is not None:
             f = f + finite_numbers(offset, f.size, "offset")
-        return getattr(self.model_, what)(design if self.learner == "linear+tree" else None, *y, offset=f)
+        return getattr(self.model_, what)(design if self.learner == "linear+tree" else None, *y, offset=f, **options)
 
     def _outcome(self, X: Any, y: Any) -> Any:
         """Return the outcome as given, or from the table that has it."""
         check_is_fitted(self, "model_")
         return self.formula_.outcome(X) if y is None and hasattr(self, "formula_") else y
 
-    def predict_distribution(self, X: Any, *, offset: Any = None) -> PredictedDistribution:
-        """Return the predicted distribution of each row.
+    def predict_distribution(self, X: Any, *, offset: Any = None, n_rows: int | None = None) -> PredictedDistribution:
+        """Return the predicted distribution of each row; ``n_rows``, of models without X, changes nothing here.
 
         See Also
         --------
@@ -583,9 +596,12 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         """Return the negative log-likelihood of each row; after ``from_formula`` X may hold the outcome too."""
         return np.asarray(self._ask("nll", X, offset, self._outcome(X, y)))
 
-    def residuals(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
-        """Return the score residual of each row: the derivative of its log-likelihood in alpha at F(h - alpha)."""
-        return np.asarray(self._ask("residuals", X, offset, self._outcome(X, y)))
+    def residuals(self, X: Any, y: Any = None, *, offset: Any = None, which: str = "shift") -> Array:
+        """Return the score residual of each row: the derivative of its log-likelihood in alpha at F(h - alpha).
+
+        With ``which="scale"`` that of the scale, as for the other models.
+        """
+        return np.asarray(self._ask("residuals", X, offset, self._outcome(X, y), which=which))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None) -> float:
         """Return the mean log-likelihood of the rows."""

@@ -126,7 +126,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         by default the environments.
         """
         level = self._level()
-        check_model(self.model, refits=True)
+        check_model(self.model, refits=self._nets() is None)
         named = self.model.anchor_names is not None
         if environments is None:
             environments = split_columns(X, self.model._named("anchor_names"))[1] if named else anchors

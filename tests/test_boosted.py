@@ -704,3 +704,46 @@ def test_what_a_boosted_model_does_not_answer_is_refused_clearly() -> None:
     assert not any(hasattr(model, name) for name in ("covariance", "standard_errors", "l1", "aic_", "hammer"))
     with pytest.raises(AttributeError, match="no attribute 'coef_'"):
         _ = plain.coef_
+
+
+def test_validation_goes_with_left_out_environments() -> None:
+    X, site, _ = rows()
+    number = X[:, 0] + site
+    model = atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=5, validation=0.3, random_state=0, n_iter_no_change=2)
+    search = atm.XiSearchCV(model, [0, 1.0]).fit(X, Y_BAD, anchors=number, environments=site)
+    assert len(search.best_estimator_.held_out_) == 2
+    table = atm.leave_one_environment_out(model, X, Y_BAD, site, [1.0], anchors=number).frame()
+    rest = site != 3
+    alone = clone(model).set_params(xi=1.0)
+    alone.fit(X[rest], Y_BAD[rest], anchors=number[rest], environments=site[rest])
+    found = table[table.environment == 3]
+    assert found.rounds.item() == alone.n_rounds_
+    assert found.nll.item() == pytest.approx(alone.nll(X[~rest], Y_BAD[~rest]).mean(), abs=1e-10)
+    cut = atm.XiSearchCV(model, [1.0], cut=3).fit(X, Y_BAD, anchors=site, environments=number)
+    assert len(cut.best_estimator_.held_out_) == 1
+    pair = clone(model).set_params(validation=[1, 2])
+    frame = atm.leave_one_environment_out(pair, X, Y_BAD, site, [1.0]).frame()
+    one = clone(pair).set_params(validation=[2], xi=1.0)
+    one.fit(X[site != 1], Y_BAD[site != 1], anchors=site[site != 1])
+    assert frame.rounds[1] == one.n_rounds_
+    with pytest.warns(AnchorTMWarning, match="without environment 1 nothing that validation names is left"):
+        frame = atm.leave_one_environment_out(pair.set_params(validation=[1]), X, Y_BAD, site, [1.0]).frame()
+    assert frame.rounds[1] == 5
+    with pytest.raises(InputError, match="environments that are not there: 9"):
+        atm.leave_one_environment_out(pair.set_params(validation=[9]), X, Y_BAD, site, [1.0])
+
+
+def test_formulas_name_environments_and_ask_for_the_model() -> None:
+    X, site, _ = rows()
+    data = pd.DataFrame({"y": Y_BAD, "x": X[:, 0], "z": X[:, 1], "e": site})
+    options: dict[str, Any] = {"n_rounds": 4, "validation": [1, 2], "xi": 1.0}
+    model = atm.AnchorBoostedTM.from_formula("y ~ x | z", data, model=atm.NormalLinear(), environments="e", **options)
+    other = atm.AnchorBoostedTM(atm.NormalLinear(), **options)
+    other.fit(data[["x"]], data.y, anchors=data.z, environments=data.e)
+    np.testing.assert_array_equal(model.predict(data), other.predict(data[["x"]]))
+    search = atm.XiSearchCV.from_formula("y ~ x | z", data, model=atm.NormalLinear(), xis=[0, 1], environments="e")
+    assert search.loeo_.frame().environment.nunique() == 6
+    with pytest.raises(InputTypeError, match="NormalLinear takes no environments"):
+        atm.NormalLinear.from_formula("y ~ x | z", data, environments="e")
+    with pytest.raises(InputTypeError, match="AnchorBoostedTM needs model="):
+        atm.AnchorBoostedTM.from_formula("y ~ x | z", data, xi=1.0)

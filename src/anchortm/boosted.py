@@ -21,7 +21,7 @@ from anchortm.cox import CoxPH
 from anchortm.design import Design, check_columns, to_design, without_anchors
 from anchortm.distribution import PredictedDistribution
 from anchortm.evaluation import group_codes
-from anchortm.exceptions import ConvergenceWarning, IdentificationError, InputError, InputTypeError
+from anchortm.exceptions import AnchorTMWarning, ConvergenceWarning, IdentificationError, InputError, InputTypeError
 from anchortm.extrapolation import extrapolation
 from anchortm.fitted import FittedModel, one_column
 from anchortm.formula import FormulaMixin
@@ -415,10 +415,22 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         self.__dict__ = fitted.__dict__  # at once: a fit that is interrupted or refused leaves the model as it was
         return self
 
-    def _refitted(self, data: Data, held: Data) -> tuple[float, dict[str, Any]]:
-        """Return the mean negative log-likelihood of other rows after a fit to these, and facts of the fit."""
+    def _refitted(
+        self, data: Data, held: Data, groups: tuple[NDArray[np.intp], NDArray[Any]], gone: Any
+    ) -> tuple[float, dict[str, Any]]:
+        """Return the mean negative log-likelihood of other rows after a fit to these, and facts of the fit.
+
+        ``groups`` are the environments that are left, ``gone`` is the name of the one that is not.
+        """
+        if isinstance(self.validation, Iterable) and not isinstance(self.validation, str):
+            left: list[Any] | None = [name for name in self.validation if name != gone]
+            if not left and len(list(self.validation)):
+                text = f"without environment {gone} nothing that validation names is left: all {self.n_rounds} rounds"
+                warnings.warn(text, AnchorTMWarning, stacklevel=2)
+                left = None
+            self.validation = left
         base = self._base()
-        fitted = self._fit(self._checked(data))
+        fitted = self._fit(self._checked(data), groups)
         rows = Watched(fitted.basis_, held, self.learner == "linear+tree")
         rows.f += fitted._f(rows.X)
         nll = rows.nll(fitted.link_, base._sign, fitted.baseline_, fitted.model_.coef_)

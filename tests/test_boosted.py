@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import optimize
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils import get_tags
 
 import anchortm as atm
 from anchortm.bases import LogLinearBasis
@@ -747,3 +748,37 @@ def test_formulas_name_environments_and_ask_for_the_model() -> None:
         atm.NormalLinear.from_formula("y ~ x | z", data, environments="e")
     with pytest.raises(InputTypeError, match="AnchorBoostedTM needs model="):
         atm.AnchorBoostedTM.from_formula("y ~ x | z", data, xi=1.0)
+
+
+def test_outcomes_that_are_not_there_are_named() -> None:
+    model = atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=2).fit(X_BAD, Y_BAD)
+    for ask in (model.nll, model.residuals, model.refit):
+        with pytest.raises(InputError, match="X has 3 rows, but y has 2: pass the same rows of both"):
+            ask(X_BAD[:3], Y_BAD[:2])
+        with pytest.raises(InputError, match="y is None: pass the outcome"):
+            ask(X_BAD, None)
+
+
+def test_scikit_learn_knows_what_is_boosted() -> None:
+    assert is_regressor(atm.AnchorBoostedTM(atm.ContinuousProbit()))
+    assert not is_classifier(atm.AnchorBoostedTM(atm.ContinuousProbit()))
+    assert is_classifier(atm.AnchorBoostedTM(atm.OrdinalRegression()))
+    assert not get_tags(atm.AnchorBoostedTM(atm.OrdinalRegression())).input_tags.sparse
+    assert get_tags(atm.AnchorBoostedTM("no model")).estimator_type is None
+
+
+@pytest.mark.parametrize("where", [-1.0, 0.0, 1.0])
+def test_rare_values_are_not_hidden_by_ties(where: float) -> None:
+    rng = np.random.default_rng(0)
+    x = np.zeros(20_000)
+    x[:76] = rng.exponential(size=76) ** 3 + 0.01
+    x[76:300] = -rng.exponential(size=224)
+    x += where
+    bins = binned(x[:, None])
+    assert bins.edges[0].size <= 255
+    assert np.unique(bins.codes).size > 200
+    tree, leaf = grow(bins, np.where(x > where, 3.0, 0.0) + 0.1 * rng.normal(size=x.size), np.ones(x.size), 2, 20)
+    assert sorted(np.bincount(leaf)) == [76, 20_000 - 76]
+    assert np.array_equal(tree.apply(x[:, None]), leaf)
+    many = np.concatenate([np.repeat(np.arange(60.0), 200), rng.normal(size=400)])
+    assert binned(many[:, None]).edges[0].size <= 255

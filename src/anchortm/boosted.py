@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -40,7 +41,7 @@ from anchortm.numbers import (
     real_numbers,
     whole_number,
 )
-from anchortm.response import as_response
+from anchortm.response import Response, as_response
 from anchortm.rounds import Booster, Stage, Watched
 from anchortm.summary import Summary, baseline_facts
 from anchortm.target import STRONGEST, Target
@@ -565,9 +566,21 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         """Return the answer of the fitted model, with f as its offset."""
         design, offset = self._design(X), self._new_offset(X, offset)
         f = self._f(design.matrix)
+        if y:
+            y = (self._response(y[0], f.size),)
         if offset is not None:
             f = f + finite_numbers(offset, f.size, "offset")
         return getattr(self.model_, what)(design if self.learner == "linear+tree" else None, *y, offset=f, **options)
+
+    def _response(self, y: Any, n: int) -> Response:
+        """Return the outcome of n rows."""
+        if y is None:
+            raise InputError("y is None: pass the outcome of the rows")
+        levels = self.basis_.levels if isinstance(self.basis_, OrdinalBasis) else None
+        response = as_response(one_column(native(y)), self._scale, levels)
+        if len(response) != n:
+            raise InputError(f"X has {n} rows, but y has {len(response)}: pass the same rows of both")
+        return response
 
     def _outcome(self, X: Any, y: Any) -> Any:
         """Return the outcome as given, or from the table that has it."""
@@ -603,6 +616,13 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any, *, offset: Any = None) -> Array:
         """Return the probability of each class, one row for each row of X."""
         return np.asarray(self._ask("predict_proba", X, offset))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        base = get_tags(self.model) if isinstance(self.model, BaseEstimator) else tags
+        tags.estimator_type, tags.target_tags = base.estimator_type, base.target_tags
+        tags.regressor_tags, tags.classifier_tags = base.regressor_tags, base.classifier_tags
+        return tags
 
     def nll(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
         """Return the negative log-likelihood of each row; after ``from_formula`` X may hold the outcome too."""
@@ -750,13 +770,9 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError("X is None: pass the covariates of rows from the target")
         if len(native(X)) == 0:
             return self._moved(None, 0, math.inf)
-        design, y, basis = self._design(X), self._outcome(X, y), self.basis_
-        response = as_response(
-            one_column(native(y)), self._scale, basis.levels if isinstance(basis, OrdinalBasis) else None
-        )
-        n = len(response)
-        if design.matrix.shape[0] != n:
-            raise InputError(f"X has {design.matrix.shape[0]} rows, but y has {n}: pass the same rows of both")
+        design = self._design(X)
+        n = design.matrix.shape[0]
+        response = self._response(self._outcome(X, y), n)
         weights, offset = check_weights(sample_weight, n), self._new_offset(X, offset)
         matrix, offset = design.matrix, None if offset is None else finite_numbers(offset, n, "offset")
         if weights is not None and not weights.all():  # as fit does: such rows are not there

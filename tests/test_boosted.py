@@ -562,6 +562,11 @@ Y_BAD = CASES["normal"][1]
         ({"model": atm.ContinuousProbit(varying=[0])}, "varying is not for boosting"),
         ({"model": atm.ContinuousProbit(l1=0.1)}, "l1 is not for boosting"),
         ({"model": atm.ContinuousProbit(scale=[0])}, "scale is not for boosting"),
+        ({"model": atm.ContinuousProbit(random="a")}, "random is not for boosting"),
+        ({"model": atm.ContinuousProbit(n_restarts=2)}, "n_restarts is not for boosting"),
+        ({"model": atm.ContinuousProbit(penalty_factor=np.ones(3))}, "penalty_factor is not for boosting"),
+        ({"cut": 1}, "cut"),
+        ({"random_state": "seed"}, "random_state"),
         ({"xi": -1.0}, "xi must be at least 0 and finite"),
         ({"xi": np.inf}, "xi must be at least 0 and finite"),
         ({"learner": "forest"}, "learner must be 'tree', 'linear\\+tree' or 'linear', not 'forest'"),
@@ -606,6 +611,10 @@ def test_bad_rows_are_refused() -> None:
         clone(model).set_params(validation=0.2).fit(X_BAD, Y_BAD, anchors=X_BAD[:, 0])
     with pytest.raises(InputError, match="environments has 10 rows"):
         clone(model).set_params(validation=0.2).fit(X_BAD, Y_BAD, environments=SITE_BAD[:10])
+    with pytest.raises(InputError, match="environments has 10 rows"):
+        model.fit(X_BAD, Y_BAD, environments=SITE_BAD[:10])
+    narrow, wide = (clone(model).set_params(validation=kind(0.3), random_state=0) for kind in (np.float32, float))
+    assert narrow.fit(X_BAD, Y_BAD, anchors=SITE_BAD).held_out_ == wide.fit(X_BAD, Y_BAD, anchors=SITE_BAD).held_out_
     with pytest.raises(InputError, match="constant"):
         clone(model).set_params(learner="linear").fit(np.ones((N, 1)), Y_BAD)
     with pytest.raises(InputTypeError, match="table in memory"):

@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
+from anchortm.anchors import anchor_columns
 from anchortm.bases import OrdinalBasis
 from anchortm.cox import CoxPH
 from anchortm.design import Design, check_columns, to_design, without_anchors
@@ -237,8 +238,9 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
                 "AnchorGLM cannot be boosted: it has no baseline in y; take a model that has one, such as "
                 "CountRegression, OrdinalRegression or ContinuousProbit"
             )
-        for name in ("strata", "varying", "scale", "l1", "l2"):
-            if getattr(self.model, name) not in (None, 0.0):
+        for name in ("strata", "varying", "scale", "random", "l1", "l2", "penalty_factor", "n_restarts"):
+            value = getattr(self.model, name)
+            if value is not None and not (isinstance(value, (int, float)) and value == 0):
                 raise InputError(f"{name} is not for boosting: leave it out; trees take any columns as covariates")
         return clone(self.model).set_params(xi=self.xi, anchor_names=None)
 
@@ -258,7 +260,26 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         if not 0.0 <= one_number(self.l2_leaf, "l2_leaf") < math.inf:
             raise InputError(f"l2_leaf must be at least 0 and finite, not {self.l2_leaf!r}")
         flag(self.all_rows, "all_rows")
+        if self.cut is not None:
+            whole_number(self.cut, "cut", 2)
+        generator(self.random_state)
+        self._check_validation()
         self._base()._check_limits()
+
+    def _check_validation(self) -> None:
+        if isinstance(self.validation, (float, np.floating)):
+            level_between(self.validation, "validation")
+        elif self.validation is not None and not isinstance(self.validation, (str, Iterable)):
+            raise InputTypeError(
+                f"validation must be None, a share, a list of environments or 'each', not {self.validation!r}"
+            )
+        elif isinstance(self.validation, str):
+            if self.validation != "each":
+                raise InputError(
+                    f"validation must be None, a share, a list of environments or 'each', not {self.validation!r}"
+                )
+            if not self.all_rows:
+                raise InputError("validation='each' fits all rows in the end: leave all_rows=False out")
 
     def fit(
         self,
@@ -287,8 +308,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         if y is None:
             raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
         data = self._prepare(X, y, anchors, sample_weight, offset)
-        wanted = environments is not None and self.validation is not None
-        groups = self._groups(environments, data) if wanted else None
+        groups = None if environments is None else self._groups(environments, data)
         return self._fit(data, groups)
 
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
@@ -330,11 +350,13 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             raise IdentificationError(f"{named}{error}") from None
         return data
 
-    def _groups(self, environments: Any, data: Data) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    def _groups(self, environments: Any, data: Data) -> tuple[NDArray[np.intp], NDArray[Any]] | None:
+        n, given = len(data.response) if data.kept is None else data.kept.size, len(anchor_columns(environments))
+        if given != n:
+            raise InputError(f"environments has {given} rows, but y has {n}: pass the same rows of both")
+        if self.validation is None:
+            return None
         groups, labels = group_codes(environments, self.cut)
-        n = len(data.response) if data.kept is None else data.kept.size
-        if groups.size != n:
-            raise InputError(f"environments has {groups.size} rows, but y has {n}: pass the same rows of both")
         if data.kept is None:
             return groups, labels
         found, groups = np.unique(groups[data.kept], return_inverse=True)
@@ -359,22 +381,11 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError("there is a single environment: nothing is left to fit when it is held out")
         names = labels.tolist()
         if isinstance(self.validation, str):
-            if self.validation != "each":
-                raise InputError(
-                    f"validation must be None, a share, a list of environments or 'each', not {self.validation!r}"
-                )
-            if not self.all_rows:
-                raise InputError("validation='each' fits all rows in the end: leave all_rows=False out")
             return names, [[np.flatnonzero(groups == e)] for e in range(labels.size)]
-        if isinstance(self.validation, float):
-            share = level_between(self.validation, "validation")
-            number = min(max(1, round(share * labels.size)), labels.size - 1)
+        if isinstance(self.validation, (float, np.floating)):
+            number = min(max(1, round(self.validation * labels.size)), labels.size - 1)
             chosen = sorted(generator(self.random_state).choice(labels.size, number, replace=False).tolist())
         else:
-            if not isinstance(self.validation, Iterable):
-                raise InputTypeError(
-                    f"validation must be None, a share, a list of environments or 'each', not {self.validation!r}"
-                )
             wanted = list(self.validation)
             unknown = [str(name) for name in wanted if name not in names]
             if unknown:

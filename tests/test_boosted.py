@@ -448,6 +448,30 @@ def damage(record: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> 
         lambda r: r["boosted"]["names"].append("d"),
         lambda r: r["boosted"].pop("spread"),
         lambda r: r["boosted"].__setitem__("ranges", [[0.0], [1.0]]),
+        lambda r: r["boosted"].__setitem__("curve", []),
+        lambda r: r["boosted"]["curve"].pop(),
+        lambda r: r["boosted"].__setitem__("held_out", "x"),
+        lambda r: r["boosted"].__setitem__("held_out", []),
+        lambda r: r["boosted"].__setitem__("held_out", [None]),
+        lambda r: r["boosted"].__setitem__("coef", [1.0, 0.0, 0.0]),
+        lambda r: r["boosted"].__setitem__("spread", [1.0, -1.0, 1.0]),
+        lambda r: r["boosted"].__setitem__("importances", [1.0, -1.0, 1.0]),
+        lambda r: r["boosted"]["ranges"].reverse(),
+        lambda r: r["boosted"]["stages"][1].__setitem__("kkt", -1.0),
+        lambda r: r["boosted"]["stages"][1].__setitem__("convexity", "odd"),
+        lambda r: r["boosted"]["stages"][1]["active"].pop(),
+        lambda r: r["boosted"]["stages"][0]["information"][0].__setitem__(0, None),
+        lambda r: r["boosted"]["stages"][-1]["theta"].__setitem__(0, -9.0),
+        lambda r: r["model"]["fit"].__setitem__("kkt_", -1.0),
+        lambda r: r["model"]["fit"].__setitem__("l1_", 0.5),
+        lambda r: r["model"]["fit"].__setitem__("smooth_", 0.5),
+        lambda r: r["model"]["parameters"].__setitem__("l1", 0.5),
+        lambda r: r["model"]["covariance"]["information"][0].__setitem__(0, None),
+        lambda r: r["model"]["covariance"]["jacobian"][0].__setitem__(0, None),
+        lambda r: r["parameters"].__setitem__("validation", "some"),
+        lambda r: r["parameters"].__setitem__("validation", 7.5),
+        lambda r: r["parameters"].__setitem__("cut", "x"),
+        lambda r: r["parameters"].__setitem__("random_state", "x"),
         lambda r: r["boosted"].__setitem__("refit", {"rows": -1, "strength": 1.0}),
         lambda r: r["parameters"].__setitem__("learner", "forest"),
         lambda r: r["parameters"].__setitem__("hammer", 1),
@@ -462,7 +486,9 @@ def test_damaged_files_are_refused(change: Callable[[dict[str, Any]], None], tmp
     base, y = CASES["logit, right"]
     X, site, _ = rows()
     path = tmp_path / "m.json"
-    atm.save(atm.AnchorBoostedTM(base, 1.0, n_rounds=2).fit(X, y, anchors=site), path)
+    model = atm.AnchorBoostedTM(base, 1.0, n_rounds=2, validation=[1]).fit(X, y, anchors=site)
+    assert model.n_rounds_ == 2
+    atm.load(atm.save(model, path))
     path.write_text(json.dumps(damage(json.loads(path.read_text()), change)))
     with pytest.raises(ModelFileError):
         atm.load(path)

@@ -867,6 +867,11 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         own = names if self.learner == "linear+tree" else []
         need(p > 0 and list(inner.coef_names_) == own, "the model inside does not have the covariates of the learner")
         need(k > 0 and isinstance(record["offset"], bool), "there are no rounds")
+        AnchorBoostedTM(inner)._base()  # what is not for boosting is not inside either
+        plain = not (inner.l1_ or inner.l2_ or inner.smooth_) and inner._corners is None and inner._random is None
+        need(plain and min(inner.kkt_, inner.penalty_) >= 0.0, "the model inside is not one that was boosted")
+        known = [part for part in (inner._information, inner._jacobian) if part is not None]
+        need(all(np.isfinite(part).all() for part in known), "the information of the model inside is not of numbers")
         self.model_, self.coef_names_, self._had_offset = inner, names, record["offset"]
         self.n_features_in_ = p + len(self._named("anchor_names"))
         if features is not None:
@@ -879,11 +884,27 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         need(not (self.trees_ if linear else self._steps), "the rounds are not those of the learner")
         self._stages = [_checked_stage(stage, inner) for stage in record["stages"]]
         self._curve = _numbers(record["curve"], None)
-        self.held_out_ = list(record["held_out"])
+        held = record["held_out"]
+        text = isinstance(held, list) and all(isinstance(name, (str, int, float)) for name in held)
+        need(text, "the environments held out are not names")
+        need(self._curve.size >= k if held else not self._curve.size, "held-out environments and their curve differ")
+        self.held_out_ = held
         self.coef_, self.feature_importances_ = _numbers(record["coef"], (p,)), _numbers(record["importances"], (p,))
         self.covariate_ranges_, self._spread = _numbers(record["ranges"], (2, p)), _numbers(record["spread"], (p,))
         need(own == [] or np.array_equal(self.coef_, inner.coef_), "the coefficients are not those of the model inside")
-        if record["refit"] is not None:
+        need(self.learner != "tree" or not self.coef_.any(), "trees have no coefficients")
+        need(
+            bool((self._spread > 0.0 if linear else self._spread >= 0.0).all()), "the spread of a covariate is not one"
+        )
+        need(bool((np.diff(self.covariate_ranges_, axis=0) >= 0.0).all()), "the range of a covariate is not one")
+        need(bool((self.feature_importances_ >= 0.0).all()), "the importance of a covariate is not one")
+        if record["refit"] is None:
+            last = self._stages[-1]
+            same = np.array_equal(last.theta, inner.baseline_) and np.array_equal(last.beta, inner.coef_)
+            need(same and last.loss == inner.loss_, "the last round is not that of the model inside")
+            steps = np.sum(self._steps, axis=0) if self._steps else np.zeros(p)
+            need(not linear or np.array_equal(self.coef_, steps), "the coefficients are not the sum of the rounds")
+        else:
             rows, strength = record["refit"]["rows"], record["refit"]["strength"]
             need(isinstance(rows, int) and rows >= 0 and strength > 0.0, "the refit is not one")
             self.refit_ = {"rows": rows, "strength": strength}

@@ -817,3 +817,16 @@ def test_rare_values_are_not_hidden_by_ties(where: float) -> None:
     assert np.array_equal(tree.apply(x[:, None]), leaf)
     many = np.concatenate([np.repeat(np.arange(60.0), 200), rng.normal(size=400)])
     assert binned(many[:, None]).edges[0].size <= 255
+
+
+@pytest.mark.parametrize("base", [atm.NormalLinear(), atm.ContinuousProbit(order=3)])
+def test_refit_to_rows_that_share_all_leaves(base: Any) -> None:
+    X, y, site, few, y_few, *_ = shifted_target(0)
+    model = atm.AnchorBoostedTM(base, 1.0, n_rounds=20).fit(X, y, anchors=site)
+    away = few + 50.0  # beyond the data, where f is constant
+    moved = model.refit(away, y_few + 3.0, strength=3.0)
+    assert moved.converged_
+    assert moved.min_eigenvalue_ > 0.0
+    assert moved.loss_ < model.nll(away, y_few + 3.0).mean()
+    f = [m._f(away[:1]).item() for m in (model, moved)]
+    assert f[1] > f[0] + 0.5

@@ -56,11 +56,21 @@ class Target:
     def solve(self, strength: float, rows: Any = slice(None)) -> tuple[Stage, Array]:
         """Return the baseline and linear coefficients with their certificate, and the moves of the leaf values."""
         base = self.model.model_
+        X = self.X[rows]
+        # a column that is constant but for rounding would be blown up when it is standardised
+        middle = X.mean(axis=0)
+        X = np.where(np.abs(X - middle).max(axis=0) <= 1e-10 * np.abs(self.X).max(axis=0), middle, X)
         weights = None if self.weights is None else self.weights[rows]
-        objective = build_objective(
-            base.link_, base.basis_, self.response[rows], self.X[rows], None, weights, self.offset[rows], base._sign
-        )
+        given = (base.link_, base.basis_, self.response[rows], X, None, weights, self.offset[rows], base._sign)
+        objective = build_objective(*given)
         c = objective.coordinates
+        level = c.scale <= 1e-10 * np.abs(c.mean)  # so are columns of the baseline where no outcome is
+        if level.any():
+            unit = np.where(level, 1.0 / c.scale, 1.0)
+            objective = build_objective(
+                *given, coordinates=replace(c, scale=c.scale * unit, lower=c.lower * unit, upper=c.upper * unit)
+            )
+            c = objective.coordinates
         v = c.join(base.baseline_, np.append(base.coef_, np.zeros(len(self.back))))
         # a few rows say nothing of the baseline where there are none: it becomes nowhere much flatter than it was
         objective.coordinates = replace(

@@ -100,7 +100,7 @@ class RandomEffects:
 
     def deviations(self, Z: Array) -> Array:
         """Return the standard deviation of z'b of rows of new clusters."""
-        return np.asarray(np.sqrt(((Z @ self.effects.root(self.tau)) ** 2).sum(axis=1)))
+        return np.asarray(np.sqrt(((Z @ self.effects.estimate(self.tau)) ** 2).sum(axis=1)))
 
     def marginal(self, Z: Array) -> tuple[Array, Array]:
         """Return values of z'b for rows of new clusters, (n, nodes), and their weights."""

@@ -398,7 +398,8 @@ def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:
     """
     if not (smaller._unpenalised and larger._unpenalised):
         raise InputError(
-            "a likelihood-ratio test compares maximum-likelihood fits: both models need xi = 0, and no l1, l2 or smooth"
+            "a likelihood-ratio test compares maximum-likelihood fits: both models need xi = 0, and no l1 or l2 "
+            "or smooth"
         )
     if smaller.n_total_ != larger.n_total_:
         raise InputError(f"the models were fitted to different rows: {smaller.n_total_:g} and {larger.n_total_:g}")

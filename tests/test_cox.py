@@ -27,7 +27,7 @@ from anchortm.exceptions import (
 )
 from anchortm.inference import influence
 from anchortm.links import get_link
-from anchortm.partial import Outcome, build_partial, row_logliks
+from anchortm.partial import Outcome, PartialObjective, build_partial, risk_sets, row_logliks
 
 R = json.loads((Path(__file__).parent / "reference" / "survival" / "coxph.json").read_text())
 MADE = pd.DataFrame(R["columns"]["made"])
@@ -183,14 +183,58 @@ def test_sums_by_definition(mixture: tuple) -> None:
     assert (share[~here.outcome.dead] == 0.0).all()
 
 
-@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="no extended precision here")
-@pytest.mark.parametrize("strata", [False, True])
-def test_digits_under_delayed_entry_and_a_wide_range_of_risks(strata: bool) -> None:
-    here = objective(("efron", strata, True, False), n=40)
-    eta = np.random.default_rng(1).uniform(-12, 12, 40)
-    share = row_logliks(here.outcome, eta)
-    loglik, _ = direct(here.outcome, [mpmath.mpf(x) for x in eta + here.outcome.offset], mpmath.log, mpmath.exp)
-    assert share.sum() == pytest.approx(float(loglik), rel=1e-11)
+@pytest.mark.parametrize("size", [20.0, 40.0, 50.0, 200.0])
+@pytest.mark.parametrize("mixture", [m for m in MIXTURES if not m[3]], ids=lambda m: "-".join(map(str, m)))
+def test_digits_whatever_the_range_of_risks(mixture: tuple, size: float) -> None:
+    here = objective(mixture)
+    o, rng = here.outcome, np.random.default_rng(1)
+    X = np.zeros((3, here.n_rows))
+    X[:, here.sets.order] = here.X
+    v = np.array([1.0, 0.0, 0.0])
+    stratum = np.zeros(here.n_rows, dtype=int) if o.stratum is None else o.stratum
+    # the earliest of a stratum, and some others, are far above the rest
+    far = rng.random(here.n_rows) < 0.1
+    far |= [i == np.argmin(np.where(stratum == stratum[i], o.time, np.inf)) for i in range(here.n_rows)]
+    moved = Outcome(o.time, o.dead, o.entry, o.stratum, o.weights, o.offset + size * far, o.ties)
+    there = PartialObjective(here.link, here.coordinates, here.anchors, moved, here.sets, here.X, here.names)
+    loglik, M = direct(moved, [mpmath.mpf(x) for x in v @ X + moved.offset], mpmath.log, mpmath.exp)
+    weights = 1.0 if o.weights is None else o.weights
+    assert float(np.sum(weights * row_logliks(moved, v @ X))) == pytest.approx(float(loglik), rel=1e-13)
+    assert there.sums(v).loglik == pytest.approx(float(loglik), rel=1e-13)
+    np.testing.assert_allclose(-there.residuals(v), np.array(M, dtype=float), atol=1e-12)
+    gradient = -X @ (np.array(M, dtype=float) * weights)
+    np.testing.assert_allclose(there.derivatives(v).gradient, gradient, atol=1e-11)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_one_row_far_out(late: bool) -> None:
+    rng, n = np.random.default_rng(0), 60
+    x, where = rng.normal(size=n), np.arange(n) % 2
+    time = rng.exponential(size=n) * np.exp(-x) + 1.0
+    entry = time - rng.exponential(size=n) if late else None
+    x[np.argmin(np.where(where == 0, time, np.inf))] = 60.0
+    y = atm.Surv(time, np.ones(n), entry)
+    model = atm.CoxPH(strata=1).fit(np.column_stack([x, where]), y)
+    assert model.converged_
+    outcome = Outcome(time, np.ones(n, dtype=bool), entry, where, None, None, "efron")
+    loglik, M = direct(outcome, [mpmath.mpf(v) for v in x * model.coef_[0]], mpmath.log, mpmath.exp)
+    assert model.loglik_ == pytest.approx(float(loglik), rel=1e-13)
+    np.testing.assert_allclose(-model.residuals(np.column_stack([x, where]), y), np.array(M, dtype=float), atol=1e-11)
+
+
+def test_sums_of_many_strata_and_late_rows() -> None:
+    rng, n = np.random.default_rng(0), 3000
+    for stratum in (np.zeros(n, dtype=int), rng.integers(0, 40, n), np.arange(n) // 2):
+        time = np.ceil(20 * rng.exponential(size=n))
+        entry = time - np.ceil(10 * rng.exponential(size=n))
+        for low in (None, entry):
+            sets = risk_sets(time, rng.random(n) < 0.5, low, stratum)
+            rows = sets.order
+            there = (stratum[rows] == sets.stratum[:, None]) & (time[rows] >= sets.times[:, None])
+            there &= True if low is None else entry[rows] < sets.times[:, None]
+            values, jump = rng.random(rows.size), rng.random(sets.times.size)
+            np.testing.assert_allclose(sets.at_risk(values), there @ values, rtol=1e-13)
+            np.testing.assert_allclose(sets.over(jump, None), jump @ there, rtol=1e-13)
 
 
 @mixtures

@@ -22,7 +22,7 @@ from anchortm.inputs import Data, Strata
 from anchortm.links import Link, get_link
 from anchortm.model import TransformationModel, model
 from anchortm.objective import Objective
-from anchortm.partial import Hazard, Outcome, PartialObjective, build_partial, row_logliks
+from anchortm.partial import Hazard, Outcome, PartialObjective, build_partial, row_logliks, sums_between
 from anchortm.penalty import Net
 from anchortm.response import Kind, Response, as_response
 from anchortm.steps import StepBasis, StepDistribution, strata_curves
@@ -231,15 +231,16 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
     def _martingale(self, response: Response, shift: Array, stratum: NDArray[np.intp]) -> Array:
         """Return Lambda - event."""
         event, hazard = response.kind == Kind.EXACT, np.zeros(len(response))
-        for code, curve in enumerate(self._curves()):
-            own = np.flatnonzero(stratum == code)
-            at, first = response.lower[own], None if response.entry is None else response.entry[own]
-            hazard[own] = curve(at) - (0.0 if first is None else curve(first))
+        for code in np.unique(stratum):
+            own, steps = np.flatnonzero(stratum == code), self._hazard.stratum == code
+            time, jump, tied = (a[steps] for a in (self._hazard.time, self._hazard.jump, self._hazard.tied))
+            last = np.searchsorted(time, response.lower[own], side="right")
+            first = 0 if response.entry is None else np.searchsorted(time, response.entry[own], side="right")
+            hazard[own] = sums_between(jump, np.broadcast_to(first, last.shape), last - 1)
             # one who dies at an event time shares its jump with the others, as Efron's formula has it
-            tied = self._hazard.tied[self._hazard.stratum == code]
-            place = np.minimum(np.searchsorted(curve.time, at), max(curve.time.size - 1, 0))
-            if curve.time.size:
-                hazard[own] -= np.where(event[own] & (curve.time[place] == at), tied[place], 0.0)
+            place = np.searchsorted(time, response.lower[own])
+            there = event[own] & (np.append(time, np.nan)[place] == response.lower[own])
+            hazard[own] -= np.where(there, np.append(tied, 0.0)[place], 0.0)
         return np.asarray(np.exp(shift - self._centre) * hazard - event)
 
     def nll(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:

@@ -333,7 +333,7 @@ def test_sandwich_is_near_the_bootstrap() -> None:
     np.testing.assert_allclose(model.standard_errors(), draws.frame()["std. error"], rtol=0.25)
 
 
-def test_breslow_weights_replicate_rows() -> None:
+def test_breslow_weights_replicate_rows(tmp_path: Path) -> None:
     X, y, times = MADE[["x1", "x2"]], atm.Surv(MADE.time, MADE.event, MADE.entry), (4 * MADE.weight).astype(int)
     rows = np.repeat(np.arange(len(X)), times)
     options = {"ties": "breslow", "tol": 1e-12}
@@ -342,6 +342,28 @@ def test_breslow_weights_replicate_rows() -> None:
     np.testing.assert_allclose(weighted.coef_, copied.coef_, atol=1e-10)
     assert weighted.loss_ == pytest.approx(copied.loss_, rel=1e-12)
     np.testing.assert_allclose(weighted.standard_errors(), copied.standard_errors(), rtol=1e-9)
+    score = weighted.score(X, y, times)
+    assert score == pytest.approx(weighted.loglik_ / weighted.n_total_, rel=1e-12)
+    assert score == pytest.approx(weighted.score(X.iloc[rows], y[rows]), rel=1e-12)
+    weighted, copied = (
+        atm.CoxPH(**options).fit(X, y, sample_weight=times),
+        atm.CoxPH(**options).fit(X.iloc[rows], y[rows]),
+    )
+    assert weighted.n_events_ < copied.n_events_
+    assert weighted.bic_ == pytest.approx(copied.bic_, rel=1e-12)
+    assert atm.load(atm.save(weighted, tmp_path / "model.json")).bic_ == weighted.bic_
+
+
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_score_takes_weights_as_the_fit_does(ties: str) -> None:
+    X, y = MADE[["x1", "x2", "stratum"]], atm.Surv(MADE.time, MADE.event, MADE.entry)
+    weights = MADE.weight * (np.arange(len(X)) % 5 > 0)  # some are 0
+    model = atm.CoxPH(ties=ties, strata="stratum").fit(X, y, sample_weight=weights)
+    assert model.score(X, y, weights) == pytest.approx(model.loglik_ / model.n_total_, rel=1e-12)
+    assert model.score(X, y, 3 * weights) == pytest.approx(
+        model.score(X, y, weights) - np.log(3) * (weights @ MADE.event) / weights.sum(), rel=1e-12
+    )
+    assert model.score(X, y) == pytest.approx(-model.nll(X, y).mean(), rel=1e-12)
 
 
 def test_without_ties_both_formulas_agree_and_units_do_not_matter() -> None:
@@ -560,6 +582,8 @@ def test_a_damaged_baseline_is_not_loaded(tmp_path: Path) -> None:
         change(strata=["a"]),
         change(events=3),
         change(centre="x"),
+        change(event_weight=0.0),
+        change(event_weight=129.0),
         change(time=[], jump=[], tied=[], stratum=[]),
         {key: value for key, value in good.items() if key != "steps"},
     ]

@@ -21,6 +21,7 @@ from anchortm.formula import Formula
 from anchortm.inputs import Data, Strata
 from anchortm.links import Link, get_link
 from anchortm.model import TransformationModel, model
+from anchortm.numbers import check_weights
 from anchortm.objective import Objective
 from anchortm.partial import Hazard, Outcome, PartialObjective, build_partial, row_logliks, sums_between
 from anchortm.penalty import Net
@@ -150,6 +151,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         self.atom_ = 0.0
         self.strata_ = () if data.strata is None else data.strata.labels
         self.n_events_ = int(objective.outcome.dead.sum())
+        self._event_weight = float(objective.sets.multiplicity.sum())
         self._hazard = objective.hazard(solution.v)
         self._centre = float(objective.coordinates.mean @ (solution.v / objective.coordinates.scale))
 
@@ -167,9 +169,9 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
 
     @property
     def bic_(self) -> float:
-        """Return Schwarz's criterion of a maximum-likelihood fit; events count, as censored rows add little."""
+        """Return Schwarz's criterion of a maximum-likelihood fit; the weight of events counts, not that of rows."""
         self._check_criterion()
-        return -2.0 * self.loglik_ + math.log(self.n_events_) * self.n_parameters_
+        return -2.0 * self.loglik_ + math.log(self._event_weight) * self.n_parameters_
 
     @property
     def baseline_hazard_(self) -> pd.DataFrame:
@@ -200,6 +202,11 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
     def _curves(self) -> Any:
         return strata_curves(*self._hazard[:3], max(1, len(self.strata_)))
 
+    def _new_strata(self, X: Any) -> Strata | None:
+        """Return the strata of new rows among themselves."""
+        labels = None if X is None else self._split_new(X)[1]
+        return None if labels is None else Strata.of(labels)
+
     def _strata_of(self, X: Any, n: int) -> NDArray[np.intp]:
         """Return the strata of new rows as the fit numbers them."""
         labels = None if X is None else self._split_new(X)[1]
@@ -221,8 +228,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         if which != "shift":
             raise InputError("CoxPH has one residual: which='scale' is of models whose baseline has a basis")
         response, shift = self._new_rows(X, y, offset)
-        labels = None if X is None else self._split_new(X)[1]
-        strata = None if labels is None else Strata.of(labels)
+        strata = self._new_strata(X)
         loglik = row_logliks(self._outcome(response, None, None, strata), shift)
         if strata is not None and not set(strata.labels) <= set(self.strata_):
             return loglik, np.full(len(response), np.nan)
@@ -258,6 +264,28 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         array([5.07, 4.46, 0.  ])
         """
         return super().nll(X, y, offset=offset) + 0.0  # no -0
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None) -> float:
+        """Return the partial log-likelihood of these rows among themselves, divided by their total weight.
+
+        Weights count in the risk sets too, as in a fit. Strata may be new, as in ``nll``.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.CoxPH.from_formula("Surv(tstop, status) ~ treat + age | center", data)
+        >>> round(model.score(data), 3), round(model.loglik_ / len(data), 3)
+        (-1.495, -1.495)
+        """
+        response, shift = self._new_rows(X, y, offset)
+        strata, weights = self._new_strata(X), check_weights(sample_weight, len(response))
+        if weights is not None:
+            keep = weights > 0.0
+            response, shift, weights = response[keep], shift[keep], weights[keep]
+            strata = None if strata is None else strata.take(keep)
+        loglik = row_logliks(self._outcome(response, weights, None, strata), shift)
+        return float(np.average(loglik, weights=weights))
 
     def residuals(self, X: Any, y: Any = None, *, offset: Any = None, which: str = "shift") -> Array:
         """Return Lambda - event of each row, the negative martingale residual, under the baseline of the fit.
@@ -327,6 +355,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
             **{name: getattr(self._hazard, name) for name in Hazard._fields},
             "strata": self.strata_,
             "events": self.n_events_,
+            "event_weight": self._event_weight,
             "centre": self._centre,
         }
 
@@ -348,6 +377,9 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         if not (isinstance(record["events"], int) and record["events"] >= time.size):
             raise InputError("there are fewer events than event times")
         self.n_events_, self._centre = record["events"], float(record["centre"])
+        self._event_weight = float(record.get("event_weight", self.n_events_))  # not in the first files
+        if not 0.0 < self._event_weight <= self.n_total_ * (1.0 + 1e-9):
+            raise InputError("the weight of events is not one of these rows")
         if not math.isfinite(self._centre) or (self.strata is None) != (not self.strata_):
             raise InputError("the baseline does not belong to the model")
         time, jump, tied = (a.astype(np.float64) for a in (time, jump, tied))

@@ -441,6 +441,16 @@ def test_strata_have_risk_sets_of_their_own() -> None:
     assert np.isfinite(by_name.nll(new.assign(stratum=7.0), y[:6])).all()  # needs no baseline
     with pytest.raises(IdentificationError, match="constant within every stratum: z"):
         atm.CoxPH(strata="stratum").fit(d[["x1", "stratum"]].assign(z=2.0 * d.stratum), y)
+    assert np.isfinite(by_name.score(new.assign(stratum=7.0), y[:6]))
+    one = d[d.a == "1"]
+    with pytest.raises(InputError, match="there is a single stratum, '1': leave strata out"):
+        atm.CoxPH(strata="a").fit(one[["x1", "a"]], y[one.index])
+    # of two strata that are places too, one is left out at a time
+    two = d[d.a != "0"]
+    table = atm.leave_one_environment_out(atm.CoxPH(strata="a"), two[["x1", "a"]], y[two.index], two.a, [0]).frame()
+    np.testing.assert_allclose(
+        table.coef_x1[table.environment == "2"], atm.CoxPH().fit(one[["x1"]], y[one.index]).coef_, rtol=1e-6
+    )
     with pytest.raises(InputError, match="strata not in X: where"):
         atm.CoxPH(strata="where").fit(d[["x1"]], y)
     with pytest.raises(InputError, match="strata are names or whole numbers, and 'a' has"):

@@ -112,6 +112,8 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
     def _with_baselines(self, data: Data, labels: Sequence[Any] | None) -> Data:
         assert labels is not None  # noqa: S101
         strata = Strata.of(labels)
+        if len(strata.labels) < 2:
+            raise InputError(f"there is a single stratum, {strata.labels[0]!r}: leave strata out")
         _check_within(data.without_wide().design, strata.codes)
         return data._replace(strata=strata)
 
@@ -253,7 +255,8 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         """Return the share of each row in the negative partial log-likelihood of these rows among themselves.
 
         Rows without an event have 0. The baseline of the fit plays no part: the numbers say how well the coefficients
-        order these rows, and depend on which rows are given together.
+        order these rows, and depend on which rows are given together. So strata may be ones that the fit has not
+        seen, which ``residuals`` and ``predict_distribution``, that need a baseline, refuse.
 
         Examples
         --------

@@ -569,6 +569,14 @@ def test_saved_and_copied(tmp_path: Path) -> None:
     assert "where" in stratified.feature_names_in_
 
 
+def test_a_stratum_without_events_is_saved(tmp_path: Path) -> None:
+    d = MADE.assign(where=MADE.stratum.astype(int).astype(str))
+    model = atm.CoxPH(strata="where").fit(d[["x1", "where"]], atm.Surv(d.time, d.event * (d["where"] != "1")))
+    same = atm.load(atm.save(model, tmp_path / "model.json"))
+    np.testing.assert_array_equal(same.predict(d[["x1", "where"]]), model.predict(d[["x1", "where"]]))
+    assert np.isinf(same.predict(d[["x1", "where"]])[d["where"] == "1"]).all()
+
+
 def test_a_damaged_baseline_is_not_loaded(tmp_path: Path) -> None:
     from anchortm.persistence import _digest
 
@@ -576,7 +584,7 @@ def test_a_damaged_baseline_is_not_loaded(tmp_path: Path) -> None:
     good = json.loads(atm.save(model, tmp_path / "model.json").read_text())
     del good["sha256"]
 
-    def change(**steps):
+    def change(**steps):  # of the file that is good now
         record = copy.deepcopy(good)
         record["steps"] |= steps
         return record
@@ -592,11 +600,22 @@ def test_a_damaged_baseline_is_not_loaded(tmp_path: Path) -> None:
         change(strata=["a"]),
         change(events=3),
         change(centre="x"),
+        change(centre=1e3),
+        change(centre=-1e3),
+        change(events=129),
+        good | {"corners": {"groups": [], "sign": 1.0, "covariates": []}},
         change(event_weight=0.0),
         change(event_weight=129.0),
         change(time=[], jump=[], tied=[], stratum=[]),
         {key: value for key, value in good.items() if key != "steps"},
     ]
+    d = MADE.assign(where=MADE.stratum.astype(int).astype(str))
+    stratified = atm.CoxPH(strata="where").fit(d[["x1", "where"]], atm.Surv(d.time, d.event))
+    good = json.loads(atm.save(stratified, tmp_path / "model.json").read_text())
+    del good["sha256"]
+    assert good["steps"]["strata"] == ["0", "1", "2"]
+    for strata in (["0", "2", "1"], ["0", "1", "1"], ["0", "1"], ["0", "1", 2.5], ["0", "1", None], "012", ["0"], []):
+        broken.append(change(strata=strata))
     for record in broken:
         (tmp_path / "model.json").write_text(json.dumps(record | {"sha256": _digest(record)}))
         with pytest.raises(ModelFileError):

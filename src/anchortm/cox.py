@@ -365,25 +365,30 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
     def _set_more(self, record: dict[str, Any]) -> None:
         """Take what ``_more`` gave, checked."""
         time, stratum, jump, tied = (np.asarray(record[name]) for name in Hazard._fields)
-        self.strata_ = tuple(record["strata"])
+        if self._corners is not None:
+            raise InputError("CoxPH has no corners")
+        self.strata_ = tuple(record["strata"]) if isinstance(record["strata"], (list, tuple)) else (None,)
         same = all(a.shape == time.shape and a.ndim == 1 for a in (stratum, jump, tied))
         whole = stratum.dtype.kind == "i" and bool((np.diff(stratum) >= 0).all())
         known = bool((stratum >= 0).all() and (stratum < max(1, len(self.strata_))).all())
         text = all(isinstance(name, (str, int, bool)) for name in self.strata_)
-        text = text and Strata.of(self.strata_).labels == self.strata_
+        text = text and len(self.strata_) != 1 and Strata.of(self.strata_).labels == self.strata_
         numbers = all(a.dtype.kind in "if" and bool(np.isfinite(a).all()) for a in (time, jump, tied))
         if not (same and whole and known and text and numbers and time.size):
             raise InputError("the steps of the baseline do not fit together")
         rising = (np.diff(time) > 0.0) | (np.diff(stratum) > 0)
         if not (rising.all() and (jump > 0.0).all() and (tied >= 0.0).all() and (tied < jump).all()):
             raise InputError("the steps of the baseline do not rise")
-        if not (isinstance(record["events"], int) and record["events"] >= time.size):
-            raise InputError("there are fewer events than event times")
+        if not (isinstance(record["events"], int) and time.size <= record["events"] <= self.n_rows_):
+            raise InputError("there are fewer events than event times, or more than rows")
         self.n_events_, self._centre = record["events"], float(record["centre"])
         self._event_weight = float(record.get("event_weight", self.n_events_))  # not in the first files
         if not 0.0 < self._event_weight <= self.n_total_ * (1.0 + 1e-9):
             raise InputError("the weight of events is not one of these rows")
-        if not math.isfinite(self._centre) or (self.strata is None) != (not self.strata_):
+        ends = self.coef_ * getattr(self, "covariate_ranges_", [[-math.inf], [math.inf]])
+        room = 1e-9 * np.abs(ends).max(axis=0).sum()
+        inside = ends.min(axis=0).sum() - room <= self._centre <= ends.max(axis=0).sum() + room
+        if not (math.isfinite(self._centre) and inside) or (self.strata is None) != (not self.strata_):
             raise InputError("the baseline does not belong to the model")
         time, jump, tied = (a.astype(np.float64) for a in (time, jump, tied))
         self._hazard = Hazard(time, stratum.astype(np.intp), jump, tied)

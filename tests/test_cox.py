@@ -492,7 +492,8 @@ def test_predicted_curves() -> None:
     assert np.isnan(d.sf([np.nan])).all()
     assert "43 event times" in repr(d)
     np.testing.assert_array_equal(d.times(), [0.0, *table.time])
-    ax = atm.plotting.distributions(d[:2], of="sf")
+    ax = atm.plotting.distributions(d[:2])
+    assert ax.get_ylabel() == "P(Y > y)"
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), d[:1].sf(d.times())[0])
     assert ax.lines[0].get_drawstyle() == "steps-post"
     plt.close(ax.figure)

@@ -591,6 +591,7 @@ def test_a_damaged_baseline_is_not_loaded(tmp_path: Path) -> None:
         return record
 
     time, jump = good["steps"]["time"], good["steps"]["jump"]
+    smooth = atm.ProportionalHazards(order=2, strata="sex").fit(CGD[["age", "sex"]], atm.Surv(CGD.tstop, CGD.status))
     broken = [
         change(time=time[::-1]),
         change(jump=jump[:-1]),
@@ -604,7 +605,7 @@ def test_a_damaged_baseline_is_not_loaded(tmp_path: Path) -> None:
         change(centre=1e3),
         change(centre=-1e3),
         change(events=129),
-        good | {"corners": {"groups": [], "sign": 1.0, "covariates": []}},
+        good | {"corners": json.loads(atm.save(smooth, tmp_path / "smooth.json").read_text())["corners"]},
         change(event_weight=0.0),
         change(event_weight=129.0),
         change(time=[], jump=[], tied=[], stratum=[]),

@@ -385,10 +385,12 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         self._event_weight = float(record.get("event_weight", self.n_events_))  # not in the first files
         if not 0.0 < self._event_weight <= self.n_total_ * (1.0 + 1e-9):
             raise InputError("the weight of events is not one of these rows")
-        ends = self.coef_ * getattr(self, "covariate_ranges_", [[-math.inf], [math.inf]])
-        room = 1e-9 * np.abs(ends).max(axis=0).sum()
-        inside = ends.min(axis=0).sum() - room <= self._centre <= ends.max(axis=0).sum() + room
-        if not (math.isfinite(self._centre) and inside) or (self.strata is None) != (not self.strata_):
+        inside = math.isfinite(self._centre)
+        if (ranges := getattr(self, "covariate_ranges_", None)) is not None:  # not in the first files
+            ends = self.coef_ * ranges
+            room = 1e-9 * np.abs(ends).max(axis=0).sum()
+            inside = ends.min(axis=0).sum() - room <= self._centre <= ends.max(axis=0).sum() + room
+        if not inside or (self.strata is None) != (not self.strata_):
             raise InputError("the baseline does not belong to the model")
         time, jump, tied = (a.astype(np.float64) for a in (time, jump, tied))
         self._hazard = Hazard(time, stratum.astype(np.intp), jump, tied)

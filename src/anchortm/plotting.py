@@ -172,9 +172,9 @@ def distributions(
 ) -> Any:
     """Draw the density, cdf, survivor function or hazard of each row of a predicted distribution.
 
-    ``of`` is ``"pdf"``, ``"cdf"``, ``"sf"``, ``"hazard"`` or ``"cumhazard"``; by default the density, and of curves with
-    steps, which have none, the survivor function. Classes and counts are drawn as points joined by thin lines. Without ``grid`` the middle 99 % are shown, of curves
-    with steps all of them.
+    ``of`` is "pdf", "cdf", "sf", "hazard" or "cumhazard"; by default the density, and of curves with steps, which have
+    none, the survivor function. Classes and counts are drawn as points joined by thin lines. Without ``grid`` the
+    middle 99 % are shown, of curves with steps all of them.
 
     Examples
     --------

@@ -645,3 +645,26 @@ def test_the_sandwich_of_a_ridge_on_a_partial_likelihood() -> None:
             weights[row] += step
             ends.append(clone(make).fit(X, y, anchors=site, sample_weight=weights).coef_)
         np.testing.assert_allclose(found[row], (ends[1] - ends[0]) / 2e-4, rtol=1e-4, atol=1e-9)
+
+
+def test_a_grid_of_a_partial_likelihood() -> None:
+    path = atm.elastic_net_path(atm.CoxPH(), X, TIMES, SITE, [0, 1], n_lambdas=3)
+    assert path.frame().converged.all()
+    assert not path.coefs[0].any()
+    alone = atm.CoxPH(l1=path.lambdas[1], xi=1.0).fit(X, TIMES, anchors=SITE)
+    np.testing.assert_allclose(path.coefs[1, 1], alone.coef_, atol=1e-6)
+    search = atm.ElasticNetCV(atm.CoxPH(), [0, 1], n_lambdas=3).fit(X, TIMES, anchors=SITE)
+    assert search.best_lambda_ in path.lambdas
+
+
+def test_a_penalty_rules_a_monotone_partial_likelihood_out() -> None:
+    late = np.ceil(np.random.default_rng(0).exponential(50.0, N))
+    outcome, both = atm.Surv(late, np.ones(N)), np.column_stack([X[:, 0], -late])
+    with pytest.raises(SeparationError, match="x1"):
+        atm.CoxPH().fit(both, outcome)
+    with pytest.raises(SeparationError, match="x1"):
+        atm.CoxPH(l2=0.1, penalty_factor={"x1": 0.0}).fit(both, outcome)
+    assert atm.CoxPH(l2=1.0).fit(both, outcome).converged_
+    with warnings.catch_warnings():  # hazards that differ by more than 1e300 are beyond its numbers, and no separation
+        warnings.simplefilter("ignore", AnchorTMWarning)
+        assert np.isfinite(atm.CoxPH(l2=1e-4).fit(both, outcome).coef_).all()

@@ -27,7 +27,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from anchortm import newton
-from anchortm.blocks import MemoryBlocks
 from anchortm.columns import Coordinates
 from anchortm.exceptions import InputError
 from anchortm.newton import Options, Solution
@@ -186,7 +185,7 @@ class Net(Objective):
     def undetermined(self) -> Objective:
         """Return the objective of the coefficients that no penalty keeps finite."""
         k, free = self.coordinates.n_baseline, (self.first == 0.0) & (self.second == 0.0)
-        if isinstance(self.blocks, MemoryBlocks):
+        if not self.blocks.costly:
             return self.inner.restricted(np.flatnonzero(free[k:]))
         result, at = copy(self.inner), self.coordinates
         result.coordinates = replace(at, lower=np.where(free, at.lower, 0.0), upper=np.where(free, at.upper, 0.0))

@@ -668,3 +668,13 @@ def test_a_penalty_rules_a_monotone_partial_likelihood_out() -> None:
     with warnings.catch_warnings():  # hazards that differ by more than 1e300 are beyond its numbers, and no separation
         warnings.simplefilter("ignore", AnchorTMWarning)
         assert np.isfinite(atm.CoxPH(l2=1e-4).fit(both, outcome).coef_).all()
+
+
+@pytest.mark.parametrize("seed", [18, 19, 25])
+def test_the_largest_lambda_leaves_exact_zeros(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    site = rng.integers(0, 4, 150)
+    own = rng.normal(size=(150, 8)) + rng.normal(size=(4, 8))[site]
+    y = np.digitize(own[:, 0] + site + rng.logistic(size=150), [0.0, 2.0])
+    path = atm.elastic_net_path(atm.OrdinalRegression(), own, y, site, [0, 1, 10], n_lambdas=2, smallest=0.5)
+    assert not path.coefs[0].any()

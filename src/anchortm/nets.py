@@ -32,6 +32,7 @@ __all__ = ["ElasticNetCV", "ElasticNetPath", "elastic_net_path"]
 
 Array = NDArray[np.float64]
 
+ABOVE = 1.0 + 1e-12  # of a largest lambda: beyond what rounding leaves of a slope
 LEAST_RATIO = 1e-3  # a ridge alone has no largest lambda: as if it had so much of l1
 
 
@@ -258,7 +259,7 @@ class _Grid:
             v[at] = solution.v
             slope = objective.slopes(v, 2.0 * solution.xi * solution.sums.t) / objective.n_total
             largest = max(largest, float((np.abs(slope)[penalised[k:]] / objective.first[penalised]).max()))
-        return largest
+        return largest * ABOVE
 
 
 class ElasticNetCV(XiSearchCV):

@@ -111,7 +111,7 @@ _SHARED = """
         stays on the branch connected to xi = 0.
     start : pair (baseline, coef), optional
         Parameters to start from (scale effects last among the coefficients, but these start at 0).
-    scale : name, list of names or, in ``from_formula``, terms such as "age + C(stage)", optional
+    scale : name or position, list of them or, in ``from_formula``, terms such as "age + C(stage)", optional
         Covariates z that change the spread of y too: h(y|x) = exp(z'g / 2) h(y) -+ x'beta. Each unit of z multiplies
         the spread by exp(-g / 2). Their zero matters: centre covariates that are never near 0.
     xi_scale : float, optional

@@ -187,10 +187,10 @@ def elastic_net_path(
     check_model(model)
     values = several_xi(xis)
     grid = _Grid(lambdas, l1_ratio, n_lambdas, smallest)
-    for xi in values:
-        clone(model).set_params(xi=xi)._check_xi()
-    model._check_limits()
     first = grid.at(model, 1.0)
+    for xi in values:
+        clone(first).set_params(xi=xi)._check_xi()
+    first._check_limits()
     data = first._prepare(X, y, anchors, sample_weight, offset)
     if data.anchors is None and any(values):
         raise InputError("xi > 0 needs anchors: pass them after y")

@@ -525,6 +525,9 @@ def test_results_of_a_grid_print_and_draw() -> None:
         ({"l1": -1.0}, "l1 must be a number from 0 on"),
         ({"l2": math.inf}, "l2 must be a number from 0 on"),
         ({"l1": 0.1, "penalty_factor": "standard"}, "'deviation'"),
+        ({"penalty_factor": "standard"}, "'deviation'"),
+        ({"penalty_factor": [1.0, 2.0]}, "20 coefficients"),
+        ({"penalty_factor": {"nox": 1.0}}, "nox"),
         ({"l1": 0.1, "penalty_factor": [1.0, 2.0]}, "20 coefficients"),
         ({"l1": 0.1, "penalty_factor": {"nox": 1.0}}, "nox"),
         ({"l1": 0.1, "penalty_factor": {"x3": -1.0}}, "x3 is -1"),
@@ -535,6 +538,16 @@ def test_results_of_a_grid_print_and_draw() -> None:
 def test_refusals_of_a_fit(parameters, message: str) -> None:
     with pytest.raises(InputError, match=message):
         atm.NormalLinear(**parameters).fit(X, Y, anchors=SITE)
+
+
+def test_factors_of_no_penalty_change_nothing(tmp_path) -> None:
+    plain = atm.NormalLinear().fit(X, Y).coef_
+    for factor in ("deviation", {"x3": 2.0}, np.ones(P)):
+        np.testing.assert_array_equal(atm.NormalLinear(penalty_factor=factor).fit(X, Y).coef_, plain)
+    pd.DataFrame({"y": Y, "x": X[:, 0]}).to_parquet(tmp_path / "rows.parquet")
+    atm.NormalLinear.from_formula("y ~ x", tmp_path / "rows.parquet", penalty_factor="deviation")
+    with pytest.raises(InputError, match="'deviation'"):
+        atm.NormalLinear.from_formula("y ~ x", tmp_path / "rows.parquet", penalty_factor="standard")
 
 
 def test_refusals_of_a_grid() -> None:
@@ -550,6 +563,8 @@ def test_refusals_of_a_grid() -> None:
             atm.elastic_net_path(model, X, Y, SITE, **options)
     with pytest.raises(InputError, match="needs anchors"):
         atm.elastic_net_path(model, X, Y, None, [1.0])
+    with pytest.raises(InputError, match="scale does not go with l1"):
+        atm.elastic_net_path(atm.NormalLinear(scale="x0"), X, Y, SITE, [0.0])
     with pytest.raises(InputError, match="no coefficient has a penalty"):
         atm.elastic_net_path(atm.NormalLinear(penalty_factor=np.zeros(P)), X, Y, SITE)
     with pytest.raises(InputError, match="no score test"):

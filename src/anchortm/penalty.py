@@ -61,6 +61,8 @@ class Penalty:
         if isinstance(factor, str):
             if factor != "deviation":
                 raise InputError(f"penalty_factor must be numbers, a dict or 'deviation', not {factor!r}")
+            if not l1 and not l2:  # factors of nothing
+                return cls(l1, l2, np.ones(p), np.ones(p))
             if X is None:
                 raise InputError(
                     "penalty_factor='deviation' needs the rows in memory: pass the deviations as numbers, by name"

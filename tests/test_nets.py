@@ -693,3 +693,28 @@ def test_the_largest_lambda_leaves_exact_zeros(seed: int) -> None:
     y = np.digitize(own[:, 0] + site + rng.logistic(size=150), [0.0, 2.0])
     path = atm.elastic_net_path(atm.OrdinalRegression(), own, y, site, [0, 1, 10], n_lambdas=2, smallest=0.5)
     assert not path.coefs[0].any()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("model", "y"), named([(atm.NormalLinear(), Y), (atm.CoxPH(), TIMES)]))
+def test_influence_where_factors_are_deviations_of_the_rows(model, y, weighted: bool) -> None:
+    rng = np.random.default_rng(3)
+    x, given = rng.exponential(size=(N, 3)) ** 2 * [1.0, 0.3, 2.0], rng.uniform(0.5, 2.0, N) if weighted else np.ones(N)
+    make = clone(model).set_params(xi=1.0, l2=0.3, penalty_factor="deviation", tol=1e-12)
+    found = influence(clone(make).fit(x, y, anchors=SITE, sample_weight=given))[:, -3:]
+    for row in np.argsort(-((x - x.mean(axis=0)) ** 2).max(axis=1))[:3]:
+        ends = []
+        for step in (-1e-4, 1e-4):
+            weights = given.copy()
+            weights[row] += step
+            ends.append(clone(make).fit(x, y, anchors=SITE, sample_weight=weights).coef_)
+        np.testing.assert_allclose(found[row], (ends[1] - ends[0]) / 2e-4, rtol=1e-6, atol=1e-10)
+
+
+def test_no_sandwich_of_deviations_of_fewer_rows_than_columns() -> None:
+    x, y = np.random.default_rng(0).normal(size=(30, 40)), Y[:30]
+    fit = atm.NormalLinear(l2=0.1, penalty_factor="deviation").fit(x, y)
+    with pytest.raises(InputError, match="bootstrap"):
+        fit.standard_errors()
+    assert "p-value" not in fit.summary().frame()
+    assert np.isfinite(atm.NormalLinear(l2=0.1, penalty_factor=x.std(axis=0)).fit(x, y).standard_errors()).all()

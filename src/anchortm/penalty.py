@@ -45,12 +45,16 @@ FIRST_COLUMNS = 50  # that join a face at once, or as many as are there already
 
 @dataclass(frozen=True, eq=False)
 class Penalty:
-    """The strengths l1 and l2, and the factor of each coefficient to its first and second power."""
+    """The strengths l1 and l2, and the factor of each coefficient to its first and second power.
+
+    ``rows`` are covariates and their means where factors are the deviations of these.
+    """
 
     l1: float
     l2: float
     first: Array
     second: Array
+    rows: tuple[Array, Array] | None = None
 
     @classmethod
     def of(
@@ -69,7 +73,7 @@ class Penalty:
                 )
             mean = np.average(X, axis=0, weights=weights)
             f = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights))
-            return cls(l1, l2, f, f**2)
+            return cls(l1, l2, f, f**2, (X, mean))
         if factor is None:
             f = np.ones(p)
         elif isinstance(factor, Mapping):
@@ -108,8 +112,11 @@ class Net(Objective):
     """An objective with an elastic net; in ``sums`` the penalty is taken off the log-likelihood.
 
     ``first`` and ``second`` are the weights of |v_j| and v_j^2 / 2. A coefficient whose bounds leave one sign
-    has the slope of that sign at zero too.
+    has the slope of that sign at zero too. ``estimated`` gives, for rows of the objective, l2 times their squares whose
+    means are the factors, where these come from the rows.
     """
+
+    estimated: Callable[[slice], Array] | None = None
 
     def __init__(self, inner: Objective, first: Array, second: Array, coordinates: Coordinates | None = None) -> None:
         coordinates = inner.coordinates if coordinates is None else coordinates
@@ -168,10 +175,17 @@ class Net(Objective):
 
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Influence:
         # the loss is a mean over rows, and the penalty is a part of each row's share
-        return replace(self.inner.influence(v, pull, bread, K), every=(self.second * v) @ bread)
+        work = self.inner.influence(v, pull, bread, K)
+        return work if self.estimated is not None else replace(work, every=(self.second * v) @ bread)
 
     def shares(self, work: Any) -> Iterator[tuple[slice, Array]]:
-        return self.inner.shares(work)
+        if self.estimated is None:
+            yield from self.inner.shares(work)
+            return
+        k = self.coordinates.n_baseline
+        pull = (work.v / self.coordinates.scale**2)[k:, None] * work.bread[k:]
+        for rows, shares in self.inner.shares(work):
+            yield rows, shares + self.estimated(rows) @ pull
 
     @property
     def mean_offset(self) -> float:
@@ -302,7 +316,12 @@ def netted(data: Any, penalty: Penalty, plain: Callable[[Any], Objective]) -> Ne
     """Return the objective of these rows with a penalty; ``plain`` makes the one without."""
     X = data.design.matrix
     if penalty.l1 or int((~penalty.free).sum()) <= X.shape[0]:
-        return Net.of(plain(data), penalty)
+        net = Net.of(plain(data), penalty)
+        if penalty.rows is not None:
+            columns, mean = penalty.rows
+            order = None if data.anchors is None else data.anchors.order()
+            net.estimated = lambda rows: penalty.l2 * (columns[rows if order is None else order[rows]] - mean) ** 2
+        return net
     matrix, turn = _turned(X, penalty)
     free, r = penalty.free, int(matrix.shape[1] - penalty.free.sum())
     names = (*("",) * r, *(name for name, own in zip(data.design.names, free, strict=True) if own))
@@ -312,7 +331,17 @@ def netted(data: Any, penalty: Penalty, plain: Callable[[Any], Objective]) -> Ne
     weight = np.where(free, 1.0, penalty.second)
     objective.coordinates = TurnedCoordinates(**given, own=own, turn=turn, weight=weight)
     factor = np.repeat([1.0, 0.0], [r, free.sum()])
-    return Net.of(objective, Penalty(0.0, penalty.l2, factor, factor))
+    net = Net.of(objective, Penalty(0.0, penalty.l2, factor, factor))
+    if penalty.rows is not None:
+        net.estimated = _refuse
+    return net
+
+
+def _refuse(rows: slice) -> Array:
+    raise InputError(
+        "with more covariates than rows and factors that are deviations of these rows there is no sandwich: "
+        "ask for 'bootstrap', or give the factors as numbers"
+    )
 
 
 def _turned(X: Array, penalty: Penalty) -> tuple[Array, Array]:

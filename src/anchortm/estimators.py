@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anchortm.bases import Basis, BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
 from anchortm.empirical import check_overlap, default_support
-from anchortm.exceptions import InputError
+from anchortm.exceptions import InputError, UnavailableError
 from anchortm.links import Link, get_link
 from anchortm.model import TransformationModel, model
 from anchortm.response import Response, Scale
@@ -366,9 +366,11 @@ class NormalLinear(_Regressor, TransformationModel):
     def _line(self) -> tuple[float, float]:
         check_is_fitted(self, "coef_")
         if self._corners is not None:
-            raise InputError("with strata or varying effects there is no one line in y: see baselines_")
+            raise UnavailableError("with strata or varying effects there is no one line in y: see baselines_")
         if hasattr(self, "scale_coef_"):
-            raise InputError("with scale effects mean and spread change from row to row: use predict_distribution(X)")
+            raise UnavailableError(
+                "with scale effects mean and spread change from row to row: use predict_distribution(X)"
+            )
         return float(self.baseline_[0]), float(self.baseline_[1])
 
 

@@ -1,6 +1,7 @@
 """The elastic net: against other solvers, the stated optimum, other ways to the same fit, and refusals."""
 
 import copy
+import json
 import math
 import resource
 import time
@@ -19,8 +20,16 @@ from sklearn.linear_model import ElasticNet, LogisticRegression, Ridge
 import anchortm as atm
 from anchortm import penalty, solver
 from anchortm.bases import BernsteinBasis
-from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, SeparationError
+from anchortm.exceptions import (
+    AnchorTMWarning,
+    IdentificationError,
+    InputError,
+    InputTypeError,
+    ModelFileError,
+    SeparationError,
+)
 from anchortm.inference import influence
+from anchortm.persistence import _digest
 
 mpl.use("Agg")
 
@@ -487,6 +496,39 @@ def test_saved_models(parameters, tmp_path) -> None:
     assert str(same.summary()) == str(fit.summary())
     again = clone(same).fit(columns, Y, anchors=SITE)
     np.testing.assert_array_equal(again.coef_, fit.coef_)
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "message"),
+    [
+        ("fit", {"l1_": 0.2}, "l1_ and l2_"),
+        ("fit", {"l2_": 0.0}, "l1_ and l2_"),
+        ("fit", {"l2_": {"number": "inf"}}, "l2_"),
+        ("fit", {"penalty_": {"number": "inf"}}, "penalty_"),
+        ("parameters", {"l1": {"number": "inf"}}, "l1 must be"),
+        ("parameters", {"penalty_factor": "standard"}, "penalty_factor"),
+        ("parameters", {"penalty_factor": [1.0, 2.0]}, "penalty_factor has shape"),
+        ("parameters", {"penalty_factor": {"mapping": [["x3", -1.0]]}}, "x3 is -1"),
+    ],
+)
+def test_files_that_do_not_hold_together(part: str, change, message: str, tmp_path) -> None:
+    fit = atm.NormalLinear(l1=0.1, l2=0.1, penalty_factor={"x3": 2.0}).fit(X, Y)
+    assert atm.load(atm.save(fit, tmp_path / "net.json")).penalty_factor == {"x3": 2.0}
+    record = json.loads((tmp_path / "net.json").read_text())
+    record[part] |= change
+    (tmp_path / "net.json").write_text(json.dumps(record | {"sha256": _digest(record)}))
+    with pytest.raises(ModelFileError, match=message):
+        atm.load(tmp_path / "net.json")
+
+
+def test_files_keep_positions(tmp_path) -> None:
+    fit = atm.NormalLinear(varying={0: (-9, 9), np.int64(1): None}).fit(X[:, :3], Y)
+    same = atm.load(atm.save(fit, tmp_path / "varying.json"))
+    assert same.varying == {0: [-9, 9], 1: None}
+    np.testing.assert_array_equal(clone(same).fit(X[:, :3], Y).baseline_, fit.baseline_)
+    fit.varying = {2.5: None}
+    with pytest.raises(InputTypeError, match="varying"):
+        atm.save(fit, tmp_path / "varying.json")
 
 
 def test_summary() -> None:

@@ -287,8 +287,14 @@ def test_files_and_pickles_keep_the_scale(tmp_path):
         {"scale_coef_": [1.0, "a"]},
         {"xi_scale_": -1.0},
         {"penalty_scale_": None},
+        {"penalty_scale_": {"number": "inf"}},
+        {"penalty_": {"number": "nan"}},
+        {"xi_scale_": 2.0},
+        {"scale_coef_": [1e5, 0.0]},
     ):
         _refused(tmp_path, change)
+    atm.save(atm.ContinuousLogit(xi=2.0, scale="x1", order=3).fit(X, Y, anchors=SITE), tmp_path / "model.json")
+    _refused(tmp_path, {"xi_scale_": 1.0})
 
 
 def _refused(folder, change):

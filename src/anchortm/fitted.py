@@ -22,7 +22,7 @@ from anchortm.clusters import Clusters, named_effects
 from anchortm.corners import Corners, Mixture, known_strata, stratum_codes, stratum_labels
 from anchortm.design import Design, check_columns, split_columns, to_design, without_anchors
 from anchortm.distribution import PredictedDistribution
-from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
+from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, UnavailableError
 from anchortm.extrapolation import extrapolation
 from anchortm.formula import FormulaMixin
 from anchortm.frames import is_frame, native
@@ -116,7 +116,7 @@ class FittedModel(FormulaMixin):
     def _effects(self) -> RandomEffects:
         check_is_fitted(self, "coef_")
         if self._random is None:
-            raise InputError("this model has no random effects: name clusters in random, or write (1 | cluster)")
+            raise UnavailableError("this model has no random effects: name clusters in random, or write (1 | cluster)")
         return self._random
 
     @property
@@ -295,7 +295,7 @@ class FittedModel(FormulaMixin):
     def _check_criterion(self) -> None:
         check_is_fitted(self, "coef_")
         if not self._unpenalised:
-            raise InputError(
+            raise UnavailableError(
                 "AIC and BIC are of maximum-likelihood fits, no l1 or l2 or smooth and xi = 0: compare penalised ones "
                 "by left-out places"
             )

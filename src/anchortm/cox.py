@@ -417,7 +417,7 @@ def check_outcome(response: Response) -> None:
 
 def _check_within(design: Design, codes: NDArray[np.intp]) -> None:
     """Refuse covariates that do not vary within any stratum."""
-    size, constant = np.bincount(codes), []
+    size, constant = np.maximum(np.bincount(codes), 1), []  # strata may be empty in a part of the rows
     for name, x in zip(design.names, design.matrix.T, strict=True):
         inside = x - (np.bincount(codes, x) / size)[codes]
         if np.abs(inside).max() <= 1e-12 * np.abs(x - x.mean()).max() * math.sqrt(x.size):

@@ -334,7 +334,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     def _comparable(self, smaller: Any) -> bool:
         if not isinstance(smaller, AnchorGLM) or smaller.link_.link != self.link_.link:
             return False
-        own, other = self.link_.family, smaller.link_.family
+        own, other = str(self.link_.family), str(smaller.link_.family)
         if own == "negative_binomial":  # whose end, alpha = 0, is Poisson
             fits = self.alpha == "ml" or (own == other and smaller.alpha == self.alpha)
             return fits and other in ("poisson", "negative_binomial")

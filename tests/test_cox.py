@@ -206,6 +206,16 @@ def test_digits_whatever_the_range_of_risks(mixture: tuple, size: float) -> None
     np.testing.assert_allclose(there.derivatives(v).gradient, gradient, atol=1e-11)
 
 
+@mixtures
+def test_shares_of_rows_that_are_too_far_apart_for_numbers(mixture: tuple) -> None:
+    o = objective(mixture).outcome
+    eta = 5000.0 * np.random.default_rng(1).random(o.time.size)
+    eta[o.time < 3] += 1e4
+    loglik, _ = direct(o, [mpmath.mpf(x) for x in eta + o.offset], mpmath.log, mpmath.exp)
+    share = row_logliks(o, eta) * (1.0 if o.weights is None else o.weights)
+    assert share.sum() == pytest.approx(float(loglik), rel=1e-13)
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_one_row_far_out(late: bool) -> None:
     rng, n = np.random.default_rng(0), 60

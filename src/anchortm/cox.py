@@ -78,6 +78,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
 
     _sign = 1.0
     _effect = "hazard ratio"
+    _varies = False
 
     ties: Literal["efron", "breslow"] = "efron"
 
@@ -114,8 +115,13 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         strata = Strata.of(labels)
         if len(strata.labels) < 2:
             raise InputError(f"there is a single stratum, {strata.labels[0]!r}: leave strata out")
-        _check_within(data.without_wide().design, strata.codes)
         return data._replace(strata=strata)
+
+    def _check_design(self, data: Data) -> Array:
+        ranges = super()._check_design(data)
+        if data.strata is not None:
+            _check_within(data.without_wide().design, data.strata.codes)
+        return ranges
 
     def _outcome(
         self, response: Response, weights: Array | None, offset: Array | None, strata: Strata | None

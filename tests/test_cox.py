@@ -206,6 +206,16 @@ def test_digits_whatever_the_range_of_risks(mixture: tuple, size: float) -> None
     np.testing.assert_allclose(there.derivatives(v).gradient, gradient, atol=1e-11)
 
 
+@mixtures
+def test_shares_of_rows_that_are_too_far_apart_for_numbers(mixture: tuple) -> None:
+    o = objective(mixture).outcome
+    eta = 5000.0 * np.random.default_rng(1).random(o.time.size)
+    eta[o.time < 3] += 1e4
+    loglik, _ = direct(o, [mpmath.mpf(x) for x in eta + o.offset], mpmath.log, mpmath.exp)
+    share = row_logliks(o, eta) * (1.0 if o.weights is None else o.weights)
+    assert share.sum() == pytest.approx(float(loglik), rel=1e-13)
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_one_row_far_out(late: bool) -> None:
     rng, n = np.random.default_rng(0), 60
@@ -638,6 +648,63 @@ def test_summary_and_criteria() -> None:
     assert atm.likelihood_ratio_test(smaller, model).df == 1
     start = atm.CoxPH.from_formula(FORMULA, CGD, start=([], model.coef_), tol=1e-12)
     assert start.n_iter_ <= 2
+
+
+def test_likelihood_ratios_of_nested_models_only() -> None:
+    d = CGD.assign(treated=(CGD.treat == "rIFN-g").astype(float), classes=CGD.status + (CGD.age > 20))
+    y, small, large = atm.Surv(d.tstop, d.status), d[["treated"]], d[["treated", "age"]]
+    both = [d[[*part.columns, "sex"]] for part in (small, large)]
+
+    def fit(model, X, y=y):
+        return model.fit(X, y)
+
+    def cox(X, **options):
+        return atm.CoxPH(**options).fit(X, y)
+
+    counts = np.random.default_rng(0).negative_binomial(1, 0.3, len(d))
+
+    def glm(X, family, **options):
+        return atm.AnchorGLM(family=family, **options).fit(X, counts)
+
+    hazards = fit(atm.ProportionalHazards(order=3), large)
+    binary = fit(atm.OrdinalRegression(), small, d.status)
+    refused = [
+        (cox(small), hazards),
+        (fit(atm.ProportionalHazards(order=3), small), cox(d[["treated", "age", "steroids"]])),
+        (cox(small), cox(large, ties="breslow")),
+        (cox(small), cox(both[1], strata="sex")),
+        (cox(both[0], strata="sex"), cox(large)),
+        (fit(atm.Lehmann(order=3), small), hazards),
+        (hazards, fit(atm.ParametricSurvival(), d[["treated", "age", "steroids", "propylac", "height"]])),
+        (fit(atm.NormalLinear(), small, d.tstop), fit(atm.ContinuousLogit(order=3), large, d.tstop)),
+        (binary, fit(atm.OrdinalRegression(), large, d.classes)),
+        (binary, fit(atm.AnchorGLM(family="binomial"), large, d.status)),
+        (glm(small, "poisson"), fit(atm.CountRegression(order=2), large, counts)),
+        (glm(small, "poisson"), glm(large, "gaussian")),
+        (glm(small, "poisson"), glm(large, "negative_binomial", alpha=1.0)),
+        (glm(small, "negative_binomial", alpha=2.0), glm(large, "negative_binomial", alpha=1.0)),
+        (glm(small, "negative_binomial", alpha="ml"), glm(d[["treated", "age", "height"]], "poisson")),
+    ]
+    for smaller, larger in refused:
+        with pytest.raises(InputError, match="is no special case of"):
+            atm.likelihood_ratio_test(smaller, larger)
+    nested = [
+        (cox(both[0], strata="sex"), cox(both[1], strata="sex")),
+        (fit(atm.ProportionalHazards(order=3), small), fit(atm.ProportionalHazards(order=3, strata="sex"), both[0])),
+        (
+            fit(atm.ProportionalHazards(order=3), small),
+            fit(atm.ProportionalHazards(order=3, varying=["treated"]), small),
+        ),
+        (fit(atm.ProportionalHazards(order=2), small), fit(atm.ProportionalHazards(order=4), small)),
+        (fit(atm.NormalLinear(), small, d.tstop), fit(atm.ContinuousProbit(order=4), small, d.tstop)),
+        (fit(atm.NormalLinear(), small, d.tstop), fit(atm.NormalLinear(scale=["treated"]), small, d.tstop)),
+        (fit(atm.ParametricSurvival(dist="exponential"), small), fit(atm.ParametricSurvival(), large)),
+        (glm(small, "poisson"), glm(large, "poisson")),
+        (glm(small, "poisson"), glm(small, "negative_binomial", alpha="ml")),
+    ]
+    for smaller, larger in nested:
+        test = atm.likelihood_ratio_test(smaller, larger)
+        assert test.df == larger.n_parameters_ - smaller.n_parameters_
 
 
 def test_monotone_likelihood() -> None:

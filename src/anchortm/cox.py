@@ -175,6 +175,11 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
     def _kind(self) -> str:
         return f"partial likelihood, {self.ties.capitalize()}'s ties"
 
+    def _comparable(self, smaller: Any) -> bool:
+        if not isinstance(smaller, CoxPH) or smaller.ties != self.ties or smaller.strata_ != self.strata_:
+            return False
+        return all(np.array_equal(a, b) for a, b in zip(self._hazard[:2], smaller._hazard[:2], strict=True))
+
     @property
     def bic_(self) -> float:
         """Return Schwarz's criterion of a maximum-likelihood fit; the weight of events counts, not that of rows."""

@@ -91,6 +91,15 @@ class FittedModel(FormulaMixin):
         """Return what the summary calls the model."""
         return f"{self.link_.name} link, {self.basis_.kind} basis"
 
+    def _comparable(self, smaller: Any) -> bool:
+        """Return whether the likelihood of ``smaller`` is of the same outcome, and one that this model's can be."""
+        own, other = self.basis_, smaller.basis_
+        logs = [getattr(basis, "log_first", basis.kind == "log-linear") for basis in (own, other)]
+        line = own.kind == "bernstein" and other.kind in ("linear", "log-linear") and logs[0] == logs[1]
+        levels = [getattr(basis, "levels", None) for basis in (own, other)]
+        same = own.kind == other.kind and logs[0] == logs[1] and levels[0] == levels[1]
+        return (same or line) and self.link_.name == smaller.link_.name and own.n_parameters >= other.n_parameters
+
     @property
     def _in_loss(self) -> float:
         """Return the log-likelihood that the loss has."""

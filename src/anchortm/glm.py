@@ -329,6 +329,15 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         )
         return 1 + int(self.coef_.size) + int(own)
 
+    def _comparable(self, smaller: Any) -> bool:
+        if not isinstance(smaller, AnchorGLM) or smaller.link_.link != self.link_.link:
+            return False
+        own, other = str(self.link_.family), str(smaller.link_.family)
+        if own == "negative_binomial":  # whose end, alpha = 0, is Poisson
+            fits = self.alpha == "ml" or (own == other and smaller.alpha == self.alpha)
+            return fits and other in ("poisson", "negative_binomial")
+        return own == other
+
     @property
     def _kind(self) -> str:
         return f"{self.link_.family.replace('_', ' ')} family, {self.link_.link} link"

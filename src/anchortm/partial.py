@@ -53,6 +53,7 @@ Mask = NDArray[np.bool_]
 Ties = Literal["efron", "breslow"]
 
 MOST_RUNS = 1000  # strata whose sums run one after the other
+FAR = 600.0  # below the largest, exp(eta) has few digits or none
 
 ACROSS = "a risk set reaches across all blocks of rows"
 
@@ -687,9 +688,25 @@ def row_logliks(outcome: Outcome, eta: Array) -> Array:
         return result
     sets = outcome.risk_sets()
     eta = sets.centred((eta if outcome.offset is None else eta + outcome.offset)[sets.order])
-    w = np.exp(eta) if outcome.weights is None else np.exp(eta) * outcome.weights[sets.order]
-    result[sets.order[sets.dead]] = eta[sets.dead] - sets.mean_at_death(np.log(sets.pseudo_sum(w)))
+    weights = 1.0 if outcome.weights is None else outcome.weights[sets.order]
+    result[sets.order[sets.dead]] = eta[sets.dead] - sets.mean_at_death(_log_sums(sets, eta, weights))
     return result
+
+
+@np.errstate(all="ignore")  # of sums that are not taken
+def _log_sums(sets: RiskSets, eta: Array, weights: Array | float) -> Array:
+    """Return log S_e[1], also of those at risk whose exp(eta) is too small for a number."""
+    result = np.log(sets.pseudo_sum(weights * np.exp(eta)))
+    left = ~(result > -FAR)
+    if left.any():
+        top = eta[sets.largest(eta)]
+        top = top if sets.pseudo is None else top[sets.pseudo]
+        while left.any():
+            centre = top[left].max()
+            here = left & (top > centre - FAR)
+            result[here] = centre + np.log(sets.pseudo_sum(weights * np.exp(eta - centre)))[here]
+            left &= ~here
+    return np.asarray(result)
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,6 +86,21 @@ def test_pseudo_residuals_are_the_slope_of_the_loss(name: str) -> None:
         assert found[i] == pytest.approx(slope, rel=1e-5, abs=1e-8)
 
 
+@pytest.mark.parametrize("kinds", ["numbers", "two factors", "factor and number"])
+def test_projection_is_the_dense_one(kinds: str) -> None:
+    rng = np.random.default_rng(4)
+    base, y = CASES["logit, right"]
+    _, site, _ = rows()
+    year, number, weights = rng.integers(0, 4, N), rng.normal(size=N), rng.uniform(0.5, 2.0, N)
+    columns = {"numbers": [number], "two factors": [site, year], "factor and number": [site, number]}[kinds]
+    b = Booster(clone(base).set_params(xi=1.0), base._prepare(None, y, columns, weights, None), 1.0)
+    A = np.column_stack([np.ones(N), *(np.eye(6)[c] if c.dtype.kind == "i" else c for c in columns)])[b.order]
+    w, values = weights[b.order], rng.normal(size=N)
+    root = np.sqrt(w)[:, None]
+    expected = A @ np.linalg.lstsq(root * A, root[:, 0] * values, rcond=1e-10)[0]
+    np.testing.assert_allclose(b.project(values), expected, atol=1e-9)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_gradient_and_hessian_of_leaves_are_those_of_the_loss(name: str) -> None:
     b = booster(name)
@@ -487,6 +502,7 @@ Y_BAD = CASES["normal"][1]
     [
         ({"model": "probit"}, "model must be an estimator of this package"),
         ({"model": atm.CoxPH()}, "CoxPH cannot be boosted"),
+        ({"model": atm.AnchorGLM()}, "AnchorGLM cannot be boosted: it has no baseline"),
         ({"model": atm.ContinuousProbit(strata="a")}, "strata is not for boosting"),
         ({"model": atm.ContinuousProbit(varying=[0])}, "varying is not for boosting"),
         ({"model": atm.ContinuousProbit(l1=0.1)}, "l1 is not for boosting"),

@@ -32,7 +32,7 @@ def mixed() -> Any:
 
 
 KINDS: dict[str, Callable[[], Any]] = {
-    "exact": lambda: Y,
+    "exact": lambda: Y.round(1),
     "right-censored": lambda: atm.Surv(np.minimum(Y, LIMIT), Y <= LIMIT),
     "left-censored": lambda: atm.Interval(np.where(Y < 2, -np.inf, Y), np.maximum(Y, 2.0)),
     "interval-censored": lambda: atm.Interval(2.0 * np.floor(Y / 2.0), 2.0 * np.floor(Y / 2.0) + 2.0),
@@ -79,6 +79,10 @@ MODELS: dict[str, Callable[[float], Any]] = {
     'OrdinalRegression(varying="z")': lambda xi: atm.OrdinalRegression(xi, varying="z"),
     'OrdinalRegression(scale="z")': lambda xi: atm.OrdinalRegression(xi, scale="z"),
     'CountRegression(strata="part")': lambda xi: atm.CountRegression(xi, order=3, strata="part"),
+    'NormalLinear(random="person")': random(atm.NormalLinear),
+    'ContinuousLogit(random="person")': random(lambda xi, **k: atm.ContinuousLogit(xi, order=3, **k)),
+    'OrdinalRegression(random="person")': random(atm.OrdinalRegression),
+    'CountRegression(random="person")': random(lambda xi, **k: atm.CountRegression(xi, order=3, **k)),
     "AnchorBoostedTM(ContinuousLogit())": boosted(lambda: atm.ContinuousLogit(order=3)),
     "AnchorBoostedTM(OrdinalRegression())": boosted(atm.OrdinalRegression),
     "AnchorBoostedTM(CountRegression())": boosted(lambda: atm.CountRegression(order=3)),
@@ -109,7 +113,7 @@ def answer(model: str, kind: str) -> str:
 
 def cells() -> list[tuple[str, str, str]]:
     """Return model, kind and answer of every cell of the page."""
-    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
+    rows = next(part for part in PAGE.read_text().split("\n\n") if part.startswith("| model")).splitlines()
     table = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     header, body = table[0][1:], table[2:]
     return [(row[0].strip("`"), kind, cell) for row in body for kind, cell in zip(header, row[1:], strict=True)]

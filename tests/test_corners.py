@@ -1,5 +1,6 @@
 """Strata and effects that vary along the response: against R, separate fits, other solvers and the definition."""
 
+import json
 import pickle
 from collections.abc import Callable
 from copy import copy
@@ -13,8 +14,16 @@ from reference_fits import COVARIATES, basis_of, data, record
 from sklearn.base import clone
 
 import anchortm as atm
+from anchortm import persistence
 from anchortm.corners import Corners, Group, make_mixture
-from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError, SeparationError
+from anchortm.exceptions import (
+    AnchorTMWarning,
+    IdentificationError,
+    InputError,
+    InputTypeError,
+    ModelFileError,
+    SeparationError,
+)
 from anchortm.inference import influence
 
 BOSTON = data("BostonHousing2").assign(side=lambda d: np.where(d.nox > 0.55, "east", "west"))
@@ -23,6 +32,8 @@ RIVER += [274, 276, 277, 282, 283, 356, 357, 358, 363, 364, 369, 370, 372]  # tr
 CHAS = np.isin(np.arange(506), RIVER).astype(int)
 Y = BOSTON.cmedv.to_numpy()
 CAPPED = atm.Surv(Y, Y < 50)
+SITES = np.arange(506) % 5
+RIVERSIDE = np.random.default_rng(0).normal(size=506)
 
 
 def test_strata_equal_r() -> None:
@@ -495,8 +506,128 @@ def test_covariates_that_strata_contain_are_named() -> None:
     X = BOSTON[["rm", "side"]].assign(east=(BOSTON.side == "east").astype(float))
     with pytest.raises(IdentificationError, match="east"):
         atm.NormalLinear(strata="side").fit(X, Y)
-    with pytest.raises(IdentificationError, match="constant"):
+    with pytest.raises(IdentificationError, match="flat has no rows"):
         atm.NormalLinear(varying=["flat"]).fit(BOSTON[["rm"]].assign(flat=0.0), Y)
     factors = atm.NormalLinear(varying=["rm"], strata="side", l2=1.0, penalty_factor=[0.0, 2.0])
     fit = factors.fit(BOSTON[["rm", "lstat", "side", "age"]], Y)
     assert fit.coef_names_ == ["lstat", "age"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "match"),
+    [
+        ({"varying": 1.5}, InputTypeError, "varying must be names or positions"),
+        ({"varying": [None]}, InputTypeError, "varying must be names or positions"),
+        ({"varying": [[]]}, InputTypeError, "or lists of dummies"),
+        ({"varying": {"rm": (1, "x")}}, InputTypeError, "varying\\['rm'\\]"),
+        ({"strata": ["side", "side"]}, InputError, "names a column twice"),
+    ],
+)
+def test_odd_arguments(parameters: dict[str, Any], error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        atm.ContinuousProbit(**parameters).fit(
+            BOSTON[["rm", "lstat", "side"]] if "strata" in parameters else BOSTON[["rm"]], Y
+        )
+
+
+@pytest.mark.parametrize("odd", [np.inf, pd.NA, pd.Timestamp("2020-01-01"), (1, 2), None, 1.5])
+def test_odd_strata(odd: Any) -> None:
+    column = pd.Series([odd, *BOSTON.side[1:]], dtype=object)
+    with pytest.raises(InputError, match="strata are names or whole numbers"):
+        atm.NormalLinear(strata="s").fit(BOSTON[["rm"]].assign(s=column), Y)
+    with pytest.raises(InputError, match="strata are names or whole numbers"):
+        atm.NormalLinear(strata="s").fit(BOSTON[["rm"]].assign(s=pd.Timestamp("2020-01-01")), Y)
+
+
+def test_nothing_that_varies_is_nothing() -> None:
+    plain = atm.NormalLinear().fit(BOSTON[["rm"]], Y)
+    for nothing in ([], {}, ()):
+        np.testing.assert_array_equal(atm.NormalLinear(varying=nothing).fit(BOSTON[["rm"]], Y).coef_, plain.coef_)
+    array = atm.ContinuousProbit(varying=np.array(["rm"]), order=3).fit(BOSTON[["rm", "lstat"]], Y)
+    assert array.coef_names_ == ["lstat"]
+
+
+def test_left_out_places_are_checked_like_fits() -> None:
+    z = np.where(SITES == 0, RIVERSIDE, 0.0)
+    with pytest.raises(IdentificationError, match="without environment 0: constant covariates: z"):
+        atm.leave_one_environment_out(
+            atm.ContinuousLogit(varying="z", order=3), BOSTON[["rm"]].assign(z=z), Y, SITES, [0.0]
+        )
+    time = atm.Surv(Y, Y < 50)
+    X = BOSTON[["rm", "side"]].assign(z=z + (BOSTON.side == "east"))
+    with pytest.raises(IdentificationError, match="without environment 0"):
+        atm.leave_one_environment_out(atm.CoxPH(strata="side"), X, time, SITES, [0.0])
+
+
+def test_the_proportionality_test_refuses_what_it_cannot_test() -> None:
+    X = BOSTON[["rm", "lstat"]]
+    with pytest.raises(InputError, match="no score test with an elastic net"):
+        atm.proportionality_test(atm.ContinuousLogit(l2=0.1), X, Y)
+    with pytest.raises(InputError, match="effects of CoxPH cannot vary"):
+        atm.proportionality_test(atm.CoxPH(), X, CAPPED)
+    with pytest.raises(InputError, match="scale or random effects"):
+        atm.proportionality_test(atm.NormalLinear(scale="rm"), X, Y)
+    with pytest.raises(InputError, match="no covariates whose effect"):
+        atm.proportionality_test(atm.NormalLinear(), X, Y, [])
+    assert list(atm.proportionality_test(atm.NormalLinear(), X, Y, "rm").frame().index) == ["rm"]
+    assert list(atm.proportionality_test(atm.NormalLinear(), X, Y, 1).frame().index) == ["lstat"]
+
+
+def test_tables_on_disk_find_the_strata(tmp_path: Path) -> None:
+    BOSTON.to_parquet(tmp_path / "boston.parquet")
+    model = atm.ContinuousLogit.from_formula("cmedv | side ~ rm + lstat", BOSTON, order=3)
+    atm.predict_table(model, str(tmp_path / "boston.parquet"), str(tmp_path / "out.parquet"), quantiles=[0.5])
+    found = pd.read_parquet(tmp_path / "out.parquet").iloc[:, -1]
+    np.testing.assert_allclose(found, model.predict(BOSTON))
+    with pytest.raises(InputError, match="take a table in memory"):
+        atm.ContinuousLogit.from_formula("cmedv | side ~ rm", str(tmp_path / "boston.parquet"))
+
+
+def test_extrapolation_sees_covariates_whose_effects_vary() -> None:
+    X = BOSTON[["rm", "lstat"]]
+    model = atm.ContinuousLogit(varying="rm", order=3).fit(X, Y)
+    assert model.covariate_ranges_.shape == (2, 2)
+    assert model.extrapolation(X[:2].assign(rm=99.0)).covariates.tolist() == ["rm", "rm"]
+
+
+def test_a_fitted_model_remembers_its_strata() -> None:
+    X = BOSTON[["rm", "side"]]
+    model = atm.NormalLinear(strata="side").fit(X, Y)
+    wanted = model.predict(X)
+    np.testing.assert_array_equal(model.set_params(strata=None).predict(X), wanted)
+
+
+def test_strata_that_are_the_anchors() -> None:
+    with pytest.raises(InputError, match="side: strata and anchors at once"):
+        atm.NormalLinear.from_formula("cmedv | side ~ rm | side", BOSTON)
+    with pytest.warns(AnchorTMWarning, match="the strata take up all"):
+        atm.ContinuousLogit(1.0, strata="side", order=3).fit(BOSTON[["rm", "side"]], Y, anchors=BOSTON.side)
+
+
+def test_summaries_tell_baselines_apart() -> None:
+    classes = pd.Categorical(np.where(Y > 20, "x: hi", "a: lo"), ["a: lo", "x: hi"], ordered=True)
+    assert "Baseline  a: lo|x: hi " in str(atm.OrdinalRegression().fit(BOSTON[["rm"]], classes).summary())
+    assert "increments of h zero for some covariates or strata" in str(numbers_vary(order=6).summary())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: r["corners"]["groups"][0].update(labels=["west", "east"]),
+        lambda r: r["corners"]["groups"][1].update(names=["rm"]),
+        lambda r: r["corners"].update(covariates=["lstat", "lstat"]),
+        lambda r: r["corners"]["groups"][1].update(low=99.0),
+        lambda r: r["parameters"].update(strata=None),
+        lambda r: r["parameters"].update(varying=None),
+        lambda r: r.update(corners=None),
+    ],
+)
+def test_tampered_corners_are_refused(tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    model = atm.ContinuousLogit(order=3, strata="side", varying=["lstat"]).fit(BOSTON[["rm", "lstat", "side"]], Y)
+    path = atm.save(model, tmp_path / "model.json")
+    record = json.loads(path.read_text())
+    change(record)
+    record["sha256"] = persistence._digest(record)
+    path.write_text(json.dumps(record))
+    with pytest.raises(ModelFileError):
+        atm.load(path)

@@ -14,6 +14,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 ROOT = DOCS.parent
 WRITTEN = {DOCS / "gallery" / "index.rst", DOCS / "reliability.md"}  # by make docs and make reliability
 RESULTS = {
+    "averaged.AveragedDistribution",
     "bands.ConfidenceBand",
     "distribution.PredictedDistribution",
     "effects.MarginalEffects",

@@ -126,6 +126,17 @@ PRINTED = {
         "sites alone 0 2.44 0.68 10 2.77 0.36",
         "better in 20 of 20 draws, and in 4 of 20",
     ],
+    "plot_19_curved_effects": [
+        "xi = 0 | smooth 0.01; degrees of freedom s(lstat) 5.43 of 10, s(rm) 5.07 of 10",
+        "xi = 10 | smooth 0.01; degrees of freedom s(lstat) 6.91 of 10, s(rm) 6.50 of 10",
+        "smooth = 0.001, xi = 0",
+        "1.000 3.11 3.11 3.62 4.58 100.000 3.28 3.31 3.88 4.82",
+        "0.010 26.15 17.27 7.33 5.17",
+        "100.000 14.76 8.35 4.73 4.87",
+        "mean 3.29 3.91 3.01 3.53 50% 2.79 3.87 2.56 3.47 max 14.71 4.68 26.15 7.33",
+        "xi = 0: 83 of 92 towns",
+        "xi = 10: 91 of 92 towns",
+    ],
     "plot_14_many_covariates": [
         "64 of 64 converged",
         "0.0 0.18 3 5 0 0.85 4.23",

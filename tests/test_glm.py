@@ -359,6 +359,32 @@ def test_gaussian_is_the_normal_linear_model(residual, scale):
         assert ours.converged_
 
 
+@pytest.mark.parametrize(("family", "link"), [("gamma", "inverse"), ("gamma", "identity"), ("gaussian", "log")])
+@pytest.mark.parametrize("residual", ["score", "deviance"])
+def test_units_of_the_outcome(family, link, residual):
+    """In other units coefficients follow, at the xi that the units of the residuals ask for."""
+    X, y, site, _ = simulate(family, link)
+    base = atm.AnchorGLM(0.5, family=family, link=link, residual=residual, tol=1e-10).fit(X, y, anchors=site)
+    # where residuals have units a large one needs a xi below the shortest step of the path
+    for unit in (1e-7, 10.0 if (link, residual) == ("log", "score") else 1e7):
+        # of the loss and of eta, and what r is divided by
+        loss, eta = (unit**2 if family == "gaussian" else 1.0), {"inverse": 1 / unit, "identity": unit}.get(link, 1.0)
+        size = loss / eta if residual == "score" else math.sqrt(loss)
+        same = clone(base).set_params(xi=0.5 * loss / size**2).fit(X, unit * y, anchors=site)
+        assert same.converged_
+        np.testing.assert_allclose(same.coef_ / eta, base.coef_, rtol=1e-6)
+        np.testing.assert_allclose(same.predict(X) / unit, base.predict(X), rtol=1e-6)
+        assert same.penalty_ / size**2 == pytest.approx(base.penalty_, rel=1e-5)
+        shift = math.log(unit) if family == "gamma" else 0.5 * math.log(2 * math.pi) * (1 - loss)
+        assert same.loss_ == pytest.approx(loss * base.loss_ + shift, rel=1e-9)
+        assert same.loss_ == pytest.approx(-same.quasi_loglik_ / y.size + same.xi * same.penalty_, rel=1e-9)
+        assert same.dispersion_ / loss == pytest.approx(base.dispersion_, rel=1e-6)
+        assert same.loglik_ == pytest.approx(base.loglik_ - y.size * math.log(unit), rel=1e-8)
+        test = [atm.diagnostics.score_test(m, X, z, site).statistic for m, z in ((base, y), (same, unit * y))]
+        assert test[0] == pytest.approx(test[1], rel=1e-6)
+        np.testing.assert_allclose(same.standard_errors("sandwich") / eta, base.standard_errors("sandwich"), rtol=1e-5)
+
+
 @pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
 def test_binomial_is_an_ordinal_model_of_two_classes(link):
     """P(Y <= 0) = F(theta - x'beta): by symmetry, or by the mirror image, 1 - F(eta)."""

@@ -27,6 +27,7 @@ _HOME = {
     "ParametricSurvival": "estimators",
     "ProportionalHazards": "estimators",
     "Response": "response",
+    "SmoothSearchCV": "search",
     "Surv": "response",
     "Trials": "response",
     "XiSearchCV": "search",

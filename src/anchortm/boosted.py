@@ -25,6 +25,7 @@ from anchortm.extrapolation import extrapolation
 from anchortm.fitted import FittedModel, one_column
 from anchortm.formula import FormulaMixin
 from anchortm.frames import native
+from anchortm.glm import AnchorGLM
 from anchortm.identification import check_covariates, check_levels
 from anchortm.inputs import Data
 from anchortm.model import TransformationModel
@@ -220,6 +221,11 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(self.model, CoxPH):
             raise InputTypeError(
                 "CoxPH cannot be boosted: its likelihood is no sum over rows; take ProportionalHazards"
+            )
+        if isinstance(self.model, AnchorGLM):
+            raise InputTypeError(
+                "AnchorGLM cannot be boosted: it has no baseline in y; take a model that has one, such as "
+                "CountRegression, OrdinalRegression or ContinuousProbit"
             )
         for name in ("strata", "varying", "scale", "l1", "l2"):
             if getattr(self.model, name) not in (None, 0.0):

@@ -82,6 +82,12 @@ class Effects:
         L[self.places] = self.entries(tau)
         return L
 
+    def estimate(self, tau: Array) -> Array:
+        """Return L with zeros where squares are at their bound."""
+        L = np.zeros((self.size, self.size))
+        L[self.places] = np.where(self.at_bound(tau), 0.0, self.entries(tau))
+        return L
+
     def at_bound(self, tau: Array) -> NDArray[np.bool_]:
         """Return which squares are no more than zero."""
         return np.asarray(self.squared & (tau <= 2.0 * LEAST))
@@ -96,9 +102,7 @@ class Effects:
 
     def covariance(self, tau: Array) -> Array:
         """Return Sigma, in the units of the covariates."""
-        root = np.zeros((self.size, self.size))
-        root[self.places] = np.where(self.at_bound(tau), 0.0, self.entries(tau))
-        root = self.units @ root
+        root = self.units @ self.estimate(tau)
         return np.asarray(root @ root.T)
 
     def columns(self, names: Sequence[str], matrix: Array) -> Array:

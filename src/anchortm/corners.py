@@ -20,13 +20,25 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
+from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError
+from anchortm.numbers import one_number
+from anchortm.splines import smooth_terms
 
-__all__ = ["Corners", "Group", "Inside", "Mixture", "known_strata", "make_mixture", "stratum_codes", "stratum_labels"]
+__all__ = [
+    "Corners",
+    "Group",
+    "Inside",
+    "Mixture",
+    "known_strata",
+    "make_mixture",
+    "stratum_codes",
+    "stratum_labels",
+    "varying_groups",
+]
 
 Array = NDArray[np.float64]
 
-MOST = 1000  # corners
+MOST, MOST_WEIGHTS = 1000, 50_000_000  # corners, and corners times rows
 
 
 @dataclass(frozen=True)
@@ -50,6 +62,11 @@ class Group:
             return np.asarray(columns[:, [0]] == np.arange(self.size), dtype=np.float64)
         if self.kind == "factor":
             odd = np.flatnonzero(((columns != 0.0) & (columns != 1.0)).any(axis=1) | (columns.sum(axis=1) > 1.0))
+            if odd.size and len(self.names) == 1:
+                raise InputError(
+                    f"{self.names[0]} was 0 or 1 in the fit, and its effect varies: it cannot be "
+                    f"{columns[odd[0], 0]:g}, as at row {odd[0]}"
+                )
             if odd.size:
                 raise InputError(
                     f"{', '.join(self.names)} are to vary together, but are no dummies of one factor at row {odd[0]}: "
@@ -243,9 +260,13 @@ class Corners:
 
     def parameter_names(self, names: Sequence[str]) -> list[str]:
         """Return the names of the reported parameters from those of a single baseline."""
-        blocks = [""] if self.strata is None else [f"{label}: " for label in self.strata.labels]
-        blocks += [f"effect of {name}: " for name in self.varying_names]
-        return [f"{block}{name}" for block in blocks for name in names]
+        return [f"{block}: {name}" if block else name for block in self.blocks for name in names]
+
+    @property
+    def blocks(self) -> list[str]:
+        """Return whose the reported baselines are."""
+        strata = [""] if self.strata is None else [str(label) for label in self.strata.labels]
+        return strata + [f"effect of {name}" for name in self.varying_names]
 
     @property
     def level_names(self) -> list[str]:
@@ -306,10 +327,13 @@ def stratum_labels(columns: Any, what: str = "strata") -> list[Any]:
 
 
 def _labels(column: Any, name: Any, what: str) -> list[Any]:
-    values = [v.item() if isinstance(v, np.generic) else v for v in np.asarray(column).tolist()]
-    odd = next((v for v in values if v is None or v != v or (isinstance(v, float) and v != int(v))), "")
-    if odd != "":
-        raise InputError(f"{what} are names or whole numbers, and {name!r} has {odd!r}: drop such rows, or cut numbers")
+    array = np.asarray(column)
+    values = array.astype(object).tolist() if array.dtype.kind in "mM" else array.tolist()
+    odd = [v for v in values if not (isinstance(v, (str, int)) or (isinstance(v, float) and v.is_integer()))]
+    if odd:
+        raise InputError(
+            f"{what} are names or whole numbers, and {name!r} has {odd[0]!r}: drop such rows, or cut numbers"
+        )
     return [int(v) if isinstance(v, float) else v for v in values]
 
 
@@ -347,10 +371,12 @@ def make_mixture(
         groups.append(Group("strata", (), tuple(known)))
         codes = stratum_codes(labels, known)
     taken: list[int] = []
-    for entry, ends in _entries(varying):
+    for entry, ends in varying_groups(varying):
         places = [_place(name, names) for name in entry]
         columns = matrix[:, places]
         own = tuple(names[j] for j in places)
+        if smooth_terms(own):
+            raise InputError(f"{own[0]}: smooth terms cannot vary along the response too: leave them out of varying")
         if len(places) > 1 or (ends is None and bool(np.isin(columns, (0.0, 1.0)).all())):
             groups.append(Group("factor", own))
         else:
@@ -365,29 +391,45 @@ def make_mixture(
         taken += places
     if len(set(taken)) < len(taken):
         raise InputError(f"covariates are named twice in varying: {', '.join(sorted({names[j] for j in taken}))}")
-    if sum(group.size for group in groups) > MOST:
-        raise InputError(f"strata and levels are more than {MOST}: merge some, or give places as anchors")
+    size = sum(group.size for group in groups)
+    if size > MOST or size * matrix.shape[0] > MOST_WEIGHTS:
+        raise InputError(
+            f"{size} strata, levels and ends for {matrix.shape[0]} rows are too many baselines: merge some, give "
+            "places as anchors, or take CoxPH, whose strata are free"
+        )
     corners = Corners(tuple(groups), sign, tuple(names))
     return Mixture(corners, corners.weights(codes, matrix[:, taken])), taken
 
 
-def _entries(varying: Any) -> list[tuple[list[Any], Any]]:
-    """Return the columns of each group, and the range of a number where it is given."""
+def varying_groups(varying: Any, what: str = "varying") -> list[tuple[list[Any], Any]]:
+    """Return the columns of each group (in errors of ``what``), and the range of a number where it is given."""
     if varying is None:
         return []
     if isinstance(varying, Mapping):
-        for name, ends in varying.items():
-            if ends is not None and (isinstance(ends, str) or not isinstance(ends, Iterable) or len(list(ends)) != 2):
-                raise InputError(f"varying gives {name!r} the range {ends!r}: give (low, high), or None for that of X")
-        return [([name], ends) for name, ends in varying.items()]
-    if isinstance(varying, (str, int, np.integer)) or not isinstance(varying, Iterable):
-        varying = [varying]
-    return [([entry] if isinstance(entry, (str, int, np.integer)) else list(entry), None) for entry in varying]
+        return [([name], None if ends is None else _range(name, ends)) for name, ends in varying.items()]
+    listed = [varying] if isinstance(varying, (str, int, np.integer)) else varying
+    if not isinstance(listed, Iterable):
+        raise InputTypeError(f"{what} must be names or positions of covariates, not {varying!r}")
+    groups = [[entry] if isinstance(entry, (str, int, np.integer)) else entry for entry in listed]
+    for group in groups:
+        fine = isinstance(group, (list, tuple)) and group and all(isinstance(v, (str, int, np.integer)) for v in group)
+        if not fine:
+            raise InputTypeError(f"{what} must be names or positions of covariates, or lists of dummies, not {group!r}")
+    return [(list(group), None) for group in groups]
+
+
+def _range(name: Any, ends: Any) -> tuple[float, float]:
+    if not isinstance(ends, (list, tuple, np.ndarray)) or len(ends) != 2:
+        raise InputError(f"varying gives {name!r} the range {ends!r}: give (low, high), or None for that of X")
+    return one_number(ends[0], f"varying[{name!r}]"), one_number(ends[1], f"varying[{name!r}]")
 
 
 def _place(name: Any, names: Sequence[str]) -> int:
     if isinstance(name, (int, np.integer)) and not isinstance(name, bool) and 0 <= name < len(names):
         return int(name)
     if name not in names:
-        raise InputError(f"varying names {name!r}, which is no covariate: there are {', '.join(names) or 'none'}")
+        made = [own for own in names if own.startswith(f"{name}[")]
+        hint = f"; for a term of a formula write text, varying={str(name)!r}" if made else ""
+        listed = ", ".join(names) or "none"
+        raise InputError(f"varying names {name!r}, which is no covariate: there are {listed}{hint}")
     return list(names).index(name)

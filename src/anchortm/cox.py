@@ -77,6 +77,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
 
     _sign = 1.0
     _effect = "hazard ratio"
+    _varies = False
 
     ties: Literal["efron", "breslow"] = "efron"
 
@@ -110,9 +111,13 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
 
     def _with_baselines(self, data: Data, labels: Sequence[Any] | None) -> Data:
         assert labels is not None  # noqa: S101
-        strata = Strata.of(labels)
-        _check_within(data.without_wide().design, strata.codes)
-        return data._replace(strata=strata)
+        return data._replace(strata=Strata.of(labels))
+
+    def _check_design(self, data: Data) -> Array:
+        ranges = super()._check_design(data)
+        if data.strata is not None:
+            _check_within(data.without_wide().design, data.strata.codes)
+        return ranges
 
     def _outcome(
         self, response: Response, weights: Array | None, offset: Array | None, strata: Strata | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -134,8 +135,8 @@ def score_test(
     32.0 on 8 degrees of freedom, p = 9.2e-05
     """
     plain = clone(model).set_params(xi=0.0)
-    refuse_net(plain)
     data = plain._prepare(X, y, anchors, sample_weight, offset)
+    refuse_net(plain, data.design.names)
     if data.anchors is None:
         raise InputError("a score test needs anchors")
     tell_alphabetical(data)
@@ -150,10 +151,12 @@ def score_test(
     return ScoreTest(statistic, df, pvalue, type(model).__name__, objective.n_rows / df)
 
 
-def refuse_net(model: Any) -> None:
-    """Refuse an elastic net: the scores of shrunken coefficients are not zero, and there is no test."""
+def refuse_net(model: Any, names: Sequence[str]) -> None:
+    """Refuse penalised coefficients: the scores of shrunken ones are not zero, and there is no test."""
     if model.l1 or model.l2:
         raise InputError("there is no score test with an elastic net: set l1=0 and l2=0, or choose xi by ElasticNetCV")
+    if model._netted(names):
+        raise InputError("there is no score test with smooth terms: set smooth=0, or choose xi by SmoothSearchCV")
 
 
 def check_directions(objective: Objective) -> None:

@@ -122,6 +122,10 @@ _SHARED = """
     penalty_factor : array, dict or "deviation", optional
         Factor of the penalty on each coefficient, by position or by name (1 for those not named); 0 is no penalty.
         "deviation" penalises the coefficients of columns with standard deviation 1.
+    smooth : float
+        Strength of the roughness penalty on smooth terms, ``s(x)`` in formulas: smooth / 2 times the mean squared
+        second derivative of each curve, its range taken as 2 pi wide, is added to the loss. 0 is no penalty; the
+        larger, the closer to lines. Without smooth terms it has no effect. ``SmoothSearchCV`` chooses it.
 """
 _BERNSTEIN = """order : int
         Order of the Bernstein polynomials.
@@ -162,6 +166,10 @@ _ATTRIBUTES = """
         The anchor loss, a mean over rows, with the elastic net; at xi = inf the mean negative log-likelihood.
     l1_, l2_ : float
         The elastic net of the fit.
+    smooth_ : float
+        The strength of smoothing; 0 without smooth terms.
+    edf_ : dict
+        Effective degrees of freedom of each smooth term, from 1 (a line) to its number of columns; empty without.
     penalty_ : float
         Mean squared projection of the score residuals on the anchors, not multiplied by xi.
     converged_, n_iter_ : bool, int

@@ -18,7 +18,7 @@ from anchortm import plotting
 from anchortm.anchors import AnchorColumns, anchor_columns
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.exceptions import IdentificationError, InputError
-from anchortm.identification import check_covariates, check_kinds, check_levels
+from anchortm.identification import check_kinds, check_levels
 from anchortm.inputs import Data
 from anchortm.model import TransformationModel, check_model, tell_alphabetical
 from anchortm.newton import Options, Solution
@@ -48,11 +48,11 @@ class LeaveOneEnvironmentOut:
     model : str
         Name of the model.
     by : tuple of str
-        What differs between fits: "xi", or "lambda" and "xi" of an elastic net.
+        What differs between fits: "xi", or "lambda" and "xi" of an elastic net, or "smooth" and "xi".
 
     See Also
     --------
-    anchortm.leave_one_environment_out, anchortm.ElasticNetCV : make one
+    anchortm.leave_one_environment_out, anchortm.ElasticNetCV, anchortm.SmoothSearchCV : make one
 
     Examples
     --------
@@ -98,7 +98,7 @@ class LeaveOneEnvironmentOut:
     def plot(self, ax: Any = None, label: int = 3, legend: bool = True) -> Any:
         """Draw the nll of each environment against xi, naming the ``label`` hardest at the first; return the axes."""
         if self.by != ("xi",):
-            raise InputError("this is no path in xi alone: ElasticNetCV.plot() draws it")
+            raise InputError("this is no path in xi alone: ElasticNetCV.plot() or SmoothSearchCV.plot() draws it")
         return plotting.left_out(self, ax, label, legend)
 
 
@@ -147,8 +147,8 @@ def leave_one_environment_out(
 
     Notes
     -----
-    Supports and all else that depends on data come from the training rows. Each fit starts from
-    the fit to all rows at the same xi.
+    Supports and all else that depends on data come from the training rows, but for ranges of effects that vary.
+    Each fit starts from the fit to all rows at the same xi.
 
     Examples
     --------
@@ -164,12 +164,13 @@ def leave_one_environment_out(
     10.0  1.5929  1.5250  1.5203        5
     """
     given = (X, y, environments, xis, anchors, cut, sample_weight, offset, n_jobs, progress)
-    return LeaveOneEnvironmentOut(left_out(model, None, *given), type(model).__name__)
+    return LeaveOneEnvironmentOut(left_out(model, None, ("xi",), *given), type(model).__name__)
 
 
 def left_out(
     model: Any,
     nets: Callable[[Data, list[float]], list[TransformationModel]] | None,
+    by: tuple[str, ...],
     X: Any,
     y: Any,
     environments: Any,
@@ -181,7 +182,10 @@ def left_out(
     n_jobs: int | None,
     progress: bool | None,
 ) -> list[dict[str, Any]]:
-    """Return a row for each environment, xi and model: the model itself, or those that ``nets`` gives for all rows."""
+    """Return a row for each environment, xi and model: the model itself, or those that ``nets`` gives for all rows.
+
+    ``by`` names what differs between the fits.
+    """
     check_model(model, refits=nets is None)
     values, n_jobs = several_xi(xis), jobs(n_jobs)
     for xi in values:
@@ -212,7 +216,7 @@ def left_out(
             for objective, solutions in full_paths(models, data, values)
         ]
         results = Parallel(n_jobs=n_jobs)(
-            delayed(_one)(models, data, groups != e, name, values, starts, nets is not None) for e, name in tasks
+            delayed(_one)(models, data, groups != e, name, values, starts, by) for e, name in tasks
         )
     return [row for rows in results for row in rows]
 
@@ -248,17 +252,25 @@ def full_paths(
     model = models[0]
     basis = model._make_basis(data.response, data.weights)
     options = Options(tol=model.tol, max_iter=model.max_iter)
-    v = None
+    at, v = None, np.zeros(0)
     for objective in _objectives(models, basis, data):
-        v = model._start(objective, basis, data) if v is None else v
+        if at is None:
+            v = model._start(objective, basis, data)
+        elif objective.coordinates is not at:
+            v = objective.coordinates.join(*at.split(v))
         solutions = solve_path(objective, v, xis, options)
-        v = solutions[int(np.argmin(xis))].v
+        at, v = objective.coordinates, solutions[int(np.argmin(xis))].v
         yield objective, solutions
 
 
 def _objectives(models: list[TransformationModel], basis: Basis, data: Data) -> Iterator[Objective]:
-    """Yield the objective of each model; several differ in the strength of their penalty alone."""
-    first = models[0]._objective(models[0]._make_link(), basis, data)
+    """Yield the objective of each model; several differ in the strengths of their penalty alone."""
+    link = models[0]._make_link()
+    if any(model._smoothed(data.design.names) for model in models):  # beside an elastic net: no one factor
+        for model in models:
+            yield model._objective(link, basis, data)
+        return
+    first = models[0]._objective(link, basis, data)
     for model in models:
         yield first.scaled((model.l1 + model.l2) / (models[0].l1 + models[0].l2)) if isinstance(first, Net) else first
 
@@ -270,7 +282,7 @@ def _one(
     name: Any,
     xis: list[float],
     starts: list[dict[float, tuple[Array, Array]]],
-    grid: bool,
+    by: tuple[str, ...],
 ) -> list[dict[str, Any]]:
     """Return the rows of one left-out environment; those of a grid have a strength in place of coefficients."""
     model = models[0]
@@ -278,8 +290,7 @@ def _one(
     inner = data.subset(train)
     try:
         check_kinds(inner.response)
-        penalised = model._penalised(inner.design, inner.weights)
-        check_covariates(inner.design.matrix, inner.design.names, penalised)
+        model._check_design(inner)
         check_levels(inner.response, inner.design.matrix, inner.design.names)
     except IdentificationError as error:
         raise IdentificationError(f"without environment {name}: {error}") from None
@@ -304,7 +315,7 @@ def _one(
             n = test.size if held.weights is None else float(held.weights.sum())
             row = {"environment": name, "xi": xi, "n": n, "nll": float(-np.average(loglik, weights=held.weights))}
             row["converged"] = solution.converged
-            rows.append(row | (_strength(m, beta) if grid else _coefs(model, data, beta)))
+            rows.append(row | (_coefs(model, data, beta) if by == ("xi",) else _strength(m, beta, by[0])))
     return rows
 
 
@@ -326,8 +337,10 @@ def _coefs(model: TransformationModel, data: Data, beta: Array) -> dict[str, flo
     return {f"coef_{name}": b for name, b in zip(model._names(data), beta.tolist(), strict=True)}
 
 
-def _strength(model: TransformationModel, beta: Array) -> dict[str, float]:
+def _strength(model: TransformationModel, beta: Array, what: str) -> dict[str, float]:
     """Return the strength of a penalty and what it leaves, in place of coefficients that may be thousands."""
+    if what == "smooth":
+        return {"smooth": model.smooth}
     return {"lambda": model.l1 + model.l2, "nonzero": int(np.count_nonzero(beta))}
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.bases import OrdinalBasis
-from anchortm.design import to_design
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.design import WideMatrix, to_design
+from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
 from anchortm.numbers import real_numbers
 
 if TYPE_CHECKING:
@@ -28,14 +29,17 @@ def extrapolation(model: Any, X: Any, y: Any = None) -> pd.DataFrame:
 
     if not hasattr(model, "covariate_ranges_"):
         raise InputError("this model does not know the ranges of its covariates, as its file is older: fit it again")
-    design = model._design(X, None)  # new rows are checked as for a prediction
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AnchorTMWarning)  # of what is told here
+        design = model._design(X, None)  # new rows are checked as for a prediction
     if hasattr(model, "formula_"):
         known = {name: v for name, v in model.formula_.variables(X).items() if isinstance(v, tuple)}
         names, values = list(known), [v for v, _ in known.values()]
         columns = np.column_stack(values) if values else np.zeros((design.matrix.shape[0], 0))
         low, high = np.array([ends for _, ends in known.values()]).reshape(-1, 2).T
     else:
-        names, columns = model.coef_names_, to_design(design).matrix
+        names, columns = model._columns, to_design(model._split_new(X)[0], wide=True).matrix
+        columns = columns.toarray() if isinstance(columns, WideMatrix) else columns
         low, high = model.covariate_ranges_
     width = np.where(high > low, high - low, 1.0)
     beyond = np.maximum(np.maximum(low - columns, columns - high), 0.0) / width

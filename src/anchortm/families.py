@@ -91,7 +91,9 @@ class Family:
     dispersion : float
         The variance is dispersion times the variance function; not part of the terms.
     unit : float
-        Unit that outcome and eta are measured in (gaussian, identity link).
+        Unit that outcomes are measured in, so that tolerances mean the same for outcomes of any size.
+    push : float
+        Factor of the score residuals in the penalty, which makes up for the unit.
 
     Examples
     --------
@@ -109,11 +111,32 @@ class Family:
     residual: str = "score"
     dispersion: float = 1.0
     unit: float = 1.0
+    push: float = 1.0
+
+    def measured_in(self, unit: float) -> Family:
+        """Return the family for outcomes in this unit: the same loss, divided by ``loss_unit`` squared."""
+        push = {"gaussian-log": unit, "gamma-inverse": unit, "gamma-identity": 1.0 / unit}.get(self.name, 1.0)
+        return replace(self, unit=unit, push=push)
+
+    @property
+    def eta_unit(self) -> float:
+        """Return the unit that eta is measured in."""
+        return {"identity": self.unit, "inverse": 1.0 / self.unit}.get(self.link, 1.0)
+
+    @property
+    def loss_unit(self) -> float:
+        """Return the root of the unit of the loss."""
+        return self.unit if self.family == "gaussian" else 1.0
 
     @property
     def name(self) -> str:
         """Return family and link as one word."""
         return f"{self.family}-{self.link}"
+
+    @property
+    def lacking(self) -> float:
+        """Return what l of a row has less than it should, times the unit of the loss."""
+        return LOG_SQRT_2PI if self.family == "gaussian" and self.unit != 1.0 else 0.0
 
     @property
     def discrete(self) -> bool:
@@ -162,7 +185,8 @@ class Family:
                 k = self._k
                 constant = special.gammaln(y + k) - special.gammaln(k) - special.gammaln(y + 1.0)
                 return np.column_stack([y, constant])
-        constant = -LOG_SQRT_2PI / self.unit**2 if self.family == "gaussian" else 0.0
+        # in another unit the constant of the gaussian could be so large that nothing is left of l: ``lacking``
+        constant = self.lacking - LOG_SQRT_2PI if self.family == "gaussian" else -math.log(self.unit)
         return np.column_stack([y / self.unit, np.full(y.size, constant)])
 
     @staticmethod
@@ -180,7 +204,7 @@ class Family:
         if self.link == "identity":
             return Mean(eta, one, 0.0 * one, 0.0 * one)
         if self.link == "log":
-            mu = np.exp(eta)
+            mu = np.exp(eta) / self.unit
             return Mean(mu, mu, mu, mu)
         if self.link == "sqrt":
             return Mean(eta**2, 2.0 * eta, 2.0 * one, 0.0 * one)
@@ -190,7 +214,9 @@ class Family:
         """Return the eta of a mean inside the range."""
         if self._F is not None:
             return float(self._F.quantile(mu))
-        return {"identity": mu, "log": math.log(max(mu, 1e-300)), "sqrt": math.sqrt(abs(mu))}.get(self.link, 1.0 / mu)
+        return {"identity": mu, "log": math.log(max(mu * self.unit, 1e-300)), "sqrt": math.sqrt(abs(mu))}.get(
+            self.link, 1.0 / mu
+        )
 
     def variance(self, mu: Array) -> Array:
         """Return the variance function (of one trial)."""
@@ -211,6 +237,9 @@ class Family:
         found = self._score_terms(eta, outcome)
         if self.residual == "deviance":
             found = OtherPenalised.of(found, self.deviance_residuals(eta, outcome, found))
+        elif self.push != 1.0:
+            pushed = Penalised(self.push * found.r, self.push * found.dr, self.push * found.d2r)
+            found = OtherPenalised.of(found, pushed)
         return found
 
     def _score_terms(self, eta: Array, outcome: Array) -> OneEnd:
@@ -374,7 +403,7 @@ class Family:
         if self.family == "gamma":
             shape, y, mu = 1.0 / self.dispersion, outcome[:, 0], self.mean(eta).mu
             z = y * shape / mu
-            values = np.asarray(special.xlogy(shape, z) - z - np.log(y) - special.gammaln(shape))
+            values = np.asarray(special.xlogy(shape, z) - z - np.log(y * self.unit) - special.gammaln(shape))
             return np.where(mu > 0.0, values, -np.inf)
         return replace(self, residual="score").terms(eta, outcome).l
 

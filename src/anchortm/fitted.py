@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -32,6 +33,7 @@ from anchortm.inference import (
     coefficient_intervals,
     covariance,
     resolve,
+    smooth_effects,
     standard_errors,
     varying_effects,
 )
@@ -76,8 +78,11 @@ class FittedModel(FormulaMixin):
     scale_names_: list[str]
     l1_: float = 0.0  # of files that know no elastic net
     l2_: float = 0.0
+    smooth_: float = 0.0  # nor smooth terms
+    edf_: Mapping[str, float] = MappingProxyType({})
     _had_offset: bool
     _corners: Corners | None
+    _strata_columns: list[Any]
     _typical: Array
     _history: list[dict[str, Any]]
 
@@ -214,6 +219,54 @@ class FittedModel(FormulaMixin):
             raise InputError("no effect of this model varies along the response: see coef_, or name some in varying")
         return varying_effects(self, at, level, kind, clusters, **options)
 
+    def smooth_effects(
+        self,
+        term: str | None = None,
+        at: Any = None,
+        level: float = 0.95,
+        kind: str | None = None,
+        clusters: Any = None,
+        **options: Any,
+    ) -> pd.DataFrame:
+        """Return the curves of smooth terms, ``s(x)`` of a formula, with pointwise intervals.
+
+        An effect is what the term adds to x'beta, on the scale of h as ``coef_``; its mean over the rows of the fit
+        is zero. Intervals are for the curve that this much smoothing aims at, not for one without.
+
+        Parameters
+        ----------
+        term : str, optional
+            Such as ``"s(age)"``; by default all smooth terms.
+        at : number or vector, optional
+            Values of what stands inside s(...); by default 101 over its range in the fit. Beyond it curves are lines.
+        level : float
+            Confidence.
+        kind, clusters, **options
+            As for ``covariance``.
+
+        Returns
+        -------
+        DataFrame
+            One row for each term and x: effect, std. error, lower and upper.
+
+        See Also
+        --------
+        anchortm.plotting.smooth_effects : draws them
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_boston_housing2()
+        >>> model = atm.NormalLinear.from_formula("cmedv ~ s(lstat) + rm | town", data, xi=1.0)
+        >>> model.smooth_effects(at=[5.0, 15.0, 25.0]).round(2)
+               term     x  effect  std. error  lower  upper
+        0  s(lstat)   5.0    0.97        0.14   0.70   1.25
+        1  s(lstat)  15.0   -0.34        0.08  -0.49  -0.19
+        2  s(lstat)  25.0   -1.32        0.17  -1.66  -0.99
+        """
+        check_is_fitted(self, "coef_")
+        return smooth_effects(self, term, at, level, kind, clusters, **options)
+
     @property
     def _others(self) -> Array:
         """Return all parameters but the baseline's: coefficients, then those of the scale or of random effects."""
@@ -232,14 +285,19 @@ class FittedModel(FormulaMixin):
     @property
     def _unpenalised(self) -> bool:
         """Return whether the fit is one of maximum likelihood."""
-        return self.xi_ == 0.0 and getattr(self, "xi_scale_", 0.0) == 0.0 and not self.l1_ and not self.l2_
+        return self.xi_ == 0.0 and getattr(self, "xi_scale_", 0.0) == 0.0 and not self.l1_ and not self._ridged
+
+    @property
+    def _ridged(self) -> bool:
+        """Return whether squares of coefficients are penalised."""
+        return self.l2_ != 0.0 or self.smooth_ != 0.0
 
     def _check_criterion(self) -> None:
         check_is_fitted(self, "coef_")
         if not self._unpenalised:
             raise UnavailableError(
-                "AIC and BIC are of maximum-likelihood fits, no l1 or l2 and xi = 0: compare penalised ones by "
-                "left-out places"
+                "AIC and BIC are of maximum-likelihood fits, no l1 or l2 or smooth and xi = 0: compare penalised ones "
+                "by left-out places"
             )
 
     @property
@@ -379,6 +437,8 @@ class FittedModel(FormulaMixin):
         if not anchors and not strata and not cluster:
             return X, None, None, None
         both = ", ".join(sorted({str(name) for name in anchors} & {str(name) for name in strata}))
+        if len(set(strata)) < len(strata):
+            raise InputError(f"strata names a column twice: {', '.join(map(str, strata))}")
         if both:
             raise InputError(f"{both}: strata and anchors at once; a baseline of its own takes up what an anchor shows")
         named = split_columns(X, anchors)[1] if anchors else None
@@ -393,7 +453,7 @@ class FittedModel(FormulaMixin):
 
     def _split_new(self, X: Any) -> tuple[Any, Sequence[Any] | None]:
         """Return the covariates of new rows, which need no anchors and no clusters, and their strata."""
-        X, anchors, strata = self._covariates(X), self._named("anchor_names"), self._named("strata")
+        X, anchors, strata = self._covariates(X), self._named("anchor_names"), self._strata_columns
         if self._cluster and X is not None:
             return without_anchors(X, [*anchors, *self._cluster], self.n_features_in_), None
         if anchors and X is not None:

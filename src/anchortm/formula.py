@@ -32,8 +32,9 @@ from anchortm.grammar import (
     outside_quotes,
     parse_formula,
 )
-from anchortm.numbers import odd_entry
+from anchortm.numbers import finite_numbers, odd_entry
 from anchortm.response import Interval, Surv, Trials
+from anchortm.splines import check_smooth_state, curves
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,8 +43,9 @@ __all__ = ["Formula", "FormulaMixin"]
 
 LONGEST = 300_000  # characters of covariates, a dot written out
 MAX_COLUMNS = 20_000
+CURVE = 101  # points of a curve
 LARGEST = 1e200  # number in a saved transform
-REMEMBERING = ("bs", "cc", "center", "cr", "cs", "poly", "scale", "standardize")
+REMEMBERING = ("bs", "cc", "center", "cr", "cs", "poly", "s", "scale", "standardize")
 RESERVED = {"Intercept", "contr", "np", *TRANSFORMS}
 
 
@@ -56,7 +58,8 @@ class Formula:
         ``outcome ~ covariates | anchors``, or ``outcome | strata ~ covariates | anchors`` with columns of strata that
         have baselines of their own. The outcome is a column, ``Surv(time, event, entry)``,
         ``Interval(lower, upper)``, ``Trials(successes, trials)`` or ``ordered(column, 'low', 'mid', 'high')``;
-        covariates are formulaic's terms, such as ``age + C(stage) + bs(bmi, 4)``,
+        covariates are formulaic's terms, such as ``age + C(stage) + bs(bmi, 4)``, ``s(bmi)``
+        or ``s(bmi, 20)`` for curves that are smoothed,
         1 for none and ``.`` for all other columns; ``(1 | patient)`` or ``(1 + x | patient)`` among them gives patients
         random effects; anchors are columns joined by ``+``, or 0 for none. Anchors of whole
         numbers, text or categories are factors, others numbers; ``C(code)`` makes a factor of any, ``N(year)`` a
@@ -105,10 +108,15 @@ class Formula:
         formula = _formula(self._text)
         used = _variables(formula)
         known(sorted(used), names)
-        reserved = sorted(used & RESERVED)
+        smooth = any(str(term).startswith("s(") for term in formula)
+        reserved = sorted(used & (RESERVED if smooth else RESERVED - {"s"}))
         if reserved:
             raise InputError(f"columns of a formula cannot be called {', '.join(reserved)}: rename them")
         self._used = [name for name in names if name in used]
+        if self.remembers:  # formulaic files what terms remember under plain names
+            alike = [name for name in self._used if sum(_plain_name(name) == _plain_name(o) for o in self._used) > 1]
+            if alike:
+                raise InputError(f"columns of a formula cannot be told apart: rename {' or '.join(alike)}")
         outcome = self._outcome_columns(names, entry=False)
         anchors = {name for name, _ in self._parsed.anchors}
         strata, cluster = set(self.strata), set(self._clusters)
@@ -118,6 +126,11 @@ class Formula:
             if columns & outcome:
                 shared = ", ".join(sorted(columns & outcome))
                 raise InputError(f"the outcome's columns are among the {what}: {shared}; leave them out there")
+        if strata & anchors:
+            shared = ", ".join(sorted(strata & anchors))
+            raise InputError(
+                f"{shared}: strata and anchors at once; a baseline of its own takes up what an anchor shows"
+            )
         if strata & set(self._used):
             shared = ", ".join(sorted(strata & set(self._used)))
             raise InputError(f"strata are among the covariates: {shared}; their baselines take up such effects")
@@ -223,6 +236,13 @@ class Formula:
             listed = ", ".join(term for term in places if term != "1")
             raise InputError(f"{', '.join(unknown)}: no terms of the formula, which has {listed or 'none'}")
         return [names[places[term]] for term in wanted]
+
+    def smooth_columns(self, term: str, at: Any = None) -> tuple[Any, Any]:
+        """Return numbers, by default over the range of the fit, and the columns of a smooth term of them."""
+        state = self._spec.transform_state[re.sub(r"`([^`]+)`", lambda match: _plain_name(match[1]), term)]
+        knots = np.asarray(state["knots"])
+        x = np.linspace(knots[0], knots[-1], CURVE) if at is None else finite_numbers(at, np.size(at), "at")
+        return x, np.column_stack([x - state["centre"], curves(x, knots, state["values"], state["bends"])])
 
     def with_roles(self, model: Any) -> Any:
         """Return an estimator that knows the strata, and by their columns the terms that it names in words."""
@@ -529,6 +549,9 @@ class Formula:
         transforms = _decode(state["transforms"])
         if not _alike(dict(self._spec.transform_state), transforms):
             raise InputError("the transforms of the saved formula are not those of its terms")
+        for term, own in transforms.items():
+            if str(term).startswith("s("):
+                check_smooth_state(own)
         self._spec = self._spec.update(transform_state=transforms, na_action="raise")
         return self.without_data()
 
@@ -681,6 +704,12 @@ def _without_intercept(matrix: Any, n: int) -> pd.DataFrame:
     return pd.DataFrame({name: np.asarray(matrix[name], dtype=np.float64) for name in kept}, index=range(n))
 
 
+def _plain_name(name: str) -> str:
+    """Return what formulaic calls a column in its states."""
+    plain = re.sub(r"\W", "_", name)
+    return f"_{plain}" if plain[:1].isdigit() else plain
+
+
 def _coded(formula: Any) -> set[str]:
     """Return the columns in C(...)."""
     expressions = [factor.expr for term in formula for factor in term.factors]
@@ -697,7 +726,7 @@ def _bound_columns(formula: Any, levels: dict[str, list[Any]], most: int) -> Non
             match = re.match(r"C\(\s*(?:`([^`]+)`|(\w+))", factor.expr)
             name = (match[1] or match[2]) if match else factor.expr
             sizes = [int(number) for number in re.findall(r"\b\d{1,3}\b", factor.expr)]
-            spline = re.match(r"(bs|cr|cs|cc|poly)\(", factor.expr)
+            spline = re.match(r"(bs|cr|cs|cc|poly|s)\(", factor.expr)
             size *= len(levels[name]) if name in levels else max([10, *sizes]) + 10 if spline else 1
         total += size
     if total > most:

@@ -124,6 +124,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     """
 
     _sign = 1.0
+    _varies = False
     _takes_trials = True
     _inverse_of = "inverse expected information"
 
@@ -195,10 +196,8 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         return y
 
     def _objective(self, link: Any, basis: Basis, data: Any) -> Objective:
-        if (
-            link.affine and not self._netted
-        ):  # a fit in units of y's spread, so that tolerances mean the same whatever the unit
-            link = replace(link, unit=_spread(data.response.upper, data.weights))
+        if not self._netted(data.design.names):  # penalties are in the units of the coefficients
+            link = _in_typical_unit(link, data.response.upper, data.weights)
         if link.family == "negative_binomial" and link.alpha is None:
             link = replace(link, alpha=self._likeliest_alpha(link, basis, data))
         return super()._objective(link, basis, data)
@@ -239,7 +238,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         middle = float(total[0]) if total.size == 1 else (float(total[0]) + 0.01) / (float(total[1]) + 0.02)
         if not link.affine and not (middle > 0.0):
             middle = 1.0
-        theta = np.array([link.eta(middle) - objective.mean_offset]) * link.unit
+        theta = np.array([link.eta(middle) - objective.mean_offset]) * link.eta_unit
         return objective.coordinates.join(theta, np.zeros(objective.coordinates.n_coefs))
 
     def _fitted_link(self, objective: Objective, v: Array) -> Any:
@@ -250,7 +249,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
                 "the covariates explain y without error (is y, or what it was made of, among them?), so that the "
                 "dispersion is 0: leave covariates out"
             )
-        return replace(link, dispersion=self._dispersion(objective, v), unit=1.0)
+        return replace(link, dispersion=self._dispersion(objective, v), unit=1.0, push=1.0)
 
     def _dispersion(self, objective: MeanObjective, v: Array) -> float:
         how = self.dispersion
@@ -258,7 +257,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
             how = 1.0 if objective.link.discrete else "pearson"
         if not isinstance(how, str):
             return float(how)
-        chi2, unit = objective.pearson(v), objective.link.unit
+        chi2, unit = objective.pearson(v), objective.link.loss_unit
         if how == "pearson":
             size = 1 + int(np.count_nonzero(v[1:]))  # of coefficients that an elastic net has not put to zero
             df = objective.n_total - size
@@ -279,21 +278,20 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     def _store(
         self, link: Any, basis: Basis, data: Any, objective: Objective, solution: Solution, others: list[Solution]
     ) -> None:
-        unit = objective.link.unit
-        super()._store(
-            objective.link, basis, data, objective, _in_units(solution, unit), [_in_units(s, unit) for s in others]
-        )
-        v, objective = solution.v, _of_means(objective)
+        found, *rest = (_in_units(s, objective.link, objective.n_total) for s in (solution, *others))
+        super()._store(objective.link, basis, data, objective, found, rest)
+        self.quasi_loglik_ = self.loglik_
+        v, objective, unit = solution.v, _of_means(objective), objective.link.loss_unit
         self.link_ = self._fitted_link(objective, v)
         eta, outcome, weights = objective.predictors(v)
         terms = objective.link.terms(eta, outcome)
         squares = objective.link.deviance_residuals(eta, outcome, terms).r ** 2
-        logliks = replace(self.link_, unit=unit).loglik(eta, outcome)
+        logliks = replace(objective.link, dispersion=self.dispersion_).loglik(eta, outcome)
         w = np.ones(eta.size) if weights is None else weights
         self.deviance_, self.pearson_ = float(w @ squares) * unit**2, objective.pearson(v) * unit**2
-        self.loglik_, self.quasi_loglik_ = float(w @ logliks), float(w @ terms.l) * unit**2
+        self.loglik_ = float(w @ logliks)
         self.outcome_range_ = (float(data.response.upper.min()), float(data.response.upper.max()))
-        if self.xi_ == 0.0 and not self._netted:  # as R and statsmodels: the expected information, by the dispersion
+        if self._unpenalised:  # as R and statsmodels: the expected information, by the dispersion
             expected = MeanObjective(
                 objective.link.expected(), objective.coordinates, objective.anchors, objective.blocks
             )
@@ -590,6 +588,15 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
+def _in_typical_unit(link: Family, y: Array, weights: Array | None) -> Family:
+    """Return the family in units of y, where numbers have units, so that tolerances mean the same in any."""
+    if link.affine:
+        return link.measured_in(_spread(y, weights))
+    if link.name in ("gaussian-log", "gamma-inverse", "gamma-identity"):
+        return link.measured_in(float(np.average(y, weights=weights)))
+    return link
+
+
 def _spread(y: Array, weights: Array | None) -> float:
     """Return the standard deviation of y, 1 for a constant."""
     largest = float(np.abs(y).max(initial=0.0)) or 1.0
@@ -598,13 +605,14 @@ def _spread(y: Array, weights: Array | None) -> float:
     return largest * math.sqrt(float(np.average((unit - mean) ** 2, weights=weights))) or 1.0
 
 
-def _in_units(solution: Solution, unit: float) -> Solution:
+def _in_units(solution: Solution, link: Family, n: float) -> Solution:
     """Return a solution with sums and losses in the units of y."""
-    if unit == 1.0:
+    if link.loss_unit == 1.0:
         return solution
-    history = [row | {"loss": row["loss"] * unit**2} for row in solution.history]
-    sums = Sums(solution.sums.loglik * unit**2, solution.sums.t * unit)
-    return replace(solution, sums=sums, loss=solution.loss * unit**2, history=history)
+    unit, constant = link.loss_unit**2, link.lacking
+    history = [row | {"loss": row["loss"] * unit + constant} for row in solution.history]
+    sums = Sums(solution.sums.loglik * unit - n * constant, solution.sums.t * link.loss_unit)
+    return replace(solution, sums=sums, loss=solution.loss * unit + constant, history=history)
 
 
 def _refuse(bad: NDArray[np.bool_], values: Array, say: Callable[[float, int], str]) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.splines import FEWEST, MOST, spline
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +38,7 @@ __all__ = [
 DOT = re.compile(r"(?<![\w.)])\.(?![\w.])")  # for all other columns
 MAX_LENGTH = 10_000
 MAX_TERMS = 5000
-EXTRA = {"sqrt": np.sqrt, "log1p": np.log1p, "abs": np.abs}  # beside formulaic's own
+EXTRA = {"sqrt": np.sqrt, "log1p": np.log1p, "abs": np.abs, "s": spline}  # beside formulaic's own
 TRANSFORMS = {
     *("C", "I", "bs", "cc", "center", "cr", "cs", "exp", "exp10", "exp2", "log", "log10", "log2"),
     *("poly", "scale", "standardize", *EXTRA),
@@ -48,8 +49,8 @@ HINTS = {
     "Treatment": "write C(x, contr.treatment('base'))",
     "relevel": "write C(x, contr.treatment('base'))",
     "ns": "write cr(x, 4, constraints='center') for a natural spline",
-    "s": "write bs(x, 4) or cr(x, 4, constraints='center') for a spline",
     "te": "write interactions of splines, bs(x, 4):bs(z, 4)",
+    "ti": "write interactions of splines, bs(x, 4):bs(z, 4)",
     "offset": "give the column with offset= (in the shell --offset)",
     "strata": "write them before '~': outcome | stratum ~ covariates",
     "cluster": "give clusters= to standard_errors or summary",
@@ -59,7 +60,7 @@ HINTS = {
 NUMPY = {"abs", "cos", "exp", "floor", "log", "log10", "log1p", "log2", "sin", "sqrt"}
 CONTRASTS = {"SAS", "diff", "helmert", "poly", "sum", "treatment"}
 BASES = {"bs", "cc", "cr", "cs", "poly"}  # whose arguments are sizes
-OPTIONS = BASES | {"C", "center", "scale", "standardize"}  # that take more than a column
+OPTIONS = BASES | {"C", "center", "s", "scale", "standardize"}  # that take more than a column
 MAX_SIZE = 100
 LARGEST = 1e300
 ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
@@ -126,7 +127,9 @@ def _parse(text: str) -> Parsed:
     right, term = _random_term(right, text)
     parsed = Parsed(text, _expression(left, text), right, (), tuple(quoted))
     _check_left(parsed)
-    _count_terms(_formula_tree(right, text), text)
+    tree = _formula_tree(right, text)
+    _count_terms(tree, text)
+    _check_smooth(tree)
     marked = _anchor_terms(strata, parsed, "strata")
     if any(kind for _, kind in marked):
         raise InputError(f"strata are columns as they are, without C(...) or N(...), in {text!r}")
@@ -277,6 +280,32 @@ def _count_other(node: ast.expr, formula: str) -> int:
             return 1
     hint = "; put names that are no plain words in backticks" if isinstance(node, ast.Attribute) else ""
     raise InputError(f"{ast.unparse(node)[:80]!r} is no term of a formula, in {formula[:200]!r}{hint}")
+
+
+def _check_smooth(tree: ast.expr) -> None:
+    """Refuse s(...) that does not stand alone as a term, or has other arguments than a column and a size."""
+    alone: list[int] = []
+    left = [tree]
+    while left:
+        term = left.pop()
+        if isinstance(term, ast.BinOp) and isinstance(term.op, (ast.Add, ast.Sub)):
+            left += [term.left, term.right]
+        else:
+            alone.append(id(term))
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "s"):
+            continue
+        if id(node) not in alone:
+            raise InputError(f"{ast.unparse(node)[:80]!r} stands alone: write bs(x, 4) in interactions")
+        sizes = [*node.args[1:], *(keyword.value for keyword in node.keywords)]
+        named = [keyword.arg for keyword in node.keywords]
+        size = getattr(sizes[0], "value", None) if sizes else FEWEST
+        whole = isinstance(size, int) and not isinstance(size, bool) and FEWEST <= size <= MOST
+        if not node.args or len(sizes) > 1 or named not in ([], ["k"]) or not whole:
+            raise InputError(
+                f"{ast.unparse(node)[:80]!r} should be s(x) or s(x, k) with k from {FEWEST} to {MOST} columns; "
+                "how smooth it is says the model's smooth="
+            )
 
 
 def _check_expression(node: ast.AST, formula: str, option: bool = False) -> None:

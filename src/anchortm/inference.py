@@ -32,9 +32,10 @@ from anchortm.backends.streamed import Stream
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
 from anchortm.inputs import Data
 from anchortm.newton import Options
-from anchortm.numbers import generator, jobs, level_between, whole_number
+from anchortm.numbers import generator, jobs, level_between, real_numbers, whole_number
 from anchortm.objective import Objective
 from anchortm.solver import solve_near
+from anchortm.splines import smooth_terms
 from anchortm.threads import one_blas_thread
 from anchortm.works import Influence
 
@@ -50,6 +51,7 @@ __all__ = [
     "default_kind",
     "influence",
     "resolve",
+    "smooth_effects",
     "standard_errors",
     "varying_effects",
 ]
@@ -126,8 +128,8 @@ def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> A
 
 def default_kind(model: Any, clusters: Any) -> str:
     """Return how standard errors are computed where nothing is asked for."""
-    smooth = model.xi_ == 0.0 and getattr(model, "xi_scale_", 0.0) == 0.0 and not model.l2_
-    return "hessian" if smooth and clusters is None else "sandwich"
+    likeliest = model.xi_ == 0.0 and getattr(model, "xi_scale_", 0.0) == 0.0 and not model._ridged
+    return "hessian" if likeliest and clusters is None else "sandwich"
 
 
 def _check_net(model: Any) -> None:
@@ -136,7 +138,7 @@ def _check_net(model: Any) -> None:
             "coefficients chosen by l1 have no standard errors but those of the bootstrap: ask for 'bootstrap'; "
             "or fit again without l1, to other rows with the covariates that are not zero"
         )
-    if model.l2_ and model.coef_.size > MAX_RIDGE:
+    if model._ridged and model.coef_.size > MAX_RIDGE:
         raise InputError(f"no covariance of {model.coef_.size} coefficients, more than {MAX_RIDGE}: use bootstrap()")
 
 
@@ -159,7 +161,7 @@ def _inverse_hessian(model: Any, clusters: Any, held: bool = False) -> Array:
     """Return the inverse information; increments held at their bound count as known if ``held``, as R does not."""
     if not model._unpenalised:
         raise InputError(
-            "the Hessian gives standard errors at xi = 0 only, and without l2: under a penalty it is not the "
+            "the Hessian gives standard errors at xi = 0 only, and without l2 or smooth: under a penalty it is not the "
             "information; use kind='sandwich' or 'bootstrap'"
         )
     if clusters is not None:
@@ -188,15 +190,10 @@ def standard_errors(model: Any, kind: str | None, clusters: Any, **options: Any)
             raise InputError(f"{', '.join(options)}: only with kind='bootstrap'")
         _strict(model)
         return np.sqrt(model._information.variances(~model._fixed)[k:])
-    variances = np.diag(covariance(model, kind, clusters, **options))[k : k + model.coef_.size]
+    variances = np.diag(covariance(model, kind, clusters, **options))[k : k + model._others.size - model._extra.size]
     if not (variances >= 0.0).all():
         raise InputError("no standard errors: the covariance is not positive definite")
     return np.sqrt(variances)
-
-
-def _parameters(model: Any) -> Array:
-    """Return all parameters: baseline, coefficients, and the entries of L of random effects."""
-    return np.concatenate([model.baseline_, model.coef_, model._extra])
 
 
 def _data(model: Any) -> Any:
@@ -488,9 +485,9 @@ def coefficient_intervals(model: Any, level: float, kind: str | None, clusters: 
 
     errors = standard_errors(model, kind, clusters, **options)
     width = stats.norm.ppf(0.5 + 0.5 * level_between(level)) * errors
-    coef = model._others
+    coef = model._others[: errors.size]  # variances of random effects are not normal, and have no such intervals
     table = {"coef": coef, "std. error": errors, "lower": coef - width, "upper": coef + width}
-    return pd.DataFrame(table, index=pd.Index(model._other_names, name="covariate"))
+    return pd.DataFrame(table, index=pd.Index(model._other_names[: errors.size], name="covariate"))
 
 
 def varying_effects(model: Any, at: Any, level: float, kind: str | None, clusters: Any, **options: Any) -> pd.DataFrame:
@@ -498,7 +495,9 @@ def varying_effects(model: Any, at: Any, level: float, kind: str | None, cluster
     import pandas as pd
 
     ordinal = model.basis_.kind == "ordinal"
-    points = np.atleast_1d(np.asarray(at, dtype=object if ordinal else np.float64))
+    points = np.atleast_1d(np.asarray(at, dtype=object) if ordinal else real_numbers(at, "at"))
+    if points.ndim != 1 or (not ordinal and not np.isfinite(points).all()):
+        raise InputError("at must be an outcome or a vector of outcomes")
     codes = points
     if ordinal:
         known = {label: k for k, label in enumerate(model.basis_.levels[:-1])}
@@ -517,4 +516,34 @@ def varying_effects(model: Any, at: Any, level: float, kind: str | None, cluster
         error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", a, V[block, block], a), 0.0))
         columns = {"covariate": name, "y": points, "effect": effect, "std. error": error}
         tables.append(pd.DataFrame(columns | {"lower": effect - width * error, "upper": effect + width * error}))
+    return pd.concat(tables, ignore_index=True)
+
+
+def smooth_effects(
+    model: Any, term: str | None, at: Any, level: float, kind: str | None, clusters: Any, **options: Any
+) -> pd.DataFrame:
+    """Return the curves of smooth terms with pointwise intervals; see ``TransformationModel.smooth_effects``."""
+    import pandas as pd
+
+    terms = smooth_terms(model.coef_names_)
+    if not terms:
+        raise InputError("there are no smooth terms: write s(x) in the formula")
+    if not hasattr(model, "formula_"):
+        raise InputError("the model was fitted to columns, whose curves it does not know: use from_formula")
+    if term is not None:
+        names = [name for own in model.formula_.columns_of(term) for name in own]
+        terms = {name: places for name, places in terms.items() if set(names) & {model.coef_names_[j] for j in places}}
+        if not terms:
+            raise InputError(f"{term} is no smooth term: there are {', '.join(smooth_terms(model.coef_names_))}")
+    if at is not None and len(terms) > 1:
+        raise InputError(f"at is for one term: name one of {', '.join(terms)}")
+    V = covariance(model, kind, clusters, **options)[model.baseline_.size :, model.baseline_.size :]
+    width = stats.norm.ppf(0.5 + 0.5 * level_between(level))
+    tables = []
+    for name, places in terms.items():
+        x, columns = model.formula_.smooth_columns(name, at)
+        effect = columns @ model.coef_[places]
+        error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", columns, V[np.ix_(places, places)], columns), 0.0))
+        table = {"term": name, "x": x, "effect": effect, "std. error": error}
+        tables.append(pd.DataFrame(table | {"lower": effect - width * error, "upper": effect + width * error}))
     return pd.concat(tables, ignore_index=True)

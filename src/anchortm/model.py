@@ -23,7 +23,7 @@ from anchortm.backends.streamed import Stream
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.clusters import make_clusters, named_effects
 from anchortm.columns import BLOCK_ROWS
-from anchortm.corners import make_mixture
+from anchortm.corners import make_mixture, varying_groups
 from anchortm.design import WIDE, Design, WideMatrix, to_design
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import (
@@ -59,7 +59,7 @@ from anchortm.numbers import (
     whole_number,
 )
 from anchortm.objective import Objective
-from anchortm.penalty import Net, Penalty, check_strengths, netted
+from anchortm.penalty import Net, Penalty, check_strengths, effective_degrees, netted
 from anchortm.randomeffects import RandomEffects
 from anchortm.response import Response, as_response, sorted_words
 from anchortm.scaled import (
@@ -71,6 +71,7 @@ from anchortm.scaled import (
     scaled_baseline,
 )
 from anchortm.solver import restarts, solve, with_enough_nodes
+from anchortm.splines import wiggly
 from anchortm.threads import one_blas_thread
 
 __all__ = ["TransformationModel", "check_model", "model", "tell_alphabetical"]
@@ -79,6 +80,7 @@ Array = NDArray[np.float64]
 
 MANY_CLASSES = 30
 SCALED = ("scale_coef_", "scale_names_", "xi_scale_", "penalty_scale_")  # what only fits with scale effects have
+NO_PENALTY = 1e-20
 SMALLEST_ATOM = 1e-3  # probability at time 0 that is worth a word
 
 
@@ -95,6 +97,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     _scale: ClassVar[Any] = "continuous"
     _lowest_xi: ClassVar[float] = 0.0
     _takes_trials: ClassVar[bool] = False
+    _varies: ClassVar[bool] = True  # effects can, along the response
     _effect: ClassVar[str] = ""
 
     xi: float = field(default=0.0, kw_only=False)
@@ -116,6 +119,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     l1: float = 0.0
     l2: float = 0.0
     penalty_factor: Any = None
+    smooth: float = 0.01
 
     def _make_link(self) -> Link:
         raise NotImplementedError
@@ -187,7 +191,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """Fit to a table that is read in batches, and return the formula as new rows need it."""
         xi = self._check_xi()
         self._check_limits()
-        if self.strata is not None or self.varying is not None or parse_formula(formula).random is not None:
+        parsed = parse_formula(formula)
+        if self.strata is not None or self.varying is not None or parsed.strata or parsed.random is not None:
             raise InputError("strata, varying and random effects take a table in memory: read it first")
         if self.scale is not None:
             raise InputError("scale effects need the rows in memory: read the table first, or leave scale out")
@@ -218,7 +223,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         whole_number(int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, "verbose", 0)
         jobs(self.n_jobs)
         generator(self.random_state)
-        check_strengths(self.l1, self.l2)
+        check_strengths(l1=self.l1, l2=self.l2, smooth=self.smooth)
         others = self._asked("strata", "varying", "l1", "l2")
         if self.scale is not None and others:
             raise InputError(f"scale does not go with {' and '.join(others)}: leave one of them out")
@@ -226,8 +231,13 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     def _asked(self, *names: str) -> list[str]:
         """Return which of these arguments ask for something."""
-        given = {name: getattr(self, name) is not None for name in ("varying", "scale")}
-        given |= {"strata": bool(self._named("strata")), "l1": self.l1 != 0.0, "l2": self.l2 != 0.0}
+        given = {
+            "strata": self._named("strata"),
+            "varying": varying_groups(self.varying),
+            "scale": self.scale is not None,
+            "l1": self.l1 != 0.0,
+            "l2": self.l2 != 0.0,
+        }
         return [name for name in names if given[name]]
 
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
@@ -263,16 +273,23 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
         response, dropped = drop_empty_classes(response)
         check_kinds(response)
-        if self._netted and isinstance(design.matrix, WideMatrix):
-            design = design._replace(matrix=design.matrix.toarray())
+        if self._netted(design.names):
+            others = {"scale": self.scale, "random": named_effects(self.random)}
+            wrong = [name for name, value in others.items() if value is not None and self._smoothed(design.names)]
+            if wrong:
+                raise InputError(f"{wrong[0]} does not go with smooth terms: write bs(x, 4) for s(x), or set smooth=0")
+            if isinstance(design.matrix, WideMatrix):
+                design = design._replace(matrix=design.matrix.toarray())
         alphabetical = self._fixed_levels() is None and sorted_words(y, response)
         given = tuple(columns_given) if design.named and columns_given is not None else None
         data = Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep)
-        if labels is not None or self.varying is not None:
+        if labels is not None or varying_groups(self.varying):
             labels = labels if labels is None or keep is None else list(compress(labels, keep))
             data = self._with_baselines(data, labels)
         ranges = self._check_design(data)
         check_levels(response, data.design.matrix, data.design.names)
+        if data.mixture is not None:  # of those whose effects vary too
+            ranges = np.array([design.matrix.min(axis=0, initial=np.inf), design.matrix.max(axis=0, initial=-np.inf)])
         data = data._replace(covariate_ranges=ranges)
         if clusters is None:
             return data
@@ -295,6 +312,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         X, names, penalised = data.design.matrix, data.design.names, self._penalised(data.design, data.weights)
         p = len(names)
         if data.mixture is not None:
+            data.mixture.corners.check(data.mixture.weights)
             levels = data.mixture.levels
             X, names = np.hstack([X, levels]), (*names, *data.mixture.corners.level_names)
             penalised = None if penalised is None else np.append(penalised, np.zeros(levels.shape[1], dtype=bool))
@@ -335,8 +353,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             if self.l1:
                 raise InputError("l1 needs the rows in memory: read the table first, or take l2 alone")
             penalty = self._penalty(data.names, None, None)
-            return Net.of(plain(data), penalty) if self._netted else plain(data)
-        if not self._netted:
+            return Net.of(plain(data), penalty) if self._netted(data.names) else plain(data)
+        if not self._netted(data.design.names):
             return plain(data)
         return netted(data, self._penalty(data.design.names, data.design.matrix, data.weights), plain)
 
@@ -365,17 +383,20 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         plain = both.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
         return ScaledObjective(plain, len(columns), self._names(data), self.xi_scale)
 
-    @property
-    def _netted(self) -> bool:
-        return self.l1 != 0.0 or self.l2 != 0.0
+    def _netted(self, names: Sequence[str]) -> bool:
+        """Return whether coefficients of these names have a penalty."""
+        return bool(self.l1 or self.l2 or self._smoothed(names))
+
+    def _smoothed(self, names: Sequence[str]) -> bool:
+        return bool(self.smooth) and bool(wiggly(names).any())
 
     def _penalty(self, names: tuple[str, ...], X: Any, weights: Array | None) -> Penalty:
-        return Penalty.of(self.l1, self.l2, self.penalty_factor, names, X, weights)
+        return Penalty.of(self.l1, self.l2, self.smooth, self.penalty_factor, names, X, weights)
 
     def _penalised(self, design: Design, weights: Array | None) -> NDArray[np.bool_] | None:
         """Return which coefficients a penalty determines, whatever the covariates are; None if there is none."""
         penalty = self._penalty(design.names, design.matrix, weights)
-        return ~penalty.free if self._netted else None
+        return ~penalty.free if self._netted(design.names) else None
 
     def _loglik(self, link: Link, basis: Basis, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the log-likelihood of rows that need not be those of the fit, at these parameters."""
@@ -464,6 +485,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self.baseline_, self.coef_ = theta, beta[: len(about.names)]
         self.coef_names_ = list(about.names)
         self._corners = None if isinstance(data, Stream) or data.mixture is None else data.mixture.corners
+        self._strata_columns = self._named("strata")
         self._random = None
         if isinstance(objective, MixedObjective) and isinstance(data, Data) and data.clusters is not None:
             self._random = RandomEffects.of(objective, data.clusters, solution, beta[len(about.names) :])
@@ -488,6 +510,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self.dropped_anchors_ = () if objective.anchors is None else objective.anchors.dropped
         self.dropped_classes_, self._alphabetical = about.dropped, about.alphabetical
         self.l1_, self.l2_ = float(self.l1), float(self.l2)
+        self.smooth_ = float(self.smooth) if self._smoothed(about.names) else 0.0
+        self.edf_ = effective_degrees(objective, solution, self.coef_names_)
         self.loglik_, self.loss_ = objective.loglik(solution.v, solution.sums), solution.loss
         self.penalty_ = solution.penalty_sum / n
         average, self._far_from_zero = theta, []
@@ -558,6 +582,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
                 f"covariates that are never near 0: {', '.join(self._far_from_zero)}; with scale effects it matters "
                 "where 0 is: subtract a typical value"
             )
+        if self._strata_columns and 0.0 < self.xi_ < math.inf and self.penalty_ < NO_PENALTY:
+            say("the strata take up all that the anchors could show: the penalty is zero, whatever xi", AnchorWarning)
         if self._alphabetical:
             say(alphabetical(self.classes_))
         if self.dropped_classes_:

@@ -251,7 +251,9 @@ class _Grid:
         if not penalised.any():
             raise InputError("no coefficient has a penalty: penalty_factor is 0 for all of them")
         at = np.flatnonzero(~penalised)
-        null, v = objective.undetermined(), net._start(objective, basis, data)
+        kept = objective.restricted(np.flatnonzero(~penalised[k:]))
+        null = kept if kept.second.any() else objective.undetermined()
+        v = net._start(objective, basis, data)
         options = Options(tol=model.tol, max_iter=model.max_iter)
         largest = 0.0
         for solution in solve_path(null, v[at], xis, options):

@@ -415,10 +415,11 @@ class MeanObjective(Objective):
 
     @property
     def scored(self) -> Objective:
-        if self.link.residual == "score":
+        if self.link.residual == "score" and self.link.push == 1.0:
             return self
         anchors = self.anchors.inner if isinstance(self.anchors, Centred) else self.anchors
-        return MeanObjective(replace(self.link, residual="score"), self.coordinates, anchors, self.blocks, self.names)
+        link = replace(self.link, residual="score", push=1.0)
+        return MeanObjective(link, self.coordinates, anchors, self.blocks, self.names)
 
     def predictors(self, v: Array) -> tuple[Array, Array, Array | None]:
         """Return eta, the outcomes and the weights of the rows."""
@@ -498,10 +499,10 @@ def build_objective(
     else:
         outcome = family.outcome(response.upper, response.trials)
         parts = [Layout("mean", 1, np.arange(len(response)), response.upper, None, outcome)]
-        offset = None if offset is None else offset / family.unit
+        offset = None if offset is None else offset / family.eta_unit
     if coordinates is None:
         coordinates = make_coordinates(basis, parts, X, sign, mixture)
-        coordinates = coordinates if family is None else replace(coordinates, unit=family.unit)
+        coordinates = coordinates if family is None else replace(coordinates, unit=family.eta_unit)
     rows = [standardised(basis, part, X, order, sign, coordinates, weights, offset, mixture) for part in parts]
     if anchors is None:
         projected = None

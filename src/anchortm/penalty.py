@@ -32,48 +32,68 @@ from anchortm.exceptions import InputError
 from anchortm.newton import Options, Solution
 from anchortm.numbers import one_number, real_numbers
 from anchortm.objective import Derivatives, Objective, Sums
+from anchortm.splines import smooth_terms, wiggly
 from anchortm.works import Influence
 
-__all__ = ["Net", "Penalty", "TurnedCoordinates", "check_strengths", "minimise", "netted"]
+__all__ = ["Net", "Penalty", "TurnedCoordinates", "check_strengths", "effective_degrees", "minimise", "netted"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 MOST_FACES = 500
+HEAVIEST = 1e12  # weight of a standardised coefficient's square: more is zero to all digits, and rounding would rule
 FIRST_COLUMNS = 50  # that join a face at once, or as many as are there already
 
 
 @dataclass(frozen=True, eq=False)
 class Penalty:
-    """The strengths l1 and l2, and the factor of each coefficient to its first and second power.
+    """The weights of |beta_j| and beta_j^2 / 2 in the loss.
 
-    ``rows`` are covariates and their means where factors are the deviations of these.
+    ``each`` gives the weights of the squares row by row, where they are means over the rows.
     """
 
-    l1: float
-    l2: float
     first: Array
     second: Array
-    rows: tuple[Array, Array] | None = None
+    each: Callable[[Any], Array] | None = None
 
     @classmethod
     def of(
-        cls, l1: float, l2: float, factor: Any, names: tuple[str, ...], X: Array | None, weights: Array | None
+        cls,
+        l1: float,
+        l2: float,
+        smooth: float,
+        factor: Any,
+        names: tuple[str, ...],
+        X: Array | None,
+        weights: Array | None,
     ) -> Penalty:
-        """Return the penalty on coefficients of these names; ``X`` gives deviations where they are asked for."""
+        """Return the elastic net on coefficients of these names, and the smoothing of those that are curves.
+
+        ``X`` gives deviations where they are asked for.
+        """
+        if isinstance(factor, str) and factor == "deviation" and not l1 and not l2:
+            factor = None  # of nothing
+        first, second, mean = cls._factors(factor, names, X, weights)
+        curved = smooth * wiggly(names)
+        each = None if X is None or mean is None or not l2 else lambda rows: l2 * (X[rows] - mean) ** 2 + curved
+        return cls(l1 * first, l2 * second + curved, each)
+
+    @staticmethod
+    def _factors(
+        factor: Any, names: tuple[str, ...], X: Array | None, weights: Array | None
+    ) -> tuple[Array, Array, Array | None]:
+        """Return the factors in the elastic net to their first and second power, and means that deviations are from."""
         p = len(names)
         if isinstance(factor, str):
             if factor != "deviation":
                 raise InputError(f"penalty_factor must be numbers, a dict or 'deviation', not {factor!r}")
-            if not l1 and not l2:  # factors of nothing
-                return cls(l1, l2, np.ones(p), np.ones(p))
             if X is None:
                 raise InputError(
                     "penalty_factor='deviation' needs the rows in memory: pass the deviations as numbers, by name"
                 )
             mean = np.average(X, axis=0, weights=weights)
             f = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights))
-            return cls(l1, l2, f, f**2, (X, mean))
+            return f, f**2, mean
         if factor is None:
             f = np.ones(p)
         elif isinstance(factor, Mapping):
@@ -93,17 +113,17 @@ class Penalty:
         if bad.any():
             j = int(np.flatnonzero(bad)[0])
             raise InputError(f"penalty_factor of {names[j]} is {f[j]:g}: it must be a number from 0 on")
-        return cls(l1, l2, f, f)
+        return f, f, None
 
     @property
     def free(self) -> Mask:
         """Return which coefficients have no penalty."""
-        return np.asarray((self.l1 * self.first == 0.0) & (self.l2 * self.second == 0.0))
+        return np.asarray((self.first == 0.0) & (self.second == 0.0))
 
 
-def check_strengths(l1: Any, l2: Any) -> None:
+def check_strengths(**strengths: Any) -> None:
     """Refuse what is no strength of a penalty."""
-    for name, value in (("l1", l1), ("l2", l2)):
+    for name, value in strengths.items():
         if not 0.0 <= one_number(value, name) < math.inf:
             raise InputError(f"{name} must be a number from 0 on, not {value}")
 
@@ -112,11 +132,11 @@ class Net(Objective):
     """An objective with an elastic net; in ``sums`` the penalty is taken off the log-likelihood.
 
     ``first`` and ``second`` are the weights of |v_j| and v_j^2 / 2. A coefficient whose bounds leave one sign
-    has the slope of that sign at zero too. ``estimated`` gives, for rows of the objective, l2 times their squares whose
-    means are the factors, where these come from the rows.
+    has the slope of that sign at zero too. ``estimated`` gives, for rows of the objective, the weights of beta_j^2 / 2
+    whose means over rows these are, where they come from the rows.
     """
 
-    estimated: Callable[[slice], Array] | None = None
+    estimated: Callable[[Any], Array] | None = None
 
     def __init__(self, inner: Objective, first: Array, second: Array, coordinates: Coordinates | None = None) -> None:
         coordinates = inner.coordinates if coordinates is None else coordinates
@@ -130,8 +150,8 @@ class Net(Objective):
         """Return the objective with this penalty on its coefficients."""
         k, scale = inner.coordinates.n_baseline, inner.coordinates.scale
         none = np.zeros(k)
-        first = np.concatenate([none, penalty.l1 * penalty.first]) / scale
-        second = np.concatenate([none, penalty.l2 * penalty.second]) / scale**2
+        first = np.concatenate([none, penalty.first]) / scale
+        second = np.minimum(np.concatenate([none, penalty.second]) / scale**2, HEAVIEST)
         return cls(inner, first, second)
 
     def scaled(self, factor: float) -> Net:
@@ -287,6 +307,27 @@ def _over_faces(net: Net, v: Array, xi: float, options: Options) -> Solution:
     )
 
 
+def effective_degrees(objective: Objective, solution: Solution, names: list[str]) -> dict[str, float]:
+    """Return the effective degrees of freedom of each smooth term: the trace of its part of (H + S)^-1 H.
+
+    H is the Hessian of the anchor loss at the estimate in the coefficients and a constant, the shape of the baseline
+    as given, and S the penalty. For the linear model at xi = 0 that is the trace of the smoother.
+    """
+    terms = smooth_terms(names)
+    k, d = objective.coordinates.n_baseline, solution.v.size
+    if not terms or d != k + len(names):  # columns were turned: their parts are mixed
+        return {}
+    own = np.ones(d)
+    if isinstance(objective, Net):
+        hessian = solution.hessian
+        hessian = hessian.toarray() if hasattr(hessian, "toarray") else hessian
+        free = ~solution.active & (objective.coordinates.lower < objective.coordinates.upper)
+        free[1:k] = False
+        own[k:] = 0.0
+        own[free] = 1.0 - np.diag(np.linalg.pinv(hessian[np.ix_(free, free)])) * objective.second[free]
+    return {term: float(own[k:][places].sum()) for term, places in terms.items()}
+
+
 @dataclass(frozen=True, eq=False)
 class TurnedCoordinates(Coordinates):
     """Coordinates of turned columns X T: beta = T times their coefficients, which are T' (weight beta)."""
@@ -315,12 +356,11 @@ class TurnedCoordinates(Coordinates):
 def netted(data: Any, penalty: Penalty, plain: Callable[[Any], Objective]) -> Net:
     """Return the objective of these rows with a penalty; ``plain`` makes the one without."""
     X = data.design.matrix
-    if penalty.l1 or int((~penalty.free).sum()) <= X.shape[0]:
+    if penalty.first.any() or int((~penalty.free).sum()) <= X.shape[0]:
         net = Net.of(plain(data), penalty)
-        if penalty.rows is not None:
-            columns, mean = penalty.rows
-            order = None if data.anchors is None else data.anchors.order()
-            net.estimated = lambda rows: penalty.l2 * (columns[rows if order is None else order[rows]] - mean) ** 2
+        if penalty.each is not None:
+            each, order = penalty.each, None if data.anchors is None else data.anchors.order()
+            net.estimated = each if order is None else lambda rows: each(order[rows])
         return net
     matrix, turn = _turned(X, penalty)
     free, r = penalty.free, int(matrix.shape[1] - penalty.free.sum())
@@ -330,14 +370,14 @@ def netted(data: Any, penalty: Penalty, plain: Callable[[Any], Objective]) -> Ne
     given = {key: getattr(own, key) for key in ("matrix", "mean", "scale", "lower", "upper", "pieces")}
     weight = np.where(free, 1.0, penalty.second)
     objective.coordinates = TurnedCoordinates(**given, own=own, turn=turn, weight=weight)
-    factor = np.repeat([1.0, 0.0], [r, free.sum()])
-    net = Net.of(objective, Penalty(0.0, penalty.l2, factor, factor))
-    if penalty.rows is not None:
+    weights = np.repeat([1.0, 0.0], [r, free.sum()])
+    net = Net.of(objective, Penalty(np.zeros(weights.size), weights))
+    if penalty.each is not None:
         net.estimated = _refuse
     return net
 
 
-def _refuse(rows: slice) -> Array:
+def _refuse(rows: Any) -> Array:
     raise InputError(
         "with more covariates than rows and factors that are deviations of these rows there is no sandwich: "
         "ask for 'bootstrap', or give the factors as numbers"
@@ -347,7 +387,7 @@ def _refuse(rows: slice) -> Array:
 def _turned(X: Array, penalty: Penalty) -> tuple[Array, Array]:
     """Return X T, with no more columns than rows beside those without a penalty, and T.
 
-    With D^2 the factors and X D^-1 = R'Q', x'beta = (row of R')(Q'D beta), and |Q'D beta|^2 is the ridge of
+    With D^2 the weights and X D^-1 = R'Q', x'beta = (row of R')(Q'D beta), and |Q'D beta|^2 is the ridge of
     the beta in the span of the rows, where the minimum is.
     """
     free, own = np.flatnonzero(penalty.free), np.flatnonzero(~penalty.free)

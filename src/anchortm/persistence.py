@@ -24,7 +24,7 @@ from anchortm import __version__, estimators
 from anchortm.arrow import Arrow
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.boosted import AnchorBoostedTM
-from anchortm.corners import Corners, Group
+from anchortm.corners import Corners, Group, known_strata, varying_groups
 from anchortm.cox import CoxPH
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, ModelFileError
 from anchortm.families import FAMILIES, Family
@@ -38,6 +38,7 @@ from anchortm.model import SCALED, TransformationModel
 from anchortm.penalty import Penalty
 from anchortm.randomeffects import RandomEffects
 from anchortm.scaled import scale_columns
+from anchortm.splines import smooth_terms
 
 __all__ = ["load", "save"]
 
@@ -370,6 +371,8 @@ LATER: dict[str, Callable[[Any], bool]] = {  # not in the first files
     ),
     "l1_": lambda value: value is None or _is_strength(value),
     "l2_": lambda value: value is None or _is_strength(value),
+    "smooth_": lambda value: value is None or _is_strength(value),
+    "edf_": lambda value: value is None or (isinstance(value, dict) and all(map(_is_parameter, value.values()))),
     "atom_": lambda value: value is None or _is_number(value),
     "outcome_range_": lambda value: value is None or (len(value) == 2 and _list_of(_is_number)(value)),
     "scale_coef_": lambda value: value is None or _list_of(_is_parameter)(value),
@@ -457,7 +460,8 @@ def _fitted(record: dict[str, Any]) -> Any:
     _check(kind == record["basis"].get("kind"), f"{record['class']} does not have such a basis")
     for special in MORE:
         _check((kind == KINDS[special.__name__]) == (cls is special), f"such a baseline belongs to {special.__name__}")
-    model._corners = _corners(record["corners"], model._sign)
+    model._corners = _corners(record["corners"], model, list(record["coef_names"]))
+    model._strata_columns = model._named("strata")
     basis = _basis(record["basis"], record["baseline"], model._corners)
     theta = np.array(record["baseline"], dtype=np.float64)
     names, coef = list(record["coef_names"]), np.array(record["coef"], dtype=np.float64)
@@ -484,11 +488,16 @@ def _fitted(record: dict[str, Any]) -> Any:
         _check(check(value), f"the field {key!r} of the fit is not what it should be")
         if value is not None:
             setattr(model, key, tuple(value) if key == "outcome_range_" else value)
+    terms = smooth_terms(names)
+    _check(
+        set(model.edf_) <= set(terms) and (bool(terms) or not model.smooth_),
+        "the smooth terms are not those of the covariates",
+    )
     if hasattr(model, "covariate_ranges_"):
         model.covariate_ranges_ = np.array(model.covariate_ranges_, dtype=np.float64)
-        _check(model.covariate_ranges_.shape == (2, len(names)), "the ranges are not those of the covariates")
+        _check(model.covariate_ranges_.shape == (2, len(model._columns)), "the ranges are not those of the covariates")
     _check((model.l1_, model.l2_) == (model.l1, model.l2), "l1_ and l2_ are not those of the parameters")
-    Penalty.of(0.0, 0.0, model.penalty_factor, tuple(names), None, None)  # refuses what are no factors of these
+    Penalty.of(0.0, 0.0, 0.0, model.penalty_factor, tuple(names), None, None)  # refuses what are no factors of these
     _check_scale(model)
     model.active_ = np.array(model.active_, dtype=bool)
     _check(len(model._binary) == len(names), "the flags of binary covariates are not as many as covariates")
@@ -532,24 +541,35 @@ def _argument(value: Any) -> Any:
     return value
 
 
-def _corners(record: dict[str, Any] | None, sign: float) -> Corners | None:
+def _corners(record: dict[str, Any] | None, model: Any, names: list[str]) -> Corners | None:
     if record is None:
+        fine = model.varying is None and (not model._named("strata") or isinstance(model, CoxPH))
+        _check(fine or not varying_groups(model.varying), "the baselines of strata or effects are not there")
         return None
     covariates, groups = record["covariates"], record["groups"]
-    _check(record["sign"] == sign and _list_of(_is_text)(covariates), "the corners are not those of the model")
+    _check(record["sign"] == model._sign and _list_of(_is_text)(covariates), "the corners are not those of the model")
     _check(isinstance(groups, list) and 0 < len(groups) <= MAX_GROUPS, "the corners have no groups")
     made = []
     for group in groups:
         _check(group["kind"] in ("strata", "factor", "number"), "a group of corners is of no kind we know")
-        _check(_list_of(_is_text)(group["names"]) and set(group["names"]) <= set(covariates), "a group has odd columns")
-        _check(_list_of(lambda v: _is_plain(v) and v is not None)(group["labels"]), "the strata have odd names")
+        strata = group["kind"] == "strata"
+        _check(_list_of(_is_text)(group["names"]) and strata == (not group["names"]), "a group has odd columns")
+        labels = group["labels"]
+        _check(_list_of(lambda v: isinstance(v, (str, int)))(labels) and strata == bool(labels), "odd names of strata")
+        _check(known_strata(labels) == labels, "the strata are not in order")
         _check(_is_parameter(group["low"]) and _is_parameter(group["high"]), "a range is not of numbers")
         _check(group["low"] < group["high"], "a range is empty")
         own = Group(group["kind"], tuple(group["names"]), tuple(group["labels"]), group["low"], group["high"])
         _check(own.size == 2 if own.kind == "number" else own.size > 1, "a group has too few corners, or too many")
         made.append(own)
     _check(all(group.kind != "strata" for group in made[1:]), "strata come first")
-    return Corners(tuple(made), sign, tuple(covariates))
+    corners = Corners(tuple(made), model._sign, tuple(covariates))
+    varying = corners.varying_names
+    _check(len(set(varying)) == len(varying) and set(varying) <= set(covariates), "effects vary of odd columns")
+    _check([name for name in covariates if name not in varying] == names, "the covariates are not all told")
+    _check((corners.strata is None) == (not model._named("strata")), "the strata are not those of the model")
+    _check(bool(varying) == bool(varying_groups(model.varying)), "what varies is not what the model says")
+    return corners
 
 
 def _basis(record: dict[str, Any], baseline: list[float], corners: Corners | None) -> Basis:
@@ -577,7 +597,7 @@ def _set_covariance(model: Any, record: dict[str, Any] | None) -> None:
         return
     k, d = model.active_.size, model.baseline_.size + model._others.size
     for key, shape in {"information": (k, k), "fixed": (k,), "jacobian": (d, k), "sandwich": (d, d)}.items():
-        if record[key] is None and (key == "sandwich" or model.l1_ or model.l2_):
+        if record[key] is None and (key == "sandwich" or model.l1_ or model._ridged):
             continue
         part = np.array(record[key], dtype=np.float64)
         _check(part.shape == shape, f"the field {key!r} has the shape {part.shape}, not {shape}")

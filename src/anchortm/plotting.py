@@ -6,6 +6,7 @@ is saved or shown. Lines differ in style as well as in colour, so that they can 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -35,6 +36,7 @@ __all__ = [
     "rounds",
     "rule",
     "shares",
+    "smooth_effects",
     "transport",
 ]
 
@@ -68,8 +70,8 @@ def _outside_legend(ax: Any) -> None:
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 
 
-def _lambda_axis(ax: Any) -> None:
-    ax.set(xscale="log", xlabel="strength of the elastic net, lambda")
+def _lambda_axis(ax: Any, xlabel: str = "strength of the elastic net, lambda") -> None:
+    ax.set(xscale="log", xlabel=xlabel)
     ax.xaxis.set_major_locator(_pyplot().matplotlib.ticker.LogLocator(subs=(1.0, 3.0)))
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.xaxis.set_minor_formatter(lambda *_: "")
@@ -266,6 +268,47 @@ def band(result: Any, ax: Any = None, labels: Sequence[Any] | None = None, *, un
     return ax
 
 
+def smooth_effects(table: Any, axes: Any = None, *, level: str = "pointwise 95% bands") -> Any:
+    """Draw what ``smooth_effects`` of models gives, a panel for each term, and return the axes.
+
+    Parameters
+    ----------
+    table : DataFrame, or dict of them by name
+        Of one model, or of several to compare.
+    axes : array of axes, optional
+        One for each term.
+    level : str
+        What to call the bands.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> model = atm.NormalLinear.from_formula("cmedv ~ s(lstat) + s(rm) | town", data, xi=1.0)
+    >>> axes = atm.plotting.smooth_effects(model.smooth_effects())
+    >>> [ax.get_xlabel() for ax in axes]
+    ['lstat', 'rm']
+    >>> plt.close(axes[0].figure)
+    """
+    tables = dict(table) if isinstance(table, Mapping) else {"": table}
+    terms = list(dict.fromkeys(term for own in tables.values() for term in own.term))
+    if axes is None:
+        axes = _pyplot().subplots(1, len(terms), figsize=(4.2 * len(terms), 3.8), squeeze=False, sharey=True)[1][0]
+    for ax, term in zip(np.atleast_1d(axes), terms, strict=True):
+        for (name, own), (colour, style) in zip(tables.items(), _looks(), strict=False):
+            rows = own[own.term == term]
+            ax.plot(rows.x, rows.effect, style, color=colour, label=name)
+            ax.fill_between(rows.x, rows.lower, rows.upper, color=colour, alpha=0.2, lw=0)
+        ax.axhline(0.0, color="grey", lw=0.6)
+        ax.set_xlabel(re.sub(r"^s\((.*?)(, (k=)?\d+)?\)$", r"\1", term))
+    first = np.atleast_1d(axes)[0]
+    first.set_ylabel("effect, on the scale of h")
+    first.set_title(level, fontsize="medium", loc="left")
+    if len(tables) > 1:
+        np.atleast_1d(axes)[-1].legend(frameon=False)
+    return axes
+
+
 def coefficient_path(path: Any, ax: Any = None) -> Any:
     """Draw the coefficients of an ``AnchorPath`` against xi; dotted verticals mark known lower minima.
 
@@ -339,6 +382,8 @@ def net_path(path: Any, axes: Any = None, label: int = 8) -> Any:
 def net_search(search: Any, ax: Any = None) -> Any:
     """Draw the objective of an ``ElasticNetCV`` against lambda, a line for each xi; a circle marks the choice.
 
+    A ``SmoothSearchCV`` is drawn against smooth, no smoothing a decade below the least.
+
     Examples
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
@@ -353,11 +398,20 @@ def net_search(search: Any, ax: Any = None) -> Any:
     """
     ax = _axes(ax)
     table = search.results_.objective.unstack("xi")
+    smooth = search.results_.index.names[0] == "smooth"
+    at = np.asarray(table.index, dtype=np.float64)
+    shown = np.where(at > 0.0, at, 0.1 * at[at > 0.0].min(initial=max(1.0, at.max())))
     for xi, (colour, style) in zip(table.columns, _looks(), strict=False):
-        ax.plot(table.index, table[xi], style, color=colour, marker="o", markersize=3, label=f"xi = {xi:g}")
-    best = (search.best_lambda_, search.best_xi_)
-    ax.plot(best[0], table.loc[best], "o", color="black", fillstyle="none", markersize=10, label="chosen")
-    _lambda_axis(ax)
+        ax.plot(shown, table[xi], style, color=colour, marker="o", markersize=3, label=f"xi = {xi:g}")
+    best = (search.best_smooth_ if smooth else search.best_lambda_, search.best_xi_)
+    place = shown[at == best[0]]
+    ax.plot(place, table.loc[best], "o", color="black", fillstyle="none", markersize=10, label="chosen")
+    if smooth:
+        _lambda_axis(ax, "strength of smoothing, smooth")
+        ax.xaxis.set_major_locator(_pyplot().matplotlib.ticker.FixedLocator(shown))
+        ax.xaxis.set_major_formatter(lambda value, _: f"{at[np.abs(shown - value).argmin()]:g}")
+    else:
+        _lambda_axis(ax)
     what = search.objective if isinstance(search.objective, str) else f"{search.objective:g} quantile of the"
     ax.set_ylabel(f"{what} nll of left-out environments")
     _outside_legend(ax)

@@ -99,7 +99,7 @@ def _columns(model: Any, keep: Sequence[str], names: Sequence[str]) -> list[str]
     """Return the columns of the data that are needed."""
     formula = getattr(model, "formula_", None)
     if formula is not None:
-        wanted = [*formula.covariate_columns, *([formula.offset] if formula.offset else [])]
+        wanted = [*formula.covariate_columns, *formula.strata, *([formula.offset] if formula.offset else [])]
     elif hasattr(model, "feature_names_in_"):
         wanted = _features(model, names)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.base import clone
 
+from anchortm.corners import varying_groups
+from anchortm.diagnostics import refuse_net
 from anchortm.exceptions import InputError
 from anchortm.model import TransformationModel, check_model, tell_alphabetical
 from anchortm.objective import Objective
@@ -109,9 +112,13 @@ def proportionality_test(
     lstat          9.812   5   0.08079
     """
     check_model(model)
+    if not model._varies or model.scale is not None or model.random is not None:
+        what = type(model).__name__ if not model._varies else "a model with scale or random effects"
+        raise InputError(f"effects of {what} cannot vary along the response: there is nothing to test")
     plain = clone(model).set_params(xi=0.0)
     plain._check_limits()
     data = plain._prepare(X, y, anchors, sample_weight, offset)
+    refuse_net(plain, data.design.names)
     tell_alphabetical(data)
     link, basis = plain._make_link(), plain._make_basis(data.response, data.weights)
     if basis.kind == "constant":
@@ -129,7 +136,12 @@ def proportionality_test(
     constant = basis.increments.matrix[:, 0]  # what makes h the same everywhere
     names = list(data.design.names)
     rows = []
-    for group in [[name] for name in names] if covariates is None else list(map(_listed, covariates)):
+    groups = (
+        [[name] for name in names] if covariates is None else [g for g, _ in varying_groups(covariates, "covariates")]
+    )
+    if not groups:
+        raise InputError("there are no covariates whose effect could vary")
+    for group in groups:
         wider = clone(plain).set_params(varying=[*_own(plain.varying), group])
         other = wider._prepare(X, y, anchors, sample_weight, offset)
         assert other.mixture is not None  # noqa: S101
@@ -151,17 +163,11 @@ def proportionality_test(
     return ProportionalityTest(rows, type(model).__name__)
 
 
-def _listed(entry: Any) -> list[Any]:
-    return list(entry) if isinstance(entry, (list, tuple)) else [entry]
-
-
 def _own(varying: Any) -> list[Any]:
     """Return what varies already, as a list."""
-    if varying is None:
-        return []
-    if isinstance(varying, dict):
+    if isinstance(varying, Mapping):
         raise InputError("a test of more varying effects takes a model whose varying is a list, without ranges")
-    return list(varying) if isinstance(varying, (list, tuple)) else [varying]
+    return [group for group, _ in varying_groups(varying)]
 
 
 def _dimension(objective: Objective, v: Array) -> tuple[int, NDArray[np.bool_]]:

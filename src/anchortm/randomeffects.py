@@ -25,7 +25,10 @@ __all__ = ["RandomEffects"]
 
 Array = NDArray[np.float64]
 
-MARGINAL_NODES = 101
+MARGINAL_NODES, FURTHEST = (
+    161,
+    10.0,
+)  # of the trapezoidal rule for one normal variable, to rounding up to a deviation of 5
 NOTHING = 1e-12  # variance
 TO_BE_FELT = 1e-5  # error of a gradient, in standardised parameters
 LEAST_WEIGHT = 1e-25  # of a node that counts
@@ -97,14 +100,13 @@ class RandomEffects:
 
     def deviations(self, Z: Array) -> Array:
         """Return the standard deviation of z'b of rows of new clusters."""
-        return np.asarray(np.sqrt(((Z @ self.effects.root(self.tau)) ** 2).sum(axis=1)))
+        return np.asarray(np.sqrt(((Z @ self.effects.estimate(self.tau)) ** 2).sum(axis=1)))
 
     def marginal(self, Z: Array) -> tuple[Array, Array]:
         """Return values of z'b for rows of new clusters, (n, nodes), and their weights."""
-        x, w = np.polynomial.hermite_e.hermegauss(MARGINAL_NODES)
-        w /= w.sum()
-        own = w > LEAST_WEIGHT
-        return self.deviations(Z)[:, None] * x[own], np.broadcast_to(w[own] / w[own].sum(), (len(Z), int(own.sum())))
+        x = np.linspace(-FURTHEST, FURTHEST, MARGINAL_NODES)
+        w = np.exp(-0.5 * x**2)
+        return self.deviations(Z)[:, None] * x, np.broadcast_to(w / w.sum(), (len(Z), x.size))
 
     def conditional(self, Z: Array, labels: Sequence[Any]) -> tuple[Array, Array]:
         """Return the same for rows of these clusters: after the data where the fit knew them, new ones as marginal."""

@@ -21,14 +21,15 @@ from anchortm.exceptions import ConvergenceWarning, InputError
 from anchortm.formula import FormulaMixin
 from anchortm.model import TransformationModel, check_model
 from anchortm.newton import Options, Solution
-from anchortm.numbers import level_between
+from anchortm.numbers import level_between, real_numbers
 from anchortm.objective import Objective
 from anchortm.solver import first_solution, follow
+from anchortm.splines import wiggly
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["InvarianceRule", "XiSearchCV", "xi_by_score_test"]
+__all__ = ["InvarianceRule", "SmoothSearchCV", "XiSearchCV", "xi_by_score_test"]
 
 ENOUGH = 1e4  # a rejection at a smaller xi says little about larger ones
 FIRST, FACTOR, CLOSE = 0.01, 2.0, 1.005  # of the xi that are tried, and how close the answer is
@@ -136,7 +137,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             environments = anchors = labels[groups]
         given = (X, y, environments, self.xis, anchors, self.cut, sample_weight, offset, self.n_jobs, self.progress)
         loeo = LeaveOneEnvironmentOut(
-            left_out(self._searched(), self._nets(), *given), type(self.model).__name__, self._by
+            left_out(self._searched(), self._nets(), self._by, *given), type(self.model).__name__, self._by
         )
         results = self._results(loeo.frame(), level)
         at = self._best(results)
@@ -249,6 +250,104 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         return f"{title}\n{self.results_.to_string()}"
 
 
+class SmoothSearchCV(XiSearchCV):
+    """Fit a model with the smoothness and the xi that do best when each environment is left out in turn.
+
+    Parameters
+    ----------
+    model : estimator
+        Any model of this package; its own xi and smooth are not used.
+    xis, smooths : sequences of float
+        Values to choose from.
+    objective : {"worst", "mean"} or float
+        What is made small over environments: the largest mean negative log-likelihood, its
+        average, or a quantile of it between 0 and 1.
+    one_standard_error : bool
+        With "mean": of the fits whose average is within one standard error (over environments) of the best take the
+        one with the largest smooth, and of these the largest xi.
+    cut : int, optional
+        Cut numeric environments at quantiles into so many groups.
+    n_jobs, progress : optional
+        As for ``leave_one_environment_out``.
+
+    Attributes
+    ----------
+    best_smooth_, best_xi_ : float
+    best_estimator_ : estimator
+        The model with these, fitted to all rows.
+    results_ : DataFrame
+        The objective, its standard error where it has one, and the hardest environment for each smooth and xi.
+    loeo_ : LeaveOneEnvironmentOut
+
+    See Also
+    --------
+    anchortm.XiSearchCV : chooses xi alone
+    anchortm.ElasticNetCV : chooses an elastic net and xi
+
+    Notes
+    -----
+    Knots, and the range beyond which curves are lines, are those of all rows, left-out environments included; outcomes
+    of these are not used.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> data["region"] = data.tract // 1000
+    >>> search = atm.SmoothSearchCV.from_formula(
+    ...     "cmedv ~ s(lstat, 5) + rm | region", data, model=atm.NormalLinear(), xis=[0, 1], smooths=[1, 0.01]
+    ... )
+    >>> search.best_smooth_, search.best_xi_
+    (0.01, 0.0)
+    """
+
+    _by: ClassVar[tuple[str, ...]] = ("smooth", "xi")
+    best_smooth_: float
+
+    def __init__(
+        self,
+        model: Any,
+        xis: Sequence[float] = (0.0, 1.0, 10.0, 100.0),
+        smooths: Sequence[float] = (10.0, 1.0, 0.1, 0.01, 0.001),
+        objective: str | float = "worst",
+        *,
+        one_standard_error: bool = False,
+        cut: int | None = None,
+        n_jobs: int | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        super().__init__(
+            model, xis, objective, one_standard_error=one_standard_error, cut=cut, n_jobs=n_jobs, progress=progress
+        )
+        self.smooths = smooths
+
+    def _grid(self) -> list[TransformationModel]:
+        """Return the models of the grid, the smoothest first."""
+        strengths = np.unique(real_numbers(self.smooths, "smooths"))[::-1]
+        if not (strengths.size and np.isfinite(strengths).all() and strengths[-1] >= 0.0):
+            raise InputError("smooths must be numbers from 0 on")
+        return [clone(self.model).set_params(smooth=float(strength)) for strength in strengths]
+
+    def _searched(self) -> Any:
+        return self._grid()[0]
+
+    def _nets(self) -> Any:
+        def models(data: Any, _: list[float]) -> list[TransformationModel]:
+            if not wiggly(data.design.names).any():
+                raise InputError("there are no smooth terms, s(x) in a formula: use XiSearchCV")
+            return self._grid()
+
+        return models
+
+    def _parameters(self, *at: float) -> dict[str, float]:
+        return {"smooth": at[0], "xi": at[1]}
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the objective against smooth, a line for each xi, and return the axes."""
+        check_is_fitted(self, "best_estimator_")
+        return plotting.net_search(self, ax)
+
+
 @dataclass(frozen=True, eq=False)
 class InvarianceRule:
     """The smallest xi at which the score test no longer rejects invariance, and the tests on the way to it.
@@ -359,12 +458,12 @@ def xi_by_score_test(
     import pandas as pd
 
     check_model(model)
-    refuse_net(model)
     level_between(level)
     if not 0.0 < largest < math.inf:
         raise InputError(f"largest must be a positive number, not {largest}")
     model._check_limits()
     data = model._prepare(X, y, anchors, sample_weight, offset)
+    refuse_net(model, data.design.names)
     if data.anchors is None:
         raise InputError("a test of invariance needs anchors")
     basis = model._make_basis(data.response, data.weights)

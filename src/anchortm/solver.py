@@ -159,7 +159,9 @@ def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Op
     if objective.coordinates.wide is not None and (min(xis) < 0.0 or math.isinf(max(xis))):
         raise InputError("sparse covariates and factors of many levels take xi from 0 to a large finite number only")
     if isinstance(objective, Net) and (min(xis) < 0.0 or math.isinf(max(xis))):
-        raise InputError("an elastic net (l1, l2) takes xi from 0 to a large finite number only, such as 1e4")
+        raise InputError(
+            "an elastic net or smooth terms (l1, l2, smooth) take xi from 0 to a large finite number only, such as 1e4"
+        )
     if min(xis) < 0.0:
         raise InputError("a negative xi needs NormalLinear with exact rows: it partials the anchors out")
     finite = sorted({xi for xi in xis if not math.isinf(xi)})

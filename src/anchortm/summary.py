@@ -16,6 +16,7 @@ from anchortm.design import WIDE
 from anchortm.exceptions import InputError
 from anchortm.inference import FLAT_CURVATURE, coefficient_intervals, default_kind
 from anchortm.numbers import level_between
+from anchortm.splines import smooth_terms, wiggly
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +26,7 @@ __all__ = ["LikelihoodRatio", "Summary", "baseline_facts", "likelihood_ratio_tes
 SHOWN = 20  # levels of a wide factor that are printed
 MOST_CHOSEN = 30  # coefficients that an elastic net leaves, printed
 NET = "elastic net"
+SMOOTH = "smooth terms"
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class Summary:
         What the fit warned of.
     scale : dict or None
         Columns of the table of scale effects, where the model has any.
+    blocks : tuple of str
+        Whose the parameters of the baseline are, one after the other: of strata, and of effects that vary.
     heading : str
         What stands above the table.
 
@@ -68,6 +72,7 @@ class Summary:
     baseline: dict[str, float]
     warnings: tuple[str, ...]
     scale: dict[str, list[Any]] | None = None
+    blocks: tuple[str, ...] = ("",)
     heading: str = "Coefficients"
 
     def frame(self) -> pd.DataFrame:
@@ -100,12 +105,13 @@ class Summary:
 
     def _baselines(self) -> list[str]:
         """Return the baseline in one line, or one for each stratum and effect that varies."""
-        lines: dict[str, list[str]] = {}
-        for name, value in self.baseline.items():
-            of, _, own = name.rpartition(": ")
-            lines.setdefault(of, []).append(f"{own} {value:.4g}")
-        width = max(map(len, lines))
-        return [f"Baseline  {of:<{width}}{'  ' if width else ''}{', '.join(values)}" for of, values in lines.items()]
+        parameters, size = list(self.baseline.items()), len(self.baseline) // len(self.blocks)
+        width, lines = max(map(len, self.blocks)), []
+        for k, block in enumerate(self.blocks):
+            start = len(block) + 2 if block else 0  # of the parameter's own name
+            texts = [f"{name[start:]} {value:.4g}" for name, value in parameters[k * size : (k + 1) * size]]
+            lines.append(f"Baseline  {block:<{width}}{'  ' if width else ''}{', '.join(texts)}")
+        return lines
 
     def _repr_html_(self) -> str:
         left = "style='text-align:left'"
@@ -128,7 +134,12 @@ def _shown(columns: dict[str, list[Any]], net: bool) -> tuple[list[int], list[st
     Of more than a hundred of a kind the first; of an elastic net those that are not zero.
     """
     names = columns["covariate"]
-    rows: list[int] = []
+    curved = wiggly(names)
+    if curved.any():
+        rest = {name: [v for v, own in zip(values, curved, strict=True) if not own] for name, values in columns.items()}
+        rows, said = _shown(rest, net)
+        return np.flatnonzero(~curved)[rows].tolist(), [*said, "... and the curves of smooth terms: smooth_effects()"]
+    rows = []
     if net:
         chosen = [j for j, coef in enumerate(columns["coef"]) if coef != 0.0]
         more = len(chosen) - MOST_CHOSEN
@@ -202,6 +213,7 @@ def summarise(
         dict(zip(model.parameter_names_, model.baseline_.tolist(), strict=True)),
         tuple(model.warnings_),
         scale,
+        ("",) if model._corners is None else tuple(model._corners.blocks),
     )
 
 
@@ -235,7 +247,7 @@ def _errors_fact(model: Any, kind: str | None, clusters: Any) -> dict[str, str]:
     rows = "rows independent" if clusters is None and model._random is None else "clusters independent"
     if kind == "bootstrap" and clusters is None and (model.n_anchors_ or model._random is not None):
         rows = "environments resampled" if model._random is None else "clusters or environments resampled"
-    aims = [name for name, value in (("xi", model.xi_), ("l2", model.l2_)) if value]
+    aims = [name for name, value in (("xi", model.xi_), ("l2", model.l2_), ("smooth", model.smooth_)) if value]
     aims += ["xi_scale"] if getattr(model, "xi_scale_", 0.0) not in (0.0, model.xi_) else []
     aim = f", for the coefficients that this {' and '.join(aims)} aims at" if aims else ""
     return {"std. errors": f"{how}{aim}; {rows}"}
@@ -270,7 +282,7 @@ def baseline_facts(model: Any) -> dict[str, str]:
         "log-likelihood": f"{model.loglik_:.4f}",
         "anchor loss": f"{model.loss_:.6f} = {-model._in_loss / model.n_total_:.6f} (mean negative log-likelihood)"
         + "".join(f" + {xi:g} x {value:.3g} ({name})" for xi, value, name in penalties if 0.0 != xi < math.inf)
-        + (f" + {_net_share(model):.3g} (elastic net)" if model.l1_ or model.l2_ else ""),
+        + (f" + {_net_share(model):.3g} ({_net_name(model)})" if model.l1_ or model._ridged else ""),
         "converged": ("yes" if model.converged_ else "NO")
         + f", {model.n_iter_} iteration{'s' if model.n_iter_ != 1 else ''}, "
         f"KKT residual {model.kkt_:.1e}, smallest curvature {model.min_eigenvalue_:.1e}",
@@ -281,8 +293,16 @@ def baseline_facts(model: Any) -> dict[str, str]:
         facts[NET] = f"l1 {model.l1_:g}, l2 {model.l2_:g}; {count}"
     elif model._unpenalised and model.converged_:  # criteria of maximum-likelihood fits
         facts["AIC, BIC"] = f"{model.aic_:.2f}, {model.bic_:.2f}"
+    if model.edf_:
+        facts[SMOOTH] = f"smooth {model.smooth_:g}; degrees of freedom " + ", ".join(
+            f"{term} {edf:.2f} of {len(smooth_terms(model.coef_names_)[term])}" for term, edf in model.edf_.items()
+        )
     held = int(model.active_[: model.active_.size - model.coef_.size - model._extra.size].sum())
-    if held:
+    if model._corners is not None and held:
+        steps = np.diff(model.baseline_.reshape(model._corners.n_blocks, -1))
+        none = int((model._corners.least(steps) <= 1e-9 * (1.0 + np.abs(steps).sum(axis=0))).sum())
+        facts["constraints"] = f"{none} increment{'s' if none != 1 else ''} of h zero for some covariates or strata"
+    elif held:
         facts["constraints"] = f"{held} increment{'s' if held > 1 else ''} of the baseline held at zero"
     if model.basis_.kind == "linear" and model._corners is None and not scaled:
         facts["scale of y"] = (
@@ -292,8 +312,13 @@ def baseline_facts(model: Any) -> dict[str, str]:
     return facts
 
 
+def _net_name(model: Any) -> str:
+    """Return what the penalty on coefficients is called."""
+    return " and ".join([*([NET] if model.l1_ or model.l2_ else []), *(["smoothing"] if model.smooth_ else [])])
+
+
 def _net_share(model: Any) -> float:
-    """Return the share of the elastic net in the loss."""
+    """Return the share of the penalty on coefficients in the loss."""
     return float(model.loss_ + model._in_loss / model.n_total_ - model.xi_ * model.penalty_)
 
 
@@ -373,7 +398,7 @@ def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:
     """
     if not (smaller._unpenalised and larger._unpenalised):
         raise InputError(
-            "a likelihood-ratio test compares maximum-likelihood fits: both models need xi = 0, and no l1 or l2"
+            "a likelihood-ratio test compares maximum-likelihood fits: both need xi = 0, and no l1 or l2 or smooth"
         )
     if smaller.n_total_ != larger.n_total_:
         raise InputError(f"the models were fitted to different rows: {smaller.n_total_:g} and {larger.n_total_:g}")

@@ -1,0 +1,150 @@
+"""Smooth terms of formulas: cubic splines whose roughness is a plain sum of squares.
+
+``s(x, k)`` gives k columns: x itself, centred, and k - 1 curves. Together with the constant they span the cubic
+splines with k - 3 inner knots, as ``bs(x, k)`` does. The curves have mean zero over the rows of the fit, no
+correlation with x or with each other there, and the mean squared second derivative
+
+    R(f) = 1/(2 pi) int_0^(2 pi) f''(u)^2 du,    u = 2 pi (x - low) / (high - low),
+
+of a sum of them is the sum of their squared coefficients: a ridge on them is a smoothing penalty. In these units a
+wave of height a that goes once through the range has R = a^2 / 2, whatever the unit of x. Beyond the range curves go on
+as lines.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.exceptions import InputError
+
+__all__ = ["FEWEST", "MOST", "check_smooth_state", "curves", "smooth_terms", "spline", "wiggly"]
+
+Array = NDArray[np.float64]
+
+FEWEST, MOST = 3, 50  # columns of a smooth term
+WAVE = (2.0 * math.pi) ** 4
+CLOSE = 1e-6  # agreement of what a file says twice
+
+
+def wiggly(names: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which of the covariates are curves of smooth terms, by their names."""
+    return np.array([re.fullmatch(r"s\(.+\)\[\d+\]", name) is not None for name in names], dtype=bool)
+
+
+def smooth_terms(names: Sequence[str]) -> dict[str, list[int]]:
+    """Return the smooth terms among the covariates, each with the places of its columns."""
+    terms: dict[str, list[int]] = {}
+    for j, name in enumerate(names):
+        match = re.fullmatch(r"(s\(.+\))\[(linear|\d+)\]", name)
+        if match:
+            terms.setdefault(match[1], []).append(j)
+    return terms
+
+
+def spline(data: Any, k: int = 10, *, _state: Any = None, **_: Any) -> Any:
+    """Return the columns of ``s(x, k)``, for formulaic; what they are is learnt from the first rows."""
+    from formulaic.materializers.types import FactorValues
+
+    x = np.asarray(data, dtype=np.float64)
+    if not np.isfinite(x).all():
+        raise ValueError("s(...) of numbers that are not finite")
+    state = {} if _state is None else _state
+    if not state:
+        state.update(_learn(x, k))
+    columns = curves(x, state["knots"], state["values"], state["bends"])
+    fields = {"linear": x - state["centre"]} | {j + 1: column for j, column in enumerate(columns.T)}
+    return FactorValues(fields, kind="numerical", spans_intercept=False, format="{name}[{field}]", encoded=False)
+
+
+# what formulaic's decorator does, without importing formulaic here
+spline.__is_stateful_transform__ = True  # type: ignore[attr-defined]
+spline.get_required_variables = lambda *_, **__: ()  # type: ignore[attr-defined]
+
+
+def _learn(x: Array, k: int) -> dict[str, Any]:
+    """Return knots at quantiles, and the curves by their values and second derivatives there."""
+    seen = np.unique(x)
+    if seen.size <= k:
+        raise ValueError(
+            f"s(..., {k}) needs more than {k} different values, and there are {seen.size}: give a smaller number"
+        )
+    knots = np.quantile(seen, np.linspace(0.0, 1.0, k - 1))
+    at = (knots - knots[0]) / (knots[-1] - knots[0])
+    if not (np.isfinite(at).all() and (np.diff(at) > 0.0).all()):
+        raise ValueError(f"s(..., {k}): too few different numbers for so many knots; give a smaller number")
+    # all curves that have these second derivatives, as values at the knots: lines are taken out below
+    values, bends = _integrated(at), np.eye(k - 1)
+    root = np.linalg.cholesky(_mass(at))
+    values, bends = (np.linalg.solve(root, part.T).T for part in (values, bends))
+    rows, ends = curves(x, knots, values, bends), np.column_stack([np.ones(k - 1), at])
+    lines = np.column_stack([np.ones(x.size), (x - knots[0]) / (knots[-1] - knots[0])])
+    for _ in range(2):  # once more for what rounding left
+        line = np.linalg.lstsq(lines, rows, rcond=None)[0]
+        rows, values = rows - lines @ line, values - ends @ line
+    turn = np.linalg.svd(np.linalg.qr(rows, mode="r"))[2].T
+    values, bends = values @ turn, bends @ turn
+    sign = np.where(values[-1] < 0.0, -1.0, 1.0)
+    return {"knots": knots, "centre": float(x.mean()), "values": sign * values, "bends": sign * bends}
+
+
+def _integrated(at: Array) -> Array:
+    """Return values at the knots of curves whose second derivative is 1 at one knot and 0 at the others."""
+    h = np.diff(at)
+    value, slope = np.zeros(at.size), np.zeros(at.size)
+    rows = [value]
+    hat = np.eye(at.size)
+    for i, step in enumerate(h):
+        value = value + step * slope + step**2 * (2.0 * hat[i] + hat[i + 1]) / 6.0
+        slope = slope + step * (hat[i] + hat[i + 1]) / 2.0
+        rows.append(value)
+    return np.array(rows)
+
+
+def _mass(at: Array) -> Array:
+    """Return the matrix of R in terms of the second derivatives at the knots, which are joined by lines."""
+    h = np.diff(at) / WAVE
+    ends = np.pad(h, 1)
+    return np.asarray(np.diag((ends[:-1] + ends[1:]) / 3.0) + np.diag(h / 6.0, 1) + np.diag(h / 6.0, -1))
+
+
+def curves(x: Array, knots: Array, values: Array, bends: Array) -> Array:
+    """Return curves at x from their values and second derivatives at the knots, beyond the ends as lines."""
+    at = (knots - knots[0]) / (knots[-1] - knots[0])
+    place = (x - knots[0]) / (knots[-1] - knots[0])
+    inside = np.clip(place, 0.0, 1.0)
+    i = np.clip(np.searchsorted(at, inside, side="right") - 1, 0, at.size - 2)
+    h = np.diff(at)[i]
+    right = ((inside - at[i]) / h)[:, None]
+    left = 1.0 - right
+    bent = (left**3 - left) * bends[i] + (right**3 - right) * bends[i + 1]
+    result = left * values[i] + right * values[i + 1] + (h**2 / 6.0)[:, None] * bent
+    first, last = _slopes(at, values, bends)
+    beyond = (place - inside)[:, None]
+    return np.asarray(result + beyond * np.where(beyond > 0.0, last[-1], first[0]))
+
+
+def _slopes(at: Array, values: Array, bends: Array) -> tuple[Array, Array]:
+    """Return the slopes at the two ends of each piece."""
+    h = np.diff(at)[:, None]
+    chord = np.diff(values, axis=0) / h
+    return chord - h * (2.0 * bends[:-1] + bends[1:]) / 6.0, chord + h * (bends[:-1] + 2.0 * bends[1:]) / 6.0
+
+
+def check_smooth_state(state: dict[str, Any]) -> None:
+    """Refuse a saved smooth term whose curves are not smooth, or whose squares are not their roughness."""
+    knots, values, bends = (np.asarray(state[key], dtype=np.float64) for key in ("knots", "values", "bends"))
+    with np.errstate(all="ignore"):
+        at = (knots - knots[0]) / (knots[-1] - knots[0])
+        if not ((np.diff(at) > 0.0).all() and knots[0] <= state["centre"] <= knots[-1]):
+            raise InputError("the knots of a saved smooth term do not increase around its centre")
+        first, last = _slopes(at, values, bends)
+        size = np.abs(first).max(axis=0) + np.abs(last).max(axis=0)
+        joined = bool((np.abs(first[1:] - last[:-1]) <= CLOSE * size).all())
+        if not (joined and np.abs(bends.T @ _mass(at) @ bends - np.eye(at.size)).max() <= CLOSE):
+            raise InputError("the curves of a saved smooth term are not those of its roughness")

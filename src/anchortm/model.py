@@ -231,8 +231,13 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     def _asked(self, *names: str) -> list[str]:
         """Return which of these arguments ask for something."""
-        given = {name: getattr(self, name) is not None for name in ("varying", "scale")}
-        given |= {"strata": bool(self._named("strata")), "l1": self.l1 != 0.0, "l2": self.l2 != 0.0}
+        given = {
+            "strata": self._named("strata"),
+            "varying": varying_groups(self.varying),
+            "scale": self.scale is not None,
+            "l1": self.l1 != 0.0,
+            "l2": self.l2 != 0.0,
+        }
         return [name for name in names if given[name]]
 
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:

@@ -539,10 +539,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self._data, self._sandwich, self._fingerprint = data, None, about.fingerprint
         self._binary, self._had_offset = about.binary, about.had_offset
         self.covariate_ranges_, self.outcome_range_ = about.covariate_ranges, about.outcome_range
-        raw = solution.v / objective.coordinates.scale
-        mean = float(objective.coordinates.mean[k:] @ raw[k:]) + objective.mean_offset
         self._typical = data.mixture.typical(theta) if isinstance(data, Data) and data.mixture is not None else average
-        typical = PredictedDistribution(link, basis, self._typical, np.array([mean]))
+        typical = PredictedDistribution(link, basis, self._typical, np.array([objective.average_shift(solution.v)]))
         self.atom_ = float(typical.cdf(0.0)[0]) if about.time else 0.0
         self._history = solution.history
         self._reason = solution.reason

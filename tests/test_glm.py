@@ -820,7 +820,7 @@ def test_what_belongs_to_other_models_is_refused(tmp_path):
         atm.marginal_effects(model, X)
     with pytest.raises(InputTypeError, match="mean_intervals"):
         model.confidence_band(X, [1.0])
-    with pytest.raises(InputError, match="CountRegression"):
+    with pytest.raises(InputError, match="cannot vary along the response"):
         atm.proportionality_test(atm.AnchorGLM(family="poisson"), X, y)
     path = atm.anchor_path(atm.AnchorGLM(family="poisson"), X, y, site, [0, 1])
     with pytest.raises(InputError, match="does not transform"):
@@ -896,3 +896,97 @@ def test_logistic_ridge_is_that_of_scikit_learn():
     theirs = PoissonRegressor(alpha=0.1, tol=1e-10, max_iter=1000, solver="newton-cholesky").fit(X, y)
     ours = atm.AnchorGLM(family="poisson", l2=0.1).fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-6)
+
+
+# --- any unit of the outcome, criteria and tests at an estimated dispersion ----------------------
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-4, 1e-2, 1.0, 1e2, 1e4, 1e6])
+@pytest.mark.parametrize(("family", "link"), [("gaussian", "log"), ("gamma", "inverse"), ("gamma", "identity")])
+def test_coefficients_follow_the_unit_of_the_outcome(family, link, scale):
+    X, y, *_ = simulate(family, link)
+    model = atm.AnchorGLM(family=family, link=link).fit(X, y * scale)
+    eta = {"inverse": 1 / scale, "identity": scale}.get(link, 1.0)
+    ours = np.append(model.intercept_ - (math.log(scale) if link == "log" else 0.0), model.coef_) / eta
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of links that leave the range of the mean
+        theirs = sm.GLM(y, sm.add_constant(X), family=sm_family(family, link)).fit(tol=1e-14, maxiter=300)
+    assert model.converged_
+    np.testing.assert_allclose(ours, theirs.params, rtol=1e-7, atol=1e-9)
+
+
+def test_criteria_of_gaussian_fits_are_those_of_r():
+    """n (log(2 pi deviance / n) + 1) + 2, plus two for each coefficient: sigma counts."""
+    X, y, *_ = simulate("gaussian", "identity")
+    w = np.random.default_rng(0).integers(1, 4, y.size).astype(float)
+    for dispersion in (None, "ml"):
+        model = atm.AnchorGLM(dispersion=dispersion).fit(X, y, sample_weight=w)
+        n = w.sum()
+        assert model.aic_ == pytest.approx(n * (math.log(2 * math.pi * model.deviance_ / n) + 1) + 2 + 6, rel=1e-12)
+        assert model.bic_ == pytest.approx(model.aic_ - 8 + 4 * math.log(n), rel=1e-12)
+    given = atm.AnchorGLM(dispersion=0.5).fit(X, y)  # known, and so not counted
+    assert given.aic_ == pytest.approx(-2 * stats.norm.logpdf(y, given.predict(X), math.sqrt(0.5)).sum() + 6, rel=1e-12)
+
+
+def test_criteria_of_gamma_fits_are_at_the_likeliest_dispersion():
+    """R takes deviance / n for it, and so prints an AIC that is a little above the least."""
+    u = np.log([5, 10, 15, 20, 30, 40, 60, 80, 100])
+    lot = np.array([118, 58, 42, 35, 27, 25, 21, 19, 18.0])
+    model = atm.AnchorGLM(family="gamma", link="inverse").fit(u[:, None], lot)
+    np.testing.assert_allclose([model.intercept_, *model.coef_], [-0.01655438, 0.01534311], rtol=1e-6)  # R's clotting
+    assert model.dispersion_ == pytest.approx(0.002446, abs=5e-7)
+
+    def aic(phi):
+        return -2 * stats.gamma.logpdf(lot, 1 / phi, scale=model.predict(u[:, None]) * phi).sum() + 6
+
+    assert aic(model.deviance_ / 9) == pytest.approx(37.99, abs=0.005)
+    best = optimize.minimize_scalar(lambda s: aic(math.exp(s)), bounds=(-9, -3), method="bounded")
+    assert model.aic_ == pytest.approx(best.fun, rel=1e-8)
+    assert model.aic_ < 37.99
+
+
+def test_likelihood_ratio_of_nested_fits():
+    for family, link in (("gamma", "log"), ("gaussian", "identity")):
+        for seed in range(3):
+            X, y, *_ = simulate(family, link, seed=seed)
+            X = np.column_stack([X, np.random.default_rng(seed + 50).normal(size=y.size)])
+            fits = [atm.AnchorGLM(family=family, dispersion=d).fit(Z, y) for Z in (X[:, :2], X) for d in (None, "ml")]
+            plain, ml = (atm.likelihood_ratio_test(*fits[k::2]) for k in (0, 1))
+            assert plain.df == 1
+            assert plain.statistic == pytest.approx(ml.statistic, rel=1e-9)
+            assert ml.statistic == pytest.approx(2 * (fits[3].loglik_ - fits[1].loglik_), rel=1e-7, abs=1e-9)
+
+
+def test_quasi_fits_have_tests_and_no_criteria():
+    X, y, site, _ = simulate("negative_binomial", "log")
+    fits = [atm.AnchorGLM(family="poisson", dispersion="pearson", tol=1e-12).fit(Z, y) for Z in (X[:, :1], X)]
+    theirs = [sm.GLM(y, sm.add_constant(Z), family=sm.families.Poisson()).fit(tol=1e-14) for Z in (X[:, :1], X)]
+    phi = theirs[1].pearson_chi2 / (y.size - 3)
+    assert phi > 2
+    test = atm.likelihood_ratio_test(*fits)  # R's anova(test="Chisq")
+    assert test.statistic == pytest.approx((theirs[0].deviance - theirs[1].deviance) / phi, rel=1e-7)
+    for name in ("aic_", "bic_"):
+        with pytest.raises(InputError, match="negative_binomial"):
+            getattr(fits[1], name)
+    assert "AIC" not in str(fits[1].summary())
+    # the score test has the dispersion too, estimated or given
+    plain, pearson, given = (
+        atm.diagnostics.score_test(atm.AnchorGLM(family="poisson", dispersion=d), X, y, site).statistic
+        for d in (None, "pearson", 4.0)
+    )
+    assert pearson == pytest.approx(plain / phi, rel=1e-7)
+    assert given == pytest.approx(plain / 4, rel=1e-10)
+    rules = [
+        atm.xi_by_score_test(atm.AnchorGLM(family="poisson", dispersion=d), X, y, site).frame() for d in (None, 4.0)
+    ]
+    assert rules[1].statistic[0] == pytest.approx(given, rel=1e-7)
+
+
+def test_likelihood_ratio_of_other_models_is_refused():
+    X, y, *_ = simulate("negative_binomial", "log")
+    small = {"family": "negative_binomial", "alpha": 0.5}
+    for other in ({"alpha": 0.7}, {"alpha": "ml"}, {"link": "sqrt"}, {"family": "poisson"}, {"dispersion": 2.0}):
+        with pytest.raises(InputError, match="one family, link, alpha and dispersion"):
+            atm.likelihood_ratio_test(
+                atm.AnchorGLM(**small).fit(X[:, :1], y), atm.AnchorGLM(**(small | other)).fit(X, y)
+            )

@@ -25,12 +25,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
+from scipy import optimize, special
 
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.links import LINKS, LOG_SQRT_2PI, Link, OneEnd, OtherPenalised, Penalised, log1mexp
 
-__all__ = ["FAMILIES", "Family", "Mean", "get_family"]
+__all__ = ["FAMILIES", "Family", "Mean", "get_family", "likeliest_shape"]
 
 Array = NDArray[np.float64]
 
@@ -90,6 +90,8 @@ class Family:
         Which residuals the penalty takes.
     dispersion : float
         The variance is dispersion times the variance function; not part of the terms.
+    estimate : {"pearson", "ml"}, float or None
+        How the dispersion is found, or its value; None: as the family has it by default.
     unit : float
         Unit that outcomes are measured in, so that tolerances mean the same for outcomes of any size.
     push : float
@@ -110,6 +112,7 @@ class Family:
     alpha: float | None = None
     residual: str = "score"
     dispersion: float = 1.0
+    estimate: Any = None
     unit: float = 1.0
     push: float = 1.0
 
@@ -142,6 +145,11 @@ class Family:
     def discrete(self) -> bool:
         """Return whether outcomes are whole numbers."""
         return self.family in ("poisson", "binomial", "negative_binomial")
+
+    @property
+    def free_dispersion(self) -> bool:
+        """Return whether the dispersion is estimated."""
+        return not self.discrete if self.estimate is None else isinstance(self.estimate, str)
 
     @property
     def affine(self) -> bool:
@@ -406,6 +414,14 @@ class Family:
             values = np.asarray(special.xlogy(shape, z) - z - np.log(y * self.unit) - special.gammaln(shape))
             return np.where(mu > 0.0, values, -np.inf)
         return replace(self, residual="score").terms(eta, outcome).l
+
+
+def likeliest_shape(half_deviance: float) -> float:
+    """Return the shape k of gamma rows by maximum likelihood: log k - digamma(k) is half their mean deviance."""
+    if half_deviance < 1e-4:  # log k - digamma(k) = 1 / (2 k) + 1 / (12 k^2) - ..., which cancels nothing
+        return (1.0 + math.sqrt(1.0 + 4.0 * half_deviance / 3.0)) / (4.0 * half_deviance)
+    ends = -math.log(2.0 * half_deviance), -math.log(half_deviance)  # it is between 1 / (2 k) and 1 / k
+    return math.exp(optimize.brentq(lambda s: s - special.digamma(math.exp(s)) - half_deviance, *ends, xtol=1e-14))
 
 
 @dataclass(frozen=True)

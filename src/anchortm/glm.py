@@ -17,7 +17,7 @@ from anchortm.bases import Basis, ConstantBasis
 from anchortm.design import to_design
 from anchortm.estimators import _ATTRIBUTES, _SHARED, _Regressor
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
-from anchortm.families import Family, get_family
+from anchortm.families import Family, get_family, likeliest_shape
 from anchortm.fitted import one_column
 from anchortm.formula import Formula
 from anchortm.inputs import Data
@@ -143,7 +143,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         return RATIOS.get(self._make_link().name, "")
 
     def _make_link(self) -> Any:
-        return get_family(self.family, self.link, self.alpha, self.residual)
+        return replace(get_family(self.family, self.link, self.alpha, self.residual), estimate=self.dispersion)
 
     def _make_basis(self, response: Response, weights: Array | None) -> Basis:
         return ConstantBasis(self._make_link().discrete)
@@ -249,31 +249,8 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
                 "the covariates explain y without error (is y, or what it was made of, among them?), so that the "
                 "dispersion is 0: leave covariates out"
             )
-        return replace(link, dispersion=self._dispersion(objective, v), unit=1.0, push=1.0)
-
-    def _dispersion(self, objective: MeanObjective, v: Array) -> float:
-        how = self.dispersion
-        if how is None:
-            how = 1.0 if objective.link.discrete else "pearson"
-        if not isinstance(how, str):
-            return float(how)
-        chi2, unit = objective.pearson(v), objective.link.loss_unit
-        if how == "pearson":
-            size = 1 + int(np.count_nonzero(v[1:]))  # of coefficients that an elastic net has not put to zero
-            df = objective.n_total - size
-            if not df > 0.0:
-                raise IdentificationError(
-                    f"{size} parameters for a total weight of {objective.n_total:g}: nothing is left "
-                    "to estimate the dispersion from; give dispersion a number"
-                )
-            return float(chi2 * unit**2 / df)
-        if objective.link.family == "gaussian":
-            return float(chi2 * unit**2 / objective.n_total)
-        eta, outcome, weights = objective.predictors(v)
-        rows = 0.5 * objective.link.deviance_residuals(eta, outcome, objective.link.terms(eta, outcome)).r ** 2
-        half = float(np.average(rows, weights=weights))  # log k - digamma(k) for the shape k
-        log_shape = optimize.brentq(lambda s: s - special.digamma(math.exp(s)) - half, -30.0, 30.0, xtol=1e-14)
-        return math.exp(-log_shape)
+        dispersion = objective.dispersion(v) * link.loss_unit**2
+        return replace(link, dispersion=dispersion, unit=1.0, push=1.0)
 
     def _store(
         self, link: Any, basis: Basis, data: Any, objective: Objective, solution: Solution, others: list[Solution]
@@ -284,11 +261,9 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         v, objective, unit = solution.v, _of_means(objective), objective.link.loss_unit
         self.link_ = self._fitted_link(objective, v)
         eta, outcome, weights = objective.predictors(v)
-        terms = objective.link.terms(eta, outcome)
-        squares = objective.link.deviance_residuals(eta, outcome, terms).r ** 2
         logliks = replace(objective.link, dispersion=self.dispersion_).loglik(eta, outcome)
         w = np.ones(eta.size) if weights is None else weights
-        self.deviance_, self.pearson_ = float(w @ squares) * unit**2, objective.pearson(v) * unit**2
+        self.deviance_, self.pearson_ = objective.deviance(v) * unit**2, objective.pearson(v) * unit**2
         self.loglik_ = float(w @ logliks)
         self.outcome_range_ = (float(data.response.upper.min()), float(data.response.upper.max()))
         if self._unpenalised:  # as R and statsmodels: the expected information, by the dispersion
@@ -323,11 +298,49 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     def n_parameters_(self) -> int:
         """Return the number of parameters: intercept, coefficients, and an estimated dispersion or alpha."""
         check_is_fitted(self, "coef_")
-        family = self.link_.family
-        own = (not self.link_.discrete and not _is_number(self.dispersion)) or (
-            family == "negative_binomial" and self.alpha == "ml"
-        )
+        alpha = self.link_.family == "negative_binomial" and self.alpha == "ml"
+        own = alpha or (not self.link_.discrete and self.link_.free_dispersion)
         return 1 + int(self.coef_.size) + int(own)
+
+    @property
+    def _quasi(self) -> bool:  # type: ignore[override]
+        return bool(self.link_.discrete and (self.link_.free_dispersion or self.dispersion_ != 1.0))
+
+    def _check_criterion(self) -> None:
+        super()._check_criterion()
+        if self._quasi:
+            raise InputError(
+                f"with a dispersion other than 1 {self.family} outcomes have no likelihood, and so no AIC or BIC: "
+                "leave dispersion out, or take family='negative_binomial' for counts"
+            )
+
+    @property
+    def _largest_loglik(self) -> float:
+        """Return the log-likelihood at the dispersion of maximum likelihood, or at the one that was given."""
+        n, half = self.n_total_, 0.5 * self.deviance_
+        if self.link_.discrete or not self.link_.free_dispersion:
+            return self.loglik_
+        if self.link_.family == "gaussian":
+            return -0.5 * n * (math.log(2.0 * math.pi * self.deviance_ / n) + 1.0)
+        k = likeliest_shape(half / n)
+        log_y = -half - n - self.quasi_loglik_  # the sum of log y: log(y / mean) - y / mean sums to -half - n
+        return n * (k * math.log(k) - float(special.gammaln(k))) - k * (half + n) - log_y
+
+    def _gain(self, smaller: Any) -> float:
+        other = smaller if isinstance(smaller, AnchorGLM) else None
+        if other is None or any(
+            getattr(self, name) != getattr(other, name) for name in ("_kind", "dispersion", *self._alphas)
+        ):
+            raise InputError(
+                "a likelihood-ratio test of AnchorGLM compares fits of one family, link, alpha and dispersion: they "
+                "may differ in their covariates"
+            )
+        gain = 2.0 * (self._largest_loglik - other._largest_loglik)
+        return gain / self.dispersion_ if self._quasi else gain
+
+    @property
+    def _alphas(self) -> tuple[str, ...]:
+        return ("alpha",) if self.link_.family == "negative_binomial" else ()
 
     @property
     def _kind(self) -> str:

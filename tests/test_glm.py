@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from scipy import integrate, optimize, stats
+from scipy import integrate, optimize, special, stats
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -21,6 +21,7 @@ from anchortm.bases import ConstantBasis
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError, SeparationError
 from anchortm.families import FAMILIES, get_family
 from anchortm.inference import influence
+from anchortm.means import FamilyDistribution, _or_summed
 from anchortm.objective import build_objective
 from anchortm.response import as_response
 
@@ -829,7 +830,7 @@ def test_what_belongs_to_other_models_is_refused(tmp_path):
     frame.to_parquet(tmp_path / "rows.parquet")
     with pytest.raises(InputTypeError, match="in memory"):
         atm.AnchorGLM.from_formula("y ~ x", str(tmp_path / "rows.parquet"), family="poisson")
-    with pytest.raises(InputError, match="scale effects"):
+    with pytest.raises(InputError, match="scale and random effects"):
         atm.AnchorGLM(family="poisson", scale="x0").fit(X, y)
 
 
@@ -990,3 +991,37 @@ def test_likelihood_ratio_of_other_models_is_refused():
             atm.likelihood_ratio_test(
                 atm.AnchorGLM(**small).fit(X[:, :1], y), atm.AnchorGLM(**(small | other)).fit(X, y)
             )
+
+
+# --- far out -------------------------------------------------------------------------------------
+
+
+def scored(mu, y, alpha=None):
+    family = get_family("poisson") if alpha is None else get_family("negative_binomial", alpha=alpha)
+    return float(FamilyDistribution(family, np.array([mu]), np.ones(1)).crps([y])[0])
+
+
+@pytest.mark.parametrize("mu", [0.3, 5.0, 300.0, 3000.0])
+@pytest.mark.parametrize("alpha", [1e-6, 1e-4, 1e-3, 1e-2, 1.0])
+def test_crps_of_nearly_poisson_counts(mu, alpha):
+    """The closed form is not finite for small alpha; the sum over all outcomes is."""
+    y, size = round(1.2 * mu), 1 / alpha
+    grid = np.arange(0, y + 100 + (60 * math.sqrt(mu + alpha * mu**2)))
+    F = stats.nbinom.cdf(grid, size, size / (size + mu))
+    assert scored(mu, y, alpha) == pytest.approx(np.sum((F - (y <= grid)) ** 2), rel=1e-7)
+
+
+def test_crps_of_huge_counts():
+    """As large as no Bessel function goes: next to the normal distribution's, and what the integral gives below."""
+    for mu in (1e9, 1e12, 1e15):
+        z, y = 1.0, round(mu + math.sqrt(mu))
+        normal = z * (2 * stats.norm.cdf(z) - 1) + 2 * stats.norm.pdf(z) - 1 / math.sqrt(math.pi)
+        assert scored(mu, y) / math.sqrt(mu) == pytest.approx(normal, rel=1e-4)
+        assert math.isfinite(scored(mu, y, 1e-3))
+    mu = np.array([1e-3, 0.5, 7.0, 400.0, 1e5])
+    lost = np.full(mu.size, np.nan)
+    closed = mu * (special.ive(0, 2 * mu) + special.ive(1, 2 * mu))
+    np.testing.assert_allclose(_or_summed(lost, mu, 0.0), closed, rtol=1e-12)
+    p, k = 1 / (1 + 0.5 * mu[:4]), 2.0
+    closed = mu[:4] / p * special.hyp2f1(k + 1, 0.5, 2, -2 * mu[:4] / p)
+    np.testing.assert_allclose(_or_summed(lost[:4], mu[:4], 0.5), closed, rtol=1e-11)

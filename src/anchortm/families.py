@@ -30,7 +30,7 @@ from scipy import optimize, special
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.links import LINKS, LOG_SQRT_2PI, Link, OneEnd, OtherPenalised, Penalised, log1mexp
 
-__all__ = ["FAMILIES", "Family", "Mean", "get_family", "likeliest_shape"]
+__all__ = ["FAMILIES", "Family", "Mean", "excess", "get_family", "likeliest_shape"]
 
 Array = NDArray[np.float64]
 
@@ -59,7 +59,7 @@ class Mean(NamedTuple):
     d3: Array
 
 
-def _excess(u: Array) -> tuple[Array, Array, Array]:
+def excess(u: Array) -> tuple[Array, Array, Array]:
     """Return K(u) = 2 (u - log(1 + u)) / u^2 for u > -1, and its first and second derivative."""
     small = np.abs(u) < SERIES
     x = np.where(small, 1.0, u)
@@ -340,7 +340,7 @@ class Family:
             if self.family == "gamma":
                 # u = y / mu - 1, Q = K(u) / mu^2, du/dmu = -(1 + u) / mu
                 u = -delta / mu
-                K, K1, K2 = _excess(u)
+                K, K1, K2 = excess(u)
                 Q = K / mu**2
                 Q1 = -(2.0 * K + (1.0 + u) * K1) / mu**3
                 Q2 = (6.0 * K + 6.0 * (1.0 + u) * K1 + (1.0 + u) ** 2 * K2) / mu**4
@@ -348,7 +348,7 @@ class Family:
                 Q, Q1, Q2 = (np.zeros(y.shape) for _ in range(3))
                 for j, (side, scale, u) in enumerate(parts):
                     sign = -1.0 if self.family == "negative_binomial" and j == 1 else 1.0
-                    K, K1, K2 = _excess(u)
+                    K, K1, K2 = excess(u)
                     Q += sign * scale * K
                     Q1 += sign * side * scale**2 * K1
                     Q2 += sign * scale**3 * K2

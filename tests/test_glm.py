@@ -1025,3 +1025,56 @@ def test_crps_of_huge_counts():
     p, k = 1 / (1 + 0.5 * mu[:4]), 2.0
     closed = mu[:4] / p * special.hyp2f1(k + 1, 0.5, 2, -2 * mu[:4] / p)
     np.testing.assert_allclose(_or_summed(lost[:4], mu[:4], 0.5), closed, rtol=1e-11)
+
+
+def test_gamma_outcomes_far_below_their_mean():
+    family = get_family("gamma", residual="deviance")
+    y = np.array([1e-300, 1e-40, 1e-17, 5e-4, 2e3, 1e30, 1e200])
+    D = family.terms(np.zeros(y.size), family.outcome(y)).penalised
+    np.testing.assert_allclose(D.r, np.sign(y - 1) * np.sqrt(2 * (y - 1 - np.log(y))), rtol=1e-14)
+    # in eta D^2 / 2 has the slope 1 - y and the curvature y, with a mean of 1
+    np.testing.assert_allclose(D.dr * D.r, 1 - y, rtol=1e-13)
+    np.testing.assert_allclose(D.d2r * D.r + D.dr**2, y, rtol=1e-9, atol=1e-15)
+
+
+def test_gamma_of_small_shape(tmp_path):
+    """Draws of shape 0.01 go down to 1e-200."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 1))
+    for shape in (0.3, 0.05):
+        y = np.maximum(rng.gamma(shape, np.exp(0.3 * X[:, 0]) / shape), 1e-300)
+        model = atm.AnchorGLM(family="gamma", dispersion="ml").fit(X, y)
+
+        def nll(s, y=y, model=model):
+            return -stats.gamma.logpdf(y, math.exp(s), scale=model.predict(X) / math.exp(s)).mean()
+
+        best = optimize.minimize_scalar(nll, bounds=(-6, 2), method="bounded", options={"xatol": 1e-9})
+        assert model.dispersion_ == pytest.approx(math.exp(-best.x), rel=1e-6)
+        assert (atm.load(atm.save(model, tmp_path / "model.json")).predict(X) == model.predict(X)).all()
+    model.deviance_ = math.inf  # what load would refuse is not written
+    with pytest.raises(InputError, match="deviance_"):
+        atm.save(model, tmp_path / "model.json")
+
+
+@pytest.mark.parametrize(("family", "link"), [(f, link) for f in ("gamma", "gaussian") for link in FAMILIES[f]])
+def test_nothing_left_to_vary(family, link):
+    X = np.linspace(1, 2, 30)[:, None]
+    model = atm.AnchorGLM(family=family, link=link)
+    mean = get_family(family, link).mean(0.5 + 0.3 * X[:, 0]).mu
+    for scale in (1.0, 1e5, 1e-5):
+        with pytest.raises(IdentificationError, match="without error"):
+            model.fit(X, scale * mean)
+        with pytest.raises(IdentificationError, match="all outcomes are"):
+            model.fit(X, np.full(30, 2.0 * scale))
+    noisy = mean * (1 + 1e-6 * np.sin(np.arange(30.0)))
+    assert model.fit(X, noisy).converged_
+    for scale in (1e200, 1e-200):
+        with pytest.raises(InputError, match="divide y by its size"):
+            model.fit(X, scale * noisy)
+
+
+def test_times_that_are_all_seen():
+    X, y, *_ = simulate("gamma", "log")
+    model = atm.AnchorGLM(family="gamma").fit(X, atm.Surv(y, np.ones(y.size)))
+    assert (model.coef_ == atm.AnchorGLM(family="gamma").fit(X, y).coef_).all()
+    assert model.nll(X, atm.Surv(y, np.ones(y.size))).mean() == pytest.approx(-model.loglik_ / y.size)

@@ -48,6 +48,7 @@ NOT_CONCAVE = {("gamma", "identity"), ("negative_binomial", "identity"), ("negat
 CERTIFIED = {("poisson", "log"), ("binomial", "logit"), ("gamma", "log"), ("negative_binomial", "log")}
 SERIES = 0.2  # K is summed below this
 TERMS = 24
+NEAR_ONE = 1e-3
 
 
 class Mean(NamedTuple):
@@ -356,6 +357,13 @@ class Family:
             D = -delta * root
             D1 = -(root + delta * Q1 / (2.0 * root))
             D2 = -(Q1 / root + delta * (Q2 / (2.0 * root) - Q1**2 / (4.0 * Q * root)))
+            if self.family == "gamma":  # far from 1 the ratio itself has the digits: D^2 = 2 (ratio - 1 - log ratio)
+                ratio = y / mu
+                far = (ratio < NEAR_ONE) | (ratio > 1.0 / NEAR_ONE)
+                direct = -np.sign(delta) * np.sqrt(2.0 * (ratio - 1.0 - np.log(ratio)))
+                slope = (1.0 - ratio) / (mu * direct)
+                D, D1 = np.where(far, direct, D), np.where(far, slope, D1)
+                D2 = np.where(far, ((2.0 * ratio - 1.0) / mu**2 - slope**2) / direct, D2)
             values = [D, D1 * d1, D2 * d1**2 + D1 * d2]
             edge = lowest | highest
             if edge.any():

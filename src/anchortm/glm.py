@@ -48,6 +48,7 @@ RATIOS = {
 }
 SAVED = ("deviance_", "pearson_", "quasi_loglik_", "dispersion_", "alpha_")  # in files
 ALPHAS = (1e-6, 1e4)  # between which the maximum-likelihood alpha is looked for
+SIZES = (1e-140, 1e140)  # of outcomes whose squares and their sums are numbers
 NOTHING_LEFT = 1e-20  # of a variance, relative to that of y
 
 _OWN = """family : {"poisson", "binomial", "gamma", "negative_binomial", "gaussian"}
@@ -244,7 +245,9 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     def _fitted_link(self, objective: Objective, v: Array) -> Any:
         objective = _of_means(objective)
         link = objective.link
-        if link.affine and objective.pearson(v) <= NOTHING_LEFT * objective.n_total:
+        eta, outcome, weights = objective.predictors(v)
+        left = np.average(link.response_residuals(eta, outcome) ** 2, weights=weights)
+        if not link.discrete and left <= NOTHING_LEFT * _spread(outcome[:, 0], weights) ** 2:
             raise IdentificationError(
                 "the covariates explain y without error (is y, or what it was made of, among them?), so that the "
                 "dispersion is 0: leave covariates out"
@@ -571,15 +574,14 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
 
     def _more(self) -> dict[str, Any]:
         """Return what a file holds beside what all models have."""
-        return {name: getattr(self, name) for name in SAVED}
+        values = {name: getattr(self, name) for name in SAVED}
+        _check_saved(values)
+        return values
 
     def _set_more(self, record: dict[str, Any]) -> None:
         """Take what ``_more`` gave, checked."""
         values = {name: record[name] for name in SAVED}
-        for name, value in values.items():
-            low = -math.inf if name == "quasi_loglik_" else 0.0
-            if not ((value is None and name == "alpha_") or (_is_number(value) and low <= value < math.inf)):
-                raise InputError(f"{name} is not what it should be")
+        _check_saved(values)
         family = self._make_link()
         if (values["alpha_"] is None) != (family.family != "negative_binomial") or values["alpha_"] == 0.0:
             raise InputError("alpha belongs to the negative binomial, and is positive")
@@ -588,6 +590,14 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         self.deviance_, self.pearson_ = float(values["deviance_"]), float(values["pearson_"])
         self.quasi_loglik_ = float(values["quasi_loglik_"])
         self.link_ = replace(family, alpha=values["alpha_"], dispersion=float(values["dispersion_"]))
+
+
+def _check_saved(values: dict[str, Any]) -> None:
+    """Refuse what no file holds."""
+    for name, value in values.items():
+        low = -math.inf if name == "quasi_loglik_" else 0.0
+        if not ((value is None and name == "alpha_") or (_is_number(value) and low <= value < math.inf)):
+            raise InputError(f"{name} is not what it should be: {value!r}")
 
 
 def _of_means(objective: Objective) -> MeanObjective:
@@ -674,8 +684,13 @@ def _check_outcome(response: Response, family: Family) -> None:
 
 
 def _check_variation(response: Response, family: Family) -> None:
-    """Refuse outcomes that are all at the end of their range."""
+    """Refuse outcomes that are all the same, or at the end of their range, or whose squares a double does not hold."""
     y = response.upper
+    if not family.discrete and y.min() == y.max():
+        raise IdentificationError(f"all outcomes are {y[0]:g}: there is no dispersion to be estimated")
+    largest = float(np.abs(y).max())
+    if not family.discrete and not SIZES[0] < largest < SIZES[1]:
+        raise InputError(f"the largest outcome is {largest:g}, and its square is lost: divide y by its size")
     if family.discrete and not y.any():
         raise IdentificationError("all outcomes are 0: the likelihood grows as the mean goes to 0")
     top = np.ones(y.size) if response.trials is None else response.trials

@@ -534,7 +534,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         mean = float(objective.coordinates.mean[k:] @ raw[k:]) + objective.mean_offset
         self._typical = data.mixture.typical(theta) if isinstance(data, Data) and data.mixture is not None else average
         typical = PredictedDistribution(link, basis, self._typical, np.array([mean]))
-        self.atom_ = float(typical.cdf(0.0)[0]) if about.time else 0.0
+        self.atom_ = float(typical.cdf(0.0)[0]) if about.time and basis.kind != "constant" else 0.0
         self._history = solution.history
         self._reason = solution.reason
 

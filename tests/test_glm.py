@@ -1078,3 +1078,71 @@ def test_times_that_are_all_seen():
     model = atm.AnchorGLM(family="gamma").fit(X, atm.Surv(y, np.ones(y.size)))
     assert (model.coef_ == atm.AnchorGLM(family="gamma").fit(X, y).coef_).all()
     assert model.nll(X, atm.Surv(y, np.ones(y.size))).mean() == pytest.approx(-model.loglik_ / y.size)
+
+
+# --- the ends of the range of means --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("family", "link"), [("binomial", "log"), ("gamma", "inverse"), ("gamma", "identity"), ("poisson", "sqrt")]
+)
+def test_means_beyond_their_range_are_refused(family, link):
+    X, y, *_ = simulate(family, link)
+    model = atm.AnchorGLM(family=family, link=link).fit(X, y)
+    step = (0.0 - model.intercept_) / (model.coef_ @ model.coef_) * model.coef_  # where g(mean) is 0
+    side = -1.0 if link == "log" else 1.0
+    beyond = np.vstack([X[0], step - 0.5 * side * model.coef_ / np.linalg.norm(model.coef_), X[1]])
+    for work in (model.predict, model.predict_distribution, model.mean_intervals):
+        with pytest.raises(InputError, match=r"row 1 .*link='log"):
+            work(beyond)
+    with pytest.raises(InputError, match="row 1 "):
+        model.residuals(beyond, [1, 1, 1])
+    assert np.isinf(model.nll(beyond, [1, 1, 1])[1])
+    # next to the end the interval is cut there
+    edge = step + 1e-4 * side * model.coef_ / np.linalg.norm(model.coef_)
+    table = model.mean_intervals(edge[None])
+    end = {"log": ("upper", 1.0), "inverse": ("upper", math.inf)}.get(link, ("lower", 0.0))
+    assert table[end[0]][0] == end[1]
+    assert table.lower[0] <= table["mean"][0] <= table.upper[0]
+
+
+def test_residual_invariance():
+    X, y, site, _ = simulate("poisson", "log")
+    fits = [atm.AnchorGLM(xi, family="poisson").fit(X, y, anchors=site) for xi in (0.0, 10.0)]
+    found = atm.diagnostics.residual_invariance(*fits, X, y, site)
+    r = [fit.residuals(X, y) for fit in fits]
+    np.testing.assert_allclose(found.frame().mean_before, [r[0][site == k].mean() for k in range(5)])
+    assert found.explained[1] < found.explained[0]
+    with pytest.raises(InputError, match="no residuals of a scale"):
+        atm.diagnostics.residual_invariance(*fits, X, y, site, which="scale")
+
+
+def test_small_things(tmp_path):
+    X, y, site, _ = simulate("poisson", "log")
+    with pytest.raises(InputError, match="alpha must be"):
+        atm.AnchorGLM(family="poisson", alpha="foo").fit(X, y)
+    assert "2, fixed" in str(atm.AnchorGLM(family="poisson", dispersion=2.0).fit(X, y).summary())
+    frame = pd.DataFrame(X, columns=["a", "b"], index=np.arange(y.size) + 7)
+    model = atm.AnchorGLM(family="poisson").fit(frame, y)
+    assert (model.mean_intervals(frame).index == frame.index).all()
+
+    import json
+
+    from anchortm import persistence
+
+    numbered = atm.AnchorGLM(1.0, family="poisson", anchor_names=[2]).fit(np.column_stack([X, site + 0.5]), y)
+    path = atm.save(numbered, tmp_path / "model.json")
+    assert (atm.load(path).predict(X) == numbered.predict(X)).all()
+    good = json.loads(path.read_text())
+    for part, field, value in (
+        ("parameters", "anchor_names", "x"),
+        ("parameters", "anchor_names", [7]),
+        ("basis", "whole", "yes"),
+        ("basis", "whole", False),
+        ("basis", "whole", 1),
+    ):
+        record = good | {part: good[part] | {field: value}}
+        record["sha256"] = persistence._digest(record)
+        path.write_text(json.dumps(record))
+        with pytest.raises(persistence.ModelFileError):
+            atm.load(path)

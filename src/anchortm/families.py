@@ -172,6 +172,18 @@ class Family:
         """Return whether eta must be positive."""
         return self.link in ("inverse", "sqrt") or (self.link == "identity" and self.family != "gaussian")
 
+    def outside(self, eta: Array) -> NDArray[np.bool_]:
+        """Return where eta is that of no mean."""
+        if self.positive:
+            return eta <= 0.0 if self.link == "inverse" else eta < 0.0
+        return eta > 0.0 if self.name == "binomial-log" else np.zeros(eta.shape, dtype=bool)
+
+    def inside(self, eta: Array) -> Array:
+        """Return eta, or the end of its range where it goes beyond."""
+        if self.positive:
+            return np.maximum(eta, 0.0)
+        return np.minimum(eta, 0.0) if self.name == "binomial-log" else eta
+
     @property
     def _k(self) -> float:
         assert self.alpha is not None  # noqa: S101
@@ -460,10 +472,9 @@ def get_family(family: Any, link: Any = None, alpha: Any = 1.0, residual: str = 
         raise InputError(f"the link of {family} must be one of {', '.join(links)}, not {link!r}")
     if residual not in ("score", "deviance"):
         raise InputError(f"residual must be 'score' or 'deviance', not {residual!r}")
-    own = None
-    if family == "negative_binomial" and not (isinstance(alpha, str) and alpha == "ml"):
-        good = isinstance(alpha, (int, float, np.integer, np.floating)) and not isinstance(alpha, bool)
-        if not (good and 0.0 < alpha < math.inf):
-            raise InputError(f"alpha must be a positive number or 'ml', not {alpha!r}")
-        own = float(alpha)
+    likeliest = isinstance(alpha, str) and alpha == "ml"
+    good = isinstance(alpha, (int, float, np.integer, np.floating)) and not isinstance(alpha, bool)
+    if not likeliest and not (good and 0.0 < alpha < math.inf):
+        raise InputError(f"alpha must be a positive number or 'ml', not {alpha!r}")
+    own = float(alpha) if family == "negative_binomial" and not likeliest else None
     return Family(family, links[0] if link is None else link, own, residual)

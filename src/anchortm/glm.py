@@ -17,7 +17,7 @@ from anchortm.bases import Basis, ConstantBasis
 from anchortm.design import to_design
 from anchortm.estimators import _ATTRIBUTES, _SHARED, _Regressor
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
-from anchortm.families import Family, get_family, likeliest_shape
+from anchortm.families import FAMILIES, Family, get_family, likeliest_shape
 from anchortm.fitted import one_column
 from anchortm.formula import Formula
 from anchortm.inputs import Data
@@ -352,12 +352,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     def _own_facts(self) -> dict[str, str]:
         link = self.link_
         rows = f"{self.n_rows_}" + ("" if self.n_total_ == self.n_rows_ else f", total weight {self.n_total_:g}")
-        how = (
-            ""
-            if _is_number(self.dispersion)
-            else f", by {'maximum likelihood' if self.dispersion == 'ml' else 'Pearson'}"
-        )
-        fixed = self.dispersion is None and link.discrete
+        how = f"by {'maximum likelihood' if self.dispersion == 'ml' else 'Pearson'}"
         facts = {
             "model": f"{link.link}(mean) = intercept + x'beta"
             if link.link != "identity"
@@ -365,7 +360,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
             "rows": rows,
             "residuals": "score, dl/deta" if link.residual == "score" else "deviance, less their mean",
             "deviance": f"{self.deviance_:.4f}, Pearson {self.pearson_:.4f}",
-            "dispersion": f"{self.dispersion_:.5g}" + (", fixed" if fixed else how),
+            "dispersion": f"{self.dispersion_:.5g}, {how if link.free_dispersion else 'fixed'}",
         }
         if link.alpha is not None:
             facts["alpha"] = f"{link.alpha:.5g}" + (", by maximum likelihood at xi = 0" if self.alpha == "ml" else "")
@@ -389,6 +384,18 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         theta, shift = self._parts(X, n_rows, offset)
         return np.asarray(theta[0] + shift)
 
+    def _inside(self, eta: Array) -> Array:
+        """Return eta, refused where it is that of no mean."""
+        rows = np.flatnonzero(self.link_.outside(eta))
+        if rows.size:
+            listed = ", ".join(map(str, rows[:5])) + (f" and {rows.size - 5} more" if rows.size > 5 else "")
+            raise InputError(
+                f"{self.link_.link}(mean) = {eta[rows[0]]:.4g} at row {rows[0]} is that of no {self.link_.family} mean "
+                f"(rows {listed}): they are beyond what the {self.link_.link} link can predict; leave them out, or fit "
+                f"with link={FAMILIES[self.family][0]!r}"
+            )
+        return eta
+
     def _at(self, X: Any, y: Any, offset: Any) -> tuple[Array, Array]:
         """Return eta and outcome of rows."""
         response = self._outcome(X, y)
@@ -410,6 +417,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         *,
         kind: Literal["score", "deviance", "pearson", "response"] = "score",
         offset: Any = None,
+        which: str = "shift",
     ) -> Array:
         """Return the residuals of rows, all positive where y is above its mean.
 
@@ -421,6 +429,8 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
             dl/deta at dispersion 1; signed roots of the deviance (not centred); (y - mean) / sqrt(variance function);
             y - mean. Binomial rows count successes.
         offset : array, optional
+        which : {"shift"}
+            As other models have it; there is no scale.
 
         Examples
         --------
@@ -432,7 +442,10 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         >>> model.residuals(data[:3], kind="deviance").round(2)
         array([-2.97, -2.97, -2.74])
         """
+        if which != "shift":
+            raise InputError(f"which must be 'shift': AnchorGLM has no residuals of a scale, and so not {which!r}")
         eta, outcome = self._at(X, y, offset)
+        self._inside(eta)
         with np.errstate(all="ignore"):
             match kind:
                 case "score":
@@ -449,6 +462,8 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     def predict(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Array:
         """Return the mean of each row, of binomial outcomes the probability of a success.
 
+        Rows whose intercept + x'beta + offset is that of no mean, such as a negative count, are refused.
+
         Examples
         --------
         >>> import anchortm as atm
@@ -458,7 +473,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         array([4.4, 4.4])
         """
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
-        eta = self._eta(X, n_rows, offset)
+        eta = self._inside(self._eta(X, n_rows, offset))
         with np.errstate(over="ignore"):
             return np.asarray(self.link_.mean(eta).mu)
 
@@ -527,7 +542,8 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     ) -> pd.DataFrame:
         """Return the mean of each row with its standard error and confidence interval.
 
-        The interval is symmetric for g(mean) and turned back. Arguments are those of ``covariance``.
+        The interval is symmetric for g(mean), cut where the range of means ends, and turned back. Arguments are those
+        of ``covariance``.
 
         Examples
         --------
@@ -543,15 +559,17 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         check_is_fitted(self, "coef_")
         offset = self._new_offset(X, offset)
         matrix = to_design(self._design(X, 1 if X is None and offset is None else np.size(offset))).matrix
-        eta = self._eta(X, matrix.shape[0], offset)
+        eta = self._inside(self._eta(X, matrix.shape[0], offset))
         rows = np.column_stack([np.ones(matrix.shape[0]), matrix])
         V = self.covariance(kind, clusters, **options)
         error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", rows, V, rows), 0.0))
         width = stats.norm.ppf(0.5 + 0.5 * level_between(level)) * error
         mean = self.link_.mean(eta)
-        ends = np.sort([self.link_.mean(eta - width).mu, self.link_.mean(eta + width).mu], axis=0)
+        with np.errstate(divide="ignore", over="ignore"):
+            ends = np.sort([self.link_.mean(self.link_.inside(eta + side * width)).mu for side in (-1.0, 1.0)], axis=0)
         table = {"mean": mean.mu, "std. error": np.abs(mean.d1) * error, "lower": ends[0], "upper": ends[1]}
-        return pd.DataFrame(table)
+        same = isinstance(X, pd.DataFrame) and len(X) == eta.size
+        return pd.DataFrame(table, index=X.index if same else None)
 
     def confidence_band(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse: the mean is what is modelled, and ``mean_intervals`` has its uncertainty.
@@ -587,6 +605,8 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
             raise InputError("alpha belongs to the negative binomial, and is positive")
         if family.alpha not in (None, values["alpha_"]) or not values["dispersion_"] > 0.0:
             raise InputError("alpha or dispersion is not that of the model")
+        if getattr(self.basis_, "whole", None) is not family.discrete:
+            raise InputError("the basis does not say truly whether outcomes are whole numbers")
         self.deviance_, self.pearson_ = float(values["deviance_"]), float(values["pearson_"])
         self.quasi_loglik_ = float(values["quasi_loglik_"])
         self.link_ = replace(family, alpha=values["alpha_"], dispersion=float(values["dispersion_"]))

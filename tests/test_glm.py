@@ -1146,3 +1146,20 @@ def test_small_things(tmp_path):
         path.write_text(json.dumps(record))
         with pytest.raises(persistence.ModelFileError):
             atm.load(path)
+
+
+@pytest.mark.parametrize(("family", "link"), [("poisson", "identity"), ("poisson", "sqrt"), ("binomial", "log")])
+def test_minima_at_the_end_of_the_range_are_named(family, link):
+    """A group without a single count, or with successes only: the identity, sqrt and log links get there."""
+    rng = np.random.default_rng(1)
+    group, x = np.repeat([0.0, 1.0], 100), rng.uniform(size=200)
+    y = (
+        np.where(group == 1, 0, rng.poisson(2 + x))
+        if family == "poisson"
+        else (group == 1) | (rng.uniform(size=200) < 0.4)
+    )
+    with pytest.warns(atm.exceptions.ConvergenceWarning, match=rf"the {link} link reaches.*take link='log"):
+        model = atm.AnchorGLM(family=family, link=link).fit(np.column_stack([group, x]), y)
+    assert not model.converged_
+    with pytest.warns(atm.exceptions.ConvergenceWarning, match="raise max_iter"):  # elsewhere as for all models
+        atm.AnchorGLM(family="poisson", link="identity", max_iter=1).fit(x[:, None], rng.poisson(2 + x))

@@ -49,6 +49,7 @@ CERTIFIED = {("poisson", "log"), ("binomial", "logit"), ("gamma", "log"), ("nega
 SERIES = 0.2  # K is summed below this
 TERMS = 24
 NEAR_ONE = 1e-3
+EDGE = 1e-6
 
 
 class Mean(NamedTuple):
@@ -177,6 +178,12 @@ class Family:
         if self.positive:
             return eta <= 0.0 if self.link == "inverse" else eta < 0.0
         return eta > 0.0 if self.name == "binomial-log" else np.zeros(eta.shape, dtype=bool)
+
+    def near_edge(self, eta: Array) -> NDArray[np.bool_]:
+        """Return where eta is, to rounding, at the end of its range."""
+        if not self.positive and self.name != "binomial-log":
+            return np.zeros(eta.shape, dtype=bool)
+        return np.asarray(np.abs(eta) <= EDGE * np.abs(eta).max())
 
     def inside(self, eta: Array) -> Array:
         """Return eta, or the end of its range where it goes beyond."""

@@ -274,6 +274,17 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
                 objective.link.expected(), objective.coordinates, objective.anchors, objective.blocks
             )
             self._information = (unit**2 / self.dispersion_) * expected.derivatives(v).hessian
+        self._at_edge = 0 if self.converged_ else int(objective.link.near_edge(eta).sum())
+
+    @property
+    def _remedy(self) -> str:  # type: ignore[override]
+        if not self._at_edge:
+            return super()._remedy
+        rows = f"{self._at_edge} row{'s have' if self._at_edge > 1 else ' has'}"
+        return (
+            f"{rows} a mean at the end of its range, which the {self.link_.link} link reaches: the minimum may be at "
+            f"that end, and the estimate far from it; take link={FAMILIES[self.family][0]!r}"
+        )
 
     @property
     def _in_loss(self) -> float:
@@ -327,7 +338,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
             return -0.5 * n * (math.log(2.0 * math.pi * self.deviance_ / n) + 1.0)
         k = likeliest_shape(half / n)
         log_y = -half - n - self.quasi_loglik_  # the sum of log y: log(y / mean) - y / mean sums to -half - n
-        return n * (k * math.log(k) - float(special.gammaln(k))) - k * (half + n) - log_y
+        return float(n * (k * math.log(k) - special.gammaln(k)) - k * (half + n) - log_y)
 
     def _gain(self, smaller: Any) -> float:
         other = smaller if isinstance(smaller, AnchorGLM) else None
@@ -410,7 +421,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
             terms = self.link_.terms(eta, outcome)
             return self.link_.loglik(eta, outcome), -terms.r
 
-    def residuals(  # type: ignore[override]
+    def residuals(
         self,
         X: Any,
         y: Any = None,

@@ -102,6 +102,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     _takes_trials: ClassVar[bool] = False
     _varies: ClassVar[bool] = True  # effects can, along the response
     _effect: ClassVar[str] = ""
+    _remedy: ClassVar[str] = "raise max_iter, or look at history_"  # of a fit that did not converge
 
     xi: float = field(default=0.0, kw_only=False)
     anchor_intercept: bool = True
@@ -582,7 +583,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if not self.converged_:
             say(
                 f"the fit did not converge ({self._reason}): scaled KKT residual {self.kkt_:.1e} "
-                f"after {self.n_iter_} iterations; raise max_iter, or look at history_",
+                f"after {self.n_iter_} iterations; {self._remedy}",
                 ConvergenceWarning,
             )
         elif self.folds_:

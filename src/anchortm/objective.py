@@ -440,7 +440,7 @@ class MeanObjective(Objective):
         """Return the dispersion as the family finds it, in the family's unit."""
         link = self.link
         if not link.free_dispersion:
-            return float(1.0 if link.estimate is None else link.estimate) / link.loss_unit**2
+            return float((1.0 if link.estimate is None else link.estimate) / link.loss_unit**2)
         if link.estimate != "ml":
             size = 1 + int(np.count_nonzero(v[1:]))  # of coefficients that an elastic net has not put to zero
             df = self.n_total - size

@@ -328,6 +328,15 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         own = alpha or (not self.link_.discrete and self.link_.free_dispersion)
         return 1 + int(self.coef_.size) + int(own)
 
+    def _comparable(self, smaller: Any) -> bool:
+        if not isinstance(smaller, AnchorGLM) or smaller.link_.link != self.link_.link:
+            return False
+        own, other = str(self.link_.family), str(smaller.link_.family)
+        if own == "negative_binomial":  # whose end, alpha = 0, is Poisson
+            fits = self.alpha == "ml" or (own == other and smaller.alpha == self.alpha)
+            return fits and other in ("poisson", "negative_binomial")
+        return own == other
+
     @property
     def _quasi(self) -> bool:  # type: ignore[override]
         return bool(self.link_.discrete and (self.link_.free_dispersion or self.dispersion_ != 1.0))

@@ -329,6 +329,12 @@ class Objective:
         values = [term.offset.mean() for term in self.blocks.at_hand if term.offset is not None]
         return float(np.mean(values)) if values else 0.0
 
+    def average_shift(self, v: Array) -> float:
+        """Return what average covariates and offsets add to h."""
+        k = self.coordinates.n_baseline
+        raw = v / self.coordinates.scale
+        return float(self.coordinates.mean[k:] @ raw[k:]) + self.mean_offset
+
     def residuals(self, v: Array) -> Array:
         """Return the score residuals in the order of the objective's rows."""
         r = np.zeros(self.n_rows)

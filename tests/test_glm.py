@@ -1163,3 +1163,33 @@ def test_minima_at_the_end_of_the_range_are_named(family, link):
     assert not model.converged_
     with pytest.warns(atm.exceptions.ConvergenceWarning, match="raise max_iter"):  # elsewhere as for all models
         atm.AnchorGLM(family="poisson", link="identity", max_iter=1).fit(x[:, None], rng.poisson(2 + x))
+
+
+@pytest.mark.parametrize(("family", "link"), [("gaussian", "log"), ("gamma", "inverse"), ("gamma", "identity")])
+def test_elastic_net_in_any_unit_of_the_outcome(family, link):
+    """The penalty of coefficients follows their unit and that of the loss."""
+    X, y, site, _ = simulate(family, link)
+    X = np.column_stack([X, np.random.default_rng(8).normal(size=(y.size, 2))])
+    xi = 0.3 if family == "gamma" else 0.0
+    base = first = None
+    for scale in (1.0, 1e-5, 1e5):
+        loss, eta = (
+            (scale**2 if family == "gaussian" else 1.0),
+            {"inverse": 1 / scale, "identity": scale}.get(link, 1.0),
+        )
+        model = atm.AnchorGLM(
+            xi * eta**2, family=family, link=link, l1=0.01 * loss / eta, l2=0.02 * loss / eta**2, tol=1e-10
+        ).fit(X, scale * y, anchors=site)
+        assert model.converged_
+        net = model.l1 * np.abs(model.coef_).sum() + 0.5 * model.l2 * np.sum(model.coef_**2)
+        unit = replace(model.link_, dispersion=1.0)
+        terms = unit.terms(model.intercept_ + X @ model.coef_, unit.outcome(scale * y))
+        assert model.quasi_loglik_ == pytest.approx(terms.l.sum(), rel=1e-9)
+        assert model.loss_ == pytest.approx(-terms.l.mean() + model.xi * model.penalty_ + net, rel=1e-9)
+        base = model if base is None else base
+        np.testing.assert_allclose(model.coef_ / eta, base.coef_, rtol=1e-6, atol=1e-9)
+        ridge = clone(model).set_params(l1=0.0, xi=0.0).fit(X, scale * y)
+        errors = ridge.standard_errors("sandwich") / eta
+        first = errors if scale == 1.0 else first
+        np.testing.assert_allclose(errors, first, rtol=1e-6)
+    assert (base.coef_ != 0.0).any()

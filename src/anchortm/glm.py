@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -197,11 +198,20 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         return y
 
     def _objective(self, link: Any, basis: Basis, data: Any) -> Objective:
-        if not self._netted(data.design.names):  # penalties are in the units of the coefficients
+        net = self._netted(data.design.names)
+        if not (net and link.affine):  # as it is, a quadratic loss is minimised in any unit
             link = _in_typical_unit(link, data.response.upper, data.weights)
         if link.family == "negative_binomial" and link.alpha is None:
             link = replace(link, alpha=self._likeliest_alpha(link, basis, data))
-        return super()._objective(link, basis, data)
+        if not net or link.unit == 1.0:
+            return super()._objective(link, basis, data)
+        beta, loss, own = (
+            link.eta_unit,
+            link.loss_unit**2,
+            copy(self),
+        )  # penalties follow those of coefficients and loss
+        own.l1, own.l2, own.smooth = self.l1 * beta / loss, self.l2 * beta**2 / loss, self.smooth * beta**2 / loss
+        return TransformationModel._objective(own, link, basis, data)
 
     def _likeliest_alpha(self, link: Family, basis: Basis, data: Data) -> float:
         """Return the maximum-likelihood alpha: the root of the profile likelihood's slope in log alpha."""
@@ -260,8 +270,10 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     ) -> None:
         found, *rest = (_in_units(s, objective.link, objective.n_total) for s in (solution, *others))
         super()._store(objective.link, basis, data, objective, found, rest)
-        self.quasi_loglik_ = self.loglik_
-        v, objective, unit = solution.v, _of_means(objective), objective.link.loss_unit
+        v, unit = solution.v, objective.link.loss_unit
+        in_unit = objective.loglik(v, solution.sums)  # without an elastic net
+        objective = _of_means(objective)
+        self.quasi_loglik_ = in_unit * unit**2 - objective.n_total * (objective.link.lacking if unit != 1.0 else 0.0)
         self.link_ = self._fitted_link(objective, v)
         eta, outcome, weights = objective.predictors(v)
         logliks = replace(objective.link, dispersion=self.dispersion_).loglik(eta, outcome)

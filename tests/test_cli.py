@@ -162,6 +162,34 @@ def test_weights_offsets_cuts_and_tables(folder: Path, capsys) -> None:
     capsys.readouterr()
 
 
+@pytest.mark.parametrize(
+    ("options", "parameters"),
+    [
+        (["--l1", "0.02"], {"l1": 0.02}),
+        (["--l2", "0.5"], {"l2": 0.5}),
+        (["--varying", "x"], {"varying": "x"}),
+        (["--scale", "x + C(group)"], {"scale": "x + C(group)"}),
+    ],
+)
+def test_penalties_and_roles_of_terms(folder: Path, options, parameters, capsys) -> None:
+    data = pd.read_csv("data.csv").assign(group=np.arange(300) % 3)
+    data.to_csv("data.csv", index=False)
+    formula = "y ~ x + C(group) | site"
+    base = ["data.csv", "--model", "lm", "--formula", formula, *options]
+    assert main(["fit", *base, "--xi", "1", "--save", "model.json"]) == 0
+    alone = [atm.NormalLinear.from_formula(formula, data, xi=xi, **parameters) for xi in (0.0, 1.0)]
+    np.testing.assert_allclose(atm.load("model.json").nll(data, data.y), alone[1].nll(data, data.y), rtol=1e-12)
+    assert main(["path", *base, "--xi", "0,1", "--output", "p.csv"]) == 0
+    np.testing.assert_allclose(pd.read_csv("p.csv").loss, [model.loss_ for model in alone], rtol=1e-8)
+    assert main(["loeo", *base, "--xi", "0,1", "--output", "l.csv"]) == 0
+    first = data[data.site != "a"]
+    left_out = atm.NormalLinear.from_formula(formula, first, xi=1.0, **parameters)
+    rows, found = data[data.site == "a"], pd.read_csv("l.csv")
+    at_a = found[(found.environment == "a") & (found.xi == 1.0)]
+    assert at_a.nll.item() == pytest.approx(left_out.nll(rows, rows.y).mean(), rel=1e-6)
+    capsys.readouterr()
+
+
 def test_classes_at_points(folder: Path, capsys) -> None:
     data = pd.read_csv("data.csv").assign(grade=lambda d: np.digitize(d.y, [0, 2]))
     data.to_csv("d.csv", index=False)
@@ -181,6 +209,9 @@ def test_classes_at_points(folder: Path, capsys) -> None:
         ("fit data.csv --model lm --formula 'y ~ xx'", "did you mean 'x'"),
         ("fit data.csv --model lm --formula 'y ~ x' --xi 1", "needs anchors"),
         ("fit data.csv --model lm --formula 'y ~ x' --order 3", "does not take --order"),
+        ("fit data.csv --model lm --formula 'y ~ x' --l1 -1", "l1 must be"),
+        ("fit data.csv --model lm --formula 'y ~ x' --scale z", "z: no terms of the formula"),
+        ("path data.csv --model lm --formula 'y ~ x | site' --varying x --scale x", "scale does not go with varying"),
         ("fit data.csv --model lm --formula 'y ~ x | site' --xi 0,1 --save m.json", "--save takes one model"),
         ("fit data.csv --model lm --formula 'y ~ x' --save nowhere/m.json", "no folder nowhere"),
         ("fit data.csv --model lm --formula 'y ~ x' --output m.txt", "should end in"),

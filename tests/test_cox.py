@@ -27,7 +27,7 @@ from anchortm.exceptions import (
 )
 from anchortm.inference import influence
 from anchortm.links import get_link
-from anchortm.partial import Outcome, build_partial, row_logliks
+from anchortm.partial import Outcome, PartialObjective, build_partial, risk_sets, row_logliks
 
 R = json.loads((Path(__file__).parent / "reference" / "survival" / "coxph.json").read_text())
 MADE = pd.DataFrame(R["columns"]["made"])
@@ -183,14 +183,68 @@ def test_sums_by_definition(mixture: tuple) -> None:
     assert (share[~here.outcome.dead] == 0.0).all()
 
 
-@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="no extended precision here")
-@pytest.mark.parametrize("strata", [False, True])
-def test_digits_under_delayed_entry_and_a_wide_range_of_risks(strata: bool) -> None:
-    here = objective(("efron", strata, True, False), n=40)
-    eta = np.random.default_rng(1).uniform(-12, 12, 40)
-    share = row_logliks(here.outcome, eta)
-    loglik, _ = direct(here.outcome, [mpmath.mpf(x) for x in eta + here.outcome.offset], mpmath.log, mpmath.exp)
-    assert share.sum() == pytest.approx(float(loglik), rel=1e-11)
+@pytest.mark.parametrize("size", [20.0, 40.0, 50.0, 200.0])
+@pytest.mark.parametrize("mixture", [m for m in MIXTURES if not m[3]], ids=lambda m: "-".join(map(str, m)))
+def test_digits_whatever_the_range_of_risks(mixture: tuple, size: float) -> None:
+    here = objective(mixture)
+    o, rng = here.outcome, np.random.default_rng(1)
+    X = np.zeros((3, here.n_rows))
+    X[:, here.sets.order] = here.X
+    v = np.array([1.0, 0.0, 0.0])
+    stratum = np.zeros(here.n_rows, dtype=int) if o.stratum is None else o.stratum
+    # the earliest of a stratum, and some others, are far above the rest
+    far = rng.random(here.n_rows) < 0.1
+    far |= [i == np.argmin(np.where(stratum == stratum[i], o.time, np.inf)) for i in range(here.n_rows)]
+    moved = Outcome(o.time, o.dead, o.entry, o.stratum, o.weights, o.offset + size * far, o.ties)
+    there = PartialObjective(here.link, here.coordinates, here.anchors, moved, here.sets, here.X, here.names)
+    loglik, M = direct(moved, [mpmath.mpf(x) for x in v @ X + moved.offset], mpmath.log, mpmath.exp)
+    weights = 1.0 if o.weights is None else o.weights
+    assert float(np.sum(weights * row_logliks(moved, v @ X))) == pytest.approx(float(loglik), rel=1e-13)
+    assert there.sums(v).loglik == pytest.approx(float(loglik), rel=1e-13)
+    np.testing.assert_allclose(-there.residuals(v), np.array(M, dtype=float), atol=1e-12)
+    gradient = -X @ (np.array(M, dtype=float) * weights)
+    np.testing.assert_allclose(there.derivatives(v).gradient, gradient, atol=1e-11)
+
+
+@mixtures
+def test_shares_of_rows_that_are_too_far_apart_for_numbers(mixture: tuple) -> None:
+    o = objective(mixture).outcome
+    eta = 5000.0 * np.random.default_rng(1).random(o.time.size)
+    eta[o.time < 3] += 1e4
+    loglik, _ = direct(o, [mpmath.mpf(x) for x in eta + o.offset], mpmath.log, mpmath.exp)
+    share = row_logliks(o, eta) * (1.0 if o.weights is None else o.weights)
+    assert share.sum() == pytest.approx(float(loglik), rel=1e-13)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_one_row_far_out(late: bool) -> None:
+    rng, n = np.random.default_rng(0), 60
+    x, where = rng.normal(size=n), np.arange(n) % 2
+    time = rng.exponential(size=n) * np.exp(-x) + 1.0
+    entry = time - rng.exponential(size=n) if late else None
+    x[np.argmin(np.where(where == 0, time, np.inf))] = 60.0
+    y = atm.Surv(time, np.ones(n), entry)
+    model = atm.CoxPH(strata=1).fit(np.column_stack([x, where]), y)
+    assert model.converged_
+    outcome = Outcome(time, np.ones(n, dtype=bool), entry, where, None, None, "efron")
+    loglik, M = direct(outcome, [mpmath.mpf(v) for v in x * model.coef_[0]], mpmath.log, mpmath.exp)
+    assert model.loglik_ == pytest.approx(float(loglik), rel=1e-13)
+    np.testing.assert_allclose(-model.residuals(np.column_stack([x, where]), y), np.array(M, dtype=float), atol=1e-11)
+
+
+def test_sums_of_many_strata_and_late_rows() -> None:
+    rng, n = np.random.default_rng(0), 3000
+    for stratum in (np.zeros(n, dtype=int), rng.integers(0, 40, n), np.arange(n) // 2):
+        time = np.ceil(20 * rng.exponential(size=n))
+        entry = time - np.ceil(10 * rng.exponential(size=n))
+        for low in (None, entry):
+            sets = risk_sets(time, rng.random(n) < 0.5, low, stratum)
+            rows = sets.order
+            there = (stratum[rows] == sets.stratum[:, None]) & (time[rows] >= sets.times[:, None])
+            there &= True if low is None else entry[rows] < sets.times[:, None]
+            values, jump = rng.random(rows.size), rng.random(sets.times.size)
+            np.testing.assert_allclose(sets.at_risk(values), there @ values, rtol=1e-13)
+            np.testing.assert_allclose(sets.over(jump, None), jump @ there, rtol=1e-13)
 
 
 @mixtures
@@ -289,7 +343,7 @@ def test_sandwich_is_near_the_bootstrap() -> None:
     np.testing.assert_allclose(model.standard_errors(), draws.frame()["std. error"], rtol=0.25)
 
 
-def test_breslow_weights_replicate_rows() -> None:
+def test_breslow_weights_replicate_rows(tmp_path: Path) -> None:
     X, y, times = MADE[["x1", "x2"]], atm.Surv(MADE.time, MADE.event, MADE.entry), (4 * MADE.weight).astype(int)
     rows = np.repeat(np.arange(len(X)), times)
     options = {"ties": "breslow", "tol": 1e-12}
@@ -298,6 +352,28 @@ def test_breslow_weights_replicate_rows() -> None:
     np.testing.assert_allclose(weighted.coef_, copied.coef_, atol=1e-10)
     assert weighted.loss_ == pytest.approx(copied.loss_, rel=1e-12)
     np.testing.assert_allclose(weighted.standard_errors(), copied.standard_errors(), rtol=1e-9)
+    score = weighted.score(X, y, times)
+    assert score == pytest.approx(weighted.loglik_ / weighted.n_total_, rel=1e-12)
+    assert score == pytest.approx(weighted.score(X.iloc[rows], y[rows]), rel=1e-12)
+    weighted, copied = (
+        atm.CoxPH(**options).fit(X, y, sample_weight=times),
+        atm.CoxPH(**options).fit(X.iloc[rows], y[rows]),
+    )
+    assert weighted.n_events_ < copied.n_events_
+    assert weighted.bic_ == pytest.approx(copied.bic_, rel=1e-12)
+    assert atm.load(atm.save(weighted, tmp_path / "model.json")).bic_ == weighted.bic_
+
+
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_score_takes_weights_as_the_fit_does(ties: str) -> None:
+    X, y = MADE[["x1", "x2", "stratum"]], atm.Surv(MADE.time, MADE.event, MADE.entry)
+    weights = MADE.weight * (np.arange(len(X)) % 5 > 0)  # some are 0
+    model = atm.CoxPH(ties=ties, strata="stratum").fit(X, y, sample_weight=weights)
+    assert model.score(X, y, weights) == pytest.approx(model.loglik_ / model.n_total_, rel=1e-12)
+    assert model.score(X, y, 3 * weights) == pytest.approx(
+        model.score(X, y, weights) - np.log(3) * (weights @ MADE.event) / weights.sum(), rel=1e-12
+    )
+    assert model.score(X, y) == pytest.approx(-model.nll(X, y).mean(), rel=1e-12)
 
 
 def test_without_ties_both_formulas_agree_and_units_do_not_matter() -> None:
@@ -375,6 +451,16 @@ def test_strata_have_risk_sets_of_their_own() -> None:
     assert np.isfinite(by_name.nll(new.assign(stratum=7.0), y[:6])).all()  # needs no baseline
     with pytest.raises(IdentificationError, match="constant within every stratum: z"):
         atm.CoxPH(strata="stratum").fit(d[["x1", "stratum"]].assign(z=2.0 * d.stratum), y)
+    assert np.isfinite(by_name.score(new.assign(stratum=7.0), y[:6]))
+    one = d[d.a == "1"]
+    with pytest.raises(InputError, match="there is a single stratum, '1': leave strata out"):
+        atm.CoxPH(strata="a").fit(one[["x1", "a"]], y[one.index])
+    # of two strata that are places too, one is left out at a time
+    two = d[d.a != "0"]
+    table = atm.leave_one_environment_out(atm.CoxPH(strata="a"), two[["x1", "a"]], y[two.index], two.a, [0]).frame()
+    np.testing.assert_allclose(
+        table.coef_x1[table.environment == "2"], atm.CoxPH().fit(one[["x1"]], y[one.index]).coef_, rtol=1e-6
+    )
     with pytest.raises(InputError, match="strata not in X: where"):
         atm.CoxPH(strata="where").fit(d[["x1"]], y)
     with pytest.raises(InputError, match="strata are names or whole numbers, and 'a' has"):
@@ -416,7 +502,8 @@ def test_predicted_curves() -> None:
     assert np.isnan(d.sf([np.nan])).all()
     assert "43 event times" in repr(d)
     np.testing.assert_array_equal(d.times(), [0.0, *table.time])
-    ax = atm.plotting.distributions(d[:2], of="sf")
+    ax = atm.plotting.distributions(d[:2])
+    assert ax.get_ylabel() == "P(Y > y)"
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), d[:1].sf(d.times())[0])
     assert ax.lines[0].get_drawstyle() == "steps-post"
     plt.close(ax.figure)
@@ -493,6 +580,14 @@ def test_saved_and_copied(tmp_path: Path) -> None:
     assert "where" in stratified.feature_names_in_
 
 
+def test_a_stratum_without_events_is_saved(tmp_path: Path) -> None:
+    d = MADE.assign(where=MADE.stratum.astype(int).astype(str))
+    model = atm.CoxPH(strata="where").fit(d[["x1", "where"]], atm.Surv(d.time, d.event * (d["where"] != "1")))
+    same = atm.load(atm.save(model, tmp_path / "model.json"))
+    np.testing.assert_array_equal(same.predict(d[["x1", "where"]]), model.predict(d[["x1", "where"]]))
+    assert np.isinf(same.predict(d[["x1", "where"]])[d["where"] == "1"]).all()
+
+
 def test_a_damaged_baseline_is_not_loaded(tmp_path: Path) -> None:
     from anchortm.persistence import _digest
 
@@ -500,12 +595,13 @@ def test_a_damaged_baseline_is_not_loaded(tmp_path: Path) -> None:
     good = json.loads(atm.save(model, tmp_path / "model.json").read_text())
     del good["sha256"]
 
-    def change(**steps):
+    def change(**steps):  # of the file that is good now
         record = copy.deepcopy(good)
         record["steps"] |= steps
         return record
 
     time, jump = good["steps"]["time"], good["steps"]["jump"]
+    smooth = atm.ProportionalHazards(order=2, strata="sex").fit(CGD[["age", "sex"]], atm.Surv(CGD.tstop, CGD.status))
     broken = [
         change(time=time[::-1]),
         change(jump=jump[:-1]),
@@ -516,9 +612,22 @@ def test_a_damaged_baseline_is_not_loaded(tmp_path: Path) -> None:
         change(strata=["a"]),
         change(events=3),
         change(centre="x"),
+        change(centre=1e3),
+        change(centre=-1e3),
+        change(events=129),
+        good | {"corners": json.loads(atm.save(smooth, tmp_path / "smooth.json").read_text())["corners"]},
+        change(event_weight=0.0),
+        change(event_weight=129.0),
         change(time=[], jump=[], tied=[], stratum=[]),
         {key: value for key, value in good.items() if key != "steps"},
     ]
+    d = MADE.assign(where=MADE.stratum.astype(int).astype(str))
+    stratified = atm.CoxPH(strata="where").fit(d[["x1", "where"]], atm.Surv(d.time, d.event))
+    good = json.loads(atm.save(stratified, tmp_path / "model.json").read_text())
+    del good["sha256"]
+    assert good["steps"]["strata"] == ["0", "1", "2"]
+    for strata in (["0", "2", "1"], ["0", "1", "1"], ["0", "1"], ["0", "1", 2.5], ["0", "1", None], "012", ["0"], []):
+        broken.append(change(strata=strata))
     for record in broken:
         (tmp_path / "model.json").write_text(json.dumps(record | {"sha256": _digest(record)}))
         with pytest.raises(ModelFileError):
@@ -539,6 +648,63 @@ def test_summary_and_criteria() -> None:
     assert atm.likelihood_ratio_test(smaller, model).df == 1
     start = atm.CoxPH.from_formula(FORMULA, CGD, start=([], model.coef_), tol=1e-12)
     assert start.n_iter_ <= 2
+
+
+def test_likelihood_ratios_of_nested_models_only() -> None:
+    d = CGD.assign(treated=(CGD.treat == "rIFN-g").astype(float), classes=CGD.status + (CGD.age > 20))
+    y, small, large = atm.Surv(d.tstop, d.status), d[["treated"]], d[["treated", "age"]]
+    both = [d[[*part.columns, "sex"]] for part in (small, large)]
+
+    def fit(model, X, y=y):
+        return model.fit(X, y)
+
+    def cox(X, **options):
+        return atm.CoxPH(**options).fit(X, y)
+
+    counts = np.random.default_rng(0).negative_binomial(1, 0.3, len(d))
+
+    def glm(X, family, **options):
+        return atm.AnchorGLM(family=family, **options).fit(X, counts)
+
+    hazards = fit(atm.ProportionalHazards(order=3), large)
+    binary = fit(atm.OrdinalRegression(), small, d.status)
+    refused = [
+        (cox(small), hazards),
+        (fit(atm.ProportionalHazards(order=3), small), cox(d[["treated", "age", "steroids"]])),
+        (cox(small), cox(large, ties="breslow")),
+        (cox(small), cox(both[1], strata="sex")),
+        (cox(both[0], strata="sex"), cox(large)),
+        (fit(atm.Lehmann(order=3), small), hazards),
+        (hazards, fit(atm.ParametricSurvival(), d[["treated", "age", "steroids", "propylac", "height"]])),
+        (fit(atm.NormalLinear(), small, d.tstop), fit(atm.ContinuousLogit(order=3), large, d.tstop)),
+        (binary, fit(atm.OrdinalRegression(), large, d.classes)),
+        (binary, fit(atm.AnchorGLM(family="binomial"), large, d.status)),
+        (glm(small, "poisson"), fit(atm.CountRegression(order=2), large, counts)),
+        (glm(small, "poisson"), glm(large, "gaussian")),
+        (glm(small, "poisson"), glm(large, "negative_binomial", alpha=1.0)),
+        (glm(small, "negative_binomial", alpha=2.0), glm(large, "negative_binomial", alpha=1.0)),
+        (glm(small, "negative_binomial", alpha="ml"), glm(d[["treated", "age", "height"]], "poisson")),
+    ]
+    for smaller, larger in refused:
+        with pytest.raises(InputError, match="is no special case of"):
+            atm.likelihood_ratio_test(smaller, larger)
+    nested = [
+        (cox(both[0], strata="sex"), cox(both[1], strata="sex")),
+        (fit(atm.ProportionalHazards(order=3), small), fit(atm.ProportionalHazards(order=3, strata="sex"), both[0])),
+        (
+            fit(atm.ProportionalHazards(order=3), small),
+            fit(atm.ProportionalHazards(order=3, varying=["treated"]), small),
+        ),
+        (fit(atm.ProportionalHazards(order=2), small), fit(atm.ProportionalHazards(order=4), small)),
+        (fit(atm.NormalLinear(), small, d.tstop), fit(atm.ContinuousProbit(order=4), small, d.tstop)),
+        (fit(atm.NormalLinear(), small, d.tstop), fit(atm.NormalLinear(scale=["treated"]), small, d.tstop)),
+        (fit(atm.ParametricSurvival(dist="exponential"), small), fit(atm.ParametricSurvival(), large)),
+        (glm(small, "poisson"), glm(large, "poisson")),
+        (glm(small, "poisson"), glm(small, "negative_binomial", alpha="ml")),
+    ]
+    for smaller, larger in nested:
+        test = atm.likelihood_ratio_test(smaller, larger)
+        assert test.df == larger.n_parameters_ - smaller.n_parameters_
 
 
 def test_monotone_likelihood() -> None:

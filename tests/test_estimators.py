@@ -459,3 +459,34 @@ def test_rich_display() -> None:
     assert "hardest" in loeo._repr_html_()
     odd = atm.NormalLinear().fit(X.rename(columns={"rm": "<b>rm</b>"}), Y)
     assert "<b>rm</b>" not in odd._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        atm.NormalLinear(l2=0.1),
+        atm.NormalLinear(1.0, scale="x0"),
+        atm.NormalLinear(varying="x0"),
+        atm.ContinuousLogit(l1=0.01, order=3),
+        atm.OrdinalRegression(1.0),
+        atm.CoxPH(1.0),
+        atm.AnchorGLM(1.0, family="gaussian"),
+    ],
+)
+def test_attributes_that_a_fit_lacks_are_not_there(model) -> None:
+    rng = np.random.default_rng(0)
+    X, site = rng.normal(size=(60, 2)), np.arange(60) % 3
+    y = np.exp(0.3 * X[:, 0] + 0.3 * rng.normal(size=60))
+    model.fit(X, np.digitize(y, [0.8, 1.2]) if isinstance(model, atm.OrdinalRegression) else y, anchors=site)
+    found = {name for name, _ in inspect.getmembers(model)}
+    assert "coef_" in found
+    assert "random_cov_" not in found
+    assert not hasattr(model, "random_effects_")
+    assert hasattr(model, "aic_") == ("aic_" in found) == model._unpenalised
+    if not model._unpenalised:
+        with pytest.raises(InputError, match="AIC and BIC are of maximum-likelihood fits"):
+            _ = model.aic_
+    if isinstance(model, atm.NormalLinear) and model.l2 == 0.0:
+        assert not hasattr(model, "sigma_")
+        with pytest.raises(InputError, match=r"use predict_distribution|see baselines_"):
+            _ = model.slope_

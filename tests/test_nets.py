@@ -1,6 +1,7 @@
 """The elastic net: against other solvers, the stated optimum, other ways to the same fit, and refusals."""
 
 import copy
+import json
 import math
 import resource
 import time
@@ -19,8 +20,16 @@ from sklearn.linear_model import ElasticNet, LogisticRegression, Ridge
 import anchortm as atm
 from anchortm import penalty, solver
 from anchortm.bases import BernsteinBasis
-from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, SeparationError
+from anchortm.exceptions import (
+    AnchorTMWarning,
+    IdentificationError,
+    InputError,
+    InputTypeError,
+    ModelFileError,
+    SeparationError,
+)
 from anchortm.inference import influence
+from anchortm.persistence import _digest
 
 mpl.use("Agg")
 
@@ -489,6 +498,39 @@ def test_saved_models(parameters, tmp_path) -> None:
     np.testing.assert_array_equal(again.coef_, fit.coef_)
 
 
+@pytest.mark.parametrize(
+    ("part", "change", "message"),
+    [
+        ("fit", {"l1_": 0.2}, "l1_ and l2_"),
+        ("fit", {"l2_": 0.0}, "l1_ and l2_"),
+        ("fit", {"l2_": {"number": "inf"}}, "l2_"),
+        ("fit", {"penalty_": {"number": "inf"}}, "penalty_"),
+        ("parameters", {"l1": {"number": "inf"}}, "l1 must be"),
+        ("parameters", {"penalty_factor": "standard"}, "penalty_factor"),
+        ("parameters", {"penalty_factor": [1.0, 2.0]}, "penalty_factor has shape"),
+        ("parameters", {"penalty_factor": {"mapping": [["x3", -1.0]]}}, "x3 is -1"),
+    ],
+)
+def test_files_that_do_not_hold_together(part: str, change, message: str, tmp_path) -> None:
+    fit = atm.NormalLinear(l1=0.1, l2=0.1, penalty_factor={"x3": 2.0}).fit(X, Y)
+    assert atm.load(atm.save(fit, tmp_path / "net.json")).penalty_factor == {"x3": 2.0}
+    record = json.loads((tmp_path / "net.json").read_text())
+    record[part] |= change
+    (tmp_path / "net.json").write_text(json.dumps(record | {"sha256": _digest(record)}))
+    with pytest.raises(ModelFileError, match=message):
+        atm.load(tmp_path / "net.json")
+
+
+def test_files_keep_positions(tmp_path) -> None:
+    fit = atm.NormalLinear(varying={0: (-9, 9), np.int64(1): None}).fit(X[:, :3], Y)
+    same = atm.load(atm.save(fit, tmp_path / "varying.json"))
+    assert same.varying == {0: [-9, 9], 1: None}
+    np.testing.assert_array_equal(clone(same).fit(X[:, :3], Y).baseline_, fit.baseline_)
+    fit.varying = {2.5: None}
+    with pytest.raises(InputTypeError, match="varying"):
+        atm.save(fit, tmp_path / "varying.json")
+
+
 def test_summary() -> None:
     x, y, site = wide_problem(120, 300)
     fit = atm.NormalLinear(l1=0.05, xi=1.0).fit(x, y, anchors=site)
@@ -525,6 +567,9 @@ def test_results_of_a_grid_print_and_draw() -> None:
         ({"l1": -1.0}, "l1 must be a number from 0 on"),
         ({"l2": math.inf}, "l2 must be a number from 0 on"),
         ({"l1": 0.1, "penalty_factor": "standard"}, "'deviation'"),
+        ({"penalty_factor": "standard"}, "'deviation'"),
+        ({"penalty_factor": [1.0, 2.0]}, "20 coefficients"),
+        ({"penalty_factor": {"nox": 1.0}}, "nox"),
         ({"l1": 0.1, "penalty_factor": [1.0, 2.0]}, "20 coefficients"),
         ({"l1": 0.1, "penalty_factor": {"nox": 1.0}}, "nox"),
         ({"l1": 0.1, "penalty_factor": {"x3": -1.0}}, "x3 is -1"),
@@ -535,6 +580,16 @@ def test_results_of_a_grid_print_and_draw() -> None:
 def test_refusals_of_a_fit(parameters, message: str) -> None:
     with pytest.raises(InputError, match=message):
         atm.NormalLinear(**parameters).fit(X, Y, anchors=SITE)
+
+
+def test_factors_of_no_penalty_change_nothing(tmp_path) -> None:
+    plain = atm.NormalLinear().fit(X, Y).coef_
+    for factor in ("deviation", {"x3": 2.0}, np.ones(P)):
+        np.testing.assert_array_equal(atm.NormalLinear(penalty_factor=factor).fit(X, Y).coef_, plain)
+    pd.DataFrame({"y": Y, "x": X[:, 0]}).to_parquet(tmp_path / "rows.parquet")
+    atm.NormalLinear.from_formula("y ~ x", tmp_path / "rows.parquet", penalty_factor="deviation")
+    with pytest.raises(InputError, match="'deviation'"):
+        atm.NormalLinear.from_formula("y ~ x", tmp_path / "rows.parquet", penalty_factor="standard")
 
 
 def test_refusals_of_a_grid() -> None:
@@ -550,6 +605,8 @@ def test_refusals_of_a_grid() -> None:
             atm.elastic_net_path(model, X, Y, SITE, **options)
     with pytest.raises(InputError, match="needs anchors"):
         atm.elastic_net_path(model, X, Y, None, [1.0])
+    with pytest.raises(InputError, match="scale does not go with l1"):
+        atm.elastic_net_path(atm.NormalLinear(scale="x0"), X, Y, SITE, [0.0])
     with pytest.raises(InputError, match="no coefficient has a penalty"):
         atm.elastic_net_path(atm.NormalLinear(penalty_factor=np.zeros(P)), X, Y, SITE)
     with pytest.raises(InputError, match="no score test"):
@@ -645,3 +702,61 @@ def test_the_sandwich_of_a_ridge_on_a_partial_likelihood() -> None:
             weights[row] += step
             ends.append(clone(make).fit(X, y, anchors=site, sample_weight=weights).coef_)
         np.testing.assert_allclose(found[row], (ends[1] - ends[0]) / 2e-4, rtol=1e-4, atol=1e-9)
+
+
+def test_a_grid_of_a_partial_likelihood() -> None:
+    path = atm.elastic_net_path(atm.CoxPH(), X, TIMES, SITE, [0, 1], n_lambdas=3)
+    assert path.frame().converged.all()
+    assert not path.coefs[0].any()
+    alone = atm.CoxPH(l1=path.lambdas[1], xi=1.0).fit(X, TIMES, anchors=SITE)
+    np.testing.assert_allclose(path.coefs[1, 1], alone.coef_, atol=1e-6)
+    search = atm.ElasticNetCV(atm.CoxPH(), [0, 1], n_lambdas=3).fit(X, TIMES, anchors=SITE)
+    assert search.best_lambda_ in path.lambdas
+
+
+def test_a_penalty_rules_a_monotone_partial_likelihood_out() -> None:
+    late = np.ceil(np.random.default_rng(0).exponential(50.0, N))
+    outcome, both = atm.Surv(late, np.ones(N)), np.column_stack([X[:, 0], -late])
+    with pytest.raises(SeparationError, match="x1"):
+        atm.CoxPH().fit(both, outcome)
+    with pytest.raises(SeparationError, match="x1"):
+        atm.CoxPH(l2=0.1, penalty_factor={"x1": 0.0}).fit(both, outcome)
+    assert atm.CoxPH(l2=1.0).fit(both, outcome).converged_
+    with warnings.catch_warnings():  # hazards that differ by more than 1e300 are beyond its numbers, and no separation
+        warnings.simplefilter("ignore", AnchorTMWarning)
+        assert np.isfinite(atm.CoxPH(l2=1e-4).fit(both, outcome).coef_).all()
+
+
+@pytest.mark.parametrize("seed", [18, 19, 25])
+def test_the_largest_lambda_leaves_exact_zeros(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    site = rng.integers(0, 4, 150)
+    own = rng.normal(size=(150, 8)) + rng.normal(size=(4, 8))[site]
+    y = np.digitize(own[:, 0] + site + rng.logistic(size=150), [0.0, 2.0])
+    path = atm.elastic_net_path(atm.OrdinalRegression(), own, y, site, [0, 1, 10], n_lambdas=2, smallest=0.5)
+    assert not path.coefs[0].any()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("model", "y"), named([(atm.NormalLinear(), Y), (atm.CoxPH(), TIMES)]))
+def test_influence_where_factors_are_deviations_of_the_rows(model, y, weighted: bool) -> None:
+    rng = np.random.default_rng(3)
+    x, given = rng.exponential(size=(N, 3)) ** 2 * [1.0, 0.3, 2.0], rng.uniform(0.5, 2.0, N) if weighted else np.ones(N)
+    make = clone(model).set_params(xi=1.0, l2=0.3, penalty_factor="deviation", tol=1e-12)
+    found = influence(clone(make).fit(x, y, anchors=SITE, sample_weight=given))[:, -3:]
+    for row in np.argsort(-((x - x.mean(axis=0)) ** 2).max(axis=1))[:3]:
+        ends = []
+        for step in (-1e-4, 1e-4):
+            weights = given.copy()
+            weights[row] += step
+            ends.append(clone(make).fit(x, y, anchors=SITE, sample_weight=weights).coef_)
+        np.testing.assert_allclose(found[row], (ends[1] - ends[0]) / 2e-4, rtol=1e-6, atol=1e-10)
+
+
+def test_no_sandwich_of_deviations_of_fewer_rows_than_columns() -> None:
+    x, y = np.random.default_rng(0).normal(size=(30, 40)), Y[:30]
+    fit = atm.NormalLinear(l2=0.1, penalty_factor="deviation").fit(x, y)
+    with pytest.raises(InputError, match="bootstrap"):
+        fit.standard_errors()
+    assert "p-value" not in fit.summary().frame()
+    assert np.isfinite(atm.NormalLinear(l2=0.1, penalty_factor=x.std(axis=0)).fit(x, y).standard_errors()).all()

@@ -287,8 +287,14 @@ def test_files_and_pickles_keep_the_scale(tmp_path):
         {"scale_coef_": [1.0, "a"]},
         {"xi_scale_": -1.0},
         {"penalty_scale_": None},
+        {"penalty_scale_": {"number": "inf"}},
+        {"penalty_": {"number": "nan"}},
+        {"xi_scale_": 2.0},
+        {"scale_coef_": [1e5, 0.0]},
     ):
         _refused(tmp_path, change)
+    atm.save(atm.ContinuousLogit(xi=2.0, scale="x1", order=3).fit(X, Y, anchors=SITE), tmp_path / "model.json")
+    _refused(tmp_path, {"xi_scale_": 1.0})
 
 
 def _refused(folder, change):
@@ -348,6 +354,10 @@ def test_what_does_not_go_is_refused():
     model.strata = ["b"]
     with pytest.raises(InputError, match="scale does not go with strata"):
         model.fit(table, Y)
+    for varying in (np.array(["a", "b"]), 0, "a"):
+        with pytest.raises(InputError, match="scale does not go with varying: leave"):
+            atm.NormalLinear(scale="a", varying=varying).fit(table, Y)
+    assert atm.NormalLinear(scale="a", strata=[]).fit(table, Y).converged_
     model = atm.NormalLinear(scale="a").fit(table, Y)
     with pytest.raises(InputError, match="which"):
         model.residuals(table, Y, which="both")
@@ -510,3 +520,14 @@ def test_marginal_effects_are_changes_of_predictions(options):
     known = ~model.active_.any()
     assert known
     assert table["std. error"].iloc[-1] == pytest.approx(math.sqrt(np.array(J) @ model.covariance() @ J), rel=1e-4)
+
+
+def test_the_scale_takes_positions():
+    named = atm.NormalLinear(scale=["x1", "x2"]).fit(X, Y)
+    for scale in ([1, 2], np.array([1, 2]), np.array(["x1", "x2"]), [[1], "x2"], (np.int64(1), 2, "x1")):
+        model = atm.NormalLinear(scale=scale).fit(X, Y)
+        assert model.scale_names_ == ["x1", "x2"]
+        np.testing.assert_array_equal(model.scale_coef_, named.scale_coef_)
+    for scale in (1.5, [1.5], 3, [-1], [True], [None], [["x0", 7]]):
+        with pytest.raises(InputTypeError, match="names of covariates or their positions"):
+            atm.NormalLinear(scale=scale).fit(X, Y)

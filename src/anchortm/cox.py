@@ -21,8 +21,9 @@ from anchortm.formula import Formula
 from anchortm.inputs import Data, Strata
 from anchortm.links import Link, get_link
 from anchortm.model import TransformationModel, model
+from anchortm.numbers import check_weights
 from anchortm.objective import Objective
-from anchortm.partial import Hazard, Outcome, PartialObjective, build_partial, row_logliks
+from anchortm.partial import Hazard, Outcome, PartialObjective, build_partial, row_logliks, sums_between
 from anchortm.penalty import Net
 from anchortm.response import Kind, Response, as_response
 from anchortm.steps import StepBasis, StepDistribution, strata_curves
@@ -111,7 +112,10 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
 
     def _with_baselines(self, data: Data, labels: Sequence[Any] | None) -> Data:
         assert labels is not None  # noqa: S101
-        return data._replace(strata=Strata.of(labels))
+        strata = Strata.of(labels)
+        if len(strata.labels) < 2:
+            raise InputError(f"there is a single stratum, {strata.labels[0]!r}: leave strata out")
+        return data._replace(strata=strata)
 
     def _check_design(self, data: Data) -> Array:
         ranges = super()._check_design(data)
@@ -155,6 +159,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         self.atom_ = 0.0
         self.strata_ = () if data.strata is None else data.strata.labels
         self.n_events_ = int(objective.outcome.dead.sum())
+        self._event_weight = float(objective.sets.multiplicity.sum())
         self._hazard = objective.hazard(solution.v)
         self._centre = float(objective.coordinates.mean @ (solution.v / objective.coordinates.scale))
 
@@ -170,11 +175,16 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
     def _kind(self) -> str:
         return f"partial likelihood, {self.ties.capitalize()}'s ties"
 
+    def _comparable(self, smaller: Any) -> bool:
+        if not isinstance(smaller, CoxPH) or smaller.ties != self.ties or smaller.strata_ != self.strata_:
+            return False
+        return all(np.array_equal(a, b) for a, b in zip(self._hazard[:2], smaller._hazard[:2], strict=True))
+
     @property
     def bic_(self) -> float:
-        """Return Schwarz's criterion of a maximum-likelihood fit; events count, as censored rows add little."""
+        """Return Schwarz's criterion of a maximum-likelihood fit; the weight of events counts, not that of rows."""
         self._check_criterion()
-        return -2.0 * self.loglik_ + math.log(self.n_events_) * self.n_parameters_
+        return -2.0 * self.loglik_ + math.log(self._event_weight) * self.n_parameters_
 
     @property
     def baseline_hazard_(self) -> pd.DataFrame:
@@ -205,6 +215,11 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
     def _curves(self) -> Any:
         return strata_curves(*self._hazard[:3], max(1, len(self.strata_)))
 
+    def _new_strata(self, X: Any) -> Strata | None:
+        """Return the strata of new rows among themselves."""
+        labels = None if X is None else self._split_new(X)[1]
+        return None if labels is None else Strata.of(labels)
+
     def _strata_of(self, X: Any, n: int) -> NDArray[np.intp]:
         """Return the strata of new rows as the fit numbers them."""
         labels = None if X is None else self._split_new(X)[1]
@@ -226,8 +241,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         if which != "shift":
             raise InputError("CoxPH has one residual: which='scale' is of models whose baseline has a basis")
         response, shift = self._new_rows(X, y, offset)
-        labels = None if X is None else self._split_new(X)[1]
-        strata = None if labels is None else Strata.of(labels)
+        strata = self._new_strata(X)
         loglik = row_logliks(self._outcome(response, None, None, strata), shift)
         if strata is not None and not set(strata.labels) <= set(self.strata_):
             return loglik, np.full(len(response), np.nan)
@@ -236,22 +250,24 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
     def _martingale(self, response: Response, shift: Array, stratum: NDArray[np.intp]) -> Array:
         """Return Lambda - event."""
         event, hazard = response.kind == Kind.EXACT, np.zeros(len(response))
-        for code, curve in enumerate(self._curves()):
-            own = np.flatnonzero(stratum == code)
-            at, first = response.lower[own], None if response.entry is None else response.entry[own]
-            hazard[own] = curve(at) - (0.0 if first is None else curve(first))
+        for code in np.unique(stratum):
+            own, steps = np.flatnonzero(stratum == code), self._hazard.stratum == code
+            time, jump, tied = (a[steps] for a in (self._hazard.time, self._hazard.jump, self._hazard.tied))
+            last = np.searchsorted(time, response.lower[own], side="right")
+            first = 0 if response.entry is None else np.searchsorted(time, response.entry[own], side="right")
+            hazard[own] = sums_between(jump, np.broadcast_to(first, last.shape), last - 1)
             # one who dies at an event time shares its jump with the others, as Efron's formula has it
-            tied = self._hazard.tied[self._hazard.stratum == code]
-            place = np.minimum(np.searchsorted(curve.time, at), max(curve.time.size - 1, 0))
-            if curve.time.size:
-                hazard[own] -= np.where(event[own] & (curve.time[place] == at), tied[place], 0.0)
+            place = np.searchsorted(time, response.lower[own])
+            there = event[own] & (np.append(time, np.nan)[place] == response.lower[own])
+            hazard[own] -= np.where(there, np.append(tied, 0.0)[place], 0.0)
         return np.asarray(np.exp(shift - self._centre) * hazard - event)
 
     def nll(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
         """Return the share of each row in the negative partial log-likelihood of these rows among themselves.
 
         Rows without an event have 0. The baseline of the fit plays no part: the numbers say how well the coefficients
-        order these rows, and depend on which rows are given together.
+        order these rows, and depend on which rows are given together. So strata may be ones that the fit has not
+        seen, which ``residuals`` and ``predict_distribution``, that need a baseline, refuse.
 
         Examples
         --------
@@ -262,6 +278,28 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         array([5.07, 4.46, 0.  ])
         """
         return super().nll(X, y, offset=offset) + 0.0  # no -0
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None) -> float:
+        """Return the partial log-likelihood of these rows among themselves, divided by their total weight.
+
+        Weights count in the risk sets too, as in a fit. Strata may be new, as in ``nll``.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.CoxPH.from_formula("Surv(tstop, status) ~ treat + age | center", data)
+        >>> round(model.score(data), 3), round(model.loglik_ / len(data), 3)
+        (-1.495, -1.495)
+        """
+        response, shift = self._new_rows(X, y, offset)
+        strata, weights = self._new_strata(X), check_weights(sample_weight, len(response))
+        if weights is not None:
+            keep = weights > 0.0
+            response, shift, weights = response[keep], shift[keep], weights[keep]
+            strata = None if strata is None else strata.take(keep)
+        loglik = row_logliks(self._outcome(response, weights, None, strata), shift)
+        return float(np.average(loglik, weights=weights))
 
     def residuals(self, X: Any, y: Any = None, *, offset: Any = None, which: str = "shift") -> Array:
         """Return Lambda - event of each row, the negative martingale residual, under the baseline of the fit.
@@ -331,28 +369,39 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
             **{name: getattr(self._hazard, name) for name in Hazard._fields},
             "strata": self.strata_,
             "events": self.n_events_,
+            "event_weight": self._event_weight,
             "centre": self._centre,
         }
 
     def _set_more(self, record: dict[str, Any]) -> None:
         """Take what ``_more`` gave, checked."""
         time, stratum, jump, tied = (np.asarray(record[name]) for name in Hazard._fields)
-        self.strata_ = tuple(record["strata"])
+        if self._corners is not None:
+            raise InputError("CoxPH has no corners")
+        self.strata_ = tuple(record["strata"]) if isinstance(record["strata"], (list, tuple)) else (None,)
         same = all(a.shape == time.shape and a.ndim == 1 for a in (stratum, jump, tied))
         whole = stratum.dtype.kind == "i" and bool((np.diff(stratum) >= 0).all())
         known = bool((stratum >= 0).all() and (stratum < max(1, len(self.strata_))).all())
         text = all(isinstance(name, (str, int, bool)) for name in self.strata_)
-        text = text and Strata.of(self.strata_).labels == self.strata_
+        text = text and len(self.strata_) != 1 and Strata.of(self.strata_).labels == self.strata_
         numbers = all(a.dtype.kind in "if" and bool(np.isfinite(a).all()) for a in (time, jump, tied))
         if not (same and whole and known and text and numbers and time.size):
             raise InputError("the steps of the baseline do not fit together")
         rising = (np.diff(time) > 0.0) | (np.diff(stratum) > 0)
         if not (rising.all() and (jump > 0.0).all() and (tied >= 0.0).all() and (tied < jump).all()):
             raise InputError("the steps of the baseline do not rise")
-        if not (isinstance(record["events"], int) and record["events"] >= time.size):
-            raise InputError("there are fewer events than event times")
+        if not (isinstance(record["events"], int) and time.size <= record["events"] <= self.n_rows_):
+            raise InputError("there are fewer events than event times, or more than rows")
         self.n_events_, self._centre = record["events"], float(record["centre"])
-        if not math.isfinite(self._centre) or (self.strata is None) != (not self.strata_):
+        self._event_weight = float(record.get("event_weight", self.n_events_))  # not in the first files
+        if not 0.0 < self._event_weight <= self.n_total_ * (1.0 + 1e-9):
+            raise InputError("the weight of events is not one of these rows")
+        inside = math.isfinite(self._centre)
+        if (ranges := getattr(self, "covariate_ranges_", None)) is not None:  # not in the first files
+            ends = self.coef_ * ranges
+            room = 1e-9 * np.abs(ends).max(axis=0).sum()
+            inside = ends.min(axis=0).sum() - room <= self._centre <= ends.max(axis=0).sum() + room
+        if not inside or (self.strata is None) != (not self.strata_):
             raise InputError("the baseline does not belong to the model")
         time, jump, tied = (a.astype(np.float64) for a in (time, jump, tied))
         self._hazard = Hazard(time, stratum.astype(np.intp), jump, tied)
@@ -373,7 +422,7 @@ def check_outcome(response: Response) -> None:
 
 def _check_within(design: Design, codes: NDArray[np.intp]) -> None:
     """Refuse covariates that do not vary within any stratum."""
-    size, constant = np.bincount(codes), []
+    size, constant = np.maximum(np.bincount(codes), 1), []  # strata may be empty in a part of the rows
     for name, x in zip(design.names, design.matrix.T, strict=True):
         inside = x - (np.bincount(codes, x) / size)[codes]
         if np.abs(inside).max() <= 1e-12 * np.abs(x - x.mean()).max() * math.sqrt(x.size):

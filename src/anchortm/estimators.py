@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anchortm.bases import Basis, BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
 from anchortm.empirical import check_overlap, default_support
-from anchortm.exceptions import InputError
+from anchortm.exceptions import InputError, UnavailableError
 from anchortm.links import Link, get_link
 from anchortm.model import TransformationModel, model
 from anchortm.response import Response, Scale
@@ -111,7 +111,7 @@ _SHARED = """
         stays on the branch connected to xi = 0.
     start : pair (baseline, coef), optional
         Parameters to start from (scale effects last among the coefficients, but these start at 0).
-    scale : name, list of names or, in ``from_formula``, terms such as "age + C(stage)", optional
+    scale : name or position, list of them or, in ``from_formula``, terms such as "age + C(stage)", optional
         Covariates z that change the spread of y too: h(y|x) = exp(z'g / 2) h(y) -+ x'beta. Each unit of z multiplies
         the spread by exp(-g / 2). Their zero matters: centre covariates that are never near 0.
     xi_scale : float, optional
@@ -374,9 +374,11 @@ class NormalLinear(_Regressor, TransformationModel):
     def _line(self) -> tuple[float, float]:
         check_is_fitted(self, "coef_")
         if self._corners is not None:
-            raise InputError("with strata or varying effects there is no one line in y: see baselines_")
+            raise UnavailableError("with strata or varying effects there is no one line in y: see baselines_")
         if hasattr(self, "scale_coef_"):
-            raise InputError("with scale effects mean and spread change from row to row: use predict_distribution(X)")
+            raise UnavailableError(
+                "with scale effects mean and spread change from row to row: use predict_distribution(X)"
+            )
         return float(self.baseline_[0]), float(self.baseline_[1])
 
 

@@ -13,6 +13,7 @@ __all__ = [
     "ModelFileError",
     "OverIdentifiedError",
     "SeparationError",
+    "UnavailableError",
     "first_line",
 ]
 
@@ -55,6 +56,23 @@ class InputTypeError(AnchorTMError, TypeError):
     Traceback (most recent call last):
         ...
     anchortm.exceptions.InputTypeError: time must be numbers, not 'one' at row 0; ...
+    """
+
+
+class UnavailableError(InputError, AttributeError):
+    """Raised for an attribute that this fit does not have, such as AIC under a penalty; ``hasattr`` says False.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.NormalLinear(l2=1.0).fit(data[["duration"]], data.waiting)
+    >>> hasattr(model, "aic_")
+    False
+    >>> model.aic_
+    Traceback (most recent call last):
+        ...
+    anchortm.exceptions.UnavailableError: AIC and BIC are of maximum-likelihood fits, no l1 or l2 and xi = 0: ...
     """
 
 

@@ -22,7 +22,7 @@ from anchortm.clusters import Clusters, named_effects
 from anchortm.corners import Corners, Mixture, known_strata, stratum_codes, stratum_labels
 from anchortm.design import Design, check_columns, split_columns, to_design, without_anchors
 from anchortm.distribution import PredictedDistribution
-from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
+from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, UnavailableError
 from anchortm.extrapolation import extrapolation
 from anchortm.formula import FormulaMixin
 from anchortm.frames import is_frame, native
@@ -60,6 +60,7 @@ class FittedModel(FormulaMixin):
     _sign: ClassVar[float]
     _scale: ClassVar[Any]
     _inverse_of: ClassVar[str] = "inverse Hessian"  # what standard errors at xi = 0 come from
+    _quasi: bool = False  # whether the dispersion is one that no likelihood of the family has
     link_: Any  # a Link, or a Family
     basis_: Basis
     baseline_: Array
@@ -91,6 +92,15 @@ class FittedModel(FormulaMixin):
         """Return what the summary calls the model."""
         return f"{self.link_.name} link, {self.basis_.kind} basis"
 
+    def _comparable(self, smaller: Any) -> bool:
+        """Return whether the likelihood of ``smaller`` is of the same outcome, and one that this model's can be."""
+        own, other = self.basis_, smaller.basis_
+        logs = [getattr(basis, "log_first", basis.kind == "log-linear") for basis in (own, other)]
+        line = own.kind == "bernstein" and other.kind in ("linear", "log-linear") and logs[0] == logs[1]
+        levels = [getattr(basis, "levels", None) for basis in (own, other)]
+        same = own.kind == other.kind and logs[0] == logs[1] and levels[0] == levels[1]
+        return (same or line) and self.link_.name == smaller.link_.name and own.n_parameters >= other.n_parameters
+
     @property
     def _in_loss(self) -> float:
         """Return the log-likelihood that the loss has."""
@@ -116,7 +126,7 @@ class FittedModel(FormulaMixin):
     def _effects(self) -> RandomEffects:
         check_is_fitted(self, "coef_")
         if self._random is None:
-            raise InputError("this model has no random effects: name clusters in random, or write (1 | cluster)")
+            raise UnavailableError("this model has no random effects: name clusters in random, or write (1 | cluster)")
         return self._random
 
     @property
@@ -295,22 +305,31 @@ class FittedModel(FormulaMixin):
     def _check_criterion(self) -> None:
         check_is_fitted(self, "coef_")
         if not self._unpenalised:
-            raise InputError(
+            raise UnavailableError(
                 "AIC and BIC are of maximum-likelihood fits, no l1 or l2 or smooth and xi = 0: compare penalised ones "
                 "by left-out places"
             )
 
     @property
+    def _largest_loglik(self) -> float:
+        """Return the log-likelihood at its maximum over all parameters."""
+        return self.loglik_
+
+    def _gain(self, smaller: Any) -> float:
+        """Return the statistic of the likelihood-ratio test of a smaller model."""
+        return 2.0 * (self.loglik_ - float(smaller.loglik_))
+
+    @property
     def aic_(self) -> float:
         """Return Akaike's criterion, -2 loglik + 2 parameters, of a maximum-likelihood fit."""
         self._check_criterion()
-        return -2.0 * self.loglik_ + 2.0 * self.n_parameters_
+        return -2.0 * self._largest_loglik + 2.0 * self.n_parameters_
 
     @property
     def bic_(self) -> float:
         """Return Schwarz's criterion, -2 loglik + log(n) parameters, of a maximum-likelihood fit."""
         self._check_criterion()
-        return -2.0 * self.loglik_ + math.log(self.n_total_) * self.n_parameters_
+        return -2.0 * self._largest_loglik + math.log(self.n_total_) * self.n_parameters_
 
     def covariance(self, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
         """Return the covariance matrix of (baseline, coef).

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,9 +74,6 @@ from anchortm.solver import restarts, solve, with_enough_nodes
 from anchortm.splines import wiggly
 from anchortm.threads import one_blas_thread
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["TransformationModel", "check_model", "model", "tell_alphabetical"]
 
 Array = NDArray[np.float64]
@@ -102,6 +99,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     _takes_trials: ClassVar[bool] = False
     _varies: ClassVar[bool] = True  # effects can, along the response
     _effect: ClassVar[str] = ""
+    _remedy: ClassVar[str] = "raise max_iter, or look at history_"  # of a fit that did not converge
 
     xi: float = field(default=0.0, kw_only=False)
     anchor_intercept: bool = True
@@ -216,9 +214,6 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
                 + ("" if self._lowest_xi else "; only NormalLinear takes values from -1/2")
             )
         check_scale(self.scale, self.xi_scale, xi)
-        others = [name for name in ("strata", "varying", "l1", "l2") if getattr(self, name, None) not in (None, 0)]
-        if self.scale is not None and others:
-            raise InputError(f"scale does not go with {' and '.join(others)}: leave one of them out")
         return xi
 
     def _check_limits(self) -> None:
@@ -230,7 +225,21 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         jobs(self.n_jobs)
         generator(self.random_state)
         check_strengths(l1=self.l1, l2=self.l2, smooth=self.smooth)
+        others = self._asked("strata", "varying", "l1", "l2")
+        if self.scale is not None and others:
+            raise InputError(f"scale does not go with {' and '.join(others)}: leave one of them out")
         self._check_random()
+
+    def _asked(self, *names: str) -> list[str]:
+        """Return which of these arguments ask for something."""
+        given = {
+            "strata": self._named("strata"),
+            "varying": varying_groups(self.varying),
+            "scale": self.scale is not None,
+            "l1": self.l1 != 0.0,
+            "l2": self.l2 != 0.0,
+        }
+        return [name for name in names if given[name]]
 
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
         """Check the inputs once; drop rows of weight zero."""
@@ -295,8 +304,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
                 raise InputError(f"n_nodes may be {MOST_NODES} at most, not {n_nodes}")
         if named_effects(self.random) is None:
             return
-        others = [name for name in ("strata", "varying", "scale") if getattr(self, name) is not None]
-        others += [name for name in ("l1", "l2") if getattr(self, name)]
+        others = self._asked("strata", "varying", "scale", "l1", "l2")
         if others:
             raise InputError(f"random effects do not go with {' and '.join(others)}: leave one of them out")
 
@@ -342,12 +350,13 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
         if isinstance(data, Data) and data.clusters is not None:
             return self._mixed_objective(data, basis, plain)
-        if not self._netted(data.names if isinstance(data, Stream) else data.design.names):
-            return plain(data)
         if isinstance(data, Stream):
             if self.l1:
                 raise InputError("l1 needs the rows in memory: read the table first, or take l2 alone")
-            return Net.of(plain(data), self._penalty(data.names, None, None))
+            penalty = self._penalty(data.names, None, None)
+            return Net.of(plain(data), penalty) if self._netted(data.names) else plain(data)
+        if not self._netted(data.design.names):
+            return plain(data)
         return netted(data, self._penalty(data.design.names, data.design.matrix, data.weights), plain)
 
     def _mixed_objective(self, data: Data, basis: Basis, plain: Callable[[Data], Objective]) -> Objective:
@@ -387,7 +396,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     def _penalised(self, design: Design, weights: Array | None) -> NDArray[np.bool_] | None:
         """Return which coefficients a penalty determines, whatever the covariates are; None if there is none."""
-        return ~self._penalty(design.names, design.matrix, weights).free if self._netted(design.names) else None
+        penalty = self._penalty(design.names, design.matrix, weights)
+        return ~penalty.free if self._netted(design.names) else None
 
     def _loglik(self, link: Link, basis: Basis, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the log-likelihood of rows that need not be those of the fit, at these parameters."""
@@ -532,7 +542,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self.covariate_ranges_, self.outcome_range_ = about.covariate_ranges, about.outcome_range
         self._typical = data.mixture.typical(theta) if isinstance(data, Data) and data.mixture is not None else average
         typical = PredictedDistribution(link, basis, self._typical, np.array([objective.average_shift(solution.v)]))
-        self.atom_ = float(typical.cdf(0.0)[0]) if about.time else 0.0
+        self.atom_ = float(typical.cdf(0.0)[0]) if about.time and basis.kind != "constant" else 0.0
         self._history = solution.history
         self._reason = solution.reason
 
@@ -580,7 +590,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if not self.converged_:
             say(
                 f"the fit did not converge ({self._reason}): scaled KKT residual {self.kkt_:.1e} "
-                f"after {self.n_iter_} iterations; raise max_iter, or look at history_",
+                f"after {self.n_iter_} iterations; {self._remedy}",
                 ConvergenceWarning,
             )
         elif self.folds_:

@@ -32,6 +32,7 @@ __all__ = ["ElasticNetCV", "ElasticNetPath", "elastic_net_path"]
 
 Array = NDArray[np.float64]
 
+ABOVE = 1.0 + 1e-12  # of a largest lambda: beyond what rounding leaves of a slope
 LEAST_RATIO = 1e-3  # a ridge alone has no largest lambda: as if it had so much of l1
 
 
@@ -186,10 +187,10 @@ def elastic_net_path(
     check_model(model)
     values = several_xi(xis)
     grid = _Grid(lambdas, l1_ratio, n_lambdas, smallest)
-    for xi in values:
-        clone(model).set_params(xi=xi)._check_xi()
-    model._check_limits()
     first = grid.at(model, 1.0)
+    for xi in values:
+        clone(first).set_params(xi=xi)._check_xi()
+    first._check_limits()
     data = first._prepare(X, y, anchors, sample_weight, offset)
     if data.anchors is None and any(values):
         raise InputError("xi > 0 needs anchors: pass them after y")
@@ -260,7 +261,7 @@ class _Grid:
             v[at] = solution.v
             slope = objective.slopes(v, 2.0 * solution.xi * solution.sums.t) / objective.n_total
             largest = max(largest, float((np.abs(slope)[penalised[k:]] / objective.first[penalised]).max()))
-        return largest
+        return largest * ABOVE
 
 
 class ElasticNetCV(XiSearchCV):

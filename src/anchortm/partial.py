@@ -8,8 +8,8 @@ those who die; Efron has one for each of the d who die together, the l-th with f
     S_e[V] = sum_{at risk} weight_j w_j V_j - f_e sum_{dying} weight_j w_j V_j,      w = exp(eta)
 
 Derivatives of log S_e are the cumulants of the covariates over the risk set, so that everything is a running sum over
-sorted times: one sort, then O(n) for each column. There is no baseline among the parameters and no constant: v are
-the coefficients of standardised covariates.
+sorted times: one sort, then O(n) for each column, or O(n + times log times) where rows enter late. There is no
+baseline among the parameters and no constant: v are the coefficients of standardised covariates.
 
 The residual r has the sign of the score residuals of ``ProportionalHazards``; the martingale residual is -r.
 """
@@ -35,14 +35,106 @@ from anchortm.links import Link
 from anchortm.objective import Derivatives, Objective, Sums
 from anchortm.projections import Projection, projection
 
-__all__ = ["Hazard", "Outcome", "PartialObjective", "RiskSets", "Ties", "build_partial", "risk_sets", "row_logliks"]
+__all__ = [
+    "Hazard",
+    "Outcome",
+    "PartialObjective",
+    "RiskSets",
+    "Ties",
+    "build_partial",
+    "risk_sets",
+    "row_logliks",
+    "sums_between",
+]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 Ties = Literal["efron", "breslow"]
 
+MOST_RUNS = 1000  # strata whose sums run one after the other
+FAR = 600.0  # below the largest, exp(eta) has few digits or none
+
 ACROSS = "a risk set reaches across all blocks of rows"
+
+
+class _Halves(NamedTuple):
+    """Rows whose first event time is in the left half of a block of event times and the last in the right half.
+
+    From first to last is to the end of the left half, and on from the start of the right one. Sums of these only add,
+    where differences of running sums cancel.
+    """
+
+    size: int  # of a block, a power of 2; of 1, first and last are the same
+    blocks: Codes  # those that have rows
+    rows: Codes
+    first: Codes  # positions in these blocks
+    last: Codes
+
+    def gathered(self, values: Array) -> Array:
+        """Return the sum of values over the rows at each event time of the blocks."""
+        n = self.blocks.size * self.size
+        if self.size == 1:
+            return np.asarray(np.bincount(self.first, values, n)[:, None], dtype=np.float64)
+        sums = np.asarray(np.bincount(self.first, values, n) + np.bincount(self.last, values, n), dtype=np.float64)
+        left, right = self._split(sums)
+        _run(left)
+        _run(right[:, ::-1])
+        return sums.reshape(-1, self.size)
+
+    def spread(self, values: Array) -> Array:
+        """Return for each row the sum of values of event times, which are overwritten, from its first to its last."""
+        if self.size > 1:
+            left, right = self._split(values)
+            _run(left[:, ::-1])
+            _run(right)
+        values = values.ravel()
+        return values[self.first] if self.size == 1 else values[self.first] + values[self.last]
+
+    def _split(self, values: Array) -> Array:
+        return values.reshape(-1, 2, self.size // 2).transpose(1, 0, 2)
+
+
+def _halves(first: Codes, last: Codes) -> list[_Halves]:
+    """Return rows by the size of the least block that holds their first and last event time."""
+    level = np.frexp((first ^ last).astype(np.float64))[1]
+    order = np.argsort(level, kind="stable")
+    result = []
+    for rows in np.split(order, np.flatnonzero(np.diff(level[order])) + 1):
+        k = int(level[rows[0]])
+        blocks, place = np.unique(first[rows] >> k, return_inverse=True)
+        moved = (place - blocks[place]) << k
+        result.append(_Halves(1 << k, blocks, rows, first[rows] + moved, last[rows] + moved))
+    return result
+
+
+def _spread(halves: list[_Halves], values: Array, n: int) -> Array:
+    """Return for each of n rows the sum of values of event times from its first to its last."""
+    result, padded = np.zeros(n), _padded(values, values.size)
+    for part in halves:
+        result[part.rows] = part.spread(padded.reshape(-1, part.size)[part.blocks])
+    return result
+
+
+def sums_between(values: Array, first: Codes, last: Codes) -> Array:
+    """Return the sum of values from first to last, both included, of each pair; 0 where last comes before first."""
+    some = np.flatnonzero(first <= last)
+    result = np.zeros(first.size)
+    if some.size:
+        result[some] = _spread(_halves(first[some], last[some]), values, some.size)
+    return result
+
+
+def _padded(values: Array, size: int) -> Array:
+    """Return values with zeros up to a power of 2 that is ``size`` at least."""
+    result = np.zeros(1 << (size - 1).bit_length())
+    result[: values.size] = values
+    return result
+
+
+def _run(values: Array) -> None:
+    """Make each row a running sum."""
+    np.cumsum(values, axis=1, out=values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +145,8 @@ class RiskSets:
     dead: Codes  # positions in ``order`` of those who die
     dead_at: Codes  # their event times
     starts: Codes  # first position of the rows that each event time is the last of
-    entered: Codes  # positions of the rows that enter after an event time of their stratum
-    before: Codes  # the last event time before they enter
+    first: Codes  # first event time of each row
+    late: bool  # whether rows enter after an event time of their stratum
     times: Array
     stratum: Codes  # of each event time
     rows_of: Codes  # first position of each stratum among the rows
@@ -85,10 +177,14 @@ class RiskSets:
         """Return how many die at each event time."""
         return np.bincount(self.dead_at, minlength=self.times.size)
 
-    @property
-    def _exact(self) -> Any:
-        # sums that are differences of running sums are taken with more digits
-        return np.longdouble if self.entered.size or self.times_of.size > 1 else np.float64
+    @cached_property
+    def _running(self) -> list[slice] | None:
+        """Return the stretches of event times that sums run over, None where rows enter late or strata are many."""
+        return None if self.late or self.times_of.size > MOST_RUNS else self._strata()
+
+    @cached_property
+    def _halves(self) -> list[_Halves]:
+        return _halves(self.first, np.repeat(np.arange(self.times.size), self._counts))
 
     def stretched(self, values: Array) -> Array:
         """Return values of strata at their event times."""
@@ -96,13 +192,15 @@ class RiskSets:
 
     def at_risk(self, values: Array) -> Array:
         """Return the sum over those at risk at each event time."""
-        new = np.add.reduceat(values, self.starts)
-        if self.entered.size:
-            new -= np.bincount(self.before, values[self.entered], self.times.size)
-        total = np.cumsum(new[::-1], dtype=self._exact)[::-1]
-        if self.times_of.size > 1:
-            total = total - self.stretched(np.append(total[self.times_of[1:]], 0.0))
-        return total.astype(np.float64, copy=False)
+        if self._running is not None:
+            new = np.add.reduceat(values, self.starts)
+            for own in self._running:
+                new[own] = np.cumsum(new[own][::-1])[::-1]
+            return np.asarray(new)
+        total = _padded(np.zeros(0), self.times.size)
+        for part in self._halves:
+            total.reshape(-1, part.size)[part.blocks] += part.gathered(values[part.rows])
+        return total[: self.times.size]
 
     def dying(self, values: Array) -> Array:
         """Return the sum over those who die at each event time."""
@@ -123,13 +221,10 @@ class RiskSets:
 
     def over(self, jump: Array, tied: Array | None) -> Array:
         """Return for each row the sum of ``jump`` while it is at risk, less ``tied`` where it dies."""
-        running = np.cumsum(jump, dtype=self._exact)
-        if self.times_of.size > 1:
-            running = running - self.stretched(np.append(0.0, running[self.times_of[1:] - 1]))
-        running = running.astype(np.float64, copy=False)
-        result = np.repeat(running, self._counts)
-        if self.entered.size:
-            result[self.entered] -= running[self.before]
+        if self._running is not None:
+            result = np.repeat(np.concatenate([np.cumsum(jump[own]) for own in self._running]), self._counts)
+        else:
+            result = _spread(self._halves, jump, self.order.size)
         if tied is not None:
             result[self.dead] -= tied[self.dead_at]
         return result
@@ -145,7 +240,7 @@ class RiskSets:
 
     def largest(self, values: Array) -> Codes:
         """Return the row with the largest value of those at risk at each event time."""
-        if self.entered.size:
+        if self.late:
             return self._largest_of_those_there(values)
         most = np.maximum.reduceat(values, self.starts)
         row = np.flatnonzero(values == np.repeat(most, self._counts))
@@ -160,8 +255,6 @@ class RiskSets:
 
     def _largest_of_those_there(self, values: Array) -> Codes:
         """Return the same where rows enter late: from the last event time back, with a heap."""
-        before = np.full(values.size, -1)
-        before[self.entered] = self.before
         ends = np.append(self.starts, values.size)
         top = np.empty(self.times.size, dtype=np.intp)
         for own in self._strata():
@@ -169,7 +262,7 @@ class RiskSets:
             for k in range(own.stop - 1, own.start - 1, -1):
                 for i in range(ends[k], ends[k + 1]):
                     heapq.heappush(queue, (-values[i], i))
-                while before[queue[0][1]] >= k:  # not yet there, nor at any earlier time
+                while self.first[queue[0][1]] > k:  # not yet there, nor at any earlier time
                     heapq.heappop(queue)
                 top[k] = queue[0][1]
         return top
@@ -216,15 +309,14 @@ def risk_sets(
         first = np.cumsum(size) - size
         share = (np.arange(pseudo.size) - first[pseudo]) / size[pseudo]
         multiplicity = (total / size)[pseudo]
-    entered = np.flatnonzero(low > begin)
     rows_of = np.flatnonzero(np.append(True, s[1:] != s[:-1]))
     return RiskSets(
         order,
         died,
         at,
         np.searchsorted(last, np.arange(times.size)),
-        entered,
-        low[entered] - 1,
+        low,
+        bool((low > begin).any()),
         times,
         of,
         rows_of,
@@ -596,9 +688,25 @@ def row_logliks(outcome: Outcome, eta: Array) -> Array:
         return result
     sets = outcome.risk_sets()
     eta = sets.centred((eta if outcome.offset is None else eta + outcome.offset)[sets.order])
-    w = np.exp(eta) if outcome.weights is None else np.exp(eta) * outcome.weights[sets.order]
-    result[sets.order[sets.dead]] = eta[sets.dead] - sets.mean_at_death(np.log(sets.pseudo_sum(w)))
+    weights = 1.0 if outcome.weights is None else outcome.weights[sets.order]
+    result[sets.order[sets.dead]] = eta[sets.dead] - sets.mean_at_death(_log_sums(sets, eta, weights))
     return result
+
+
+@np.errstate(all="ignore")  # of sums that are not taken
+def _log_sums(sets: RiskSets, eta: Array, weights: Array | float) -> Array:
+    """Return log S_e[1], also of those at risk whose exp(eta) is too small for a number."""
+    result = np.log(sets.pseudo_sum(weights * np.exp(eta)))
+    left = ~(result > -FAR)
+    if left.any():
+        top = eta[sets.largest(eta)]
+        top = top if sets.pseudo is None else top[sets.pseudo]
+        while left.any():
+            centre = top[left].max()
+            here = left & (top > centre - FAR)
+            result[here] = centre + np.log(sets.pseudo_sum(weights * np.exp(eta - centre)))[here]
+            left &= ~here
+    return np.asarray(result)
 
 
 @dataclass(frozen=True, eq=False)

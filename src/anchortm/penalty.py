@@ -27,7 +27,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from anchortm import newton
-from anchortm.blocks import MemoryBlocks
 from anchortm.columns import Coordinates
 from anchortm.exceptions import InputError
 from anchortm.newton import Options, Solution
@@ -48,10 +47,14 @@ FIRST_COLUMNS = 50  # that join a face at once, or as many as are there already
 
 @dataclass(frozen=True, eq=False)
 class Penalty:
-    """The weights of |beta_j| and beta_j^2 / 2 in the loss."""
+    """The weights of |beta_j| and beta_j^2 / 2 in the loss.
+
+    ``estimated`` gives, for rows, what the weights of squares are the means of, where they come from the rows.
+    """
 
     first: Array
     second: Array
+    estimated: Callable[[Any], Array] | None = None
 
     @classmethod
     def of(
@@ -68,23 +71,26 @@ class Penalty:
 
         ``X`` gives deviations where they are asked for.
         """
-        first, second = cls._factors(factor, names, X, weights)
-        return cls(l1 * first, l2 * second + smooth * wiggly(names))
+        smoothing = np.asarray(smooth * wiggly(names), dtype=np.float64)
+        if not isinstance(factor, str):
+            f = cls._factors(factor, names)
+            return cls(l1 * f, l2 * f + smoothing)
+        if factor != "deviation":
+            raise InputError(f"penalty_factor must be numbers, a dict or 'deviation', not {factor!r}")
+        if not l1 and not l2:  # factors of nothing
+            return cls(np.zeros(len(names)), smoothing)
+        if X is None:
+            raise InputError(
+                "penalty_factor='deviation' needs the rows in memory: pass the deviations as numbers, by name"
+            )
+        mean = np.average(X, axis=0, weights=weights)
+        f = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights))
+        return cls(l1 * f, l2 * f**2 + smoothing, lambda rows: l2 * (X[rows] - mean) ** 2 + smoothing)
 
     @staticmethod
-    def _factors(factor: Any, names: tuple[str, ...], X: Array | None, weights: Array | None) -> tuple[Array, Array]:
-        """Return the factor of each coefficient in the elastic net, to its first and second power."""
+    def _factors(factor: Any, names: tuple[str, ...]) -> Array:
+        """Return the factor of each coefficient in the elastic net."""
         p = len(names)
-        if isinstance(factor, str):
-            if factor != "deviation":
-                raise InputError(f"penalty_factor must be numbers, a dict or 'deviation', not {factor!r}")
-            if X is None:
-                raise InputError(
-                    "penalty_factor='deviation' needs the rows in memory: pass the deviations as numbers, by name"
-                )
-            mean = np.average(X, axis=0, weights=weights)
-            f = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights))
-            return f, f**2
         if factor is None:
             f = np.ones(p)
         elif isinstance(factor, Mapping):
@@ -104,7 +110,7 @@ class Penalty:
         if bad.any():
             j = int(np.flatnonzero(bad)[0])
             raise InputError(f"penalty_factor of {names[j]} is {f[j]:g}: it must be a number from 0 on")
-        return f, f
+        return np.asarray(f)
 
     @property
     def free(self) -> Mask:
@@ -123,8 +129,11 @@ class Net(Objective):
     """An objective with an elastic net; in ``sums`` the penalty is taken off the log-likelihood.
 
     ``first`` and ``second`` are the weights of |v_j| and v_j^2 / 2. A coefficient whose bounds leave one sign
-    has the slope of that sign at zero too.
+    has the slope of that sign at zero too. ``estimated`` is that of the penalty, for rows of the
+    objective.
     """
+
+    estimated: Callable[[Any], Array] | None = None
 
     def __init__(self, inner: Objective, first: Array, second: Array, coordinates: Coordinates | None = None) -> None:
         coordinates = inner.coordinates if coordinates is None else coordinates
@@ -183,10 +192,17 @@ class Net(Objective):
 
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Influence:
         # the loss is a mean over rows, and the penalty is a part of each row's share
-        return replace(self.inner.influence(v, pull, bread, K), every=(self.second * v) @ bread)
+        work = self.inner.influence(v, pull, bread, K)
+        return work if self.estimated is not None else replace(work, every=(self.second * v) @ bread)
 
     def shares(self, work: Any) -> Iterator[tuple[slice, Array]]:
-        return self.inner.shares(work)
+        if self.estimated is None:
+            yield from self.inner.shares(work)
+            return
+        k = self.coordinates.n_baseline
+        pull = (work.v / self.coordinates.scale**2)[k:, None] * work.bread[k:]
+        for rows, shares in self.inner.shares(work):
+            yield rows, shares + self.estimated(rows) @ pull
 
     @property
     def mean_offset(self) -> float:
@@ -202,7 +218,7 @@ class Net(Objective):
     def undetermined(self) -> Objective:
         """Return the objective of the coefficients that no penalty keeps finite."""
         k, free = self.coordinates.n_baseline, (self.first == 0.0) & (self.second == 0.0)
-        if isinstance(self.blocks, MemoryBlocks):
+        if not self.blocks.costly:
             return self.inner.restricted(np.flatnonzero(free[k:]))
         result, at = copy(self.inner), self.coordinates
         result.coordinates = replace(at, lower=np.where(free, at.lower, 0.0), upper=np.where(free, at.upper, 0.0))
@@ -338,7 +354,11 @@ def netted(data: Any, penalty: Penalty, plain: Callable[[Any], Objective]) -> Ne
     """Return the objective of these rows with a penalty; ``plain`` makes the one without."""
     X = data.design.matrix
     if penalty.first.any() or int((~penalty.free).sum()) <= X.shape[0]:
-        return Net.of(plain(data), penalty)
+        net = Net.of(plain(data), penalty)
+        if penalty.estimated is not None:
+            order, squares = None if data.anchors is None else data.anchors.order(), penalty.estimated
+            net.estimated = squares if order is None else lambda rows: squares(order[rows])
+        return net
     matrix, turn = _turned(X, penalty)
     free, r = penalty.free, int(matrix.shape[1] - penalty.free.sum())
     names = (*("",) * r, *(name for name, own in zip(data.design.names, free, strict=True) if own))
@@ -348,7 +368,17 @@ def netted(data: Any, penalty: Penalty, plain: Callable[[Any], Objective]) -> Ne
     weight = np.where(free, 1.0, penalty.second)
     objective.coordinates = TurnedCoordinates(**given, own=own, turn=turn, weight=weight)
     weights = np.repeat([1.0, 0.0], [r, free.sum()])
-    return Net.of(objective, Penalty(np.zeros(weights.size), weights))
+    net = Net.of(objective, Penalty(np.zeros(weights.size), weights))
+    if penalty.estimated is not None:
+        net.estimated = _refuse
+    return net
+
+
+def _refuse(rows: Any) -> Array:
+    raise InputError(
+        "with more covariates than rows and factors that are deviations of these rows there is no sandwich: "
+        "ask for 'bootstrap', or give the factors as numbers"
+    )
 
 
 def _turned(X: Array, penalty: Penalty) -> tuple[Array, Array]:

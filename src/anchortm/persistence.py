@@ -35,6 +35,7 @@ from anchortm.inference import default_kind
 from anchortm.inputs import Data
 from anchortm.links import LINKS, Link
 from anchortm.model import SCALED, TransformationModel
+from anchortm.penalty import Penalty
 from anchortm.randomeffects import RandomEffects
 from anchortm.scaled import scale_columns
 from anchortm.splines import smooth_terms
@@ -45,6 +46,7 @@ FORMAT, VERSION = "anchortm-model", 1
 MAX_BYTES = 64 * 2**20
 MAX_VALUES = 4_000_000  # numbers, words and lists in a file
 LARGEST = 1e200  # parameter: what is computed with it stays a number
+LARGEST_LOG = 300.0  # of a scale, at the ends of its covariates
 MAX_GROUPS = 1000
 MAX_COVARIANCE = 500  # parameters; beyond, a covariance is not saved
 CLASSES = {name: getattr(estimators, name) for name in estimators.__all__} | {"CoxPH": CoxPH, "AnchorGLM": AnchorGLM}
@@ -184,12 +186,19 @@ def _parameter(name: str, value: Any) -> Any:
         return None  # a generator's place in its stream is not part of a model
     try:
         return (
-            {"mapping": [[str(k), _plain(v)] for k, v in value.items()]}
+            {"mapping": [[_key(k), _plain(v)] for k, v in value.items()]}
             if isinstance(value, Mapping)
             else _plain(value)
         )
     except InputTypeError:
         raise InputTypeError(f"the parameter {name} = {value!r} cannot be saved") from None
+
+
+def _key(key: Any) -> str | int:
+    """Return the name or the position of a column."""
+    if isinstance(key, (str, int, np.integer)) and not isinstance(key, bool):
+        return str(key) if isinstance(key, str) else int(key)
+    raise InputTypeError(f"a column called {key!r} cannot be saved")
 
 
 def _plain(value: Any) -> Any:
@@ -305,6 +314,10 @@ def _is_parameter(value: Any) -> bool:
     return _is_number(value) and abs(value) <= LARGEST  # no infinity, and not nan
 
 
+def _is_strength(value: Any) -> bool:
+    return _is_parameter(value) and value >= 0.0
+
+
 def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str))
 
@@ -337,7 +350,7 @@ FIT: dict[str, Callable[[Any], bool]] = {
     "dropped_classes_": lambda value: isinstance(value, list),
     "loglik_": _is_number,
     "loss_": _is_number,
-    "penalty_": _is_number,
+    "penalty_": _is_strength,
     "n_iter_": _is_count,
     "converged_": _is_flag,
     "kkt_": _is_number,
@@ -356,16 +369,16 @@ LATER: dict[str, Callable[[Any], bool]] = {  # not in the first files
     "covariate_ranges_": lambda value: (
         value is None or (len(value) == 2 and all(_list_of(_is_number)(v) for v in value))
     ),
-    "l1_": lambda value: value is None or (_is_parameter(value) and value >= 0.0),
-    "l2_": lambda value: value is None or (_is_parameter(value) and value >= 0.0),
-    "smooth_": lambda value: value is None or (_is_parameter(value) and value >= 0.0),
+    "l1_": lambda value: value is None or _is_strength(value),
+    "l2_": lambda value: value is None or _is_strength(value),
+    "smooth_": lambda value: value is None or _is_strength(value),
     "edf_": lambda value: value is None or (isinstance(value, dict) and all(map(_is_parameter, value.values()))),
     "atom_": lambda value: value is None or _is_number(value),
     "outcome_range_": lambda value: value is None or (len(value) == 2 and _list_of(_is_number)(value)),
     "scale_coef_": lambda value: value is None or _list_of(_is_parameter)(value),
     "scale_names_": lambda value: value is None or _list_of(_is_text)(value),
     "xi_scale_": lambda value: value is None or (_is_number(value) and value >= 0.0),
-    "penalty_scale_": lambda value: value is None or _is_number(value),
+    "penalty_scale_": lambda value: value is None or _is_strength(value),
 }
 TUPLES = ("float_codes_", "dropped_anchors_", "dropped_classes_", "folds_")
 SCHEMA: dict[str, Callable[[Any], bool]] = {
@@ -433,8 +446,6 @@ def _fitted(record: dict[str, Any]) -> Any:
     parameters = {key: _argument(value) for key, value in record["parameters"].items()}
     unknown = sorted(set(parameters) - set(cls._get_param_names()))
     _check(not unknown, f"{record['class']} has no parameters {', '.join(unknown)}")
-    if isinstance(parameters.get("random"), dict) and record["feature_names"] is None:  # JSON has no whole keys
-        parameters["random"] = {int(key): value for key, value in parameters["random"].items()}
     model = cls(**parameters)
     model._check_xi()
     model._check_limits()
@@ -464,6 +475,10 @@ def _fitted(record: dict[str, Any]) -> Any:
     if record["feature_names"] is not None:
         _check(len(record["feature_names"]) == record["n_features"], "the feature names are not as many as features")
         model.feature_names_in_ = np.array(record["feature_names"], dtype=object)
+    if record["feature_names"] is None:  # columns go by their numbers
+        numbers = [name for what in ("anchor_names", "strata") for name in model._named(what)]
+        there = all(_is_number(name) and -model.n_features_in_ <= name < model.n_features_in_ for name in numbers)
+        _check(there or record["formula"] is not None, "anchor_names or strata are not columns of X")
     if hasattr(basis, "support"):
         model.support_ = basis.support
     if isinstance(basis, OrdinalBasis):
@@ -485,6 +500,8 @@ def _fitted(record: dict[str, Any]) -> Any:
     if hasattr(model, "covariate_ranges_"):
         model.covariate_ranges_ = np.array(model.covariate_ranges_, dtype=np.float64)
         _check(model.covariate_ranges_.shape == (2, len(model._columns)), "the ranges are not those of the covariates")
+    _check((model.l1_, model.l2_) == (model.l1, model.l2), "l1_ and l2_ are not those of the parameters")
+    Penalty.of(0.0, 0.0, 0.0, model.penalty_factor, tuple(names), None, None)  # refuses what are no factors of these
     _check_scale(model)
     model.active_ = np.array(model.active_, dtype=bool)
     _check(len(model._binary) == len(names), "the flags of binary covariates are not as many as covariates")
@@ -510,7 +527,11 @@ def _check_scale(model: Any) -> None:
             model.scale_names_ == [model.coef_names_[j] for j in columns] and len(model.scale_coef_) == len(columns),
             "the scale effects are not those of the columns in scale",
         )
+        own = model.xi_ if model.xi_scale is None else model.xi_scale
+        _check(model.xi_scale_ == own, "xi_scale_ is not that of the parameters")
         model.scale_coef_ = np.array(model.scale_coef_, dtype=np.float64)
+        size = np.abs(getattr(model, "covariate_ranges_", np.ones((1, len(model.coef_names_)))))
+        _check(size[:, columns].max(axis=0) @ np.abs(model.scale_coef_) <= 2.0 * LARGEST_LOG, "the scale overflows")
 
 
 def _argument(value: Any) -> Any:

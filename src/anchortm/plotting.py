@@ -168,14 +168,15 @@ def distributions(
     grid: ArrayLike | None = None,
     ax: Any = None,
     *,
-    of: str = "pdf",
+    of: str | None = None,
     labels: Sequence[Any] | None = None,
     unit: str = "y",
 ) -> Any:
     """Draw the density, cdf, survivor function or hazard of each row of a predicted distribution.
 
-    Classes and counts are drawn as points joined by thin lines. Without ``grid`` the middle 99 % are shown, of curves
-    with steps all of them.
+    ``of`` is "pdf", "cdf", "sf", "hazard" or "cumhazard"; by default the density, and of curves with steps, which have
+    none, the survivor function. Classes and counts are drawn as points joined by thin lines. Without ``grid`` the
+    middle 99 % are shown, of curves with steps all of them.
 
     Examples
     --------
@@ -195,9 +196,10 @@ def distributions(
         "hazard": "hazard",
         "cumhazard": "cumulative hazard",
     }
+    ordinal, steps = distribution.basis.kind == "ordinal", distribution.basis.kind == "step"
+    of = ("sf" if steps else "pdf") if of is None else of
     if of not in names:
         raise InputError(f"of must be one of {', '.join(names)}, not {of!r}")
-    ordinal, steps = distribution.basis.kind == "ordinal", distribution.basis.kind == "step"
     if grid is None:
         if ordinal:
             grid = np.array([*distribution.basis.levels], dtype=object)

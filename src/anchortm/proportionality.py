@@ -114,7 +114,10 @@ def proportionality_test(
     check_model(model)
     if not model._varies or model.scale is not None or model.random is not None:
         what = type(model).__name__ if not model._varies else "a model with scale or random effects"
-        raise InputError(f"effects of {what} cannot vary along the response: there is nothing to test")
+        raise InputError(
+            f"effects of {what} cannot vary along the response; those of ProportionalHazards, CountRegression, "
+            "OrdinalRegression and other models with a baseline can"
+        )
     plain = clone(model).set_params(xi=0.0)
     plain._check_limits()
     data = plain._prepare(X, y, anchors, sample_weight, offset)

@@ -591,19 +591,25 @@ def scale_columns(scale: Any, names: Sequence[str]) -> list[int]:
     """Return the positions of the columns of the scale among the covariates."""
     if scale is None:
         return []
-    listed = [scale] if isinstance(scale, str) else scale
-    if not isinstance(listed, Iterable):
-        raise InputTypeError(f"scale must be names of covariates, not {scale!r}")
-    flat = [name for part in listed for name in ([part] if isinstance(part, str) else part)]
+    flat = [name for part in _each(scale) for name in _each(part)]
     if not flat:
         raise InputError("scale names no column: leave it at None for none")
-    unknown = [str(name) for name in flat if name not in names]
+    places = dict(enumerate(names)) | {name: name for name in names}
+    odd = [name for name in flat if isinstance(name, bool) or not isinstance(name, (str, int, np.integer))]
+    odd += [name for name in flat if not isinstance(name, str) and name not in places]
+    if odd:
+        raise InputTypeError(f"scale must be names of covariates or their positions, not {odd[0]!r}")
+    unknown = [str(name) for name in flat if name not in places]
     if unknown:
         raise InputError(
             f"scale names what is not among the covariates: {', '.join(unknown)}; they are "
             f"{', '.join(names) or 'none'}, and a scale effect goes with a shift effect"
         )
-    return [list(names).index(name) for name in dict.fromkeys(flat)]
+    return [list(names).index(name) for name in dict.fromkeys(places[name] for name in flat)]
+
+
+def _each(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
 
 
 def scale_name(name: str) -> str:

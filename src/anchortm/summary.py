@@ -291,7 +291,7 @@ def baseline_facts(model: Any) -> dict[str, str]:
     if model.l1_ or model.l2_:
         count = f"{np.count_nonzero(model.coef_)} of {model.coef_.size} coefficients are not zero"
         facts[NET] = f"l1 {model.l1_:g}, l2 {model.l2_:g}; {count}"
-    elif model._unpenalised and model.converged_:  # criteria of maximum-likelihood fits
+    elif model._unpenalised and model.converged_ and not model._quasi:  # criteria of maximum-likelihood fits
         facts["AIC, BIC"] = f"{model.aic_:.2f}, {model.bic_:.2f}"
     if model.edf_:
         facts[SMOOTH] = f"smooth {model.smooth_:g}; degrees of freedom " + ", ".join(
@@ -380,7 +380,9 @@ class LikelihoodRatio:
 def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:
     """Return the likelihood-ratio test of two nested maximum-likelihood fits to the same rows.
 
-    Both must have xi = 0; that one is nested in the other is the caller's word.
+    Both must have xi = 0. Likelihoods that are not of one kind are refused: a partial one and another, other ties or
+    strata of ``CoxPH``, other links, families or kinds of outcome. That the covariates of one are among those of the
+    other is the caller's word.
 
     See Also
     --------
@@ -398,14 +400,21 @@ def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:
     """
     if not (smaller._unpenalised and larger._unpenalised):
         raise InputError(
-            "a likelihood-ratio test compares maximum-likelihood fits: both need xi = 0, and no l1 or l2 or smooth"
+            "a likelihood-ratio test compares maximum-likelihood fits: both models need xi = 0, and no l1 or l2 "
+            "or smooth"
         )
     if smaller.n_total_ != larger.n_total_:
         raise InputError(f"the models were fitted to different rows: {smaller.n_total_:g} and {larger.n_total_:g}")
+    if not larger._comparable(smaller):
+        names = [f"{type(model).__name__} ({model._kind})" for model in (smaller, larger)]
+        raise InputError(
+            f"{names[0]} is no special case of {names[1]}: nested models have the same link or family, the same kind "
+            "of outcome, baselines of one kind, and with a partial likelihood the same ties, strata and event times"
+        )
     df = larger.n_parameters_ - smaller.n_parameters_
     if df <= 0:
         raise InputError("the larger model must have more parameters than the smaller one")
-    statistic = 2.0 * (larger.loglik_ - smaller.loglik_)
+    statistic = larger._gain(smaller)
     if statistic < -1e-6 * (1.0 + abs(larger.loglik_)):
         raise InputError("the larger model fits worse: it does not contain the smaller one")
     statistic = max(statistic, 0.0)

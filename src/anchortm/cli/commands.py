@@ -18,7 +18,13 @@ from anchortm.exceptions import InputError
 __all__ = ["bench", "completion", "data", "demo", "fit", "loeo", "path", "predict", "reproduce"]
 
 PICTURES = (".png", ".pdf", ".svg")
+ARGUMENTS = ("order", "support", "log_first", "l1", "l2", "varying", "scale")  # of a model
 TECHNICAL = ["kkt", "min_eigenvalue", "convexity", "lower_minimum_known"]  # columns that a terminal does not need
+
+
+def _template(options: Any) -> Any:
+    """Return the model that was asked for."""
+    return make_model(options.model, **{name: getattr(options, name) for name in ARGUMENTS})
 
 
 def _prepare(options: Any) -> tuple[Any, Any, dict[str, Any]]:
@@ -26,7 +32,7 @@ def _prepare(options: Any) -> tuple[Any, Any, dict[str, Any]]:
     from anchortm.cli.tables import read_table
     from anchortm.formula import Formula
 
-    model = make_model(options.model, order=options.order, support=options.support, log_first=options.log_first)
+    model = _template(options)
     made = Formula(options.formula, read_table(options.data))
     return (
         made.with_roles(model),
@@ -77,7 +83,7 @@ def fit(options: Any) -> None:
         table = anchor_path(model, made.X, made.y, made.anchors, options.xi, **extra).frame()
         shown = as_json(table) if options.json else as_text(table.drop(columns=TECHNICAL))
     else:
-        template = make_model(options.model, order=options.order, support=options.support, log_first=options.log_first)
+        template = _template(options)
         model = type(template).from_formula(
             options.formula,
             options.data if batches else read_table(options.data),

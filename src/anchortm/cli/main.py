@@ -281,6 +281,10 @@ def _add_model(command: argparse.ArgumentParser, xis: str = "0") -> None:
         help="their support; write --support=-3,4 if it begins with a minus",
     )
     command.add_argument("--log-first", action="store_true", default=None, help="take the basis in log y")
+    command.add_argument("--l1", type=float, help="strength of the lasso penalty on the coefficients")
+    command.add_argument("--l2", type=float, help="strength of the ridge penalty on the coefficients")
+    command.add_argument("--varying", metavar="TERMS", help="terms whose effects vary along the outcome, such as x + z")
+    command.add_argument("--scale", metavar="TERMS", help="terms that change the spread of the outcome too")
     command.add_argument("--weights", metavar="COLUMN", help="column of weights")
     command.add_argument("--offset", metavar="COLUMN", help="column of offsets")
 

@@ -388,6 +388,9 @@ def test_refit_minimises_what_it_says() -> None:
     still = model.refit(few[:0], y_few[:0])
     assert (still.loss_, still.n_rows_) == (model.loss_, model.n_rows_)
     assert "nothing moved" in still.summary().facts["refit"]
+    narrow = atm.AnchorBoostedTM(atm.ContinuousProbit(), n_rounds=3).fit(X, y).refit(few, y_few, strength=0.1)
+    assert narrow.model_.active_.any()
+    assert "at a fifth of what was there" in narrow.summary().facts["constraints"]
 
 
 @pytest.mark.parametrize("strength", [None, 5.0])

@@ -729,6 +729,8 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
                 )
                 facts["converged"] = f"{'yes' if self.converged_ else 'NO'}, the refit: {given}"
                 facts["xi"] += ", of the fit"
+                if "constraints" in facts:
+                    facts["constraints"] = facts["constraints"].replace("at zero", "at a fifth of what was there")
         columns: dict[str, list[Any]] = {"covariate": list(self.coef_names_)}
         columns["importance"] = self.feature_importances_.tolist()
         if self.learner != "tree":

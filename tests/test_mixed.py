@@ -617,3 +617,22 @@ def test_a_sample_of_clusters_starts_large_fits():
     model = atm.OrdinalRegression(1.0, random="g").fit(data[["x", "z", "g"]], cuts(data), anchors=data.site)
     assert model.converged_
     assert model.random_sd_.iloc[0] > 1.0
+
+
+def test_the_left_side_of_a_random_term_is_a_formula():
+    data = simulated(clusters=8).rename(columns={"x": "x 1"})
+
+    def effects(term):
+        return atm.Formula(f"y ~ `x 1`*z + ({term} | g)", data).random["g"]
+
+    assert effects("`x 1` - 1") == effects("-1 + `x 1`") == effects("0 + `x 1`") == ["x 1"]
+    assert effects("1 + z - z") == effects("1") == ["1"]
+    assert effects("`x 1`:z") == ["1", "x 1:z"]
+    for term in ("`x 1`*z", "(`x 1` + z)"):
+        with pytest.raises(InputError, match="an intercept '1', a slope, or both"):
+            atm.NormalLinear.from_formula(f"y ~ `x 1`*z + ({term} | g)", data)
+    for term in ("0", "1 - 1", "z - z - 1"):
+        with pytest.raises(InputError, match="has no random effect"):
+            effects(term)
+    with pytest.raises(InputError):
+        effects(".")

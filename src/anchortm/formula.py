@@ -212,14 +212,15 @@ class Formula:
         """Return the clusters and their random effects, slopes by the columns of their terms."""
         if self._parsed.random is None:
             return None
-        cluster, terms = self._parsed.random
-        effects = []
-        for term in terms:
-            columns = ["1"] if term == "1" else self.columns_of(term)[0]
+        cluster, text = self._parsed.random
+        terms = [str(term) for term in _formula(text, "")]
+        if not terms:
+            raise InputError(f"({text} | {cluster}) has no random effect: write (1 | cluster), or (1 + x | cluster)")
+        slopes = self.columns_of(text)
+        for term, columns in zip([term for term in terms if term != "1"], slopes, strict=True):
             if len(columns) != 1:
                 raise InputError(f"a random slope is of one column, and {term} has {len(columns)}: code it as numbers")
-            effects += columns
-        return {cluster: effects}
+        return {cluster: ["1"] * ("1" in terms) + [name for (name,) in slopes]}
 
     @property
     def strata(self) -> list[str]:
@@ -652,13 +653,13 @@ class FormulaMixin:
         return self.formula_.design(X) if hasattr(self, "formula_") and X is not None else X
 
 
-def _formula(text: str) -> Any:
-    """Return formulaic's formula, always with an intercept (h has one)."""
+def _formula(text: str, more: str = " + 1") -> Any:
+    """Return formulaic's formula, of covariates always with an intercept (h has one)."""
     import formulaic
     from formulaic.errors import FormulaicError
 
     try:
-        terms = formulaic.Formula(f"{text} + 1")
+        terms = formulaic.Formula(text + more)
     except RecursionError:
         raise InputError("the formula is nested too deeply, or joins too many terms one by one") from None
     except (FormulaicError, SyntaxError, AttributeError) as error:

@@ -636,3 +636,16 @@ def test_the_left_side_of_a_random_term_is_a_formula():
             effects(term)
     with pytest.raises(InputError):
         effects(".")
+
+
+def test_training_sets_need_clusters_that_repeat():
+    data = simulated(clusters=12, rows=4, sites=3)
+    once = data.assign(site=np.where(np.arange(len(data)) % 4 < 3, "often", "once"))
+    single = data.assign(site=np.where(data.g == 0, "one", "rest"))
+    for frame, message in ((once, "without environment often: every cluster"), (single, "rest: there is a single")):
+        with pytest.raises(IdentificationError, match=message):
+            atm.leave_one_environment_out(
+                atm.NormalLinear(random="g"), frame[["x", "z", "g"]], frame.y, frame.site, xis=[0.0]
+            )
+        with pytest.raises(IdentificationError, match=message):
+            atm.XiSearchCV.from_formula("y ~ x + z + (1 | g) | site", frame, model=atm.NormalLinear(), xis=[0.0, 1.0])

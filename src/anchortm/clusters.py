@@ -133,6 +133,17 @@ class Clusters(NamedTuple):
         """Return these rows, under the same codes."""
         return self._replace(codes=self.codes[rows], Z=self.Z[rows])
 
+    def check(self) -> None:
+        """Refuse clusters that tell nothing of how clusters differ."""
+        column, sizes = self.effects.cluster, self.sizes
+        if (sizes > 0).sum() < 2:
+            raise IdentificationError(f"there is a single cluster of {column}: nothing is known of how clusters differ")
+        if sizes.max() == 1:
+            raise IdentificationError(
+                f"every cluster of {column} has one row: effects of clusters cannot be told from those of rows; "
+                "leave random out"
+            )
+
     def check_whole(self, groups: Codes, what: str) -> None:
         """Refuse groups of rows that cut through clusters."""
         if not self.within(groups):
@@ -188,14 +199,6 @@ def make_clusters(
     known = known_strata(labels)
     place = {label: k for k, label in enumerate(known)}
     codes = np.array([place[label] for label in labels], dtype=np.intp)
-    sizes = np.bincount(codes)
-    if sizes.size < 2:
-        raise IdentificationError(f"there is a single cluster of {column}: nothing is known of how clusters differ")
-    if sizes.max() == 1:
-        raise IdentificationError(
-            f"every cluster of {column} has one row: effects of clusters cannot be told from those of rows; "
-            "leave random out"
-        )
     found, centre, scale = [], [], []
     for effect in effects:
         name = effect if effect == INTERCEPT else _name(effect, names)
@@ -207,7 +210,9 @@ def make_clusters(
             raise IdentificationError(f"the random slope of {name} has a constant covariate: leave it out")
         scale.append(spread)
     made = Effects(str(column), tuple(found), tuple(centre), tuple(scale))
-    return Clusters(codes, tuple(known), made.columns(names, X), made)
+    clusters = Clusters(codes, tuple(known), made.columns(names, X), made)
+    clusters.check()
+    return clusters
 
 
 def _name(effect: Any, names: Sequence[str]) -> str:

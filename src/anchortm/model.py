@@ -311,6 +311,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """Refuse covariates that rows cannot tell apart, or from strata; return the range of those that shift h."""
         X, names, penalised = data.design.matrix, data.design.names, self._penalised(data.design, data.weights)
         p = len(names)
+        if data.clusters is not None:
+            data.clusters.check()
         if data.mixture is not None:
             data.mixture.corners.check(data.mixture.weights)
             levels = data.mixture.levels

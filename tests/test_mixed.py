@@ -649,3 +649,19 @@ def test_training_sets_need_clusters_that_repeat():
             )
         with pytest.raises(IdentificationError, match=message):
             atm.XiSearchCV.from_formula("y ~ x + z + (1 | g) | site", frame, model=atm.NormalLinear(), xis=[0.0, 1.0])
+
+
+def test_score_test_holds_the_covariance_of_random_effects():
+    data = simulated(clusters=24, rows=4, slope=0.0)
+    env = (data.g % 4).astype(str)  # clusters are nested
+    model = atm.NormalLinear(random="g", tol=1e-10).fit(data[["x", "g"]], data.y)
+    n = len(data)
+    Z, Q = pd.get_dummies(data.g).to_numpy(float), pd.get_dummies(env).to_numpy(float)
+    W = np.linalg.inv(np.eye(n) + model.random_sd_.iloc[0] ** 2 * Z @ Z.T)
+    X = np.column_stack([np.ones(n), data.x])
+    P = W - W @ X @ np.linalg.solve(X.T @ W @ X, X.T @ W)
+    t = Q.T @ P @ data.y * model.baseline_[1]
+    gls = t @ np.linalg.pinv(Q.T @ P @ Q, rcond=1e-10) @ t
+    test = atm.diagnostics.score_test(atm.NormalLinear(random="g", tol=1e-10), data[["x", "g"]], data.y, env)
+    assert test.df == 3
+    assert test.statistic == pytest.approx(gls / (1.0 - gls / (2.0 * n)), rel=1e-6)  # the residual scale is estimated

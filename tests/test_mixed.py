@@ -665,3 +665,15 @@ def test_score_test_holds_the_covariance_of_random_effects():
     test = atm.diagnostics.score_test(atm.NormalLinear(random="g", tol=1e-10), data[["x", "g"]], data.y, env)
     assert test.df == 3
     assert test.statistic == pytest.approx(gls / (1.0 - gls / (2.0 * n)), rel=1e-6)  # the residual scale is estimated
+
+
+def test_scores_by_environment_do_not_mix_environments():
+    data = simulated(clusters=8)  # patients cross sites
+    model = atm.NormalLinear(random="g").fit(data[["x", "z", "g"]], data.y)
+    offset = 0.1 * data.z
+    table = atm.scores.score_table(model, data[["x", "z", "g"]], data.y, data.site, offset=offset).frame()
+    for site, part in data.groupby("site"):
+        alone = model.nll(part[["x", "z", "g"]], part.y, offset=offset[part.index]).mean()
+        assert table.set_index("environment").nll[site] == pytest.approx(alone, rel=1e-12)
+    together = atm.scores.score_table(model, data[["x", "z", "g"]], data.y).frame().nll[0]
+    assert together == pytest.approx(model.nll(data[["x", "z", "g"]], data.y).mean(), rel=1e-12)

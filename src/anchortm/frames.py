@@ -85,7 +85,7 @@ def known(wanted: Sequence[str], names: Sequence[str]) -> None:
 
 
 def take(data: Any, rows: NDArray[np.intp]) -> Any:
-    """Return rows of a pandas or polars frame."""
+    """Return rows of a pandas or polars frame, or of an array."""
     return data.iloc[rows] if hasattr(data, "iloc") else data[rows]
 
 

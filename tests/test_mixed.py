@@ -677,3 +677,10 @@ def test_scores_by_environment_do_not_mix_environments():
         assert table.set_index("environment").nll[site] == pytest.approx(alone, rel=1e-12)
     together = atm.scores.score_table(model, data[["x", "z", "g"]], data.y).frame().nll[0]
     assert together == pytest.approx(model.nll(data[["x", "z", "g"]], data.y).mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize("effects", [[1, "x"], 1, ["1", 0], ["1", True]])
+def test_effects_are_named_by_words(effects):
+    data = simulated(clusters=6)
+    with pytest.raises(InputTypeError, match="give a list of words"):
+        atm.NormalLinear(random={"g": effects}).fit(data[["x", "z", "g"]], data.y)

@@ -684,3 +684,12 @@ def test_effects_are_named_by_words(effects):
     data = simulated(clusters=6)
     with pytest.raises(InputTypeError, match="give a list of words"):
         atm.NormalLinear(random={"g": effects}).fit(data[["x", "z", "g"]], data.y)
+
+
+def test_over_identification_leaves_out_the_deviations():
+    data = simulated(clusters=8)
+    X = data[["x", "z", "g"]]
+    path = atm.anchor_path(atm.NormalLinear(random="g"), X, data.y, data.site, [0.0, 1.0])
+    table = atm.diagnostics.over_identification(path, X).frame()
+    norms = [np.linalg.norm(model.coef_ * data[["x", "z"]].std()) for model in path.models]
+    assert table.coef_norm.to_numpy() == pytest.approx(norms, rel=1e-12)

@@ -535,7 +535,8 @@ def over_identification(path: AnchorPath, X: Any) -> OverIdentification:
     deviation, mean = matrix.std(axis=0, ddof=1), matrix.mean(axis=0, keepdims=True)  # of no columns: nothing
     unit = float(np.diff(first.link_.quantile(np.array([0.25, 0.75])))[0])
     rows = []
-    for xi, m, coef in zip(path.xis, path.models, path.coefs, strict=True):
+    for xi, m in zip(path.xis, path.models, strict=True):
+        coef = m.coef_
         norm = float(np.linalg.norm(coef * deviation))
         if m.basis_.discrete:
             width = float(m._typical[-1] - m._typical[0])

@@ -693,3 +693,11 @@ def test_over_identification_leaves_out_the_deviations():
     table = atm.diagnostics.over_identification(path, X).frame()
     norms = [np.linalg.norm(model.coef_ * data[["x", "z"]].std()) for model in path.models]
     assert table.coef_norm.to_numpy() == pytest.approx(norms, rel=1e-12)
+
+
+@pytest.mark.parametrize("term", ["1", "1 + x"])
+def test_no_rows_have_no_predictions(term):
+    data = simulated(clusters=8)
+    model = atm.NormalLinear.from_formula(f"y ~ x + ({term} | g)", data)
+    assert model.predict(data[:0]).shape == (0,)
+    assert model.predict_distribution(data[:0]).cdf([1.0, 2.0]).shape == (0, 2)

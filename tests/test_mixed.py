@@ -701,3 +701,9 @@ def test_no_rows_have_no_predictions(term):
     model = atm.NormalLinear.from_formula(f"y ~ x + ({term} | g)", data)
     assert model.predict(data[:0]).shape == (0,)
     assert model.predict_distribution(data[:0]).cdf([1.0, 2.0]).shape == (0, 2)
+
+
+def test_integrals_need_three_nodes():
+    data = simulated(clusters=6)
+    with pytest.raises(InputError, match="n_nodes must be a whole number of at least 3"):
+        atm.NormalLinear(random="g", n_nodes=1).fit(data[["x", "g"]], data.y)

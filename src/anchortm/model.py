@@ -298,7 +298,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     def _check_random(self) -> None:
         """Refuse what random effects do not go with."""
         if self.n_nodes is not None:
-            n_nodes = whole_number(self.n_nodes, "n_nodes", 1)
+            n_nodes = whole_number(self.n_nodes, "n_nodes", 3)
             if n_nodes > MOST_NODES:
                 raise InputError(f"n_nodes may be {MOST_NODES} at most, not {n_nodes}")
         if named_effects(self.random) is None:

@@ -600,3 +600,21 @@ def test_rows_of_weight_zero_do_not_shape_terms(column: bool) -> None:
     if column:
         other = atm.NormalLinear.from_formula(formula, polars.from_pandas(odd), xi=1.0, **given)
         assert np.array_equal(other.coef_, some.coef_)
+
+
+def test_degrees_of_freedom_with_strata() -> None:
+    model = atm.NormalLinear.from_formula("y | site ~ s(x, 7) + z", DATA, smooth=0.1)
+    X = model.formula_.design(DATA)[model.coef_names_].to_numpy(float)
+    B = np.hstack([pd.get_dummies(DATA.site).to_numpy(float), X])  # of h of a normal model, whatever its slopes
+    second = np.array([0.1 if re.search(r"\[\d+\]$", name) else 0.0 for name in model.coef_names_])
+    H = B.T @ B / N
+    own = np.diag(np.linalg.solve(H + np.diag(np.append(np.zeros(4), second)), H))[4:]
+    curve = [name.startswith("s(") for name in model.coef_names_]
+    assert model.edf_["s(x, 7)"] == pytest.approx(own[curve].sum(), rel=1e-6)
+
+
+def test_summary_of_more_columns_than_rows_tells_of_smoothing() -> None:
+    few = DATA[:12]
+    model = atm.NormalLinear.from_formula("y ~ s(x, 10) + s(z, 10)", few, smooth=0.1)
+    assert model.edf_ == {}
+    assert "smooth 0.1; degrees of freedom not known" in str(model.summary())

@@ -707,3 +707,13 @@ def test_integrals_need_three_nodes():
     data = simulated(clusters=6)
     with pytest.raises(InputError, match="n_nodes must be a whole number of at least 3"):
         atm.NormalLinear(random="g", n_nodes=1).fit(data[["x", "g"]], data.y)
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "s"])
+def test_dates_are_no_clusters(unit):
+    data = simulated(clusters=6)
+    days = (pd.Timestamp("2020-01-01") + pd.to_timedelta(data.g, unit="D")).astype(f"datetime64[{unit}]")
+    for column in (days, days - days[0]):
+        for formula in ("y ~ x + (1 | day)", "y | day ~ x"):
+            with pytest.raises(InputError, match="are names or whole numbers, and 'day' has"):
+                atm.NormalLinear.from_formula(formula, data.assign(day=column))

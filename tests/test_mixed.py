@@ -617,3 +617,103 @@ def test_a_sample_of_clusters_starts_large_fits():
     model = atm.OrdinalRegression(1.0, random="g").fit(data[["x", "z", "g"]], cuts(data), anchors=data.site)
     assert model.converged_
     assert model.random_sd_.iloc[0] > 1.0
+
+
+def test_the_left_side_of_a_random_term_is_a_formula():
+    data = simulated(clusters=8).rename(columns={"x": "x 1"})
+
+    def effects(term):
+        return atm.Formula(f"y ~ `x 1`*z + ({term} | g)", data).random["g"]
+
+    assert effects("`x 1` - 1") == effects("-1 + `x 1`") == effects("0 + `x 1`") == ["x 1"]
+    assert effects("1 + z - z") == effects("1") == ["1"]
+    assert effects("`x 1`:z") == ["1", "x 1:z"]
+    for term in ("`x 1`*z", "(`x 1` + z)"):
+        with pytest.raises(InputError, match="an intercept '1', a slope, or both"):
+            atm.NormalLinear.from_formula(f"y ~ `x 1`*z + ({term} | g)", data)
+    for term in ("0", "1 - 1", "z - z - 1"):
+        with pytest.raises(InputError, match="has no random effect"):
+            effects(term)
+    with pytest.raises(InputError):
+        effects(".")
+
+
+def test_training_sets_need_clusters_that_repeat():
+    data = simulated(clusters=12, rows=4, sites=3)
+    once = data.assign(site=np.where(np.arange(len(data)) % 4 < 3, "often", "once"))
+    single = data.assign(site=np.where(data.g == 0, "one", "rest"))
+    for frame, message in ((once, "without environment often: every cluster"), (single, "rest: there is a single")):
+        with pytest.raises(IdentificationError, match=message):
+            atm.leave_one_environment_out(
+                atm.NormalLinear(random="g"), frame[["x", "z", "g"]], frame.y, frame.site, xis=[0.0]
+            )
+        with pytest.raises(IdentificationError, match=message):
+            atm.XiSearchCV.from_formula("y ~ x + z + (1 | g) | site", frame, model=atm.NormalLinear(), xis=[0.0, 1.0])
+
+
+def test_score_test_holds_the_covariance_of_random_effects():
+    data = simulated(clusters=24, rows=4, slope=0.0)
+    env = (data.g % 4).astype(str)  # clusters are nested
+    model = atm.NormalLinear(random="g", tol=1e-10).fit(data[["x", "g"]], data.y)
+    n = len(data)
+    Z, Q = pd.get_dummies(data.g).to_numpy(float), pd.get_dummies(env).to_numpy(float)
+    W = np.linalg.inv(np.eye(n) + model.random_sd_.iloc[0] ** 2 * Z @ Z.T)
+    X = np.column_stack([np.ones(n), data.x])
+    P = W - W @ X @ np.linalg.solve(X.T @ W @ X, X.T @ W)
+    t = Q.T @ P @ data.y * model.baseline_[1]
+    gls = t @ np.linalg.pinv(Q.T @ P @ Q, rcond=1e-10) @ t
+    test = atm.diagnostics.score_test(atm.NormalLinear(random="g", tol=1e-10), data[["x", "g"]], data.y, env)
+    assert test.df == 3
+    assert test.statistic == pytest.approx(gls / (1.0 - gls / (2.0 * n)), rel=1e-6)  # the residual scale is estimated
+
+
+def test_scores_by_environment_do_not_mix_environments():
+    data = simulated(clusters=8)  # patients cross sites
+    model = atm.NormalLinear(random="g").fit(data[["x", "z", "g"]], data.y)
+    offset = 0.1 * data.z
+    table = atm.scores.score_table(model, data[["x", "z", "g"]], data.y, data.site, offset=offset).frame()
+    for site, part in data.groupby("site"):
+        alone = model.nll(part[["x", "z", "g"]], part.y, offset=offset[part.index]).mean()
+        assert table.set_index("environment").nll[site] == pytest.approx(alone, rel=1e-12)
+    together = atm.scores.score_table(model, data[["x", "z", "g"]], data.y).frame().nll[0]
+    assert together == pytest.approx(model.nll(data[["x", "z", "g"]], data.y).mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize("effects", [[1, "x"], 1, ["1", 0], ["1", True]])
+def test_effects_are_named_by_words(effects):
+    data = simulated(clusters=6)
+    with pytest.raises(InputTypeError, match="give a list of words"):
+        atm.NormalLinear(random={"g": effects}).fit(data[["x", "z", "g"]], data.y)
+
+
+def test_over_identification_leaves_out_the_deviations():
+    data = simulated(clusters=8)
+    X = data[["x", "z", "g"]]
+    path = atm.anchor_path(atm.NormalLinear(random="g"), X, data.y, data.site, [0.0, 1.0])
+    table = atm.diagnostics.over_identification(path, X).frame()
+    norms = [np.linalg.norm(model.coef_ * data[["x", "z"]].std()) for model in path.models]
+    assert table.coef_norm.to_numpy() == pytest.approx(norms, rel=1e-12)
+
+
+@pytest.mark.parametrize("term", ["1", "1 + x"])
+def test_no_rows_have_no_predictions(term):
+    data = simulated(clusters=8)
+    model = atm.NormalLinear.from_formula(f"y ~ x + ({term} | g)", data)
+    assert model.predict(data[:0]).shape == (0,)
+    assert model.predict_distribution(data[:0]).cdf([1.0, 2.0]).shape == (0, 2)
+
+
+def test_integrals_need_three_nodes():
+    data = simulated(clusters=6)
+    with pytest.raises(InputError, match="n_nodes must be a whole number of at least 3"):
+        atm.NormalLinear(random="g", n_nodes=1).fit(data[["x", "g"]], data.y)
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "s"])
+def test_dates_are_no_clusters(unit):
+    data = simulated(clusters=6)
+    days = (pd.Timestamp("2020-01-01") + pd.to_timedelta(data.g, unit="D")).astype(f"datetime64[{unit}]")
+    for column in (days, days - days[0]):
+        for formula in ("y ~ x + (1 | day)", "y | day ~ x"):
+            with pytest.raises(InputError, match="are names or whole numbers, and 'day' has"):
+                atm.NormalLinear.from_formula(formula, data.assign(day=column))

@@ -578,3 +578,43 @@ def test_without_smooth_terms_smooth_does_nothing() -> None:
     assert other.smooth_ == 0.0
     assert other.edf_ == {}
     assert math.isfinite(other.aic_)
+
+
+@pytest.mark.parametrize("column", [False, True])
+def test_rows_of_weight_zero_do_not_shape_terms(column: bool) -> None:
+    weights = np.where(np.arange(N) % 5 == 0, 0.0, 1.5)
+    odd = DATA.assign(w=weights, off=0.1 * DATA.z)
+    odd.loc[weights == 0.0, "x"] = 1e3
+    odd.loc[weights == 0.0, "sex"] = "unknown"
+    kept = odd[weights > 0.0]
+    formula = "y ~ s(x, 5) + bs(x, 4):z + scale(z) + sex | site"
+    given = {"sample_weight": "w", "offset": "off"} if column else {"sample_weight": weights, "offset": odd.off}
+    all_rows = atm.NormalLinear.from_formula(formula, odd, xi=1.0, **given)
+    some = atm.NormalLinear.from_formula(formula, kept, xi=1.0, sample_weight="w", offset="off")
+    assert all_rows.coef_names_ == some.coef_names_
+    assert np.array_equal(all_rows.coef_, some.coef_)
+    assert np.array_equal(all_rows.predict(DATA[:5], offset=np.zeros(5)), some.predict(DATA[:5], offset=np.zeros(5)))
+    errors = all_rows.standard_errors("sandwich", clusters=odd.index // 10)
+    assert np.array_equal(errors, some.standard_errors("sandwich", clusters=kept.index // 10))
+    polars = pytest.importorskip("polars")
+    if column:
+        other = atm.NormalLinear.from_formula(formula, polars.from_pandas(odd), xi=1.0, **given)
+        assert np.array_equal(other.coef_, some.coef_)
+
+
+def test_degrees_of_freedom_with_strata() -> None:
+    model = atm.NormalLinear.from_formula("y | site ~ s(x, 7) + z", DATA, smooth=0.1)
+    X = model.formula_.design(DATA)[model.coef_names_].to_numpy(float)
+    B = np.hstack([pd.get_dummies(DATA.site).to_numpy(float), X])  # of h of a normal model, whatever its slopes
+    second = np.array([0.1 if re.search(r"\[\d+\]$", name) else 0.0 for name in model.coef_names_])
+    H = B.T @ B / N
+    own = np.diag(np.linalg.solve(H + np.diag(np.append(np.zeros(4), second)), H))[4:]
+    curve = [name.startswith("s(") for name in model.coef_names_]
+    assert model.edf_["s(x, 7)"] == pytest.approx(own[curve].sum(), rel=1e-6)
+
+
+def test_summary_of_more_columns_than_rows_tells_of_smoothing() -> None:
+    few = DATA[:12]
+    model = atm.NormalLinear.from_formula("y ~ s(x, 10) + s(z, 10)", few, smooth=0.1)
+    assert model.edf_ == {}
+    assert "smooth 0.1; degrees of freedom not known" in str(model.summary())

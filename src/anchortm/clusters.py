@@ -133,6 +133,17 @@ class Clusters(NamedTuple):
         """Return these rows, under the same codes."""
         return self._replace(codes=self.codes[rows], Z=self.Z[rows])
 
+    def check(self) -> None:
+        """Refuse clusters that tell nothing of how clusters differ."""
+        column, sizes = self.effects.cluster, self.sizes
+        if (sizes > 0).sum() < 2:
+            raise IdentificationError(f"there is a single cluster of {column}: nothing is known of how clusters differ")
+        if sizes.max() == 1:
+            raise IdentificationError(
+                f"every cluster of {column} has one row: effects of clusters cannot be told from those of rows; "
+                "leave random out"
+            )
+
     def check_whole(self, groups: Codes, what: str) -> None:
         """Refuse groups of rows that cut through clusters."""
         if not self.within(groups):
@@ -157,7 +168,7 @@ class Clusters(NamedTuple):
         return np.bincount(self.codes, minlength=len(self.labels))
 
 
-def named_effects(random: Any) -> tuple[Any, list[Any]] | None:
+def named_effects(random: Any) -> tuple[Any, list[str]] | None:
     """Return the column of the clusters and the effects that the argument ``random`` names."""
     if random is None:
         return None
@@ -169,33 +180,28 @@ def named_effects(random: Any) -> tuple[Any, list[Any]] | None:
             f"not {random!r}; several random terms are not supported"
         )
     ((column, effects),) = random.items()
-    if isinstance(effects, (str, int, np.integer)):
+    if isinstance(effects, str):
         effects = [effects]
-    if not isinstance(effects, Sequence) or not effects:
-        raise InputTypeError(f"random gives {column!r} the effects {effects!r}: give a list such as ['1', 'x']")
-    effects = [effect for effect in effects if effect == INTERCEPT] + [e for e in effects if e != INTERCEPT]
-    if len(set(map(str, effects))) != len(effects) or len(effects) > MOST:
-        raise InputError(
-            f"random names the effects {', '.join(map(str, effects))}: a cluster has an intercept '1', a slope, or both"
+    if not isinstance(effects, Sequence) or not effects or not all(isinstance(effect, str) for effect in effects):
+        raise InputTypeError(
+            f"random gives {column!r} the effects {effects!r}: give a list of words such as ['1', 'x'], '1' for the "
+            "intercept and names of covariates, which in an array are x0, x1, ..."
         )
-    return column, list(effects)
+    effects = [effect for effect in effects if effect == INTERCEPT] + [e for e in effects if e != INTERCEPT]
+    if len(set(effects)) != len(effects) or len(effects) > MOST:
+        raise InputError(
+            f"random names the effects {', '.join(effects)}: a cluster has an intercept '1', a slope, or both"
+        )
+    return column, effects
 
 
 def make_clusters(
-    labels: Sequence[Any], column: Any, effects: Sequence[Any], names: Sequence[str], X: Array
+    labels: Sequence[Any], column: Any, effects: Sequence[str], names: Sequence[str], X: Array
 ) -> Clusters:
     """Return the clusters of rows with the columns of their effects."""
     known = known_strata(labels)
     place = {label: k for k, label in enumerate(known)}
     codes = np.array([place[label] for label in labels], dtype=np.intp)
-    sizes = np.bincount(codes)
-    if sizes.size < 2:
-        raise IdentificationError(f"there is a single cluster of {column}: nothing is known of how clusters differ")
-    if sizes.max() == 1:
-        raise IdentificationError(
-            f"every cluster of {column} has one row: effects of clusters cannot be told from those of rows; "
-            "leave random out"
-        )
     found, centre, scale = [], [], []
     for effect in effects:
         name = effect if effect == INTERCEPT else _name(effect, names)
@@ -207,15 +213,15 @@ def make_clusters(
             raise IdentificationError(f"the random slope of {name} has a constant covariate: leave it out")
         scale.append(spread)
     made = Effects(str(column), tuple(found), tuple(centre), tuple(scale))
-    return Clusters(codes, tuple(known), made.columns(names, X), made)
+    clusters = Clusters(codes, tuple(known), made.columns(names, X), made)
+    clusters.check()
+    return clusters
 
 
-def _name(effect: Any, names: Sequence[str]) -> str:
-    if isinstance(effect, (int, np.integer)) and not isinstance(effect, bool) and 0 <= effect < len(names):
-        return names[int(effect)]
+def _name(effect: str, names: Sequence[str]) -> str:
     if effect not in names:
         raise InputError(
             f"random names the slope of {effect!r}, which is no covariate: there are {', '.join(names) or 'none'}; "
             "a random slope varies around the effect of a covariate"
         )
-    return str(effect)
+    return effect

@@ -328,7 +328,7 @@ def stratum_labels(columns: Any, what: str = "strata") -> list[Any]:
 
 def _labels(column: Any, name: Any, what: str) -> list[Any]:
     array = np.asarray(column)
-    values = array.astype(object).tolist() if array.dtype.kind in "mM" else array.tolist()
+    values = list(array) if array.dtype.kind in "mM" else array.tolist()  # of nanoseconds tolist makes whole numbers
     odd = [v for v in values if not (isinstance(v, (str, int)) or (isinstance(v, float) and v.is_integer()))]
     if odd:
         raise InputError(

@@ -17,6 +17,7 @@ from anchortm.anchors import anchor_columns
 from anchortm.arrow import Arrow
 from anchortm.design import to_design
 from anchortm.exceptions import InputError
+from anchortm.mixed import MixedObjective
 from anchortm.model import TransformationModel, tell_alphabetical
 from anchortm.objective import Objective
 from anchortm.path import AnchorPath
@@ -118,8 +119,9 @@ def score_test(
     information, the statistic is t'[Q'diag(r')Q - E (nH)^-1 E']^+ t, with as many degrees of
     freedom as the bracket has rank: directions that the model contains already do not count. It
     tests first-order invariance of the residuals, so a small p-value says that anchoring has
-    something to do. Increments of the baseline at their bound count as known. The chi-square
-    distribution needs several rows for each direction: with many tiny environments the test rejects too often.
+    something to do. Increments of the baseline at their bound count as known, and so does the covariance of random
+    effects. The chi-square distribution needs several rows for each direction, and several clusters where random
+    effects are nested in the anchors: with many tiny environments the test rejects too often.
 
     See Also
     --------
@@ -176,13 +178,17 @@ def score_statistic(
 
     ``studentised`` divides by sum r^2 / sum r', which is 1 on average for a true model at its maximum
     likelihood; under a penalty h flattens, residuals shrink, and the plain statistic would shrink with them. A
-    dispersion that is given as a number is divided by as it is.
+    dispersion that is given as a number is divided by as it is. The covariance of random effects counts as known:
+    scores of shifts and of variances are uncorrelated for a normal model, and what they share in one sample would only
+    narrow the bracket.
     """
     objective = objective.scored
     assert objective.anchors is not None  # noqa: S101
     t = objective.sums(v).t
     d = objective.derivatives(v)
     free = ~(active | (objective.coordinates.lower == objective.coordinates.upper))
+    if isinstance(objective, MixedObjective):
+        free[objective.n_fixed :] = False
     H = d.hessian.toarray() if isinstance(d.hessian, Arrow) else d.hessian
     E, information = d.E[:, free], H[np.ix_(free, free)]
     weights = 1.0 if objective.weights is None else objective.weights
@@ -530,7 +536,8 @@ def over_identification(path: AnchorPath, X: Any) -> OverIdentification:
     deviation, mean = matrix.std(axis=0, ddof=1), matrix.mean(axis=0, keepdims=True)  # of no columns: nothing
     unit = float(np.diff(first.link_.quantile(np.array([0.25, 0.75])))[0])
     rows = []
-    for xi, m, coef in zip(path.xis, path.models, path.coefs, strict=True):
+    for xi, m in zip(path.xis, path.models, strict=True):
+        coef = m.coef_
         norm = float(np.linalg.norm(coef * deviation))
         if m.basis_.discrete:
             width = float(m._typical[-1] - m._typical[0])

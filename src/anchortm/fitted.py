@@ -673,7 +673,7 @@ class FittedModel(FormulaMixin):
         Z = self._random.effects.columns(self.coef_names_, to_design(self._design(X, n_rows or shift.size)).matrix)
         if isinstance(self.link_, Normal):  # the sum of two normal variables is one
             size = np.sqrt(1.0 + self._random.deviations(Z) ** 2)
-            theta = theta / size[0] if np.all(size == size[0]) else theta / size[:, None]
+            theta = theta / size[0] if np.unique(size).size == 1 else theta / size[:, None]
             return PredictedDistribution(self.link_, self.basis_, theta, shift / size, self.time_)
         return self._averaged(theta, shift, *self._random.marginal(Z))
 

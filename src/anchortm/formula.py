@@ -20,7 +20,7 @@ from sklearn.base import clone
 from anchortm.design import MAX_DENSE, MAX_SPARSE, WIDE, Design, WideMatrix, to_design
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.facts import ColumnFacts, check_levels, level_key
-from anchortm.frames import column_names, is_batched, known, native, select
+from anchortm.frames import column_names, is_batched, known, native, select, take
 from anchortm.grammar import (
     DOT,
     EXTRA,
@@ -32,7 +32,7 @@ from anchortm.grammar import (
     outside_quotes,
     parse_formula,
 )
-from anchortm.numbers import finite_numbers, odd_entry
+from anchortm.numbers import check_weights, finite_numbers, odd_entry
 from anchortm.response import Interval, Surv, Trials
 from anchortm.splines import check_smooth_state, curves
 
@@ -99,6 +99,21 @@ class Formula:
         self._spec = matrix.model_spec
         self.X = self._with_strata(self._with_wide(_without_intercept(matrix, len(frame)), frame), data)
         self.y, self.anchors = self.outcome(data), self.anchor_frame(data)
+
+    @classmethod
+    def counted(cls, text: str, data: Any, weights: Any) -> Formula:
+        """Return the formula with its data, learnt from rows of positive weight: covariates of others do not matter."""
+        data = native(data)
+        weights = None if weights is None else check_weights(weights, len(data))
+        if weights is None or weights.all():
+            return cls(text, data)
+        rows = np.flatnonzero(weights)
+        self = cls(text, take(data, rows))
+        filled = np.full(len(data), rows[0])
+        filled[rows] = rows
+        self.X, self.y, self.anchors = self.design(take(data, filled)), self.outcome(data), self.anchor_frame(data)
+        self._data = data
+        return self
 
     def _read(self, text: str, names: Sequence[str]) -> Any:
         """Take the text apart for a table with these columns, and return formulaic's formula."""
@@ -212,14 +227,15 @@ class Formula:
         """Return the clusters and their random effects, slopes by the columns of their terms."""
         if self._parsed.random is None:
             return None
-        cluster, terms = self._parsed.random
-        effects = []
-        for term in terms:
-            columns = ["1"] if term == "1" else self.columns_of(term)[0]
+        cluster, text = self._parsed.random
+        terms = [str(term) for term in _formula(text, "")]
+        if not terms:
+            raise InputError(f"({text} | {cluster}) has no random effect: write (1 | cluster), or (1 + x | cluster)")
+        slopes = self.columns_of(text)
+        for term, columns in zip([term for term in terms if term != "1"], slopes, strict=True):
             if len(columns) != 1:
                 raise InputError(f"a random slope is of one column, and {term} has {len(columns)}: code it as numbers")
-            effects += columns
-        return {cluster: effects}
+        return {cluster: ["1"] * ("1" in terms) + [name for (name,) in slopes]}
 
     @property
     def strata(self) -> list[str]:
@@ -647,13 +663,13 @@ class FormulaMixin:
             made.offset = offset
             model.formula_ = made
             return model  # type: ignore[no-any-return]
-        made = Formula(formula, data)
+        named = {"sample_weight": sample_weight, "offset": offset, "environments": environments}
+        extra = {name: Formula.new_column(data, values) for name, values in named.items() if values is not None}
+        made = Formula.counted(formula, data, extra.get("sample_weight"))
         if hasattr(model, "model"):  # a search
             model.set_params(model=made.with_roles(model.model))
         else:
             model = made.with_roles(model)
-        named = {"sample_weight": sample_weight, "offset": offset, "environments": environments}
-        extra = {name: made.column(values) for name, values in named.items() if values is not None}
         foreign = [name for name in extra if name not in signature(model.fit).parameters]
         if foreign:
             raise InputTypeError(f"{cls.__name__} takes no {' and no '.join(foreign)}: leave it out")
@@ -667,13 +683,13 @@ class FormulaMixin:
         return self.formula_.design(X) if hasattr(self, "formula_") and X is not None else X
 
 
-def _formula(text: str) -> Any:
-    """Return formulaic's formula, always with an intercept (h has one)."""
+def _formula(text: str, more: str = " + 1") -> Any:
+    """Return formulaic's formula, of covariates always with an intercept (h has one)."""
     import formulaic
     from formulaic.errors import FormulaicError
 
     try:
-        terms = formulaic.Formula(f"{text} + 1")
+        terms = formulaic.Formula(text + more)
     except RecursionError:
         raise InputError("the formula is nested too deeply, or joins too many terms one by one") from None
     except (FormulaicError, SyntaxError, AttributeError) as error:

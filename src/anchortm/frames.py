@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
+from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError, InputTypeError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["column_names", "each_once", "is_batched", "is_frame", "known", "native", "read_csv", "select"]
+__all__ = ["column_names", "each_once", "is_batched", "is_frame", "known", "native", "read_csv", "select", "take"]
 
 
 def native(values: Any) -> Any:
@@ -81,6 +82,11 @@ def known(wanted: Sequence[str], names: Sequence[str]) -> None:
             near = difflib.get_close_matches(name, names, 1)
             hint = f"did you mean {near[0]!r}? " if near else ""
             raise InputError(f"there is no column {name!r} in the data; {hint}its columns are {_listed(names)}")
+
+
+def take(data: Any, rows: NDArray[np.intp]) -> Any:
+    """Return rows of a pandas or polars frame, or of an array."""
+    return data.iloc[rows] if hasattr(data, "iloc") else data[rows]
 
 
 def select(data: Any, names: Sequence[str]) -> pd.DataFrame:

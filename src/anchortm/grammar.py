@@ -90,7 +90,7 @@ class Parsed:
     anchors: tuple[tuple[str, str], ...]  # column, and C or N if it is to be a factor or a number
     quoted: tuple[str, ...]
     strata: tuple[str, ...] = ()  # columns
-    random: tuple[str, tuple[str, ...]] | None = None  # column of clusters, and terms with random effects, 1 first
+    random: tuple[str, str] | None = None  # column of clusters, and the terms with random effects
 
     def name(self, node: ast.Name) -> str:
         """Return the column that a name stands for."""
@@ -160,7 +160,7 @@ def _random_term(right: str, formula: str) -> tuple[str, str | None]:
     return ("+".join(rest) or "1", found[0]) if found else (right, None)
 
 
-def _random_effects(term: str, parsed: Parsed) -> tuple[str, tuple[str, ...]]:
+def _random_effects(term: str, parsed: Parsed) -> tuple[str, str]:
     """Return the column of the clusters, and the terms whose effects are random."""
     left, right = _split(term, "|")
     cluster = _expression(right, parsed.text)
@@ -169,15 +169,8 @@ def _random_effects(term: str, parsed: Parsed) -> tuple[str, tuple[str, ...]]:
             f"after '|' in brackets stands one column of clusters, not {right.strip()[:80]!r}: for clusters within "
             "others make a column that names them all"
         )
-    terms = [part.strip() for part in _split(left, "+")]
     _count_terms(_formula_tree(left, parsed.text), parsed.text)
-    restored = [
-        re.sub(r"\b_q(\d+)\b", lambda m: f"`{parsed.quoted[int(m[1])]}`", t) for t in terms if t not in ("0", "1")
-    ]
-    effects = restored if "0" in terms else ["1", *restored]
-    if not effects:
-        raise InputError(f"({term}) has no random effect: write (1 | cluster), or (1 + x | cluster)")
-    return parsed.name(cluster), tuple(effects)
+    return parsed.name(cluster), re.sub(r"\b_q(\d+)\b", lambda m: f"`{parsed.quoted[int(m[1])]}`", left).strip()
 
 
 def _hide(text: str, quoted: list[str]) -> str:

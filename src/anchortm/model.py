@@ -299,7 +299,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     def _check_random(self) -> None:
         """Refuse what random effects do not go with."""
         if self.n_nodes is not None:
-            n_nodes = whole_number(self.n_nodes, "n_nodes", 1)
+            n_nodes = whole_number(self.n_nodes, "n_nodes", 3)
             if n_nodes > MOST_NODES:
                 raise InputError(f"n_nodes may be {MOST_NODES} at most, not {n_nodes}")
         if named_effects(self.random) is None:
@@ -312,6 +312,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """Refuse covariates that rows cannot tell apart, or from strata; return the range of those that shift h."""
         X, names, penalised = data.design.matrix, data.design.names, self._penalised(data.design, data.weights)
         p = len(names)
+        if data.clusters is not None:
+            data.clusters.check()
         if data.mixture is not None:
             data.mixture.corners.check(data.mixture.weights)
             levels = data.mixture.levels

@@ -307,8 +307,8 @@ def _over_faces(net: Net, v: Array, xi: float, options: Options) -> Solution:
 def effective_degrees(objective: Objective, solution: Solution, names: list[str]) -> dict[str, float]:
     """Return the effective degrees of freedom of each smooth term: the trace of its part of (H + S)^-1 H.
 
-    H is the Hessian of the anchor loss at the estimate in the coefficients and a constant, the shape of the baseline
-    as given, and S the penalty. For the linear model at xi = 0 that is the trace of the smoother.
+    H is the Hessian of the anchor loss at the estimate in the coefficients and the constant of each baseline, the shapes
+    of these as given, and S the penalty. For the linear model at xi = 0 that is the trace of the smoother.
     """
     terms = smooth_terms(names)
     k, d = objective.coordinates.n_baseline, solution.v.size
@@ -319,7 +319,7 @@ def effective_degrees(objective: Objective, solution: Solution, names: list[str]
         hessian = solution.hessian
         hessian = hessian.toarray() if hasattr(hessian, "toarray") else hessian
         free = ~solution.active & (objective.coordinates.lower < objective.coordinates.upper)
-        free[1:k] = False
+        free[:k] &= np.isneginf(objective.coordinates.lower[:k])
         own[k:] = 0.0
         own[free] = 1.0 - np.diag(np.linalg.pinv(hessian[np.ix_(free, free)])) * objective.second[free]
     return {term: float(own[k:][places].sum()) for term, places in terms.items()}

@@ -22,6 +22,7 @@ from anchortm.bases import OrdinalBasis
 from anchortm.distribution import NODES, WEIGHTS, PredictedDistribution
 from anchortm.empirical import empirical_distribution
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.frames import native, take
 from anchortm.means import FamilyDistribution
 from anchortm.numbers import generator, level_between
 from anchortm.response import Kind, Response, Surv, as_response
@@ -517,7 +518,8 @@ def score_table(
     integral transform (1/2 if calibrated), both from transforms that are drawn at random in censored
     and discrete rows, so that calibrated predictions reach their level. For times also ``concordance``
     and ``brier_<t>`` at ``times``, by default the median of the events, with the censoring of all rows. Rows
-    with delayed entry are scored given that they entered; concordance and Brier score then are not known.
+    with delayed entry are scored given that they entered; concordance and Brier score then are not known. With random
+    effects rows of a cluster that lie in several environments count as clusters of each, also in the row of all.
 
     See Also
     --------
@@ -541,7 +543,7 @@ def score_table(
     response, distribution, codes, names = _observed(model, X, y, environments, offset)
     n = len(response)
     u = pit(distribution, response, random_state)
-    rows = pd.DataFrame({"environment": names[codes], "nll": model.nll(X, response, offset=offset)})
+    rows = pd.DataFrame({"environment": names[codes], "nll": _nll(model, X, response, offset, codes)})
     rows["crps"], rows["pit"], rows["coverage"] = _known_crps(distribution, response), u, np.abs(u - 0.5) <= 0.5 * level
     survival = response.scale == "time" and set(response.kind.tolist()) <= {Kind.EXACT, Kind.RIGHT}
     brier_names: list[str] = []
@@ -572,6 +574,18 @@ def score_table(
             ],
         )
     return ScoreTable(table, rows, level)
+
+
+def _nll(model: Any, X: Any, response: Response, offset: Any, codes: NDArray[np.intp]) -> Array:
+    """Return the negative log-likelihood of each row; clusters share theirs within each environment."""
+    if getattr(model, "_random", None) is None:
+        return np.asarray(model.nll(X, response, offset=offset))
+    X, result = native(X), np.empty(len(response))
+    for code in np.unique(codes):
+        part = np.flatnonzero(codes == code)
+        own = offset if np.ndim(offset) == 0 else np.asarray(offset)[part]
+        result[part] = model.nll(take(X, part), response[part], offset=own)
+    return result
 
 
 def _observed(

@@ -293,10 +293,11 @@ def baseline_facts(model: Any) -> dict[str, str]:
         facts[NET] = f"l1 {model.l1_:g}, l2 {model.l2_:g}; {count}"
     elif model._unpenalised and model.converged_ and not model._quasi:  # criteria of maximum-likelihood fits
         facts["AIC, BIC"] = f"{model.aic_:.2f}, {model.bic_:.2f}"
-    if model.edf_:
-        facts[SMOOTH] = f"smooth {model.smooth_:g}; degrees of freedom " + ", ".join(
+    if model.edf_ or model.smooth_:
+        degrees = ", ".join(
             f"{term} {edf:.2f} of {len(smooth_terms(model.coef_names_)[term])}" for term, edf in model.edf_.items()
         )
+        facts[SMOOTH] = f"smooth {model.smooth_:g}; degrees of freedom {degrees or 'not known: more columns than rows'}"
     held = int(model.active_[: model.active_.size - model.coef_.size - model._extra.size].sum())
     if model._corners is not None and held:
         steps = np.diff(model.baseline_.reshape(model._corners.n_blocks, -1))

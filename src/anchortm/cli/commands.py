@@ -33,12 +33,10 @@ def _prepare(options: Any) -> tuple[Any, Any, dict[str, Any]]:
     from anchortm.formula import Formula
 
     model = _template(options)
-    made = Formula(options.formula, read_table(options.data))
-    return (
-        made.with_roles(model),
-        made,
-        {"sample_weight": made.column(options.weights), "offset": made.column(options.offset)},
-    )
+    table = read_table(options.data)
+    weights = Formula.new_column(table, options.weights)
+    made = Formula.counted(options.formula, table, weights)
+    return made.with_roles(model), made, {"sample_weight": weights, "offset": made.column(options.offset)}
 
 
 def demo(options: Any) -> None:

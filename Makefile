@@ -41,7 +41,7 @@ demo: .venv/demo.stamp
 	$(BIN)/anchortm demo --output output
 
 test: .venv/test.stamp
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
 
 test-slow: .venv/test.stamp
 	$(BIN)/python -m pytest

@@ -11,13 +11,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import optimize
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils import get_tags
 
 import anchortm as atm
 from anchortm.bases import LogLinearBasis
-from anchortm.exceptions import AnchorTMError, AnchorTMWarning, InputError, InputTypeError, ModelFileError
+from anchortm.exceptions import (
+    AnchorTMError,
+    AnchorTMWarning,
+    IdentificationError,
+    InputError,
+    InputTypeError,
+    ModelFileError,
+)
 from anchortm.likelihood import build_terms, loglik_and_residuals
 from anchortm.newton import expand
 from anchortm.persistence import _digest
@@ -253,7 +261,10 @@ def test_early_stopping_keeps_the_best_round_of_held_out_environments(learner: s
     rest = ~np.isin(site, [1, 4])
     alone = atm.AnchorBoostedTM(base, 1.0, learner=learner, n_rounds=model.n_rounds_)
     alone.fit(X[rest], y[rest], anchors=site[rest])
-    np.testing.assert_allclose(alone.nll(X, y), model.nll(X, y), atol=1e-10)
+    np.testing.assert_array_equal(alone.nll(X, y), model.nll(X, y))
+    np.testing.assert_array_equal(alone.covariate_ranges_, model.covariate_ranges_)  # not of rows held out
+    np.testing.assert_array_equal(alone._spread, model._spread)
+    np.testing.assert_array_equal(alone.model_._information, model.model_._information)
     again = atm.AnchorBoostedTM(base, 1.0, **options).fit(X, y, anchors=site)
     whole = atm.AnchorBoostedTM(base, 1.0, learner=learner, n_rounds=model.n_rounds_).fit(X, y, anchors=site)
     np.testing.assert_array_equal(again.nll(X, y), whole.nll(X, y))
@@ -274,7 +285,7 @@ def test_each_environment_held_out_in_turn() -> None:
     assert len(by_number.fit(X, y, anchors=numbers, environments=numbers).held_out_) == 4
 
 
-def test_staged_models_are_fits_of_fewer_rounds() -> None:
+def test_staged_models_are_fits_of_fewer_rounds(tmp_path: Path) -> None:
     base, y = CASES["counts"]
     X, site, _ = rows()
     long, short = (atm.AnchorBoostedTM(base, 1.0, n_rounds=k).fit(X, y, anchors=site) for k in (10, 4))
@@ -283,6 +294,19 @@ def test_staged_models_are_fits_of_fewer_rounds() -> None:
     assert staged.loss_ == short.loss_
     np.testing.assert_allclose(staged.feature_importances_, short.feature_importances_)
     assert long.n_rounds_ == 10
+    for other in (staged, atm.load(atm.save(long, tmp_path / "m.json")).staged(4)):
+        mine, inner = short.model_, other.model_
+        np.testing.assert_array_equal(inner._information, mine._information)
+        np.testing.assert_array_equal(inner.active_, mine.active_)
+        for name in ("convexity_", "n_iter_", "warnings_", "atom_", "_history"):
+            assert getattr(inner, name) == getattr(mine, name)
+        refits = [model.refit(X[:30], y[:30], strength=5.0) for model in (other, short)]
+        np.testing.assert_array_equal(refits[0].nll(X, y), refits[1].nll(X, y))
+    watched = atm.AnchorBoostedTM(base, 1.0, n_rounds=6, validation=[1], n_iter_no_change=6).fit(X, y, anchors=site)
+    curve = watched.loss_history_.held_out
+    assert f"{curve.min():.4f}" in watched.summary().facts["rounds"]
+    assert watched.staged(0).summary().facts["rounds"].startswith("not by the 1 held-out")
+    assert f"{curve[0]:.4f}" in watched.staged(0).summary().facts["rounds"]
     with pytest.raises(InputError, match="10 rounds, not 11"):
         long.staged(11)
 
@@ -348,6 +372,37 @@ def test_refit_minimises_what_it_says() -> None:
     best = optimize.minimize(total, np.append(model.baseline_, old), method="BFGS", options={"gtol": 1e-7})
     assert total(found) <= best.fun + 1e-9
     np.testing.assert_allclose(found, best.x, atol=1e-5)
+    assert moved.loss_ == pytest.approx((best.fun + 30 * 0.5 * np.log(2 * np.pi)) / 30, abs=1e-9)
+    assert moved.loglik_ == pytest.approx(-moved.nll(few, y_few).sum(), abs=1e-9)
+    assert (moved.penalty_, moved.n_rows_, moved.n_total_, moved.converged_) == (0.0, 30, 30.0, True)
+    assert moved.kkt_ < 1e-8 < moved.min_eigenvalue_
+    assert moved.kkt_ != model.kkt_
+    assert moved.loss_history_.equals(model.loss_history_)
+    facts = moved.summary().facts
+    assert facts["rows"].startswith("30 (30 exact")
+    assert facts["refit loss"].startswith(f"{moved.loss_:.6f}")
+    twice = moved.refit(few, y_few, strength=5.0)  # as much is known of the baseline as before
+    H2 = J.T @ moved.model_._information @ J / moved.model_.n_total_
+    np.testing.assert_allclose(H2, H, rtol=1e-12)
+    assert twice.loglik_ > moved.loglik_
+    still = model.refit(few[:0], y_few[:0])
+    assert (still.loss_, still.n_rows_) == (model.loss_, model.n_rows_)
+    assert "nothing moved" in still.summary().facts["refit"]
+
+
+@pytest.mark.parametrize("strength", [None, 5.0])
+def test_rows_of_weight_zero_are_not_in_a_refit(strength: float | None) -> None:
+    X, y, site, few, y_few, *_ = shifted_target(0)
+    model = atm.AnchorBoostedTM(atm.NormalLinear(), 1.0, n_rounds=3, max_leaf_nodes=4).fit(X, y, anchors=site)
+    weights, offset = np.where(np.arange(30) < 12, 0.0, 2.0), np.linspace(0, 1, 30)
+    some = model.refit(few, y_few, sample_weight=weights, offset=offset, strength=strength)
+    alone = model.refit(few[12:], y_few[12:], sample_weight=weights[12:], offset=offset[12:], strength=strength)
+    np.testing.assert_array_equal(some.nll(X, y), alone.nll(X, y))
+    assert some.refit_ == alone.refit_
+    one = model.refit(few, y_few, sample_weight=np.arange(30) == 29, strength=strength)
+    np.testing.assert_array_equal(one.nll(X, y), model.refit(few[29:], y_few[29:], strength=strength).nll(X, y))
+    with pytest.raises(InputError, match="X is None: pass the covariates"):
+        model.refit(None, y_few)
 
 
 @pytest.mark.parametrize("name", ["logit, right", "classes", "counts"])
@@ -393,6 +448,30 @@ def damage(record: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> 
         lambda r: r["boosted"]["names"].append("d"),
         lambda r: r["boosted"].pop("spread"),
         lambda r: r["boosted"].__setitem__("ranges", [[0.0], [1.0]]),
+        lambda r: r["boosted"].__setitem__("curve", []),
+        lambda r: r["boosted"]["curve"].pop(),
+        lambda r: r["boosted"].__setitem__("held_out", "x"),
+        lambda r: r["boosted"].__setitem__("held_out", []),
+        lambda r: r["boosted"].__setitem__("held_out", [None]),
+        lambda r: r["boosted"].__setitem__("coef", [1.0, 0.0, 0.0]),
+        lambda r: r["boosted"].__setitem__("spread", [1.0, -1.0, 1.0]),
+        lambda r: r["boosted"].__setitem__("importances", [1.0, -1.0, 1.0]),
+        lambda r: r["boosted"]["ranges"].reverse(),
+        lambda r: r["boosted"]["stages"][1].__setitem__("kkt", -1.0),
+        lambda r: r["boosted"]["stages"][1].__setitem__("convexity", "odd"),
+        lambda r: r["boosted"]["stages"][1]["active"].pop(),
+        lambda r: r["boosted"]["stages"][0]["information"][0].__setitem__(0, None),
+        lambda r: r["boosted"]["stages"][-1]["theta"].__setitem__(0, -9.0),
+        lambda r: r["model"]["fit"].__setitem__("kkt_", -1.0),
+        lambda r: r["model"]["fit"].__setitem__("l1_", 0.5),
+        lambda r: r["model"]["fit"].__setitem__("smooth_", 0.5),
+        lambda r: r["model"]["parameters"].__setitem__("l1", 0.5),
+        lambda r: r["model"]["covariance"]["information"][0].__setitem__(0, None),
+        lambda r: r["model"]["covariance"]["jacobian"][0].__setitem__(0, None),
+        lambda r: r["parameters"].__setitem__("validation", "some"),
+        lambda r: r["parameters"].__setitem__("validation", 7.5),
+        lambda r: r["parameters"].__setitem__("cut", "x"),
+        lambda r: r["parameters"].__setitem__("random_state", "x"),
         lambda r: r["boosted"].__setitem__("refit", {"rows": -1, "strength": 1.0}),
         lambda r: r["parameters"].__setitem__("learner", "forest"),
         lambda r: r["parameters"].__setitem__("hammer", 1),
@@ -407,7 +486,9 @@ def test_damaged_files_are_refused(change: Callable[[dict[str, Any]], None], tmp
     base, y = CASES["logit, right"]
     X, site, _ = rows()
     path = tmp_path / "m.json"
-    atm.save(atm.AnchorBoostedTM(base, 1.0, n_rounds=2).fit(X, y, anchors=site), path)
+    model = atm.AnchorBoostedTM(base, 1.0, n_rounds=2, validation=[1]).fit(X, y, anchors=site)
+    assert model.n_rounds_ == 2
+    atm.load(atm.save(model, path))
     path.write_text(json.dumps(damage(json.loads(path.read_text()), change)))
     with pytest.raises(ModelFileError):
         atm.load(path)
@@ -507,6 +588,11 @@ Y_BAD = CASES["normal"][1]
         ({"model": atm.ContinuousProbit(varying=[0])}, "varying is not for boosting"),
         ({"model": atm.ContinuousProbit(l1=0.1)}, "l1 is not for boosting"),
         ({"model": atm.ContinuousProbit(scale=[0])}, "scale is not for boosting"),
+        ({"model": atm.ContinuousProbit(random="a")}, "random is not for boosting"),
+        ({"model": atm.ContinuousProbit(n_restarts=2)}, "n_restarts is not for boosting"),
+        ({"model": atm.ContinuousProbit(penalty_factor=np.ones(3))}, "penalty_factor is not for boosting"),
+        ({"cut": 1}, "cut"),
+        ({"random_state": "seed"}, "random_state"),
         ({"xi": -1.0}, "xi must be at least 0 and finite"),
         ({"xi": np.inf}, "xi must be at least 0 and finite"),
         ({"learner": "forest"}, "learner must be 'tree', 'linear\\+tree' or 'linear', not 'forest'"),
@@ -551,6 +637,10 @@ def test_bad_rows_are_refused() -> None:
         clone(model).set_params(validation=0.2).fit(X_BAD, Y_BAD, anchors=X_BAD[:, 0])
     with pytest.raises(InputError, match="environments has 10 rows"):
         clone(model).set_params(validation=0.2).fit(X_BAD, Y_BAD, environments=SITE_BAD[:10])
+    with pytest.raises(InputError, match="environments has 10 rows"):
+        model.fit(X_BAD, Y_BAD, environments=SITE_BAD[:10])
+    narrow, wide = (clone(model).set_params(validation=kind(0.3), random_state=0) for kind in (np.float32, float))
+    assert narrow.fit(X_BAD, Y_BAD, anchors=SITE_BAD).held_out_ == wide.fit(X_BAD, Y_BAD, anchors=SITE_BAD).held_out_
     with pytest.raises(InputError, match="constant"):
         clone(model).set_params(learner="linear").fit(np.ones((N, 1)), Y_BAD)
     with pytest.raises(InputTypeError, match="table in memory"):
@@ -591,3 +681,139 @@ def test_rows_that_leave_nothing_to_learn_stop_the_rounds() -> None:
         warnings.simplefilter("ignore")
         model = atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=5).fit(np.ones((N, 1)), Y_BAD)
     assert model.n_rounds_ == 0
+
+
+@pytest.mark.parametrize("learner", ["linear", "linear+tree"])
+def test_covariates_that_are_constant_in_a_part_are_named(learner: str) -> None:
+    X, site, _ = rows()
+    wide = np.column_stack([X, site == 4])
+    model = atm.AnchorBoostedTM(atm.NormalLinear(), 1.0, learner=learner, n_rounds=3)
+    for validation in ([4], "each"):
+        with pytest.raises(IdentificationError, match=r"without environment 4: .*constant"):
+            clone(model).set_params(validation=validation).fit(wide, Y_BAD, anchors=site)
+    with pytest.raises(IdentificationError, match=r"without environment 4: .*constant"):
+        atm.leave_one_environment_out(model, wide, Y_BAD, site, [1.0])
+    trees = atm.AnchorBoostedTM(atm.NormalLinear(), 1.0, n_rounds=3, validation=[4])
+    assert trees.fit(wide, Y_BAD, anchors=site).n_rounds_ == 3
+
+
+def test_scores_and_diagnostics_take_boosted_models() -> None:
+    X, site, _ = rows()
+    model, other = (
+        atm.AnchorBoostedTM(atm.NormalLinear(), xi, n_rounds=4).fit(X, Y_BAD, anchors=site) for xi in (0, 5)
+    )
+    table = atm.scores.score_table(model, X, Y_BAD).frame()
+    assert table.nll.iloc[0] == pytest.approx(model.nll(X, Y_BAD).mean())
+    assert len(atm.diagnostics.calibration(model, X, Y_BAD, site).frame()) == 7
+    for which in ("shift", "scale"):
+        explained = atm.diagnostics.residual_invariance(model, other, X, Y_BAD, site, which=which).explained
+        assert 0.0 < min(explained) <= max(explained) < 1.0
+    f = sum(tree.predict(X) for tree in model.trees_)
+    alone = atm.NormalLinear().fit(None, Y_BAD, offset=f)
+    np.testing.assert_allclose(
+        model.residuals(X, Y_BAD, which="scale"), alone.residuals(None, Y_BAD, offset=f, which="scale"), atol=1e-6
+    )
+    with pytest.raises(InputError, match="X is None: a boosted model"):
+        model.predict_distribution(None, n_rows=3)
+
+
+def test_what_a_boosted_model_does_not_answer_is_refused_clearly() -> None:
+    X, site, _ = rows()
+    plain = atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=2)
+    model, linear = clone(plain).fit(X, Y_BAD), atm.NormalLinear().fit(X, Y_BAD)
+    asked: list[Callable[[], Any]] = [
+        lambda: atm.diagnostics.score_test(plain, X, Y_BAD, site),
+        lambda: atm.likelihood_ratio_test(linear, model),
+        lambda: atm.likelihood_ratio_test(model, linear),
+        lambda: atm.marginal_effects(model, X),
+        lambda: atm.ElasticNetCV(plain).fit(X, Y_BAD, anchors=site),
+        lambda: atm.proportionality_test(plain, X, Y_BAD),
+        lambda: atm.xi_by_score_test(plain, X, Y_BAD, site),
+        lambda: model.covariance(),
+        lambda: model.standard_errors(),
+        lambda: model.intervals(),
+        lambda: model.aic_,
+    ]
+    for ask in asked:
+        with pytest.raises(InputTypeError, match="AnchorBoostedTM has no"):
+            ask()
+    assert not any(hasattr(model, name) for name in ("covariance", "standard_errors", "l1", "aic_", "hammer"))
+    with pytest.raises(AttributeError, match="no attribute 'coef_'"):
+        _ = plain.coef_
+
+
+def test_validation_goes_with_left_out_environments() -> None:
+    X, site, _ = rows()
+    number = X[:, 0] + site
+    model = atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=5, validation=0.3, random_state=0, n_iter_no_change=2)
+    search = atm.XiSearchCV(model, [0, 1.0]).fit(X, Y_BAD, anchors=number, environments=site)
+    assert len(search.best_estimator_.held_out_) == 2
+    table = atm.leave_one_environment_out(model, X, Y_BAD, site, [1.0], anchors=number).frame()
+    rest = site != 3
+    alone = clone(model).set_params(xi=1.0)
+    alone.fit(X[rest], Y_BAD[rest], anchors=number[rest], environments=site[rest])
+    found = table[table.environment == 3]
+    assert found.rounds.item() == alone.n_rounds_
+    assert found.nll.item() == pytest.approx(alone.nll(X[~rest], Y_BAD[~rest]).mean(), abs=1e-10)
+    cut = atm.XiSearchCV(model, [1.0], cut=3).fit(X, Y_BAD, anchors=site, environments=number)
+    assert len(cut.best_estimator_.held_out_) == 1
+    pair = clone(model).set_params(validation=[1, 2])
+    frame = atm.leave_one_environment_out(pair, X, Y_BAD, site, [1.0]).frame()
+    one = clone(pair).set_params(validation=[2], xi=1.0)
+    one.fit(X[site != 1], Y_BAD[site != 1], anchors=site[site != 1])
+    assert frame.rounds[1] == one.n_rounds_
+    with pytest.warns(AnchorTMWarning, match="without environment 1 nothing that validation names is left"):
+        frame = atm.leave_one_environment_out(pair.set_params(validation=[1]), X, Y_BAD, site, [1.0]).frame()
+    assert frame.rounds[1] == 5
+    with pytest.raises(InputError, match="environments that are not there: 9"):
+        atm.leave_one_environment_out(pair.set_params(validation=[9]), X, Y_BAD, site, [1.0])
+
+
+def test_formulas_name_environments_and_ask_for_the_model() -> None:
+    X, site, _ = rows()
+    data = pd.DataFrame({"y": Y_BAD, "x": X[:, 0], "z": X[:, 1], "e": site})
+    options: dict[str, Any] = {"n_rounds": 4, "validation": [1, 2], "xi": 1.0}
+    model = atm.AnchorBoostedTM.from_formula("y ~ x | z", data, model=atm.NormalLinear(), environments="e", **options)
+    other = atm.AnchorBoostedTM(atm.NormalLinear(), **options)
+    other.fit(data[["x"]], data.y, anchors=data.z, environments=data.e)
+    np.testing.assert_array_equal(model.predict(data), other.predict(data[["x"]]))
+    search = atm.XiSearchCV.from_formula("y ~ x | z", data, model=atm.NormalLinear(), xis=[0, 1], environments="e")
+    assert search.loeo_.frame().environment.nunique() == 6
+    with pytest.raises(InputTypeError, match="NormalLinear takes no environments"):
+        atm.NormalLinear.from_formula("y ~ x | z", data, environments="e")
+    with pytest.raises(InputTypeError, match="AnchorBoostedTM needs model="):
+        atm.AnchorBoostedTM.from_formula("y ~ x | z", data, xi=1.0)
+
+
+def test_outcomes_that_are_not_there_are_named() -> None:
+    model = atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=2).fit(X_BAD, Y_BAD)
+    for ask in (model.nll, model.residuals, model.refit):
+        with pytest.raises(InputError, match="X has 3 rows, but y has 2: pass the same rows of both"):
+            ask(X_BAD[:3], Y_BAD[:2])
+        with pytest.raises(InputError, match="y is None: pass the outcome"):
+            ask(X_BAD, None)
+
+
+def test_scikit_learn_knows_what_is_boosted() -> None:
+    assert is_regressor(atm.AnchorBoostedTM(atm.ContinuousProbit()))
+    assert not is_classifier(atm.AnchorBoostedTM(atm.ContinuousProbit()))
+    assert is_classifier(atm.AnchorBoostedTM(atm.OrdinalRegression()))
+    assert not get_tags(atm.AnchorBoostedTM(atm.OrdinalRegression())).input_tags.sparse
+    assert get_tags(atm.AnchorBoostedTM("no model")).estimator_type is None
+
+
+@pytest.mark.parametrize("where", [-1.0, 0.0, 1.0])
+def test_rare_values_are_not_hidden_by_ties(where: float) -> None:
+    rng = np.random.default_rng(0)
+    x = np.zeros(20_000)
+    x[:76] = rng.exponential(size=76) ** 3 + 0.01
+    x[76:300] = -rng.exponential(size=224)
+    x += where
+    bins = binned(x[:, None])
+    assert bins.edges[0].size <= 255
+    assert np.unique(bins.codes).size > 200
+    tree, leaf = grow(bins, np.where(x > where, 3.0, 0.0) + 0.1 * rng.normal(size=x.size), np.ones(x.size), 2, 20)
+    assert sorted(np.bincount(leaf)) == [76, 20_000 - 76]
+    assert np.array_equal(tree.apply(x[:, None]), leaf)
+    many = np.concatenate([np.repeat(np.arange(60.0), 200), rng.normal(size=400)])
+    assert binned(many[:, None]).edges[0].size <= 255

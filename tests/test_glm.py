@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from scipy import integrate, optimize, stats
+from scipy import integrate, optimize, special, stats
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -21,6 +21,7 @@ from anchortm.bases import ConstantBasis
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError, SeparationError
 from anchortm.families import FAMILIES, get_family
 from anchortm.inference import influence
+from anchortm.means import FamilyDistribution, _or_summed
 from anchortm.objective import build_objective
 from anchortm.response import as_response
 
@@ -820,7 +821,7 @@ def test_what_belongs_to_other_models_is_refused(tmp_path):
         atm.marginal_effects(model, X)
     with pytest.raises(InputTypeError, match="mean_intervals"):
         model.confidence_band(X, [1.0])
-    with pytest.raises(InputError, match="CountRegression"):
+    with pytest.raises(InputError, match="cannot vary along the response"):
         atm.proportionality_test(atm.AnchorGLM(family="poisson"), X, y)
     path = atm.anchor_path(atm.AnchorGLM(family="poisson"), X, y, site, [0, 1])
     with pytest.raises(InputError, match="does not transform"):
@@ -829,7 +830,7 @@ def test_what_belongs_to_other_models_is_refused(tmp_path):
     frame.to_parquet(tmp_path / "rows.parquet")
     with pytest.raises(InputTypeError, match="in memory"):
         atm.AnchorGLM.from_formula("y ~ x", str(tmp_path / "rows.parquet"), family="poisson")
-    with pytest.raises(InputError, match="scale effects"):
+    with pytest.raises(InputError, match="scale and random effects"):
         atm.AnchorGLM(family="poisson", scale="x0").fit(X, y)
 
 
@@ -896,3 +897,299 @@ def test_logistic_ridge_is_that_of_scikit_learn():
     theirs = PoissonRegressor(alpha=0.1, tol=1e-10, max_iter=1000, solver="newton-cholesky").fit(X, y)
     ours = atm.AnchorGLM(family="poisson", l2=0.1).fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-6)
+
+
+# --- any unit of the outcome, criteria and tests at an estimated dispersion ----------------------
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-4, 1e-2, 1.0, 1e2, 1e4, 1e6])
+@pytest.mark.parametrize(("family", "link"), [("gaussian", "log"), ("gamma", "inverse"), ("gamma", "identity")])
+def test_coefficients_follow_the_unit_of_the_outcome(family, link, scale):
+    X, y, *_ = simulate(family, link)
+    model = atm.AnchorGLM(family=family, link=link).fit(X, y * scale)
+    eta = {"inverse": 1 / scale, "identity": scale}.get(link, 1.0)
+    ours = np.append(model.intercept_ - (math.log(scale) if link == "log" else 0.0), model.coef_) / eta
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of links that leave the range of the mean
+        theirs = sm.GLM(y, sm.add_constant(X), family=sm_family(family, link)).fit(tol=1e-14, maxiter=300)
+    assert model.converged_
+    np.testing.assert_allclose(ours, theirs.params, rtol=1e-7, atol=1e-9)
+
+
+def test_criteria_of_gaussian_fits_are_those_of_r():
+    """n (log(2 pi deviance / n) + 1) + 2, plus two for each coefficient: sigma counts."""
+    X, y, *_ = simulate("gaussian", "identity")
+    w = np.random.default_rng(0).integers(1, 4, y.size).astype(float)
+    for dispersion in (None, "ml"):
+        model = atm.AnchorGLM(dispersion=dispersion).fit(X, y, sample_weight=w)
+        n = w.sum()
+        assert model.aic_ == pytest.approx(n * (math.log(2 * math.pi * model.deviance_ / n) + 1) + 2 + 6, rel=1e-12)
+        assert model.bic_ == pytest.approx(model.aic_ - 8 + 4 * math.log(n), rel=1e-12)
+    given = atm.AnchorGLM(dispersion=0.5).fit(X, y)  # known, and so not counted
+    assert given.aic_ == pytest.approx(-2 * stats.norm.logpdf(y, given.predict(X), math.sqrt(0.5)).sum() + 6, rel=1e-12)
+
+
+def test_criteria_of_gamma_fits_are_at_the_likeliest_dispersion():
+    """R takes deviance / n for it, and so prints an AIC that is a little above the least."""
+    u = np.log([5, 10, 15, 20, 30, 40, 60, 80, 100])
+    lot = np.array([118, 58, 42, 35, 27, 25, 21, 19, 18.0])
+    model = atm.AnchorGLM(family="gamma", link="inverse").fit(u[:, None], lot)
+    np.testing.assert_allclose([model.intercept_, *model.coef_], [-0.01655438, 0.01534311], rtol=1e-6)  # R's clotting
+    assert model.dispersion_ == pytest.approx(0.002446, abs=5e-7)
+
+    def aic(phi):
+        return -2 * stats.gamma.logpdf(lot, 1 / phi, scale=model.predict(u[:, None]) * phi).sum() + 6
+
+    assert aic(model.deviance_ / 9) == pytest.approx(37.99, abs=0.005)
+    best = optimize.minimize_scalar(lambda s: aic(math.exp(s)), bounds=(-9, -3), method="bounded")
+    assert model.aic_ == pytest.approx(best.fun, rel=1e-8)
+    assert model.aic_ < 37.99
+
+
+def test_likelihood_ratio_of_nested_fits():
+    for family, link in (("gamma", "log"), ("gaussian", "identity")):
+        for seed in range(3):
+            X, y, *_ = simulate(family, link, seed=seed)
+            X = np.column_stack([X, np.random.default_rng(seed + 50).normal(size=y.size)])
+            fits = [atm.AnchorGLM(family=family, dispersion=d).fit(Z, y) for Z in (X[:, :2], X) for d in (None, "ml")]
+            plain, ml = (atm.likelihood_ratio_test(*fits[k::2]) for k in (0, 1))
+            assert plain.df == 1
+            assert plain.statistic == pytest.approx(ml.statistic, rel=1e-9)
+            assert ml.statistic == pytest.approx(2 * (fits[3].loglik_ - fits[1].loglik_), rel=1e-7, abs=1e-9)
+
+
+def test_quasi_fits_have_tests_and_no_criteria():
+    X, y, site, _ = simulate("negative_binomial", "log")
+    fits = [atm.AnchorGLM(family="poisson", dispersion="pearson", tol=1e-12).fit(Z, y) for Z in (X[:, :1], X)]
+    theirs = [sm.GLM(y, sm.add_constant(Z), family=sm.families.Poisson()).fit(tol=1e-14) for Z in (X[:, :1], X)]
+    phi = theirs[1].pearson_chi2 / (y.size - 3)
+    assert phi > 2
+    test = atm.likelihood_ratio_test(*fits)  # R's anova(test="Chisq")
+    assert test.statistic == pytest.approx((theirs[0].deviance - theirs[1].deviance) / phi, rel=1e-7)
+    for name in ("aic_", "bic_"):
+        with pytest.raises(InputError, match="negative_binomial"):
+            getattr(fits[1], name)
+    assert "AIC" not in str(fits[1].summary())
+    # the score test has the dispersion too, estimated or given
+    plain, pearson, given = (
+        atm.diagnostics.score_test(atm.AnchorGLM(family="poisson", dispersion=d), X, y, site).statistic
+        for d in (None, "pearson", 4.0)
+    )
+    assert pearson == pytest.approx(plain / phi, rel=1e-7)
+    assert given == pytest.approx(plain / 4, rel=1e-10)
+    rules = [
+        atm.xi_by_score_test(atm.AnchorGLM(family="poisson", dispersion=d), X, y, site).frame() for d in (None, 4.0)
+    ]
+    assert rules[1].statistic[0] == pytest.approx(given, rel=1e-7)
+
+
+def test_likelihood_ratio_of_other_models_is_refused():
+    X, y, *_ = simulate("negative_binomial", "log")
+    small = {"family": "negative_binomial", "alpha": 0.5}
+    for other in ({"alpha": 0.7}, {"link": "sqrt"}, {"family": "poisson"}, {"dispersion": 2.0}):
+        with pytest.raises(InputError, match="is no special case"):
+            atm.likelihood_ratio_test(
+                atm.AnchorGLM(**small).fit(X[:, :1], y), atm.AnchorGLM(**(small | other)).fit(X, y)
+            )
+
+
+# --- far out -------------------------------------------------------------------------------------
+
+
+def scored(mu, y, alpha=None):
+    family = get_family("poisson") if alpha is None else get_family("negative_binomial", alpha=alpha)
+    return float(FamilyDistribution(family, np.array([mu]), np.ones(1)).crps([y])[0])
+
+
+@pytest.mark.parametrize("mu", [0.3, 5.0, 300.0, 3000.0])
+@pytest.mark.parametrize("alpha", [1e-6, 1e-4, 1e-3, 1e-2, 1.0])
+def test_crps_of_nearly_poisson_counts(mu, alpha):
+    """The closed form is not finite for small alpha; the sum over all outcomes is."""
+    y, size = round(1.2 * mu), 1 / alpha
+    grid = np.arange(0, y + 100 + (60 * math.sqrt(mu + alpha * mu**2)))
+    F = stats.nbinom.cdf(grid, size, size / (size + mu))
+    assert scored(mu, y, alpha) == pytest.approx(np.sum((F - (y <= grid)) ** 2), rel=1e-7)
+
+
+def test_crps_of_huge_counts():
+    """As large as no Bessel function goes: next to the normal distribution's, and what the integral gives below."""
+    for mu in (1e9, 1e12, 1e15):
+        z, y = 1.0, round(mu + math.sqrt(mu))
+        normal = z * (2 * stats.norm.cdf(z) - 1) + 2 * stats.norm.pdf(z) - 1 / math.sqrt(math.pi)
+        assert scored(mu, y) / math.sqrt(mu) == pytest.approx(normal, rel=1e-4)
+        assert math.isfinite(scored(mu, y, 1e-3))
+    mu = np.array([1e-3, 0.5, 7.0, 400.0, 1e5])
+    lost = np.full(mu.size, np.nan)
+    closed = mu * (special.ive(0, 2 * mu) + special.ive(1, 2 * mu))
+    np.testing.assert_allclose(_or_summed(lost, mu, 0.0), closed, rtol=1e-12)
+    p, k = 1 / (1 + 0.5 * mu[:4]), 2.0
+    closed = mu[:4] / p * special.hyp2f1(k + 1, 0.5, 2, -2 * mu[:4] / p)
+    np.testing.assert_allclose(_or_summed(lost[:4], mu[:4], 0.5), closed, rtol=1e-11)
+
+
+def test_gamma_outcomes_far_below_their_mean():
+    family = get_family("gamma", residual="deviance")
+    y = np.array([1e-300, 1e-40, 1e-17, 5e-4, 2e3, 1e30, 1e200])
+    D = family.terms(np.zeros(y.size), family.outcome(y)).penalised
+    np.testing.assert_allclose(D.r, np.sign(y - 1) * np.sqrt(2 * (y - 1 - np.log(y))), rtol=1e-14)
+    # in eta D^2 / 2 has the slope 1 - y and the curvature y, with a mean of 1
+    np.testing.assert_allclose(D.dr * D.r, 1 - y, rtol=1e-13)
+    np.testing.assert_allclose(D.d2r * D.r + D.dr**2, y, rtol=1e-9, atol=1e-15)
+
+
+def test_gamma_of_small_shape(tmp_path):
+    """Draws of shape 0.01 go down to 1e-200."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 1))
+    for shape in (0.3, 0.05):
+        y = np.maximum(rng.gamma(shape, np.exp(0.3 * X[:, 0]) / shape), 1e-300)
+        model = atm.AnchorGLM(family="gamma", dispersion="ml").fit(X, y)
+
+        def nll(s, y=y, model=model):
+            return -stats.gamma.logpdf(y, math.exp(s), scale=model.predict(X) / math.exp(s)).mean()
+
+        best = optimize.minimize_scalar(nll, bounds=(-6, 2), method="bounded", options={"xatol": 1e-9})
+        assert model.dispersion_ == pytest.approx(math.exp(-best.x), rel=1e-6)
+        assert (atm.load(atm.save(model, tmp_path / "model.json")).predict(X) == model.predict(X)).all()
+    model.deviance_ = math.inf  # what load would refuse is not written
+    with pytest.raises(InputError, match="deviance_"):
+        atm.save(model, tmp_path / "model.json")
+
+
+@pytest.mark.parametrize(("family", "link"), [(f, link) for f in ("gamma", "gaussian") for link in FAMILIES[f]])
+def test_nothing_left_to_vary(family, link):
+    X = np.linspace(1, 2, 30)[:, None]
+    model = atm.AnchorGLM(family=family, link=link)
+    mean = get_family(family, link).mean(0.5 + 0.3 * X[:, 0]).mu
+    for scale in (1.0, 1e5, 1e-5):
+        with pytest.raises(IdentificationError, match="without error"):
+            model.fit(X, scale * mean)
+        with pytest.raises(IdentificationError, match="all outcomes are"):
+            model.fit(X, np.full(30, 2.0 * scale))
+    noisy = mean * (1 + 1e-6 * np.sin(np.arange(30.0)))
+    assert model.fit(X, noisy).converged_
+    for scale in (1e200, 1e-200):
+        with pytest.raises(InputError, match="divide y by its size"):
+            model.fit(X, scale * noisy)
+
+
+def test_times_that_are_all_seen():
+    X, y, *_ = simulate("gamma", "log")
+    model = atm.AnchorGLM(family="gamma").fit(X, atm.Surv(y, np.ones(y.size)))
+    assert (model.coef_ == atm.AnchorGLM(family="gamma").fit(X, y).coef_).all()
+    assert model.nll(X, atm.Surv(y, np.ones(y.size))).mean() == pytest.approx(-model.loglik_ / y.size)
+
+
+# --- the ends of the range of means --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("family", "link"), [("binomial", "log"), ("gamma", "inverse"), ("gamma", "identity"), ("poisson", "sqrt")]
+)
+def test_means_beyond_their_range_are_refused(family, link):
+    X, y, *_ = simulate(family, link)
+    model = atm.AnchorGLM(family=family, link=link).fit(X, y)
+    step = (0.0 - model.intercept_) / (model.coef_ @ model.coef_) * model.coef_  # where g(mean) is 0
+    side = -1.0 if link == "log" else 1.0
+    beyond = np.vstack([X[0], step - 0.5 * side * model.coef_ / np.linalg.norm(model.coef_), X[1]])
+    for work in (model.predict, model.predict_distribution, model.mean_intervals):
+        with pytest.raises(InputError, match=r"row 1 .*link='log"):
+            work(beyond)
+    with pytest.raises(InputError, match="row 1 "):
+        model.residuals(beyond, [1, 1, 1])
+    assert np.isinf(model.nll(beyond, [1, 1, 1])[1])
+    # next to the end the interval is cut there
+    edge = step + 1e-4 * side * model.coef_ / np.linalg.norm(model.coef_)
+    table = model.mean_intervals(edge[None])
+    end = {"log": ("upper", 1.0), "inverse": ("upper", math.inf)}.get(link, ("lower", 0.0))
+    assert table[end[0]][0] == end[1]
+    assert table.lower[0] <= table["mean"][0] <= table.upper[0]
+
+
+def test_residual_invariance():
+    X, y, site, _ = simulate("poisson", "log")
+    fits = [atm.AnchorGLM(xi, family="poisson").fit(X, y, anchors=site) for xi in (0.0, 10.0)]
+    found = atm.diagnostics.residual_invariance(*fits, X, y, site)
+    r = [fit.residuals(X, y) for fit in fits]
+    np.testing.assert_allclose(found.frame().mean_before, [r[0][site == k].mean() for k in range(5)])
+    assert found.explained[1] < found.explained[0]
+    with pytest.raises(InputError, match="no residuals of a scale"):
+        atm.diagnostics.residual_invariance(*fits, X, y, site, which="scale")
+
+
+def test_small_things(tmp_path):
+    X, y, site, _ = simulate("poisson", "log")
+    with pytest.raises(InputError, match="alpha must be"):
+        atm.AnchorGLM(family="poisson", alpha="foo").fit(X, y)
+    assert "2, fixed" in str(atm.AnchorGLM(family="poisson", dispersion=2.0).fit(X, y).summary())
+    frame = pd.DataFrame(X, columns=["a", "b"], index=np.arange(y.size) + 7)
+    model = atm.AnchorGLM(family="poisson").fit(frame, y)
+    assert (model.mean_intervals(frame).index == frame.index).all()
+
+    import json
+
+    from anchortm import persistence
+
+    numbered = atm.AnchorGLM(1.0, family="poisson", anchor_names=[2]).fit(np.column_stack([X, site + 0.5]), y)
+    path = atm.save(numbered, tmp_path / "model.json")
+    assert (atm.load(path).predict(X) == numbered.predict(X)).all()
+    good = json.loads(path.read_text())
+    for part, field, value in (
+        ("parameters", "anchor_names", "x"),
+        ("parameters", "anchor_names", [7]),
+        ("basis", "whole", "yes"),
+        ("basis", "whole", False),
+        ("basis", "whole", 1),
+    ):
+        record = good | {part: good[part] | {field: value}}
+        record["sha256"] = persistence._digest(record)
+        path.write_text(json.dumps(record))
+        with pytest.raises(persistence.ModelFileError):
+            atm.load(path)
+
+
+@pytest.mark.parametrize(("family", "link"), [("poisson", "identity"), ("poisson", "sqrt"), ("binomial", "log")])
+def test_minima_at_the_end_of_the_range_are_named(family, link):
+    """A group without a single count, or with successes only: the identity, sqrt and log links get there."""
+    rng = np.random.default_rng(1)
+    group, x = np.repeat([0.0, 1.0], 100), rng.uniform(size=200)
+    y = (
+        np.where(group == 1, 0, rng.poisson(2 + x))
+        if family == "poisson"
+        else (group == 1) | (rng.uniform(size=200) < 0.4)
+    )
+    with pytest.warns(atm.exceptions.ConvergenceWarning, match=rf"the {link} link reaches.*take link='log"):
+        model = atm.AnchorGLM(family=family, link=link).fit(np.column_stack([group, x]), y)
+    assert not model.converged_
+    with pytest.warns(atm.exceptions.ConvergenceWarning, match="raise max_iter"):  # elsewhere as for all models
+        atm.AnchorGLM(family="poisson", link="identity", max_iter=1).fit(x[:, None], rng.poisson(2 + x))
+
+
+@pytest.mark.parametrize(("family", "link"), [("gaussian", "log"), ("gamma", "inverse"), ("gamma", "identity")])
+def test_elastic_net_in_any_unit_of_the_outcome(family, link):
+    """The penalty of coefficients follows their unit and that of the loss."""
+    X, y, site, _ = simulate(family, link)
+    X = np.column_stack([X, np.random.default_rng(8).normal(size=(y.size, 2))])
+    xi = 0.3 if family == "gamma" else 0.0
+    base = first = None
+    for scale in (1.0, 1e-5, 1e5):
+        loss, eta = (
+            (scale**2 if family == "gaussian" else 1.0),
+            {"inverse": 1 / scale, "identity": scale}.get(link, 1.0),
+        )
+        model = atm.AnchorGLM(
+            xi * eta**2, family=family, link=link, l1=0.01 * loss / eta, l2=0.02 * loss / eta**2, tol=1e-10
+        ).fit(X, scale * y, anchors=site)
+        assert model.converged_
+        net = model.l1 * np.abs(model.coef_).sum() + 0.5 * model.l2 * np.sum(model.coef_**2)
+        unit = replace(model.link_, dispersion=1.0)
+        terms = unit.terms(model.intercept_ + X @ model.coef_, unit.outcome(scale * y))
+        assert model.quasi_loglik_ == pytest.approx(terms.l.sum(), rel=1e-9)
+        assert model.loss_ == pytest.approx(-terms.l.mean() + model.xi * model.penalty_ + net, rel=1e-9)
+        base = model if base is None else base
+        np.testing.assert_allclose(model.coef_ / eta, base.coef_, rtol=1e-6, atol=1e-9)
+        ridge = clone(model).set_params(l1=0.0, xi=0.0).fit(X, scale * y)
+        errors = ridge.standard_errors("sandwich") / eta
+        first = errors if scale == 1.0 else first
+        np.testing.assert_allclose(errors, first, rtol=1e-6)
+    assert (base.coef_ != 0.0).any()

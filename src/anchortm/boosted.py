@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
@@ -11,22 +12,24 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
+from anchortm.anchors import anchor_columns
 from anchortm.bases import OrdinalBasis
 from anchortm.cox import CoxPH
 from anchortm.design import Design, check_columns, to_design, without_anchors
 from anchortm.distribution import PredictedDistribution
 from anchortm.evaluation import group_codes
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import AnchorTMWarning, ConvergenceWarning, IdentificationError, InputError, InputTypeError
 from anchortm.extrapolation import extrapolation
 from anchortm.fitted import FittedModel, one_column
 from anchortm.formula import FormulaMixin
 from anchortm.frames import native
 from anchortm.glm import AnchorGLM
-from anchortm.identification import check_covariates, check_levels
+from anchortm.identification import check_covariates, check_kinds, check_levels
 from anchortm.inputs import Data
 from anchortm.model import TransformationModel
 from anchortm.numbers import (
@@ -39,10 +42,10 @@ from anchortm.numbers import (
     real_numbers,
     whole_number,
 )
-from anchortm.response import as_response
+from anchortm.response import Response, as_response
 from anchortm.rounds import Booster, Stage, Watched
 from anchortm.summary import Summary, baseline_facts
-from anchortm.target import Target
+from anchortm.target import STRONGEST, Target
 from anchortm.trees import ARRAYS, Binned, Tree, binned, checked_tree, grow
 
 if TYPE_CHECKING:
@@ -56,6 +59,13 @@ OF_MODEL = (  # what is asked of the fitted model inside
     *("xi_", "loss_", "loglik_", "penalty_", "kkt_", "min_eigenvalue_", "converged_", "convexity_", "warnings_"),
     *("baseline_", "link_", "basis_", "classes_", "support_", "outcome_range_", "row_kinds_", "n_rows_", "n_total_"),
 )
+
+
+MOST_INFORMATION = 500_000  # numbers that a file holds for refits of stages before the last
+
+
+class NotForBoostedError(InputTypeError, AttributeError):
+    """Raised where what the other models answer is asked of a boosted one; for ``hasattr`` it is not there."""
 
 
 class State(NamedTuple):
@@ -126,7 +136,8 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     held_out_ : list
         Names of the environments that were held out.
     xi_, loss_, loglik_, penalty_, baseline_, kkt_, min_eigenvalue_, converged_
-        As for the other models, given f.
+        As for the other models, given f. After a ``refit`` that moves anything those of its rows: ``loss_`` is their
+        mean negative log-likelihood plus the pull towards the fit, ``penalty_`` is 0.
     refit_ : dict
         After ``refit``: number of rows and strength.
     n_features_in_, feature_names_in_ : int, array of str
@@ -227,8 +238,9 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
                 "AnchorGLM cannot be boosted: it has no baseline in y; take a model that has one, such as "
                 "CountRegression, OrdinalRegression or ContinuousProbit"
             )
-        for name in ("strata", "varying", "scale", "l1", "l2"):
-            if getattr(self.model, name) not in (None, 0.0):
+        for name in ("strata", "varying", "scale", "random", "l1", "l2", "penalty_factor", "n_restarts"):
+            value = getattr(self.model, name)
+            if value is not None and not (isinstance(value, (int, float)) and value == 0):
                 raise InputError(f"{name} is not for boosting: leave it out; trees take any columns as covariates")
         return clone(self.model).set_params(xi=self.xi, anchor_names=None)
 
@@ -248,7 +260,26 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         if not 0.0 <= one_number(self.l2_leaf, "l2_leaf") < math.inf:
             raise InputError(f"l2_leaf must be at least 0 and finite, not {self.l2_leaf!r}")
         flag(self.all_rows, "all_rows")
+        if self.cut is not None:
+            whole_number(self.cut, "cut", 2)
+        generator(self.random_state)
+        self._check_validation()
         self._base()._check_limits()
+
+    def _check_validation(self) -> None:
+        if isinstance(self.validation, (float, np.floating)):
+            level_between(self.validation, "validation")
+        elif self.validation is not None and not isinstance(self.validation, (str, Iterable)):
+            raise InputTypeError(
+                f"validation must be None, a share, a list of environments or 'each', not {self.validation!r}"
+            )
+        elif isinstance(self.validation, str):
+            if self.validation != "each":
+                raise InputError(
+                    f"validation must be None, a share, a list of environments or 'each', not {self.validation!r}"
+                )
+            if not self.all_rows:
+                raise InputError("validation='each' fits all rows in the end: leave all_rows=False out")
 
     def fit(
         self,
@@ -277,8 +308,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         if y is None:
             raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
         data = self._prepare(X, y, anchors, sample_weight, offset)
-        wanted = environments is not None and self.validation is not None
-        groups = self._groups(environments, data) if wanted else None
+        groups = None if environments is None else self._groups(environments, data)
         return self._fit(data, groups)
 
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
@@ -300,22 +330,33 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"X has 0 feature(s) (shape={design.matrix.shape}) while a minimum of 1 is required.")
         if data.kept is not None:
             design = design._replace(matrix=design.matrix[data.kept])
-        if self.learner != "tree":
-            check_covariates(design.matrix, design.names)
-            check_levels(data.response, design.matrix, design.names)
         if self.xi != 0.0 and data.anchors is None:
             raise InputError(
                 f"xi = {self.xi:g} needs anchors: pass fit(..., anchors=...), name them after '|' in a formula, or use "
                 "xi=0"
             )
         columns = tuple(map(str, given)) if design.named and given is not None else None
-        return data._replace(design=design, columns_given=columns)
+        return self._checked(data._replace(design=design, columns_given=columns))
 
-    def _groups(self, environments: Any, data: Data) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    def _checked(self, data: Data, without: Sequence[Any] = ()) -> Data:
+        """Return rows that identify what is boosted, or refuse them, naming the environments that they are without."""
+        try:
+            check_kinds(data.response)
+            if self.learner != "tree":
+                check_covariates(data.design.matrix, data.design.names)
+                check_levels(data.response, data.design.matrix, data.design.names)
+        except IdentificationError as error:
+            named = f"without environment {', '.join(map(str, without))}: " if without else ""
+            raise IdentificationError(f"{named}{error}") from None
+        return data
+
+    def _groups(self, environments: Any, data: Data) -> tuple[NDArray[np.intp], NDArray[Any]] | None:
+        n, given = len(data.response) if data.kept is None else data.kept.size, len(anchor_columns(environments))
+        if given != n:
+            raise InputError(f"environments has {given} rows, but y has {n}: pass the same rows of both")
+        if self.validation is None:
+            return None
         groups, labels = group_codes(environments, self.cut)
-        n = len(data.response) if data.kept is None else data.kept.size
-        if groups.size != n:
-            raise InputError(f"environments has {groups.size} rows, but y has {n}: pass the same rows of both")
         if data.kept is None:
             return groups, labels
         found, groups = np.unique(groups[data.kept], return_inverse=True)
@@ -340,22 +381,11 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError("there is a single environment: nothing is left to fit when it is held out")
         names = labels.tolist()
         if isinstance(self.validation, str):
-            if self.validation != "each":
-                raise InputError(
-                    f"validation must be None, a share, a list of environments or 'each', not {self.validation!r}"
-                )
-            if not self.all_rows:
-                raise InputError("validation='each' fits all rows in the end: leave all_rows=False out")
             return names, [[np.flatnonzero(groups == e)] for e in range(labels.size)]
-        if isinstance(self.validation, float):
-            share = level_between(self.validation, "validation")
-            number = min(max(1, round(share * labels.size)), labels.size - 1)
+        if isinstance(self.validation, (float, np.floating)):
+            number = min(max(1, round(self.validation * labels.size)), labels.size - 1)
             chosen = sorted(generator(self.random_state).choice(labels.size, number, replace=False).tolist())
         else:
-            if not isinstance(self.validation, Iterable):
-                raise InputTypeError(
-                    f"validation must be None, a share, a list of environments or 'each', not {self.validation!r}"
-                )
             wanted = list(self.validation)
             unknown = [str(name) for name in wanted if name not in names]
             if unknown:
@@ -369,29 +399,50 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         base = self._base()
         names, sets = self._held_out(data, groups)
         curve: list[float] = []
-        inside = [np.setdiff1d(np.arange(len(data.response)), np.concatenate(held)) for held in sets]
+        states: list[State] = []
+        without = [[name] for name in names] if isinstance(self.validation, str) else [names] * len(sets)
+        parts = [
+            self._checked(data.subset(np.setdiff1d(np.arange(len(data.response)), np.concatenate(held))), gone)
+            for held, gone in zip(sets, without, strict=True)
+        ]
         # all are watched together, round by round
         watched = [
-            self._boost(base, data.subset(rows), [data.take(e) for e in held])
-            for rows, held in zip(inside, sets, strict=True)
+            self._boost(base, part, [data.take(e) for e in held]) for part, held in zip(parts, sets, strict=True)
         ]
         for k, side_by_side in enumerate(zip(*watched, strict=False)):
             curve.append(float(np.mean([state.held_out for state in side_by_side])))
+            states.append(side_by_side[0])
+            if np.argmin(curve) == k:
+                best = copy(side_by_side[0].booster)  # which goes on from round to round
             if k == self.n_rounds or k - int(np.argmin(curve)) >= self.n_iter_no_change:
                 break
         rounds = int(np.argmin(curve)) if curve else self.n_rounds
-        part = data.subset(inside[0]) if sets and not self.all_rows else data
-        states = list(islice(self._boost(base, part, []), rounds + 1))
+        if sets and not self.all_rows:
+            part, states = parts[0], [*states[:rounds], states[rounds]._replace(booster=best)]
+        else:
+            part, states = data, list(islice(self._boost(base, data, []), rounds + 1))
         fitted = copy(self)
         fitted._curve, fitted.held_out_ = np.array(curve), names
-        fitted._store(base, data, states)
+        fitted._store(base, part, states)
         self.__dict__ = fitted.__dict__  # at once: a fit that is interrupted or refused leaves the model as it was
         return self
 
-    def _refitted(self, data: Data, held: Data) -> tuple[float, dict[str, Any]]:
-        """Return the mean negative log-likelihood of other rows after a fit to these, and facts of the fit."""
+    def _refitted(
+        self, data: Data, held: Data, groups: tuple[NDArray[np.intp], NDArray[Any]], gone: Any
+    ) -> tuple[float, dict[str, Any]]:
+        """Return the mean negative log-likelihood of other rows after a fit to these, and facts of the fit.
+
+        ``groups`` are the environments that are left, ``gone`` is the name of the one that is not.
+        """
+        if isinstance(self.validation, Iterable) and not isinstance(self.validation, str):
+            left: list[Any] | None = [name for name in self.validation if name != gone]
+            if not left and len(list(self.validation)):
+                text = f"without environment {gone} nothing that validation names is left: all {self.n_rounds} rounds"
+                warnings.warn(text, AnchorTMWarning, stacklevel=2)
+                left = None
+            self.validation = left
         base = self._base()
-        fitted = self._fit(data)
+        fitted = self._fit(self._checked(data), groups)
         rows = Watched(fitted.basis_, held, self.learner == "linear+tree")
         rows.f += fitted._f(rows.X)
         nll = rows.nll(fitted.link_, base._sign, fitted.baseline_, fitted.model_.coef_)
@@ -455,12 +506,11 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         p = len(self.coef_names_)
         rounds = min(rounds, len(self._stages) - 1)
         if rounds < len(self._stages) - 1:
-            stage = self._stages[rounds]
-            self.model_ = copy(self.model_)
-            self.model_.baseline_, self.model_.coef_ = stage.theta, stage.beta
-            for name, value in zip(Stage._fields[2:], stage[2:], strict=True):
-                setattr(self.model_, f"{name}_", value)
-            self.model_._data = self.model_._sandwich = None
+            self.model_ = self._stages[rounds].put(self.model_)
+            self.model_._far_from_zero = []  # a file does not have it; there are no scale effects
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.model_._tell()
         self._stages = self._stages[: rounds + 1]
         self.trees_, self._steps = self.trees_[:rounds], self._steps[:rounds]
         if self.learner == "linear":
@@ -485,8 +535,8 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         import pandas as pd
 
         check_is_fitted(self, "model_")
-        n = self.model_.n_total_
-        rows = [{"loss": s.loss, "nll": -s.loglik / n, "penalty": s.penalty} for s in self._stages]
+        xi = self.model_.xi_
+        rows = [{"loss": s.loss, "nll": s.loss - xi * s.penalty, "penalty": s.penalty} for s in self._stages]
         table = pd.DataFrame(rows).reindex(range(max(len(rows), self._curve.size)))
         if self._curve.size:
             table["held_out"] = pd.Series(self._curve)
@@ -495,11 +545,20 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
         if name in OF_MODEL and "model_" in self.__dict__:
             return getattr(self.model_, name)
+        other = hasattr(TransformationModel, name) or name in FittedModel.__annotations__
+        if other and ("model_" in self.__dict__ or not name.endswith("_")):
+            raise NotForBoostedError(
+                f"{type(self).__name__} has no {name}: there are no standard errors or tests of a boosted f, and no "
+                "penalties to choose but xi; compare fits by leave_one_environment_out, or predict_distribution at two "
+                "values of a covariate, or take a linear model with splines"
+            )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _design(self, X: Any, n_rows: int | None = None) -> Design:
         """Return the covariates of new rows, checked against those of the fit."""
         check_is_fitted(self, "model_")
+        if X is None:
+            raise InputError("X is None: a boosted model predicts from covariates, pass those of the rows")
         X = self._covariates(native(X))
         anchors = self._named("anchor_names")
         if anchors:
@@ -514,21 +573,33 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             return np.asarray(X @ self.coef_)
         return np.asarray(sum((tree.predict(X) for tree in self.trees_), np.zeros(X.shape[0])))
 
-    def _ask(self, what: str, X: Any, offset: Any, *y: Any) -> Any:
+    def _ask(self, what: str, X: Any, offset: Any, *y: Any, **options: Any) -> Any:
         """Return the answer of the fitted model, with f as its offset."""
         design, offset = self._design(X), self._new_offset(X, offset)
         f = self._f(design.matrix)
+        if y:
+            y = (self._response(y[0], f.size),)
         if offset is not None:
             f = f + finite_numbers(offset, f.size, "offset")
-        return getattr(self.model_, what)(design if self.learner == "linear+tree" else None, *y, offset=f)
+        return getattr(self.model_, what)(design if self.learner == "linear+tree" else None, *y, offset=f, **options)
+
+    def _response(self, y: Any, n: int) -> Response:
+        """Return the outcome of n rows."""
+        if y is None:
+            raise InputError("y is None: pass the outcome of the rows")
+        levels = self.basis_.levels if isinstance(self.basis_, OrdinalBasis) else None
+        response = as_response(one_column(native(y)), self._scale, levels)
+        if len(response) != n:
+            raise InputError(f"X has {n} rows, but y has {len(response)}: pass the same rows of both")
+        return response
 
     def _outcome(self, X: Any, y: Any) -> Any:
         """Return the outcome as given, or from the table that has it."""
         check_is_fitted(self, "model_")
         return self.formula_.outcome(X) if y is None and hasattr(self, "formula_") else y
 
-    def predict_distribution(self, X: Any, *, offset: Any = None) -> PredictedDistribution:
-        """Return the predicted distribution of each row.
+    def predict_distribution(self, X: Any, *, offset: Any = None, n_rows: int | None = None) -> PredictedDistribution:
+        """Return the predicted distribution of each row; ``n_rows``, of models without X, changes nothing here.
 
         See Also
         --------
@@ -557,13 +628,23 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         """Return the probability of each class, one row for each row of X."""
         return np.asarray(self._ask("predict_proba", X, offset))
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        base = get_tags(self.model) if isinstance(self.model, BaseEstimator) else tags
+        tags.estimator_type, tags.target_tags = base.estimator_type, base.target_tags
+        tags.regressor_tags, tags.classifier_tags = base.regressor_tags, base.classifier_tags
+        return tags
+
     def nll(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
         """Return the negative log-likelihood of each row; after ``from_formula`` X may hold the outcome too."""
         return np.asarray(self._ask("nll", X, offset, self._outcome(X, y)))
 
-    def residuals(self, X: Any, y: Any = None, *, offset: Any = None) -> Array:
-        """Return the score residual of each row: the derivative of its log-likelihood in alpha at F(h - alpha)."""
-        return np.asarray(self._ask("residuals", X, offset, self._outcome(X, y)))
+    def residuals(self, X: Any, y: Any = None, *, offset: Any = None, which: str = "shift") -> Array:
+        """Return the score residual of each row: the derivative of its log-likelihood in alpha at F(h - alpha).
+
+        With ``which="scale"`` that of the scale, as for the other models.
+        """
+        return np.asarray(self._ask("residuals", X, offset, self._outcome(X, y), which=which))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None) -> float:
         """Return the mean log-likelihood of the rows."""
@@ -630,11 +711,24 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         size = f", {sum(tree.leaves.size for tree in self.trees_)} leaves" if self.learner != "linear" else ""
         own["f"] = f"{self.n_rounds_} rounds of {self.learner}{size}, learning rate {self.learning_rate:g}"
         if self.held_out_:
-            own["rounds"] = (
-                f"by {len(self.held_out_)} held-out environments, negative log-likelihood {self._curve.min():.4f}"
-            )
+            chosen = "by " if self.n_rounds_ == np.argmin(self._curve) else "not by the "
+            there = f"negative log-likelihood {self._curve[self.n_rounds_]:.4f}"
+            own["rounds"] = f"{chosen}{len(self.held_out_)} held-out environments, {there}"
         if hasattr(self, "refit_"):
-            own["refit"] = f"{self.refit_['rows']} rows of the target, strength {self.refit_['strength']:g}"
+            moved = math.isfinite(self.refit_["strength"])
+            own["refit"] = f"{self.refit_['rows']} rows of the target, " + (
+                f"strength {self.refit_['strength']:g}; what follows is of these rows"
+                if moved
+                else "nothing moved: what follows is of the fit"
+            )
+            if moved:
+                nll = -self.loglik_ / self.n_total_
+                facts["anchor loss"] = "none for the target"
+                facts["refit loss"] = (
+                    f"{self.loss_:.6f} = {nll:.6f} (mean negative log-likelihood) + {self.loss_ - nll:.3g} (pull)"
+                )
+                facts["converged"] = f"{'yes' if self.converged_ else 'NO'}, the refit: {given}"
+                facts["xi"] += ", of the fit"
         columns: dict[str, list[Any]] = {"covariate": list(self.coef_names_)}
         columns["importance"] = self.feature_importances_.tolist()
         if self.learner != "tree":
@@ -665,9 +759,9 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         X, y, sample_weight, offset
             Rows of the target. No rows leave the model as it is.
         strength : float, optional
-            How many rows what is known counts for. By default it is chosen from 1 (30 / n for fewer than 30 rows) to
-            1000, or not to move at all: the strongest whose negative log-likelihood over five folds of the rows is
-            within a standard error of the best.
+            How many rows what is known counts for; beyond 1e8 nothing moves, as it would be lost in rounding. By
+            default it is chosen from 1 (30 / n for fewer than 30 rows) to 1000, or not to move at all: the strongest
+            whose negative log-likelihood over five folds of the rows is within a standard error of the best.
 
         Examples
         --------
@@ -683,27 +777,36 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         if strength is not None and not one_number(strength, "strength") > 0.0:
             raise InputError(f"strength must be positive, not {strength!r}")
-        stay = self.baseline_, self.model_.coef_, np.zeros(self._n_values)
+        if X is None:
+            raise InputError("X is None: pass the covariates of rows from the target")
         if len(native(X)) == 0:
-            return self._moved(*stay, 0, math.inf)
-        design, y, basis = self._design(X), self._outcome(X, y), self.basis_
-        response = as_response(
-            one_column(native(y)), self._scale, basis.levels if isinstance(basis, OrdinalBasis) else None
-        )
-        n = len(response)
-        if design.matrix.shape[0] != n:
-            raise InputError(f"X has {design.matrix.shape[0]} rows, but y has {n}: pass the same rows of both")
-        rows = Target(self, design.matrix, response, check_weights(sample_weight, n), self._new_offset(X, offset))
+            return self._moved(None, 0, math.inf)
+        design = self._design(X)
+        n = design.matrix.shape[0]
+        response = self._response(self._outcome(X, y), n)
+        weights, offset = check_weights(sample_weight, n), self._new_offset(X, offset)
+        matrix, offset = design.matrix, None if offset is None else finite_numbers(offset, n, "offset")
+        if weights is not None and not weights.all():  # as fit does: such rows are not there
+            kept = np.flatnonzero(weights)
+            matrix, response, weights = matrix[kept], response[kept], weights[kept]
+            offset, n = None if offset is None else offset[kept], kept.size
+        if n == 0:
+            return self._moved(None, 0, math.inf)
+        rows = Target(self, matrix, response, weights, offset)
         if strength is None:
             strength = rows.choose()
-        if math.isinf(strength):
-            return self._moved(*stay, n, strength)
-        return self._moved(*rows.solve(strength), n, strength)
-
-    @property
-    def _n_values(self) -> int:
-        """Return the number of leaf values, or coefficients of a linear learner."""
-        return self.coef_.size if self.learner == "linear" else sum(tree.leaves.size for tree in self.trees_)
+        if strength > STRONGEST:
+            return self._moved(None, n, math.inf)
+        stage, moves = rows.solve(strength)
+        result = self._moved((stage, moves), n, strength)
+        inner = result.model_
+        inner.n_rows_, inner.row_kinds_ = n, response.counts()
+        inner.n_total_ = float(n) if weights is None else float(weights.sum())
+        if not stage.converged:
+            text = f"the refit did not converge ({stage.reason}): scaled KKT residual {stage.kkt:.1e}; raise max_iter"
+            inner.warnings_ = [*inner.warnings_, text]
+            warnings.warn(text, ConvergenceWarning, stacklevel=2)
+        return result
 
     def _columns_of(self, X: Array) -> Array:
         """Return Z with f = Z @ values: the leaves of all trees, or the covariates in units of their spread."""
@@ -712,18 +815,19 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         leaves = [np.eye(tree.leaves.size)[tree.apply(X)] for tree in self.trees_]
         return np.hstack([np.zeros((X.shape[0], 0)), *leaves])
 
-    def _moved(self, theta: Array, beta: Array, moves: Array, rows: int, strength: float) -> AnchorBoostedTM:
-        """Return the model with other parameters."""
+    def _moved(self, found: tuple[Stage, Array] | None, rows: int, strength: float) -> AnchorBoostedTM:
+        """Return the model with other parameters, or with its own where none were found."""
         result = copy(self)
-        result.model_ = copy(self.model_)
-        result.model_.baseline_, result.model_.coef_ = theta, beta
-        result.model_._data = result.model_._sandwich = None
         result.refit_ = {"rows": rows, "strength": strength}
+        if found is None:
+            return result
+        stage, moves = found
+        result.model_ = stage.put(self.model_)
         if self.learner == "linear":
             result.coef_ = self.coef_ + moves / self._spread
             return result
         if self.learner == "linear+tree":
-            result.coef_ = beta
+            result.coef_ = stage.beta
         ends = np.cumsum([tree.leaves.size for tree in self.trees_])[:-1]
         pieces = np.split(moves, ends) if self.trees_ else []
         result.trees_ = [
@@ -733,10 +837,11 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
     def _more(self) -> dict[str, Any]:
         """Return what a file holds beside the fitted model inside."""
+        small = len(self._stages) * self.model_.active_.size**2 <= MOST_INFORMATION
         return {
             "trees": [{name: getattr(tree, name) for name in ARRAYS} for tree in self.trees_],
             "steps": self._steps,
-            "stages": [stage._asdict() for stage in self._stages],
+            "stages": [(stage if small else stage._replace(information=None))._asdict() for stage in self._stages],
             "curve": self._curve,
             "held_out": self.held_out_,
             "coef": self.coef_,
@@ -762,6 +867,11 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         own = names if self.learner == "linear+tree" else []
         need(p > 0 and list(inner.coef_names_) == own, "the model inside does not have the covariates of the learner")
         need(k > 0 and isinstance(record["offset"], bool), "there are no rounds")
+        AnchorBoostedTM(inner)._base()  # what is not for boosting is not inside either
+        plain = not (inner.l1_ or inner.l2_ or inner.smooth_) and inner._corners is None and inner._random is None
+        need(plain and min(inner.kkt_, inner.penalty_) >= 0.0, "the model inside is not one that was boosted")
+        known = [part for part in (inner._information, inner._jacobian) if part is not None]
+        need(all(np.isfinite(part).all() for part in known), "the information of the model inside is not of numbers")
         self.model_, self.coef_names_, self._had_offset = inner, names, record["offset"]
         self.n_features_in_ = p + len(self._named("anchor_names"))
         if features is not None:
@@ -774,11 +884,27 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         need(not (self.trees_ if linear else self._steps), "the rounds are not those of the learner")
         self._stages = [_checked_stage(stage, inner) for stage in record["stages"]]
         self._curve = _numbers(record["curve"], None)
-        self.held_out_ = list(record["held_out"])
+        held = record["held_out"]
+        text = isinstance(held, list) and all(isinstance(name, (str, int, float)) for name in held)
+        need(text, "the environments held out are not names")
+        need(self._curve.size >= k if held else not self._curve.size, "held-out environments and their curve differ")
+        self.held_out_ = held
         self.coef_, self.feature_importances_ = _numbers(record["coef"], (p,)), _numbers(record["importances"], (p,))
         self.covariate_ranges_, self._spread = _numbers(record["ranges"], (2, p)), _numbers(record["spread"], (p,))
         need(own == [] or np.array_equal(self.coef_, inner.coef_), "the coefficients are not those of the model inside")
-        if record["refit"] is not None:
+        need(self.learner != "tree" or not self.coef_.any(), "trees have no coefficients")
+        need(
+            bool((self._spread > 0.0 if linear else self._spread >= 0.0).all()), "the spread of a covariate is not one"
+        )
+        need(bool((np.diff(self.covariate_ranges_, axis=0) >= 0.0).all()), "the range of a covariate is not one")
+        need(bool((self.feature_importances_ >= 0.0).all()), "the importance of a covariate is not one")
+        if record["refit"] is None:
+            last = self._stages[-1]
+            same = np.array_equal(last.theta, inner.baseline_) and np.array_equal(last.beta, inner.coef_)
+            need(same and last.loss == inner.loss_, "the last round is not that of the model inside")
+            steps = np.sum(self._steps, axis=0) if self._steps else np.zeros(p)
+            need(not linear or np.array_equal(self.coef_, steps), "the coefficients are not the sum of the rounds")
+        else:
             rows, strength = record["refit"]["rows"], record["refit"]["strength"]
             need(isinstance(rows, int) and rows >= 0 and strength > 0.0, "the refit is not one")
             self.refit_ = {"rows": rows, "strength": strength}
@@ -798,5 +924,30 @@ def _numbers(values: Any, shape: tuple[int, ...] | None) -> Array:
 
 def _checked_stage(record: dict[str, Any], inner: Any) -> Stage:
     theta, beta = _numbers(record["theta"], inner.baseline_.shape), _numbers(record["beta"], inner.coef_.shape)
-    loss, loglik, penalty, kkt, lowest = (one_number(record[name], name) for name in Stage._fields[2:-1])
-    return Stage(theta, beta, loss, loglik, penalty, kkt, lowest, flag(record["converged"], "converged"))
+    named = ("loss", "loglik", "penalty", "kkt", "min_eigenvalue", "atom")
+    numbers = dict(zip(named, _numbers([record[name] for name in named], (len(named),)).tolist(), strict=True))
+    k, information, history = inner.active_.size, record["information"], record["history"]
+    fine = (
+        set(record) == set(Stage._fields)
+        and min(numbers[name] for name in ("penalty", "kkt", "atom")) >= 0.0
+        and record["convexity"] in ("global", "local", "none")
+        and isinstance(record["reason"], str)
+        and isinstance(history, list)
+        and all(isinstance(row, dict) for row in history)
+        and len(record["active"]) == k
+    )
+    if not fine:
+        raise InputError("a round is not one")
+    return Stage(
+        theta=theta,
+        beta=beta,
+        **numbers,
+        converged=flag(record["converged"], "converged"),
+        n_iter=whole_number(record["n_iter"], "n_iter", 1),
+        convexity=record["convexity"],
+        folds=tuple(_numbers(record["folds"], None).tolist()),
+        active=np.array([flag(value, "active") for value in record["active"]], dtype=bool),
+        reason=record["reason"],
+        history=history,
+        information=None if information is None else _numbers(information, (k, k)),
+    )

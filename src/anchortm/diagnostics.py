@@ -177,9 +177,10 @@ def score_statistic(
     """Return the score statistic at v and its degrees of freedom.
 
     ``studentised`` divides by sum r^2 / sum r', which is 1 on average for a true model at its maximum
-    likelihood; under a penalty h flattens, residuals shrink, and the plain statistic would shrink with them.
-    The covariance of random effects counts as known: scores of shifts and of variances are uncorrelated for a
-    normal model, and what they share in one sample would only narrow the bracket.
+    likelihood; under a penalty h flattens, residuals shrink, and the plain statistic would shrink with them. A
+    dispersion that is given as a number is divided by as it is. The covariance of random effects counts as known:
+    scores of shifts and of variances are uncorrelated for a normal model, and what they share in one sample would
+    only narrow the bracket.
     """
     objective = objective.scored
     assert objective.anchors is not None  # noqa: S101
@@ -198,7 +199,7 @@ def score_statistic(
     if not keep.any():
         raise InputError("the anchors have no direction that the model does not contain already: nothing to test")
     statistic = float(np.sum((vectors[:, keep].T @ t) ** 2 / values[keep]))
-    if studentised:
+    if studentised and not objective.known_dispersion:
         statistic *= float(slopes.sum() / np.sum(weights * objective.residuals(v) ** 2))
     else:
         statistic /= objective.dispersion(v)

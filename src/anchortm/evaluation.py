@@ -207,7 +207,7 @@ def left_out(
     with one_blas_thread():  # many small fits
         if not isinstance(model, TransformationModel):
             refits = Parallel(n_jobs=n_jobs)(
-                delayed(_refitted)(model, data, groups != e, name, values) for e, name in tasks
+                delayed(_refitted)(model, data, groups, labels, e, values) for e, _ in tasks
             )
             return [row for rows in refits for row in rows]
         models = [model] if nets is None else nets(data, values)
@@ -319,14 +319,19 @@ def _one(
     return rows
 
 
-def _refitted(model: Any, data: Data, inside: NDArray[np.bool_], name: Any, xis: list[float]) -> list[dict[str, Any]]:
+def _refitted(
+    model: Any, data: Data, groups: NDArray[np.intp], labels: NDArray[Any], e: int, xis: list[float]
+) -> list[dict[str, Any]]:
     """Return the rows of one left-out environment by a model that is fitted anew for each xi."""
+    inside, name = groups != e, labels.tolist()[e]
+    others = np.arange(labels.size) != e
+    remaining = (np.cumsum(others) - 1)[groups[inside]], labels[others]
     train, held = data.subset(np.flatnonzero(inside)), data.take(np.flatnonzero(~inside))
     n = len(held.response) if held.weights is None else float(held.weights.sum())
     rows = []
     for xi in xis:
         try:
-            nll, facts = clone(model).set_params(xi=xi)._refitted(train, held)
+            nll, facts = clone(model).set_params(xi=xi)._refitted(train, held, remaining, name)
         except InputError as error:
             raise type(error)(f"without environment {name}: {error}") from None
         rows.append({"environment": name, "xi": xi, "n": n, "nll": nll} | facts)

@@ -25,12 +25,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
+from scipy import optimize, special
 
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.links import LINKS, LOG_SQRT_2PI, Link, OneEnd, OtherPenalised, Penalised, log1mexp
 
-__all__ = ["FAMILIES", "Family", "Mean", "get_family"]
+__all__ = ["FAMILIES", "Family", "Mean", "excess", "get_family", "likeliest_shape"]
 
 Array = NDArray[np.float64]
 
@@ -48,6 +48,8 @@ NOT_CONCAVE = {("gamma", "identity"), ("negative_binomial", "identity"), ("negat
 CERTIFIED = {("poisson", "log"), ("binomial", "logit"), ("gamma", "log"), ("negative_binomial", "log")}
 SERIES = 0.2  # K is summed below this
 TERMS = 24
+NEAR_ONE = 1e-3
+EDGE = 1e-6
 
 
 class Mean(NamedTuple):
@@ -59,7 +61,7 @@ class Mean(NamedTuple):
     d3: Array
 
 
-def _excess(u: Array) -> tuple[Array, Array, Array]:
+def excess(u: Array) -> tuple[Array, Array, Array]:
     """Return K(u) = 2 (u - log(1 + u)) / u^2 for u > -1, and its first and second derivative."""
     small = np.abs(u) < SERIES
     x = np.where(small, 1.0, u)
@@ -90,6 +92,8 @@ class Family:
         Which residuals the penalty takes.
     dispersion : float
         The variance is dispersion times the variance function; not part of the terms.
+    estimate : {"pearson", "ml"}, float or None
+        How the dispersion is found, or its value; None: as the family has it by default.
     unit : float
         Unit that outcomes are measured in, so that tolerances mean the same for outcomes of any size.
     push : float
@@ -110,6 +114,7 @@ class Family:
     alpha: float | None = None
     residual: str = "score"
     dispersion: float = 1.0
+    estimate: Any = None
     unit: float = 1.0
     push: float = 1.0
 
@@ -144,6 +149,11 @@ class Family:
         return self.family in ("poisson", "binomial", "negative_binomial")
 
     @property
+    def free_dispersion(self) -> bool:
+        """Return whether the dispersion is estimated."""
+        return not self.discrete if self.estimate is None else isinstance(self.estimate, str)
+
+    @property
     def affine(self) -> bool:
         """Return whether residuals are linear in eta."""
         return self.family == "gaussian" and self.link == "identity"
@@ -162,6 +172,24 @@ class Family:
     def positive(self) -> bool:
         """Return whether eta must be positive."""
         return self.link in ("inverse", "sqrt") or (self.link == "identity" and self.family != "gaussian")
+
+    def outside(self, eta: Array) -> NDArray[np.bool_]:
+        """Return where eta is that of no mean."""
+        if self.positive:
+            return eta <= 0.0 if self.link == "inverse" else eta < 0.0
+        return eta > 0.0 if self.name == "binomial-log" else np.zeros(eta.shape, dtype=bool)
+
+    def near_edge(self, eta: Array) -> NDArray[np.bool_]:
+        """Return where eta is, to rounding, at the end of its range."""
+        if not self.positive and self.name != "binomial-log":
+            return np.zeros(eta.shape, dtype=bool)
+        return np.asarray(np.abs(eta) <= EDGE * np.abs(eta).max())
+
+    def inside(self, eta: Array) -> Array:
+        """Return eta, or the end of its range where it goes beyond."""
+        if self.positive:
+            return np.maximum(eta, 0.0)
+        return np.minimum(eta, 0.0) if self.name == "binomial-log" else eta
 
     @property
     def _k(self) -> float:
@@ -332,7 +360,7 @@ class Family:
             if self.family == "gamma":
                 # u = y / mu - 1, Q = K(u) / mu^2, du/dmu = -(1 + u) / mu
                 u = -delta / mu
-                K, K1, K2 = _excess(u)
+                K, K1, K2 = excess(u)
                 Q = K / mu**2
                 Q1 = -(2.0 * K + (1.0 + u) * K1) / mu**3
                 Q2 = (6.0 * K + 6.0 * (1.0 + u) * K1 + (1.0 + u) ** 2 * K2) / mu**4
@@ -340,7 +368,7 @@ class Family:
                 Q, Q1, Q2 = (np.zeros(y.shape) for _ in range(3))
                 for j, (side, scale, u) in enumerate(parts):
                     sign = -1.0 if self.family == "negative_binomial" and j == 1 else 1.0
-                    K, K1, K2 = _excess(u)
+                    K, K1, K2 = excess(u)
                     Q += sign * scale * K
                     Q1 += sign * side * scale**2 * K1
                     Q2 += sign * scale**3 * K2
@@ -348,6 +376,13 @@ class Family:
             D = -delta * root
             D1 = -(root + delta * Q1 / (2.0 * root))
             D2 = -(Q1 / root + delta * (Q2 / (2.0 * root) - Q1**2 / (4.0 * Q * root)))
+            if self.family == "gamma":  # far from 1 the ratio itself has the digits: D^2 = 2 (ratio - 1 - log ratio)
+                ratio = y / mu
+                far = (ratio < NEAR_ONE) | (ratio > 1.0 / NEAR_ONE)
+                direct = -np.sign(delta) * np.sqrt(2.0 * (ratio - 1.0 - np.log(ratio)))
+                slope = (1.0 - ratio) / (mu * direct)
+                D, D1 = np.where(far, direct, D), np.where(far, slope, D1)
+                D2 = np.where(far, ((2.0 * ratio - 1.0) / mu**2 - slope**2) / direct, D2)
             values = [D, D1 * d1, D2 * d1**2 + D1 * d2]
             edge = lowest | highest
             if edge.any():
@@ -408,6 +443,14 @@ class Family:
         return replace(self, residual="score").terms(eta, outcome).l
 
 
+def likeliest_shape(half_deviance: float) -> float:
+    """Return the shape k of gamma rows by maximum likelihood: log k - digamma(k) is half their mean deviance."""
+    if half_deviance < 1e-4:  # log k - digamma(k) = 1 / (2 k) + 1 / (12 k^2) - ..., which cancels nothing
+        return (1.0 + math.sqrt(1.0 + 4.0 * half_deviance / 3.0)) / (4.0 * half_deviance)
+    ends = -math.log(2.0 * half_deviance), -math.log(half_deviance)  # it is between 1 / (2 k) and 1 / k
+    return math.exp(optimize.brentq(lambda s: s - special.digamma(math.exp(s)) - half_deviance, *ends, xtol=1e-14))
+
+
 @dataclass(frozen=True)
 class Expected(Family):
     """A family whose rows have the expected information for -l''."""
@@ -436,10 +479,9 @@ def get_family(family: Any, link: Any = None, alpha: Any = 1.0, residual: str = 
         raise InputError(f"the link of {family} must be one of {', '.join(links)}, not {link!r}")
     if residual not in ("score", "deviance"):
         raise InputError(f"residual must be 'score' or 'deviance', not {residual!r}")
-    own = None
-    if family == "negative_binomial" and not (isinstance(alpha, str) and alpha == "ml"):
-        good = isinstance(alpha, (int, float, np.integer, np.floating)) and not isinstance(alpha, bool)
-        if not (good and 0.0 < alpha < math.inf):
-            raise InputError(f"alpha must be a positive number or 'ml', not {alpha!r}")
-        own = float(alpha)
+    likeliest = isinstance(alpha, str) and alpha == "ml"
+    good = isinstance(alpha, (int, float, np.integer, np.floating)) and not isinstance(alpha, bool)
+    if not likeliest and not (good and 0.0 < alpha < math.inf):
+        raise InputError(f"alpha must be a positive number or 'ml', not {alpha!r}")
+    own = float(alpha) if family == "negative_binomial" and not likeliest else None
     return Family(family, links[0] if link is None else link, own, residual)

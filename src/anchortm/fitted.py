@@ -60,6 +60,7 @@ class FittedModel(FormulaMixin):
     _sign: ClassVar[float]
     _scale: ClassVar[Any]
     _inverse_of: ClassVar[str] = "inverse Hessian"  # what standard errors at xi = 0 come from
+    _quasi: bool = False  # whether the dispersion is one that no likelihood of the family has
     link_: Any  # a Link, or a Family
     basis_: Basis
     baseline_: Array
@@ -310,16 +311,25 @@ class FittedModel(FormulaMixin):
             )
 
     @property
+    def _largest_loglik(self) -> float:
+        """Return the log-likelihood at its maximum over all parameters."""
+        return self.loglik_
+
+    def _gain(self, smaller: Any) -> float:
+        """Return the statistic of the likelihood-ratio test of a smaller model."""
+        return 2.0 * (self.loglik_ - float(smaller.loglik_))
+
+    @property
     def aic_(self) -> float:
         """Return Akaike's criterion, -2 loglik + 2 parameters, of a maximum-likelihood fit."""
         self._check_criterion()
-        return -2.0 * self.loglik_ + 2.0 * self.n_parameters_
+        return -2.0 * self._largest_loglik + 2.0 * self.n_parameters_
 
     @property
     def bic_(self) -> float:
         """Return Schwarz's criterion, -2 loglik + log(n) parameters, of a maximum-likelihood fit."""
         self._check_criterion()
-        return -2.0 * self.loglik_ + math.log(self.n_total_) * self.n_parameters_
+        return -2.0 * self._largest_loglik + math.log(self.n_total_) * self.n_parameters_
 
     def covariance(self, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
         """Return the covariance matrix of (baseline, coef).

@@ -601,7 +601,14 @@ class FormulaMixin:
 
     @classmethod
     def from_formula(
-        cls, formula: str, data: Any, *, sample_weight: Any = None, offset: Any = None, **parameters: Any
+        cls,
+        formula: str,
+        data: Any,
+        *,
+        sample_weight: Any = None,
+        offset: Any = None,
+        environments: Any = None,
+        **parameters: Any,
     ) -> Self:
         """Return the model fitted to a table by a formula.
 
@@ -615,6 +622,8 @@ class FormulaMixin:
             or glob of Parquet files, a pyarrow dataset, a polars LazyFrame, a Dask DataFrame.
         sample_weight, offset : array or column name, optional
             As for ``fit``; column names where rows are read in batches.
+        environments : array or column name, optional
+            Of what leaves environments out: searches, and boosted models with ``validation``.
         **parameters
             Arguments of the constructor, such as ``xi``.
 
@@ -638,17 +647,23 @@ class FormulaMixin:
         >>> model.predict_distribution(data[:3]).sf([100.0, 300.0]).shape
         (3, 2)
         """
+        needed = [name for name, p in signature(cls).parameters.items() if p.default is p.empty]
+        missing = [f"{name}=" for name in needed if name not in parameters]
+        if missing:
+            raise InputTypeError(f"{cls.__name__} needs {', '.join(missing)}, such as model=NormalLinear()")
         model: Any = cls(**parameters)
         if getattr(model, "anchor_names", None) is not None:
             raise InputError("name the anchors after '|' in the formula, not in anchor_names")
         if is_batched(data):
             if not hasattr(model, "_fit_source"):
                 raise InputTypeError(f"{cls.__name__} takes a table in memory, not {data!r}: read it first")
+            if environments is not None:
+                raise InputTypeError(f"{cls.__name__} takes no environments: leave it out")
             made = model._fit_source(formula, data, sample_weight, offset)
             made.offset = offset
             model.formula_ = made
             return model  # type: ignore[no-any-return]
-        named = {"sample_weight": sample_weight, "offset": offset}
+        named = {"sample_weight": sample_weight, "offset": offset, "environments": environments}
         extra = {name: Formula.new_column(data, values) for name, values in named.items() if values is not None}
         made = Formula.counted(formula, data, extra.get("sample_weight"))
         if hasattr(model, "model"):  # a search

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -17,7 +18,7 @@ from anchortm.bases import Basis, ConstantBasis
 from anchortm.design import to_design
 from anchortm.estimators import _ATTRIBUTES, _SHARED, _Regressor
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
-from anchortm.families import Family, get_family
+from anchortm.families import FAMILIES, Family, get_family, likeliest_shape
 from anchortm.fitted import one_column
 from anchortm.formula import Formula
 from anchortm.inputs import Data
@@ -48,6 +49,7 @@ RATIOS = {
 }
 SAVED = ("deviance_", "pearson_", "quasi_loglik_", "dispersion_", "alpha_")  # in files
 ALPHAS = (1e-6, 1e4)  # between which the maximum-likelihood alpha is looked for
+SIZES = (1e-140, 1e140)  # of outcomes whose squares and their sums are numbers
 NOTHING_LEFT = 1e-20  # of a variance, relative to that of y
 
 _OWN = """family : {"poisson", "binomial", "gamma", "negative_binomial", "gaussian"}
@@ -143,7 +145,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         return RATIOS.get(self._make_link().name, "")
 
     def _make_link(self) -> Any:
-        return get_family(self.family, self.link, self.alpha, self.residual)
+        return replace(get_family(self.family, self.link, self.alpha, self.residual), estimate=self.dispersion)
 
     def _make_basis(self, response: Response, weights: Array | None) -> Basis:
         return ConstantBasis(self._make_link().discrete)
@@ -196,11 +198,20 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         return y
 
     def _objective(self, link: Any, basis: Basis, data: Any) -> Objective:
-        if not self._netted(data.design.names):  # penalties are in the units of the coefficients
+        net = self._netted(data.design.names)
+        if not (net and link.affine):  # as it is, a quadratic loss is minimised in any unit
             link = _in_typical_unit(link, data.response.upper, data.weights)
         if link.family == "negative_binomial" and link.alpha is None:
             link = replace(link, alpha=self._likeliest_alpha(link, basis, data))
-        return super()._objective(link, basis, data)
+        if not net or link.unit == 1.0:
+            return super()._objective(link, basis, data)
+        beta, loss, own = (
+            link.eta_unit,
+            link.loss_unit**2,
+            copy(self),
+        )  # penalties follow those of coefficients and loss
+        own.l1, own.l2, own.smooth = self.l1 * beta / loss, self.l2 * beta**2 / loss, self.smooth * beta**2 / loss
+        return TransformationModel._objective(own, link, basis, data)
 
     def _likeliest_alpha(self, link: Family, basis: Basis, data: Data) -> float:
         """Return the maximum-likelihood alpha: the root of the profile likelihood's slope in log alpha."""
@@ -244,51 +255,30 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     def _fitted_link(self, objective: Objective, v: Array) -> Any:
         objective = _of_means(objective)
         link = objective.link
-        if link.affine and objective.pearson(v) <= NOTHING_LEFT * objective.n_total:
+        eta, outcome, weights = objective.predictors(v)
+        left = np.average(link.response_residuals(eta, outcome) ** 2, weights=weights)
+        if not link.discrete and left <= NOTHING_LEFT * _spread(outcome[:, 0], weights) ** 2:
             raise IdentificationError(
                 "the covariates explain y without error (is y, or what it was made of, among them?), so that the "
                 "dispersion is 0: leave covariates out"
             )
-        return replace(link, dispersion=self._dispersion(objective, v), unit=1.0, push=1.0)
-
-    def _dispersion(self, objective: MeanObjective, v: Array) -> float:
-        how = self.dispersion
-        if how is None:
-            how = 1.0 if objective.link.discrete else "pearson"
-        if not isinstance(how, str):
-            return float(how)
-        chi2, unit = objective.pearson(v), objective.link.loss_unit
-        if how == "pearson":
-            size = 1 + int(np.count_nonzero(v[1:]))  # of coefficients that an elastic net has not put to zero
-            df = objective.n_total - size
-            if not df > 0.0:
-                raise IdentificationError(
-                    f"{size} parameters for a total weight of {objective.n_total:g}: nothing is left "
-                    "to estimate the dispersion from; give dispersion a number"
-                )
-            return float(chi2 * unit**2 / df)
-        if objective.link.family == "gaussian":
-            return float(chi2 * unit**2 / objective.n_total)
-        eta, outcome, weights = objective.predictors(v)
-        rows = 0.5 * objective.link.deviance_residuals(eta, outcome, objective.link.terms(eta, outcome)).r ** 2
-        half = float(np.average(rows, weights=weights))  # log k - digamma(k) for the shape k
-        log_shape = optimize.brentq(lambda s: s - special.digamma(math.exp(s)) - half, -30.0, 30.0, xtol=1e-14)
-        return math.exp(-log_shape)
+        dispersion = objective.dispersion(v) * link.loss_unit**2
+        return replace(link, dispersion=dispersion, unit=1.0, push=1.0)
 
     def _store(
         self, link: Any, basis: Basis, data: Any, objective: Objective, solution: Solution, others: list[Solution]
     ) -> None:
         found, *rest = (_in_units(s, objective.link, objective.n_total) for s in (solution, *others))
         super()._store(objective.link, basis, data, objective, found, rest)
-        self.quasi_loglik_ = self.loglik_
-        v, objective, unit = solution.v, _of_means(objective), objective.link.loss_unit
+        v, unit = solution.v, objective.link.loss_unit
+        in_unit = objective.loglik(v, solution.sums)  # without an elastic net
+        objective = _of_means(objective)
+        self.quasi_loglik_ = in_unit * unit**2 - objective.n_total * (objective.link.lacking if unit != 1.0 else 0.0)
         self.link_ = self._fitted_link(objective, v)
         eta, outcome, weights = objective.predictors(v)
-        terms = objective.link.terms(eta, outcome)
-        squares = objective.link.deviance_residuals(eta, outcome, terms).r ** 2
         logliks = replace(objective.link, dispersion=self.dispersion_).loglik(eta, outcome)
         w = np.ones(eta.size) if weights is None else weights
-        self.deviance_, self.pearson_ = float(w @ squares) * unit**2, objective.pearson(v) * unit**2
+        self.deviance_, self.pearson_ = objective.deviance(v) * unit**2, objective.pearson(v) * unit**2
         self.loglik_ = float(w @ logliks)
         self.outcome_range_ = (float(data.response.upper.min()), float(data.response.upper.max()))
         if self._unpenalised:  # as R and statsmodels: the expected information, by the dispersion
@@ -296,6 +286,17 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
                 objective.link.expected(), objective.coordinates, objective.anchors, objective.blocks
             )
             self._information = (unit**2 / self.dispersion_) * expected.derivatives(v).hessian
+        self._at_edge = 0 if self.converged_ else int(objective.link.near_edge(eta).sum())
+
+    @property
+    def _remedy(self) -> str:  # type: ignore[override]
+        if not self._at_edge:
+            return super()._remedy
+        rows = f"{self._at_edge} row{'s have' if self._at_edge > 1 else ' has'}"
+        return (
+            f"{rows} a mean at the end of its range, which the {self.link_.link} link reaches: the minimum may be at "
+            f"that end, and the estimate far from it; take link={FAMILIES[self.family][0]!r}"
+        )
 
     @property
     def _in_loss(self) -> float:
@@ -323,14 +324,14 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     def n_parameters_(self) -> int:
         """Return the number of parameters: intercept, coefficients, and an estimated dispersion or alpha."""
         check_is_fitted(self, "coef_")
-        family = self.link_.family
-        own = (not self.link_.discrete and not _is_number(self.dispersion)) or (
-            family == "negative_binomial" and self.alpha == "ml"
-        )
+        alpha = self.link_.family == "negative_binomial" and self.alpha == "ml"
+        own = alpha or (not self.link_.discrete and self.link_.free_dispersion)
         return 1 + int(self.coef_.size) + int(own)
 
     def _comparable(self, smaller: Any) -> bool:
-        if not isinstance(smaller, AnchorGLM) or smaller.link_.link != self.link_.link:
+        if not isinstance(smaller, AnchorGLM):
+            return False
+        if smaller.link_.link != self.link_.link or smaller.dispersion != self.dispersion:
             return False
         own, other = str(self.link_.family), str(smaller.link_.family)
         if own == "negative_binomial":  # whose end, alpha = 0, is Poisson
@@ -339,18 +340,41 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         return own == other
 
     @property
+    def _quasi(self) -> bool:  # type: ignore[override]
+        return bool(self.link_.discrete and (self.link_.free_dispersion or self.dispersion_ != 1.0))
+
+    def _check_criterion(self) -> None:
+        super()._check_criterion()
+        if self._quasi:
+            raise InputError(
+                f"with a dispersion other than 1 {self.family} outcomes have no likelihood, and so no AIC or BIC: "
+                "leave dispersion out, or take family='negative_binomial' for counts"
+            )
+
+    @property
+    def _largest_loglik(self) -> float:
+        """Return the log-likelihood at the dispersion of maximum likelihood, or at the one that was given."""
+        n, half = self.n_total_, 0.5 * self.deviance_
+        if self.link_.discrete or not self.link_.free_dispersion:
+            return self.loglik_
+        if self.link_.family == "gaussian":
+            return -0.5 * n * (math.log(2.0 * math.pi * self.deviance_ / n) + 1.0)
+        k = likeliest_shape(half / n)
+        log_y = -half - n - self.quasi_loglik_  # the sum of log y: log(y / mean) - y / mean sums to -half - n
+        return float(n * (k * math.log(k) - special.gammaln(k)) - k * (half + n) - log_y)
+
+    def _gain(self, smaller: Any) -> float:
+        gain = 2.0 * (self._largest_loglik - float(smaller._largest_loglik))
+        return gain / self.dispersion_ if self._quasi else gain
+
+    @property
     def _kind(self) -> str:
         return f"{self.link_.family.replace('_', ' ')} family, {self.link_.link} link"
 
     def _own_facts(self) -> dict[str, str]:
         link = self.link_
         rows = f"{self.n_rows_}" + ("" if self.n_total_ == self.n_rows_ else f", total weight {self.n_total_:g}")
-        how = (
-            ""
-            if _is_number(self.dispersion)
-            else f", by {'maximum likelihood' if self.dispersion == 'ml' else 'Pearson'}"
-        )
-        fixed = self.dispersion is None and link.discrete
+        how = f"by {'maximum likelihood' if self.dispersion == 'ml' else 'Pearson'}"
         facts = {
             "model": f"{link.link}(mean) = intercept + x'beta"
             if link.link != "identity"
@@ -358,7 +382,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
             "rows": rows,
             "residuals": "score, dl/deta" if link.residual == "score" else "deviance, less their mean",
             "deviance": f"{self.deviance_:.4f}, Pearson {self.pearson_:.4f}",
-            "dispersion": f"{self.dispersion_:.5g}" + (", fixed" if fixed else how),
+            "dispersion": f"{self.dispersion_:.5g}, {how if link.free_dispersion else 'fixed'}",
         }
         if link.alpha is not None:
             facts["alpha"] = f"{link.alpha:.5g}" + (", by maximum likelihood at xi = 0" if self.alpha == "ml" else "")
@@ -382,6 +406,18 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         theta, shift = self._parts(X, n_rows, offset)
         return np.asarray(theta[0] + shift)
 
+    def _inside(self, eta: Array) -> Array:
+        """Return eta, refused where it is that of no mean."""
+        rows = np.flatnonzero(self.link_.outside(eta))
+        if rows.size:
+            listed = ", ".join(map(str, rows[:5])) + (f" and {rows.size - 5} more" if rows.size > 5 else "")
+            raise InputError(
+                f"{self.link_.link}(mean) = {eta[rows[0]]:.4g} at row {rows[0]} is that of no {self.link_.family} mean "
+                f"(rows {listed}): they are beyond what the {self.link_.link} link can predict; leave them out, or fit "
+                f"with link={FAMILIES[self.family][0]!r}"
+            )
+        return eta
+
     def _at(self, X: Any, y: Any, offset: Any) -> tuple[Array, Array]:
         """Return eta and outcome of rows."""
         response = self._outcome(X, y)
@@ -396,13 +432,14 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
             terms = self.link_.terms(eta, outcome)
             return self.link_.loglik(eta, outcome), -terms.r
 
-    def residuals(  # type: ignore[override]
+    def residuals(
         self,
         X: Any,
         y: Any = None,
         *,
         kind: Literal["score", "deviance", "pearson", "response"] = "score",
         offset: Any = None,
+        which: str = "shift",
     ) -> Array:
         """Return the residuals of rows, all positive where y is above its mean.
 
@@ -414,6 +451,8 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
             dl/deta at dispersion 1; signed roots of the deviance (not centred); (y - mean) / sqrt(variance function);
             y - mean. Binomial rows count successes.
         offset : array, optional
+        which : {"shift"}
+            As other models have it; there is no scale.
 
         Examples
         --------
@@ -425,7 +464,10 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         >>> model.residuals(data[:3], kind="deviance").round(2)
         array([-2.97, -2.97, -2.74])
         """
+        if which != "shift":
+            raise InputError(f"which must be 'shift': AnchorGLM has no residuals of a scale, and so not {which!r}")
         eta, outcome = self._at(X, y, offset)
+        self._inside(eta)
         with np.errstate(all="ignore"):
             match kind:
                 case "score":
@@ -442,6 +484,8 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     def predict(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Array:
         """Return the mean of each row, of binomial outcomes the probability of a success.
 
+        Rows whose intercept + x'beta + offset is that of no mean, such as a negative count, are refused.
+
         Examples
         --------
         >>> import anchortm as atm
@@ -451,7 +495,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         array([4.4, 4.4])
         """
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
-        eta = self._eta(X, n_rows, offset)
+        eta = self._inside(self._eta(X, n_rows, offset))
         with np.errstate(over="ignore"):
             return np.asarray(self.link_.mean(eta).mu)
 
@@ -520,7 +564,8 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     ) -> pd.DataFrame:
         """Return the mean of each row with its standard error and confidence interval.
 
-        The interval is symmetric for g(mean) and turned back. Arguments are those of ``covariance``.
+        The interval is symmetric for g(mean), cut where the range of means ends, and turned back. Arguments are those
+        of ``covariance``.
 
         Examples
         --------
@@ -536,15 +581,17 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         check_is_fitted(self, "coef_")
         offset = self._new_offset(X, offset)
         matrix = to_design(self._design(X, 1 if X is None and offset is None else np.size(offset))).matrix
-        eta = self._eta(X, matrix.shape[0], offset)
+        eta = self._inside(self._eta(X, matrix.shape[0], offset))
         rows = np.column_stack([np.ones(matrix.shape[0]), matrix])
         V = self.covariance(kind, clusters, **options)
         error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", rows, V, rows), 0.0))
         width = stats.norm.ppf(0.5 + 0.5 * level_between(level)) * error
         mean = self.link_.mean(eta)
-        ends = np.sort([self.link_.mean(eta - width).mu, self.link_.mean(eta + width).mu], axis=0)
+        with np.errstate(divide="ignore", over="ignore"):
+            ends = np.sort([self.link_.mean(self.link_.inside(eta + side * width)).mu for side in (-1.0, 1.0)], axis=0)
         table = {"mean": mean.mu, "std. error": np.abs(mean.d1) * error, "lower": ends[0], "upper": ends[1]}
-        return pd.DataFrame(table)
+        same = isinstance(X, pd.DataFrame) and len(X) == eta.size
+        return pd.DataFrame(table, index=X.index if same else None)
 
     def confidence_band(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse: the mean is what is modelled, and ``mean_intervals`` has its uncertainty.
@@ -567,23 +614,32 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
 
     def _more(self) -> dict[str, Any]:
         """Return what a file holds beside what all models have."""
-        return {name: getattr(self, name) for name in SAVED}
+        values = {name: getattr(self, name) for name in SAVED}
+        _check_saved(values)
+        return values
 
     def _set_more(self, record: dict[str, Any]) -> None:
         """Take what ``_more`` gave, checked."""
         values = {name: record[name] for name in SAVED}
-        for name, value in values.items():
-            low = -math.inf if name == "quasi_loglik_" else 0.0
-            if not ((value is None and name == "alpha_") or (_is_number(value) and low <= value < math.inf)):
-                raise InputError(f"{name} is not what it should be")
+        _check_saved(values)
         family = self._make_link()
         if (values["alpha_"] is None) != (family.family != "negative_binomial") or values["alpha_"] == 0.0:
             raise InputError("alpha belongs to the negative binomial, and is positive")
         if family.alpha not in (None, values["alpha_"]) or not values["dispersion_"] > 0.0:
             raise InputError("alpha or dispersion is not that of the model")
+        if getattr(self.basis_, "whole", None) is not family.discrete:
+            raise InputError("the basis does not say truly whether outcomes are whole numbers")
         self.deviance_, self.pearson_ = float(values["deviance_"]), float(values["pearson_"])
         self.quasi_loglik_ = float(values["quasi_loglik_"])
         self.link_ = replace(family, alpha=values["alpha_"], dispersion=float(values["dispersion_"]))
+
+
+def _check_saved(values: dict[str, Any]) -> None:
+    """Refuse what no file holds."""
+    for name, value in values.items():
+        low = -math.inf if name == "quasi_loglik_" else 0.0
+        if not ((value is None and name == "alpha_") or (_is_number(value) and low <= value < math.inf)):
+            raise InputError(f"{name} is not what it should be: {value!r}")
 
 
 def _of_means(objective: Objective) -> MeanObjective:
@@ -670,8 +726,13 @@ def _check_outcome(response: Response, family: Family) -> None:
 
 
 def _check_variation(response: Response, family: Family) -> None:
-    """Refuse outcomes that are all at the end of their range."""
+    """Refuse outcomes that are all the same, or at the end of their range, or whose squares a double does not hold."""
     y = response.upper
+    if not family.discrete and y.min() == y.max():
+        raise IdentificationError(f"all outcomes are {y[0]:g}: there is no dispersion to be estimated")
+    largest = float(np.abs(y).max())
+    if not family.discrete and not SIZES[0] < largest < SIZES[1]:
+        raise InputError(f"the largest outcome is {largest:g}, and its square is lost: divide y by its size")
     if family.discrete and not y.any():
         raise IdentificationError("all outcomes are 0: the likelihood grows as the mean goes to 0")
     top = np.ones(y.size) if response.trials is None else response.trials

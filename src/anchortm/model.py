@@ -99,6 +99,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     _takes_trials: ClassVar[bool] = False
     _varies: ClassVar[bool] = True  # effects can, along the response
     _effect: ClassVar[str] = ""
+    _remedy: ClassVar[str] = "raise max_iter, or look at history_"  # of a fit that did not converge
 
     xi: float = field(default=0.0, kw_only=False)
     anchor_intercept: bool = True
@@ -541,11 +542,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self._data, self._sandwich, self._fingerprint = data, None, about.fingerprint
         self._binary, self._had_offset = about.binary, about.had_offset
         self.covariate_ranges_, self.outcome_range_ = about.covariate_ranges, about.outcome_range
-        raw = solution.v / objective.coordinates.scale
-        mean = float(objective.coordinates.mean[k:] @ raw[k:]) + objective.mean_offset
         self._typical = data.mixture.typical(theta) if isinstance(data, Data) and data.mixture is not None else average
-        typical = PredictedDistribution(link, basis, self._typical, np.array([mean]))
-        self.atom_ = float(typical.cdf(0.0)[0]) if about.time else 0.0
+        typical = PredictedDistribution(link, basis, self._typical, np.array([objective.average_shift(solution.v)]))
+        self.atom_ = float(typical.cdf(0.0)[0]) if about.time and basis.kind != "constant" else 0.0
         self._history = solution.history
         self._reason = solution.reason
 
@@ -593,7 +592,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if not self.converged_:
             say(
                 f"the fit did not converge ({self._reason}): scaled KKT residual {self.kkt_:.1e} "
-                f"after {self.n_iter_} iterations; raise max_iter, or look at history_",
+                f"after {self.n_iter_} iterations; {self._remedy}",
                 ConvergenceWarning,
             )
         elif self.folds_:

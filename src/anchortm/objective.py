@@ -29,8 +29,8 @@ from anchortm.blocks import Blocks, MemoryBlocks
 from anchortm.columns import BLOCK_ROWS, Coordinates, Rows, make_coordinates, standardised
 from anchortm.corners import Mixture
 from anchortm.design import Matrix, WideMatrix
-from anchortm.exceptions import InputError
-from anchortm.families import Family
+from anchortm.exceptions import IdentificationError, InputError
+from anchortm.families import Family, likeliest_shape
 from anchortm.likelihood import Layout, check_inside, layout
 from anchortm.links import Link, Normal, OneEnd
 from anchortm.projections import Centred, Projection, projection
@@ -238,6 +238,11 @@ class Objective:
         return 1.0
 
     @property
+    def known_dispersion(self) -> bool:
+        """Return whether the dispersion was given as a number."""
+        return False
+
+    @property
     def affine(self) -> bool:
         """Return whether the residuals are linear in v, so that the loss is convex: exact rows, normal link."""
         return isinstance(self.link, Normal) and self.blocks.kinds == {("exact", 1)}
@@ -323,6 +328,12 @@ class Objective:
         """Return the average of the offsets, with the sign that they enter h with."""
         values = [term.offset.mean() for term in self.blocks.at_hand if term.offset is not None]
         return float(np.mean(values)) if values else 0.0
+
+    def average_shift(self, v: Array) -> float:
+        """Return what average covariates and offsets add to h."""
+        k = self.coordinates.n_baseline
+        raw = v / self.coordinates.scale
+        return float(self.coordinates.mean[k:] @ raw[k:]) + self.mean_offset
 
     def residuals(self, v: Array) -> Array:
         """Return the score residuals in the order of the objective's rows."""
@@ -432,10 +443,32 @@ class MeanObjective(Objective):
         return eta, term.outcome, term.weights
 
     def dispersion(self, v: Array) -> float:
-        """Return Pearson's chi-square by its degrees of freedom, in the family's unit; 1 for counts."""
-        if self.link.discrete:
-            return 1.0
-        return self.pearson(v) / max(self.n_total - self.n_parameters, 1.0)
+        """Return the dispersion as the family finds it, in the family's unit."""
+        link = self.link
+        if not link.free_dispersion:
+            return float((1.0 if link.estimate is None else link.estimate) / link.loss_unit**2)
+        if link.estimate != "ml":
+            size = 1 + int(np.count_nonzero(v[1:]))  # of coefficients that an elastic net has not put to zero
+            df = self.n_total - size
+            if not df > 0.0:
+                raise IdentificationError(
+                    f"{size} parameters for a total weight of {self.n_total:g}: nothing is left "
+                    "to estimate the dispersion from; give dispersion a number"
+                )
+            return self.pearson(v) / df
+        if link.family == "gaussian":
+            return self.pearson(v) / self.n_total
+        return 1.0 / likeliest_shape(0.5 * self.deviance(v) / self.n_total)
+
+    @property
+    def known_dispersion(self) -> bool:
+        return self.link.estimate is not None and not self.link.free_dispersion
+
+    def deviance(self, v: Array) -> float:
+        """Return the deviance."""
+        eta, outcome, weights = self.predictors(v)
+        squares = self.link.deviance_residuals(eta, outcome, self.link.terms(eta, outcome)).r ** 2
+        return float(squares.sum() if weights is None else weights @ squares)
 
     def pearson(self, v: Array) -> float:
         """Return Pearson's chi-square."""

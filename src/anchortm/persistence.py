@@ -475,6 +475,10 @@ def _fitted(record: dict[str, Any]) -> Any:
     if record["feature_names"] is not None:
         _check(len(record["feature_names"]) == record["n_features"], "the feature names are not as many as features")
         model.feature_names_in_ = np.array(record["feature_names"], dtype=object)
+    if record["feature_names"] is None:  # columns go by their numbers
+        numbers = [name for what in ("anchor_names", "strata") for name in model._named(what)]
+        there = all(_is_number(name) and -model.n_features_in_ <= name < model.n_features_in_ for name in numbers)
+        _check(there or record["formula"] is not None, "anchor_names or strata are not columns of X")
     if hasattr(basis, "support"):
         model.support_ = basis.support
     if isinstance(basis, OrdinalBasis):

@@ -16,6 +16,7 @@ goes to all of them, of which a share is gone. Then theta and beta are solved fo
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.columns import Coordinates, Rows
+from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError
 from anchortm.inputs import Data
 from anchortm.likelihood import Term, build_terms, evaluate, loglik_and_residuals
@@ -85,6 +87,48 @@ class Stage(NamedTuple):
     kkt: float
     min_eigenvalue: float
     converged: bool
+    n_iter: int
+    convexity: str
+    folds: tuple[float, ...]
+    active: NDArray[np.bool_]
+    atom: float  # at time 0, for average covariates
+    reason: str
+    history: list[dict[str, Any]]
+    information: Array | None  # None in files, where it would be too large
+
+    @classmethod
+    def of(cls, basis: Basis, objective: Objective, s: Solution, time: bool) -> Stage:
+        """Return what a solution says."""
+        theta, beta = objective.coordinates.split(s.v)
+        n, shift = objective.n_total, objective.average_shift(s.v)
+        return cls(
+            theta,
+            beta,
+            s.loss,
+            s.sums.loglik,
+            s.penalty_sum / n,
+            s.kkt,
+            s.min_eigenvalue,
+            s.converged,
+            max(1, s.n_iter),
+            objective.convexity(s.sums, s.xi),
+            s.folds,
+            s.active,
+            float(PredictedDistribution(objective.link, basis, theta, np.array([shift])).cdf(0.0)[0]) if time else 0.0,
+            s.reason,
+            s.history,
+            n * np.asarray(s.hessian),
+        )
+
+    def put(self, model: Any) -> Any:
+        """Return a copy of a fitted model with what is said here."""
+        model = copy(model)
+        model.baseline_ = model._typical = self.theta
+        model.coef_ = self.beta
+        for name, value in zip(self._fields[2:], self[2:], strict=True):
+            setattr(model, f"_{name}" if name in ("reason", "history", "information") else f"{name}_", value)
+        model._data = model._sandwich = None
+        return model
 
 
 class Booster:
@@ -114,8 +158,7 @@ class Booster:
 
     def stage(self) -> Stage:
         """Return where the rounds so far have led."""
-        s, n = self.solution, self.objective.n_total
-        return Stage(*self.parameters, s.loss, s.sums.loglik, s.penalty_sum / n, s.kkt, s.min_eigenvalue, s.converged)
+        return Stage.of(self.basis, self.objective, self.solution, self.data.response.scale == "time")
 
     def shift(self) -> Array:
         """Return what is added to the baseline in each row."""

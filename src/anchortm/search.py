@@ -126,7 +126,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         by default the environments.
         """
         level = self._level()
-        check_model(self.model, refits=True)
+        check_model(self.model, refits=self._nets() is None)
         named = self.model.anchor_names is not None
         if environments is None:
             environments = split_columns(X, self.model._named("anchor_names"))[1] if named else anchors
@@ -142,7 +142,11 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         results = self._results(loeo.frame(), level)
         at = self._best(results)
         best = clone(self.model).set_params(**self._parameters(*at))
-        best.fit(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+        extra = {}
+        if not isinstance(best, TransformationModel):  # which may hold some out to find its size
+            groups, labels = group_codes(environments, self.cut)
+            extra = {"environments": labels[groups]}
+        best.fit(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset, **extra)
         # at once: a search that is interrupted or refused is left as it was
         chosen = {f"best_{name}_": value for name, value in zip(self._by, at, strict=True)}
         self.__dict__.update(loeo_=loeo, results_=results, best_estimator_=best, **chosen)

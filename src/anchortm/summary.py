@@ -291,7 +291,7 @@ def baseline_facts(model: Any) -> dict[str, str]:
     if model.l1_ or model.l2_:
         count = f"{np.count_nonzero(model.coef_)} of {model.coef_.size} coefficients are not zero"
         facts[NET] = f"l1 {model.l1_:g}, l2 {model.l2_:g}; {count}"
-    elif model._unpenalised and model.converged_:  # criteria of maximum-likelihood fits
+    elif model._unpenalised and model.converged_ and not model._quasi:  # criteria of maximum-likelihood fits
         facts["AIC, BIC"] = f"{model.aic_:.2f}, {model.bic_:.2f}"
     if model.edf_ or model.smooth_:
         degrees = ", ".join(
@@ -415,7 +415,7 @@ def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:
     df = larger.n_parameters_ - smaller.n_parameters_
     if df <= 0:
         raise InputError("the larger model must have more parameters than the smaller one")
-    statistic = 2.0 * (larger.loglik_ - smaller.loglik_)
+    statistic = larger._gain(smaller)
     if statistic < -1e-6 * (1.0 + abs(larger.loglik_)):
         raise InputError("the larger model fits worse: it does not contain the smaller one")
     statistic = max(statistic, 0.0)

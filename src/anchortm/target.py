@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm.exceptions import InputError
 from anchortm.likelihood import build_terms, loglik_and_residuals
 from anchortm.newton import Options, minimise
-from anchortm.numbers import finite_numbers
 from anchortm.objective import build_objective
 from anchortm.response import Response
-from anchortm.rounds import Shrunk
+from anchortm.rounds import Shrunk, Stage
 
-__all__ = ["Target"]
+__all__ = ["STRONGEST", "Target"]
 
 Array = NDArray[np.float64]
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, math.inf)  # that a refit chooses from
+STRONGEST = 1e8  # beyond, rounding in the pull hides whether a minimum was found
 FLATTEST = 0.2  # that a refit makes the baseline, of its slope before
 FOLDS, ONE_ROW = 5, 30.0  # of the rows of a refit; its strength with one row, and of n rows the least is 1/n of it
 
@@ -32,7 +33,7 @@ class Target:
     many as rows, and the shortest move in leaf values follows from these.
     """
 
-    def __init__(self, model: Any, X: Array, response: Response, weights: Array | None, offset: Any) -> None:
+    def __init__(self, model: Any, X: Array, response: Response, weights: Array | None, offset: Array | None) -> None:
         self.model, self.response, self.weights = model, response, weights
         base = model.model_
         linear = X if model.learner == "linear+tree" else X[:, :0]
@@ -42,16 +43,18 @@ class Target:
         self.X = np.hstack([linear, U[:, keep] * S[keep]])
         self.offset = model._f(X)
         if offset is not None:
-            self.offset = self.offset + finite_numbers(offset, X.shape[0], "offset")
+            self.offset = self.offset + offset
         self.known = base.baseline_.size + base.coef_.size
         self.stiff = max(1, len(model.trees_))
         # the information of a row of the fit, in (theta, beta): v = J^+ (theta, beta)
+        if base._information is None:
+            raise InputError("the file of this model holds too little for a refit of it: refit, then save")
         J = np.linalg.pinv(base._jacobian)
         values, vectors = np.linalg.eigh(base._information / base.n_total_)
         self.root = np.sqrt(np.maximum(values, 0.0))[:, None] * (vectors.T @ J)
 
-    def solve(self, strength: float, rows: Any = slice(None)) -> tuple[Array, Array, Array]:
-        """Return the baseline, the linear coefficients and the moves of the leaf values."""
+    def solve(self, strength: float, rows: Any = slice(None)) -> tuple[Stage, Array]:
+        """Return the baseline and linear coefficients with their certificate, and the moves of the leaf values."""
         base = self.model.model_
         weights = None if self.weights is None else self.weights[rows]
         objective = build_objective(
@@ -68,8 +71,15 @@ class Target:
         pull = own.T @ own + self.stiff * (J[self.known :].T @ J[self.known :])
         shrunk = Shrunk(objective, v, strength / objective.n_total * pull)
         found = minimise(shrunk, v, 0.0, Options(tol=base.tol, max_iter=base.max_iter))
-        theta, beta = objective.coordinates.split(found.v)
-        return theta, beta[: base.coef_.size], beta[base.coef_.size :] @ self.back
+        stage = Stage.of(base.basis_, shrunk, found, self.response.scale == "time")
+        p, k = base.coef_.size, base.active_.size
+        # the loss has the pull in it, the log-likelihood has not; what a row of the fit said is known as before
+        return stage._replace(
+            beta=stage.beta[:p],
+            active=stage.active[:k],
+            loglik=objective.sums(found.v).loglik,
+            information=objective.n_total / base.n_total_ * base._information,
+        ), stage.beta[p:] @ self.back
 
     def choose(self) -> float:
         """Return the strength that predicts folds of the rows best from the others; infinity is not to move."""
@@ -93,11 +103,11 @@ class Target:
         close = worse.sum(axis=1) <= math.sqrt(n) * worse.std(axis=1)
         return strengths[int(np.flatnonzero(close)[-1])]
 
-    def _nll(self, found: tuple[Array, Array, Array] | None, rows: Any) -> Array:
+    def _nll(self, found: tuple[Stage, Array] | None, rows: Any) -> Array:
         """Return the negative log-likelihood of rows, times their weights."""
         base = self.model.model_
-        theta, beta, moves = (base.baseline_, base.coef_, None) if found is None else found
-        own = np.zeros(len(self.back)) if moves is None else self.back @ moves
+        theta, beta = (base.baseline_, base.coef_) if found is None else found[0][:2]
+        own = np.zeros(len(self.back)) if found is None else self.back @ found[1]
         shift = base._sign * (self.X[rows] @ np.append(beta, own) + self.offset[rows])
         loglik = loglik_and_residuals(base.link_, build_terms(base.basis_, self.response[rows]), theta, shift)[0]
         return -(loglik if self.weights is None else self.weights[rows] * loglik)

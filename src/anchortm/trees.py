@@ -1,6 +1,7 @@
 """Small regression trees on histograms, as plain arrays.
 
-Covariates are cut once into at most 256 bins at their quantiles. A tree grows best split first: each split makes
+Covariates are cut once into at most 256 bins at their quantiles, values that many rows share in bins of their own. A
+tree grows best split first: each split makes
 
     G_l^2 / (C_l + l2) + G_r^2 / (C_r + l2) - G^2 / (C + l2)
 
@@ -27,6 +28,7 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 MAX_BINS = 256
+HEAVY = 64  # a value that more than one row in so many has gets a bin of its own
 ARRAYS = ("feature", "threshold", "left", "right", "gain", "value")  # of a tree
 
 
@@ -47,9 +49,17 @@ def binned(X: Array) -> Binned:
 
 
 def _edges(x: Array) -> Array:
-    values = np.unique(x)
-    if values.size > MAX_BINS:
-        values = np.unique(np.quantile(x, np.linspace(0.0, 1.0, MAX_BINS)))
+    values, counts = np.unique(x, return_counts=True)
+    if values.size <= MAX_BINS:
+        return _middles(values)
+    heavy = HEAVY * counts > x.size  # these would take up quantiles, and hide rare values
+    own = _middles(values)[heavy[:-1] | heavy[1:]]
+    light = np.repeat(values[~heavy], counts[~heavy])
+    shared = np.unique(np.quantile(light, np.linspace(0.0, 1.0, MAX_BINS - own.size)))
+    return np.union1d(own, _middles(shared))
+
+
+def _middles(values: Array) -> Array:
     return np.asarray(values[:-1] + 0.5 * np.diff(values))  # halves: no overflow of a sum
 
 

@@ -307,8 +307,8 @@ def _over_faces(net: Net, v: Array, xi: float, options: Options) -> Solution:
 def effective_degrees(objective: Objective, solution: Solution, names: list[str]) -> dict[str, float]:
     """Return the effective degrees of freedom of each smooth term: the trace of its part of (H + S)^-1 H.
 
-    H is the Hessian of the anchor loss at the estimate in the coefficients and the constant of each baseline, the shapes
-    of these as given, and S the penalty. For the linear model at xi = 0 that is the trace of the smoother.
+    H is the Hessian of the anchor loss at the estimate in the coefficients and the constant of each baseline, the
+    shapes of these as given, and S the penalty. For the linear model at xi = 0 that is the trace of the smoother.
     """
     terms = smooth_terms(names)
     k, d = objective.coordinates.n_baseline, solution.v.size

@@ -265,8 +265,8 @@ class Formula:
         terms = [term for term in self._terms if term.startswith("s(")]
         if terms and "smooth" not in model.get_params():
             raise InputTypeError(
-                f"{type(model).__name__} does not smooth {terms[0]}: write bs(x, 4), or take a model with smooth, such as "
-                "NormalLinear"
+                f"{type(model).__name__} does not smooth {terms[0]}: write bs(x, 4), or take a model with smooth, "
+                "such as NormalLinear"
             )
 
     def with_roles(self, model: Any) -> Any:

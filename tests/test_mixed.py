@@ -682,8 +682,10 @@ def test_scores_by_environment_do_not_mix_environments():
 @pytest.mark.parametrize("effects", [[1, "x"], 1, ["1", 0], ["1", True]])
 def test_effects_are_named_by_words(effects):
     data = simulated(clusters=6)
-    with pytest.raises(InputTypeError, match="give a list of words"):
+    with pytest.raises(InputTypeError, match="give words, '1' for the intercept"):
         atm.NormalLinear(random={"g": effects}).fit(data[["x", "z", "g"]], data.y)
+    position = atm.NormalLinear(random={0: ["1", 1]}).fit(data[["g", "x", "z"]].to_numpy(), data.y)
+    assert list(position.random_sd_.index) == ["1", "x1"]
 
 
 def test_over_identification_leaves_out_the_deviations():

@@ -618,3 +618,22 @@ def test_summary_of_more_columns_than_rows_tells_of_smoothing() -> None:
     model = atm.NormalLinear.from_formula("y ~ s(x, 10) + s(z, 10)", few, smooth=0.1)
     assert model.edf_ == {}
     assert "smooth 0.1; degrees of freedom not known" in str(model.summary())
+
+
+@pytest.mark.parametrize(
+    ("estimator", "parameters"),
+    [
+        (atm.LinearAnchorRegression, {}),
+        (atm.AnchorBoosting, {}),
+        (atm.AnchorBoostedTM, {"model": atm.NormalLinear()}),
+        (atm.XiSearchCV, {"model": atm.LinearAnchorRegression(), "xis": [0.0, 1.0]}),
+    ],
+)
+def test_models_that_do_not_smooth_take_no_smooth_terms(estimator: Any, parameters: dict[str, Any]) -> None:
+    with pytest.raises(AnchorTMError, match=r"does not smooth s\(x\): write bs\(x, 4\)"):
+        estimator.from_formula("y ~ s(x) + z | site", DATA, **parameters)
+
+
+def test_boosting_takes_no_random_effects() -> None:
+    with pytest.raises(AnchorTMError, match="random is not for boosting"):
+        atm.AnchorBoostedTM.from_formula("y ~ x + z + (1 | sex) | site", DATA, model=atm.NormalLinear())

@@ -168,7 +168,7 @@ class Clusters(NamedTuple):
         return np.bincount(self.codes, minlength=len(self.labels))
 
 
-def named_effects(random: Any) -> tuple[Any, list[str]] | None:
+def named_effects(random: Any) -> tuple[Any, list[Any]] | None:
     """Return the column of the clusters and the effects that the argument ``random`` names."""
     if random is None:
         return None
@@ -180,23 +180,24 @@ def named_effects(random: Any) -> tuple[Any, list[str]] | None:
             f"not {random!r}; several random terms are not supported"
         )
     ((column, effects),) = random.items()
-    if isinstance(effects, str):
+    if isinstance(effects, (str, int, np.integer)):
         effects = [effects]
-    if not isinstance(effects, Sequence) or not effects or not all(isinstance(effect, str) for effect in effects):
+    if not isinstance(effects, Sequence) or not effects:
+        raise InputTypeError(f"random gives {column!r} the effects {effects!r}: give a list such as ['1', 'x']")
+    if isinstance(column, str) and not all(isinstance(effect, str) for effect in effects):
         raise InputTypeError(
-            f"random gives {column!r} the effects {effects!r}: give a list of words such as ['1', 'x'], '1' for the "
-            "intercept and names of covariates, which in an array are x0, x1, ..."
+            f"random gives {column!r} the effects {effects!r}: give words, '1' for the intercept and names"
         )
     effects = [effect for effect in effects if effect == INTERCEPT] + [e for e in effects if e != INTERCEPT]
     if len(set(effects)) != len(effects) or len(effects) > MOST:
         raise InputError(
-            f"random names the effects {', '.join(effects)}: a cluster has an intercept '1', a slope, or both"
+            f"random names the effects {', '.join(map(str, effects))}: a cluster has an intercept '1', a slope, or both"
         )
     return column, effects
 
 
 def make_clusters(
-    labels: Sequence[Any], column: Any, effects: Sequence[str], names: Sequence[str], X: Array
+    labels: Sequence[Any], column: Any, effects: Sequence[Any], names: Sequence[str], X: Array
 ) -> Clusters:
     """Return the clusters of rows with the columns of their effects."""
     known = known_strata(labels)
@@ -218,10 +219,12 @@ def make_clusters(
     return clusters
 
 
-def _name(effect: str, names: Sequence[str]) -> str:
+def _name(effect: Any, names: Sequence[str]) -> str:
+    if isinstance(effect, (int, np.integer)) and not isinstance(effect, bool) and 0 <= effect < len(names):
+        return names[int(effect)]
     if effect not in names:
         raise InputError(
             f"random names the slope of {effect!r}, which is no covariate: there are {', '.join(names) or 'none'}; "
             "a random slope varies around the effect of a covariate"
         )
-    return effect
+    return str(effect)

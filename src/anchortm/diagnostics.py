@@ -179,8 +179,8 @@ def score_statistic(
     ``studentised`` divides by sum r^2 / sum r', which is 1 on average for a true model at its maximum
     likelihood; under a penalty h flattens, residuals shrink, and the plain statistic would shrink with them. A
     dispersion that is given as a number is divided by as it is. The covariance of random effects counts as known:
-    scores of shifts and of variances are uncorrelated for a normal model, and what they share in one sample would only
-    narrow the bracket.
+    scores of shifts and of variances are uncorrelated for a normal model, and what they share in one sample would
+    only narrow the bracket.
     """
     objective = objective.scored
     assert objective.anchors is not None  # noqa: S101

@@ -260,9 +260,19 @@ class Formula:
         x = np.linspace(knots[0], knots[-1], CURVE) if at is None else finite_numbers(at, np.size(at), "at")
         return x, np.column_stack([x - state["centre"], curves(x, knots, state["values"], state["bends"])])
 
+    def check_smooth(self, model: Any) -> None:
+        """Refuse smooth terms for an estimator that does not smooth."""
+        terms = [term for term in self._terms if term.startswith("s(")]
+        if terms and "smooth" not in model.get_params():
+            raise InputTypeError(
+                f"{type(model).__name__} does not smooth {terms[0]}: write bs(x, 4), or take a model with smooth, "
+                "such as NormalLinear"
+            )
+
     def with_roles(self, model: Any) -> Any:
         """Return an estimator that knows the strata, and by their columns the terms that it names in words."""
         roles: dict[str, Any] = {}
+        self.check_smooth(model)
         if getattr(model, "strata", None) is not None:
             raise InputError("name the strata before '~' in the formula, outcome | stratum ~ ..., not in strata")
         if self.strata:
@@ -666,7 +676,9 @@ class FormulaMixin:
         named = {"sample_weight": sample_weight, "offset": offset, "environments": environments}
         extra = {name: Formula.new_column(data, values) for name, values in named.items() if values is not None}
         made = Formula.counted(formula, data, extra.get("sample_weight"))
-        if hasattr(model, "model"):  # a search
+        if hasattr(model, "learner"):  # boosting, which smooths nothing whatever its model does
+            made.check_smooth(model)
+        if hasattr(model, "model"):  # a search, or boosting
             model.set_params(model=made.with_roles(model.model))
         else:
             model = made.with_roles(model)

@@ -25,10 +25,8 @@ __all__ = ["RandomEffects"]
 
 Array = NDArray[np.float64]
 
-MARGINAL_NODES, FURTHEST = (
-    161,
-    10.0,
-)  # of the trapezoidal rule for one normal variable, to rounding up to a deviation of 5
+MARGINAL_NODES = 161  # of the trapezoidal rule for one normal variable, to rounding up to a deviation of 5
+FURTHEST = 10.0
 NOTHING = 1e-12  # variance
 TO_BE_FELT = 1e-5  # error of a gradient, in standardised parameters
 LEAST_WEIGHT = 1e-25  # of a node that counts

@@ -1,8 +1,8 @@
 """Smooth terms of formulas: cubic splines whose roughness is a plain sum of squares.
 
 ``s(x, k)`` gives k columns: x itself, centred, and k - 1 curves. Together with the constant they span the cubic
-splines with k - 3 inner knots, as ``bs(x, k)`` does. The curves have mean zero over the rows of the fit, no
-correlation with x or with each other there, and the mean squared second derivative
+splines with k - 3 inner knots, as ``bs(x, k)`` does where x has no ties. The curves have mean zero over the rows of the
+fit, no correlation with x or with each other there, and the mean squared second derivative
 
     R(f) = 1/(2 pi) int_0^(2 pi) f''(u)^2 du,    u = 2 pi (x - low) / (high - low),
 

@@ -290,7 +290,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         >>> data = atm.datasets.load_cgd()
         >>> model = atm.CoxPH.from_formula("Surv(tstop, status) ~ treat + age | center", data)
         >>> round(model.score(data), 3), round(model.loglik_ / len(data), 3)
-        (-1.495, -1.495)
+        (-1.459, -1.459)
         """
         response, shift = self._new_rows(X, y, offset)
         strata, weights = self._new_strata(X), check_weights(sample_weight, len(response))

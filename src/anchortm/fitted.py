@@ -221,8 +221,8 @@ class FittedModel(FormulaMixin):
         >>> model = atm.ProportionalHazards.from_formula(formula, data, order=2, varying="treat")
         >>> model.varying_effects([100.0, 300.0]).round(2)
                  covariate      y  effect  std. error  lower  upper
-        0  treat[T.rIFN-g]  100.0   -1.17        0.43  -2.01  -0.33
-        1  treat[T.rIFN-g]  300.0   -1.06        0.38  -1.80  -0.32
+        0  treat[T.rIFN-g]  100.0   -1.46        0.63  -2.70  -0.23
+        1  treat[T.rIFN-g]  300.0   -1.07        0.33  -1.72  -0.42
         """
         check_is_fitted(self, "coef_")
         if self._corners is None or not self._corners.varying:

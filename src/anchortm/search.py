@@ -302,7 +302,7 @@ class SmoothSearchCV(XiSearchCV):
     ...     "cmedv ~ s(lstat, 5) + rm | region", data, model=atm.NormalLinear(), xis=[0, 1], smooths=[1, 0.01]
     ... )
     >>> search.best_smooth_, search.best_xi_
-    (0.01, 0.0)
+    (0.01, 1.0)
     """
 
     _by: ClassVar[tuple[str, ...]] = ("smooth", "xi")

@@ -24,6 +24,7 @@ from anchortm.exceptions import (
     ModelFileError,
     OverIdentifiedError,
     SeparationError,
+    UnavailableError,
 )
 from anchortm.response import Response
 
@@ -626,7 +627,11 @@ PREDICTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "'cdf', 'sf' or 'ppf', not 'x'",
     ),
     "a quantile of 1.5": (lambda: FITTED.confidence_band(FRAME[:1], [1.5], "ppf"), InputError, "between 0 and 1"),
-    "AIC of a penalised fit": (lambda: BY_NAME.aic_, InputError, "xi = 0: compare penalised ones by left-out places"),
+    "AIC of a penalised fit": (
+        lambda: BY_NAME.aic_,
+        UnavailableError,
+        "xi = 0: compare penalised ones by left-out places",
+    ),
 }
 
 

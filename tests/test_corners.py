@@ -610,6 +610,17 @@ def test_summaries_tell_baselines_apart() -> None:
     assert "increments of h zero for some covariates or strata" in str(numbers_vary(order=6).summary())
 
 
+def test_strata_without_baselines_are_no_file(tmp_path: Path) -> None:
+    """A file of a plain model whose parameters name strata."""
+    path = atm.save(atm.NormalLinear().fit(BOSTON[["rm"]], Y), tmp_path / "model.json")
+    record = json.loads(path.read_text())
+    record["parameters"]["strata"] = "side"
+    record["sha256"] = persistence._digest(record)
+    path.write_text(json.dumps(record))
+    with pytest.raises(ModelFileError, match="baselines of strata"):
+        atm.load(path)
+
+
 @pytest.mark.parametrize(
     "change",
     [

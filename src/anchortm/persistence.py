@@ -547,8 +547,8 @@ def _argument(value: Any) -> Any:
 
 def _corners(record: dict[str, Any] | None, model: Any, names: list[str]) -> Corners | None:
     if record is None:
-        fine = model.varying is None and (not model._named("strata") or isinstance(model, CoxPH))
-        _check(fine or not varying_groups(model.varying), "the baselines of strata or effects are not there")
+        stratified = bool(model._named("strata")) and not isinstance(model, CoxPH)
+        _check(not stratified and not varying_groups(model.varying), "the baselines of strata or effects are not there")
         return None
     covariates, groups = record["covariates"], record["groups"]
     _check(record["sign"] == model._sign and _list_of(_is_text)(covariates), "the corners are not those of the model")

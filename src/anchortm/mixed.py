@@ -210,8 +210,6 @@ class _At(NamedTuple):
 class MixedObjective(Objective):
     """The anchor loss of a model with random effects; ``fixed`` is the one without them, whose rows it has."""
 
-    begin: Array | None = None  # where a fit starts, if a better place than the usual is known
-
     def __init__(self, fixed: Objective, clusters: Clusters) -> None:
         effects = clusters.effects
         inner, extra = fixed.coordinates, effects.n_parameters

@@ -430,32 +430,26 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         return one_blas_thread() if objective.n_rows > BLOCK_ROWS else nullcontext()
 
     def _start(self, objective: Objective, basis: Basis, data: Data | Stream) -> Array:
-        p = objective.coordinates.n_coefs
+        p = objective.coordinates.n_coefs - objective.start.size
         size = objective.coordinates.matrix.shape[0]  # of all baselines
         if self.start is None:
             theta = start_values(objective.link, basis, *data.typical)
             if isinstance(data, Data) and data.mixture is not None:
                 theta = np.tile(theta, data.mixture.corners.n_baselines)
-            rest = np.zeros(p)
-            if isinstance(objective, MixedObjective):
-                if objective.begin is not None:
-                    return objective.begin
-                rest[p - objective.start.size :] = objective.start
+            if objective.begin is not None:
+                return objective.begin
+            rest = np.append(np.zeros(p), objective.start)
             return objective.coordinates.join(np.pad(theta, (0, size - theta.size)), rest)
         if not isinstance(self.start, (tuple, list)) or len(self.start) != 2:
             raise InputTypeError(f"start must be a pair (baseline, coef), not {self.start!r}")
         theta, beta = (real_numbers(part, "start") for part in self.start)
-        if isinstance(objective, MixedObjective):
-            p -= objective.start.size
         if not (np.isfinite(theta).all() and np.isfinite(beta).all()):
             raise InputError("start has values that are not finite; start=None finds its own")
         if theta.size != size or beta.size != p:
             raise InputError(
                 f"start must be (baseline, coef) of lengths {size} and {p}, not {theta.size} and {beta.size}"
             )
-        if isinstance(objective, MixedObjective):
-            beta = np.append(beta, objective.start)
-        return objective.coordinates.join(theta, beta)
+        return objective.coordinates.join(theta, np.append(beta, objective.start))
 
     def _solve(
         self, objective: Objective, basis: Basis, data: Data | Stream, xi: float

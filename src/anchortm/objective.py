@@ -102,6 +102,7 @@ class Objective:
     """The anchor loss of one data set, wherever its rows are: sums and derivatives at any v."""
 
     levels: NDArray[np.intp] | None = None  # of a wide factor, that a sample has
+    begin: Array | None = None  # a start of all parameters that is better than a guess
     slack: float = 0.0  # by how much the gradient of the loss may miss its differences
 
     def __init__(
@@ -119,6 +120,11 @@ class Objective:
         self.n_parameters = coordinates.scale.size
         self.n_sums = 0 if anchors is None else anchors.n_sums
         self._latest: _Latest | None = None
+
+    @property
+    def start(self) -> Array:
+        """Return where parameters start that users do not give, the last of all: none."""
+        return np.zeros(0)
 
     @property
     def memory(self) -> MemoryBlocks:

@@ -263,12 +263,44 @@ def test_search_chooses_by_its_objective(loeo, objective, wanted: float) -> None
     assert f"xi = {wanted:g}" in repr(search)
 
 
-def test_one_standard_error_prefers_the_stronger_penalty(loeo) -> None:
+def paired_choice(table: pd.DataFrame) -> float:
+    """Return the smallest xi whose mean differs from the best by no more than the error of that difference."""
+    best = table.mean().idxmin()
+    near = []
+    for xi in table:
+        d = (table[xi] - table[best]).to_numpy()
+        if xi == best or d.mean() <= np.sqrt(((d - d.mean()) ** 2).sum() / (d.size - 1) / d.size):
+            near.append(xi)
+    return min(near)
+
+
+def test_one_standard_error_is_that_of_paired_differences(loeo) -> None:
     search = atm.XiSearchCV(atm.NormalLinear(), XIS, objective="mean", one_standard_error=True)
     search.fit(X, Y, anchors=TOWN)
     table = loeo["Lm"].frame().pivot(index="environment", columns="xi", values="nll")
-    limit = table.mean().min() + table[table.mean().idxmin()].std(ddof=1) / np.sqrt(92)
-    assert search.best_xi_ == max(xi for xi in XIS if table[xi].mean() <= limit)
+    assert search.best_xi_ == paired_choice(table)
+    best = table.mean().idxmin()
+    for xi in XIS:
+        assert search.results_.difference[xi] == pytest.approx((table[xi] - table[best]).mean(), abs=1e-12)
+        wanted = (table[xi] - table[best]).std(ddof=1) / np.sqrt(92)
+        assert search.results_.standard_error[xi] == pytest.approx(wanted, abs=1e-12)
+
+
+def test_one_standard_error_keeps_maximum_likelihood_where_sites_differ_but_xi_does_not_help() -> None:
+    """Sites of very different difficulty: the spread of their losses says nothing about the difference of two fits."""
+    rng = np.random.default_rng(4)
+    site = np.repeat(np.arange(12), 40)
+    x = rng.normal(size=(480, 1)) + rng.normal(size=12)[site, None]
+    y = x[:, 0] + np.exp(rng.normal(size=12))[site] * rng.normal(size=480)
+    search = atm.XiSearchCV(atm.NormalLinear(), [0, 1, 10, 100], objective="mean", one_standard_error=True)
+    search.fit(x, y, anchors=site)
+    frame = search.loeo_.frame().pivot(index="environment", columns="xi", values="nll")
+    assert search.best_xi_ == paired_choice(frame) == 0.0
+    unpaired = frame.mean().min() + frame[frame.mean().idxmin()].sem()
+    assert (frame.mean() <= unpaired).iloc[-1]  # by the spread between sites any xi would do
+
+
+def test_refused_searches() -> None:
     with pytest.raises(InputError, match="goes with objective='mean'"):
         atm.XiSearchCV(atm.NormalLinear(), XIS, one_standard_error=True).fit(X, Y, anchors=TOWN)
     with pytest.raises(InputError, match="not 'best'"):

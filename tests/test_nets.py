@@ -378,10 +378,11 @@ def test_one_standard_error() -> None:
     plain = atm.ElasticNetCV(model, [0.0, 1.0], objective="mean", n_lambdas=8).fit(X, Y, anchors=SITE)
     sparse = atm.ElasticNetCV(model, [0.0, 1.0], objective="mean", n_lambdas=8, one_standard_error=True)
     sparse.fit(X, Y, anchors=SITE)
-    table = plain.results_
-    best = table.loc[(plain.best_lambda_, plain.best_xi_)]
-    near = table[table.objective <= best.objective + best.standard_error]
-    assert (sparse.best_lambda_, sparse.best_xi_) == near.index.max()
+    nll = plain.loeo_.frame().pivot(index="environment", columns=["lambda", "xi"], values="nll")
+    d = nll.sub(nll[plain.best_lambda_, plain.best_xi_], axis=0)
+    near = [at for at in nll if d[at].mean() <= d[at].std(ddof=1) / np.sqrt(len(nll))]
+    largest = max(at[0] for at in near)
+    assert (sparse.best_lambda_, sparse.best_xi_) == (largest, min(at[1] for at in near if at[0] == largest))
     assert sparse.best_lambda_ >= plain.best_lambda_
     assert plain.plot().get_xlabel().endswith("lambda")
     with pytest.raises(InputError, match=r"ElasticNetCV.plot"):

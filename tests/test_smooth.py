@@ -438,11 +438,11 @@ def test_search_by_formula_and_one_standard_error() -> None:
     plain = atm.SmoothSearchCV.from_formula(formula, DATA, **given)
     stiff = atm.SmoothSearchCV.from_formula(formula, DATA, **given, one_standard_error=True)
     assert stiff.best_smooth_ >= plain.best_smooth_
-    near = (
-        plain.results_.objective
-        <= plain.results_.objective.min() + plain.results_.standard_error[plain.results_.objective.idxmin()]
-    )
-    assert (stiff.best_smooth_, stiff.best_xi_) == plain.results_.index[near].max()
+    nll = plain.loeo_.frame().pivot(index="environment", columns=["smooth", "xi"], values="nll")
+    d = nll.sub(nll[plain.best_smooth_, plain.best_xi_], axis=0)
+    near = [at for at in nll if d[at].mean() <= d[at].std(ddof=1) / np.sqrt(len(nll))]
+    smoothest = max(at[0] for at in near)
+    assert (stiff.best_smooth_, stiff.best_xi_) == (smoothest, min(at[1] for at in near if at[0] == smoothest))
     assert plain.predict(DATA[:3]).shape == (3,)
     assert len(plain.best_estimator_.smooth_effects()) == 101
     assert repr(plain).startswith("SmoothSearchCV(NormalLinear, mean): smooth = ")

@@ -279,8 +279,9 @@ class ElasticNetCV(XiSearchCV):
         What is made small over environments: the largest mean negative log-likelihood, its
         average, or a quantile of it between 0 and 1.
     one_standard_error : bool
-        With "mean": of the fits whose average is within one standard error (over environments) of the best take the
-        one with the largest lambda, and of these the largest xi.
+        With "mean": of the fits whose average is within one standard error of the best take those with the largest
+        lambda, and of these the smallest xi. The error is that of the difference from the best, environment by
+        environment.
     cut : int, optional
         Cut numeric environments at quantiles into so many groups.
     n_jobs, progress : optional
@@ -292,7 +293,8 @@ class ElasticNetCV(XiSearchCV):
     best_estimator_ : estimator
         The model with these, fitted to all rows.
     results_ : DataFrame
-        The objective, its standard error where it has one, and the hardest environment for each lambda and xi.
+        The objective and the hardest environment for each lambda and xi; with "mean" also the average difference from
+        the best, and its standard error over environments.
     loeo_ : LeaveOneEnvironmentOut
 
     See Also

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
 from anchortm.design import split_columns
-from anchortm.diagnostics import check_directions, refuse_net, score_statistic
 from anchortm.evaluation import LeaveOneEnvironmentOut, group_codes, left_out
 from anchortm.exceptions import ConvergenceWarning, InputError
 from anchortm.formula import FormulaMixin
@@ -23,6 +22,7 @@ from anchortm.model import TransformationModel, check_model
 from anchortm.newton import Options, Solution
 from anchortm.numbers import level_between, real_numbers
 from anchortm.objective import Objective
+from anchortm.scoretest import check_directions, refuse_net, score_statistic
 from anchortm.solver import first_solution, follow
 from anchortm.splines import wiggly
 
@@ -48,8 +48,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         What is made small over environments: the largest mean negative log-likelihood, its
         average, or a quantile of it between 0 and 1.
     one_standard_error : bool
-        With "mean": take the largest xi whose average is within one standard error (over
-        environments) of the best.
+        With "mean": take the smallest xi whose average is within one standard error of the best. The error is that
+        of the difference from the best xi, environment by environment.
     cut : int, optional
         Cut numeric environments at quantiles into so many groups.
     n_jobs, progress : optional
@@ -61,7 +61,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     best_estimator_ : estimator
         The model at ``best_xi_``, fitted to all rows.
     results_ : DataFrame
-        The objective, its standard error where it has one, and the hardest environment for each xi.
+        The objective and the hardest environment for each xi; with "mean" also the average difference from the best
+        xi, and its standard error over environments.
     loeo_ : LeaveOneEnvironmentOut
 
     See Also
@@ -197,16 +198,22 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
     def _results(self, frame: pd.DataFrame, level: float | None) -> pd.DataFrame:
         by = list(self._by) if len(self._by) > 1 else self._by[0]
-        grouped = frame.groupby(by)["nll"]
+        grouped = frame.groupby(by)
+        converged = grouped["converged"].all()
         if level is None:
-            table = grouped.agg(objective="mean", standard_error="sem")
+            nll = frame.pivot(index="environment", columns=by, values="nll").reindex(columns=converged.index)
+            mean = nll.mean()
+            best = (mean[converged] if converged.any() else mean).idxmin()
+            # places differ far more than fits do, so only the difference of two fits at the same place tells them apart
+            difference = nll.sub(nll[best], axis=0)
+            table = mean.to_frame("objective").assign(difference=difference.mean(), standard_error=difference.sem())
         else:
-            table = grouped.quantile(level).to_frame("objective")
-        hardest = frame.loc[grouped.idxmax().to_numpy(), "environment"].to_numpy()
-        return table.assign(hardest=hardest, converged=frame.groupby(by)["converged"].all())
+            table = grouped["nll"].quantile(level).to_frame("objective")
+        hardest = frame.loc[grouped["nll"].idxmax().to_numpy(), "environment"].to_numpy()
+        return table.assign(hardest=hardest, converged=converged)
 
     def _best(self, table: pd.DataFrame) -> tuple[float, ...]:
-        """Return where the table is best, or within a standard error of it the strongest penalty."""
+        """Return where the table is best, or within a standard error of it the simplest fit with the smallest xi."""
         what = " and ".join(self._by)
         if not table.converged.all():
             places = [np.atleast_1d(at) for at in table.index[~table.converged]]
@@ -215,11 +222,11 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             table = table[table.converged]
             if table.empty:
                 raise InputError(f"no {what} converged in all environments: raise max_iter, or lower the order")
-        best = table.objective.idxmin()
+        best = tuple(float(value) for value in np.atleast_1d(table.objective.idxmin()))
         if self.one_standard_error:
-            near = table.objective <= table.objective[best] + table.standard_error[best]
-            best = table.index[near].max()
-        return tuple(float(value) for value in np.atleast_1d(best))
+            near = table.index[(table.difference <= table.standard_error) | (table.difference == 0.0)]
+            best = max((tuple(map(float, np.atleast_1d(at))) for at in near), key=lambda at: (*at[:-1], -at[-1]))
+        return best
 
     def predict(self, X: Any, **options: Any) -> Any:
         """Return the predictions of the chosen model."""
@@ -267,8 +274,9 @@ class SmoothSearchCV(XiSearchCV):
         What is made small over environments: the largest mean negative log-likelihood, its
         average, or a quantile of it between 0 and 1.
     one_standard_error : bool
-        With "mean": of the fits whose average is within one standard error (over environments) of the best take the
-        one with the largest smooth, and of these the largest xi.
+        With "mean": of the fits whose average is within one standard error of the best take those with the largest
+        smooth, and of these the smallest xi. The error is that of the difference from the best, environment by
+        environment.
     cut : int, optional
         Cut numeric environments at quantiles into so many groups.
     n_jobs, progress : optional
@@ -280,7 +288,8 @@ class SmoothSearchCV(XiSearchCV):
     best_estimator_ : estimator
         The model with these, fitted to all rows.
     results_ : DataFrame
-        The objective, its standard error where it has one, and the hardest environment for each smooth and xi.
+        The objective and the hardest environment for each smooth and xi; with "mean" also the average difference from
+        the best, and its standard error over environments.
     loeo_ : LeaveOneEnvironmentOut
 
     See Also

@@ -38,6 +38,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 MAX_ORDER = 50
+ULPS = 4e-16  # two places in [0, 1] that rounding does not tell apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -558,27 +559,33 @@ def _invert_bernstein(theta: Array, z: Array) -> Array:
     order = theta.shape[-1] - 1
     slopes = order * np.diff(theta)
 
-    def value(t: Array, coefficients: Array) -> Array:
-        polynomials = _bernstein(coefficients.shape[-1] - 1, t, 1.0 - t)
+    def value(coefficients: Array) -> Array:
+        polynomials = _bernstein(coefficients.shape[-1] - 1, here, 1.0 - here)
         if coefficients.ndim == 1:
             return np.asarray(coefficients @ polynomials)
-        return np.asarray(np.einsum("mk,km->m", coefficients, polynomials))
+        return np.asarray(np.einsum("mk,km->m", coefficients[todo], polynomials))
 
     grid = np.linspace(0.0, 1.0, 8 * (order + 1) + 1)
     table = np.maximum.accumulate(theta @ _bernstein(order, grid, 1.0 - grid), axis=-1)
     place = np.searchsorted(table, z, side="left") if table.ndim == 1 else (table < z[:, None]).sum(axis=1)
     cell = np.clip(place, 1, grid.size - 1)
     low, high = grid[cell - 1], grid[cell]
-    t = 0.5 * (low + high)
+    t = np.where(z > theta.T[0], 0.5 * (low + high), 0.0)
+    todo = np.flatnonzero((z > theta.T[0]) & (z <= theta.T[-1]))
     for _ in range(60):
-        h = value(t, theta) - z
-        low, high = np.where(h < 0.0, t, low), np.where(h < 0.0, high, t)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = t - h / value(t, slopes)
-        new = np.where((step > low) & (step < high), step, 0.5 * (low + high))
-        if np.all((np.abs(new - t) <= 1e-16) | (high - low <= 1e-16)):
+        if not todo.size:
             break
-        t = new
+        here = t[todo]
+        h = value(theta) - z[todo]
+        low[todo], high[todo] = np.where(h < 0.0, here, low[todo]), np.where(h < 0.0, high[todo], here)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = here - h / value(slopes)
+        inside = (step > low[todo]) & (step < high[todo])
+        t[todo] = np.where(inside, step, 0.5 * (low[todo] + high[todo]))
+        # a step that rounding does not tell from none may fall on the wrong side of its bracket
+        done = (np.abs(step - here) <= ULPS) | (high[todo] - low[todo] <= ULPS)
+        t[todo[done]] = np.where(inside, step, here)[done]
+        todo = todo[~done]
     return t
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import anchortm
@@ -31,7 +32,14 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 nitpicky = False
 default_role = "code"
 
-myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence", "substitution"]
+# numbers on pages are counted, not typed
+myst_substitutions = {
+    "n_models": sum(hasattr(getattr(anchortm, name), "predict_distribution") for name in anchortm._HOME)
+    - sum(name.endswith("CV") for name in anchortm._HOME),
+    "n_datasets": sum(name.startswith("load_") for name in dir(anchortm.datasets)),
+}
+rst_epilog = f".. |n_examples| replace:: {len(list(Path(__file__).parent.glob('../examples/gallery/plot_*.py')))}"
 myst_heading_anchors = 3
 
 autosummary_generate = True

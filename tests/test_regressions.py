@@ -519,12 +519,6 @@ def test_classes_are_named_as_words_or_as_numbers() -> None:
     np.testing.assert_array_equal(words.coef_, numbers.coef_)
 
 
-def test_a_score_test_of_tiny_places_says_that_it_rejects_too_often() -> None:
-    tiny = atm.diagnostics.score_test(atm.NormalLinear(), X, Y, np.arange(N) // 3)
-    assert "rows for each degree: it rejects too often" in str(tiny)
-    assert "too often" not in str(atm.diagnostics.score_test(atm.NormalLinear(), X, Y, G))
-
-
 def test_a_picture_without_matplotlib_says_what_to_install(monkeypatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.pyplot", None)
     with pytest.raises(InputError, match="figures need matplotlib: pip install matplotlib"):

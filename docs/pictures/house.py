@@ -51,7 +51,7 @@ FLOORS = [
         "what users hold",
         "#ebe3f3",
         [
-            ("model, estimators,\ncox, glm", "eleven named models"),
+            ("model, estimators,\ncox, glm", "the named models"),
             ("distribution, steps,\nmeans, averaged", "cdf, quantiles,\nhazard, draws"),
             ("inference, bands", "how sure?"),
             ("summary,\nextrapolation", "what it says of itself"),

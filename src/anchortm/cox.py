@@ -149,6 +149,29 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
             )
         return row_logliks(outcome, rows.design.matrix @ beta)
 
+    def _draw(self, data: Data, rng: np.random.Generator) -> Array:
+        """Return a time of each row drawn from the fitted hazard; ties only where the data have some."""
+        shift = data.design.matrix @ self.coef_ - self._centre
+        shift = shift if data.offset is None else shift + data.offset
+        stratum = np.zeros(shift.size, dtype=np.intp) if data.strata is None else data.strata.codes
+        hazard, time, entry = (
+            rng.exponential(size=shift.size) * np.exp(-shift),
+            np.empty(shift.size),
+            data.response.entry,
+        )
+        tied = self.n_events_ > self._hazard.time.size
+        for code, curve in enumerate(self._curves()):
+            own, t, total = stratum == code, np.append(0.0, curve.time), np.append(0.0, curve.total)
+            z = hazard[own]
+            if entry is not None:
+                z = z + (curve(entry[own]) if tied else np.interp(entry[own], t, total))
+            # without ties the hazard is spread evenly between event times
+            time[own] = curve.first_at(z) if tied else np.interp(z, total, t, right=np.inf)
+        return time
+
+    def _redrawn(self, objective: Objective, data: Data) -> Objective:
+        return self._plain_objective(objective.link, self.basis_, data)
+
     def _start(self, objective: Objective, basis: Basis, data: Any) -> Array:
         return np.zeros(objective.n_parameters) if self.start is None else super()._start(objective, basis, data)
 

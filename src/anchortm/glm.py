@@ -252,6 +252,12 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         theta = np.array([link.eta(middle) - objective.mean_offset]) * link.eta_unit
         return objective.coordinates.join(theta, np.zeros(objective.coordinates.n_coefs))
 
+    def _draw(self, data: Data, rng: np.random.Generator) -> Array:
+        eta = self.baseline_[0] + data.design.matrix @ self.coef_ + (0.0 if data.offset is None else data.offset)
+        trials = np.ones(eta.size) if data.response.trials is None else data.response.trials
+        law = FamilyDistribution(self.link_, self.link_.mean(eta).mu, trials)
+        return np.asarray(law.rvs(1, rng)[:, 0])
+
     def _fitted_link(self, objective: Objective, v: Array) -> Any:
         objective = _of_means(objective)
         link = objective.link

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from anchortm.anchors import AnchorColumns
 from anchortm.bases import Basis
 from anchortm.clusters import Clusters
+from anchortm.columns import Coordinates
 from anchortm.corners import Mixture, known_strata, stratum_codes
 from anchortm.design import Design, Matrix, WideMatrix
 from anchortm.mixed import MixedObjective
@@ -96,9 +97,15 @@ class Data(NamedTuple):
         return part._replace(response=response, dropped=dropped)
 
     def objective(
-        self, link: Any, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int = 1
+        self,
+        link: Any,
+        basis: Basis,
+        sign: float,
+        anchor_intercept: bool = True,
+        n_jobs: int = 1,
+        coordinates: Coordinates | None = None,
     ) -> Objective:
-        """Return the anchor loss of these rows."""
+        """Return the anchor loss of these rows, in coordinates of their own or in those that are given."""
         if self.mixture is not None:
             self.mixture.corners.check(self.mixture.weights)
         objective = build_objective(
@@ -113,6 +120,7 @@ class Data(NamedTuple):
             anchor_intercept,
             n_jobs=n_jobs,
             names=self.design.names,
+            coordinates=coordinates,
             mixture=self.mixture,
         )
         if self.clusters is None:

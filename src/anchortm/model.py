@@ -20,7 +20,7 @@ from anchortm.anchors import anchor_columns
 from anchortm.arrow import Arrow
 from anchortm.backends.sources import open_source
 from anchortm.backends.streamed import Stream
-from anchortm.bases import Basis, OrdinalBasis
+from anchortm.bases import Basis, OrdinalBasis, baseline_values
 from anchortm.clusters import make_clusters, named_effects
 from anchortm.columns import BLOCK_ROWS
 from anchortm.corners import make_mixture, varying_groups
@@ -413,6 +413,30 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if rows.clusters is not None:
             return self._marginal(link, build_terms(basis, rows.response), theta, shift, rows.clusters, beta[p:])[0]
         return loglik_and_residuals(link, build_terms(basis, rows.response), rows.thetas(theta), shift)[0]
+
+    def _draw(self, data: Data, rng: np.random.Generator) -> Array:
+        """Return an outcome of each row drawn from the fitted model, beyond its entry; classes as codes."""
+        theta, shift, u = data.thetas(self.baseline_), data.design.matrix @ self.coef_, rng.random(len(data.response))
+        if data.offset is not None:
+            shift = shift + data.offset
+        if data.clusters is not None and self._random is not None:
+            shift = shift + self._random.draw(data.clusters, rng)
+        shift, entry = self._sign * shift, data.response.entry
+        if entry is None:
+            return self.basis_.inverse(theta, self.link_.quantile(u) - shift)
+        late, known = np.flatnonzero(entry > self.basis_.lower_bound), np.zeros(u.size)
+        own = theta if theta.ndim == 1 else theta[late]
+        known[late] = self.link_.log_sf(baseline_values(self.basis_.rows(entry[late]), own) + shift[late])
+        return self.basis_.inverse(theta, self.link_.quantile_from_log_sf(np.log(u) + known) - shift)
+
+    def _redrawn(self, objective: Objective, data: Data) -> Objective:
+        """Return the loss of other outcomes in the coordinates of ``objective``."""
+        inner = objective.fixed if isinstance(objective, MixedObjective) else objective
+        if isinstance(objective, MixedObjective) and data.clusters is not None:
+            data = data._replace(clusters=data.clusters._replace(n_nodes=objective.n_nodes))
+        return data.objective(
+            objective.link, self.basis_, self._sign, self.anchor_intercept, coordinates=inner.coordinates
+        )
 
     def _fitted_link(self, objective: Objective, v: Array) -> Any:
         """Return the link of a solution, with all that was estimated beside the parameters."""

@@ -670,8 +670,10 @@ def intervals(table: Any, ax: Any = None, *, value: str, unit: str, title: str =
     return ax
 
 
-def chi_square(statistic: float, df: int, ax: Any = None, *, level: float = 0.05) -> Any:
+def chi_square(statistic: float, df: int, ax: Any = None, *, level: float = 0.05, simulated: Any = None) -> Any:
     """Draw a test statistic in its chi-square distribution, with the region of rejection shaded.
+
+    ``simulated`` are statistics of a simulation: their histogram then says what is rejected.
 
     Examples
     --------
@@ -684,13 +686,16 @@ def chi_square(statistic: float, df: int, ax: Any = None, *, level: float = 0.05
     from scipy import stats
 
     ax = _axes(ax)
-    critical = float(stats.chi2.isf(level, df))
-    end = max(1.15 * statistic, float(stats.chi2.isf(1e-4, df)))
-    grid = np.linspace(1e-3, end, 600)
+    largest = float(stats.chi2.isf(1e-4, df)) if simulated is None else float(np.max(simulated))
+    grid = np.linspace(1e-3, max(1.15 * statistic, largest), 600)
     density = stats.chi2.pdf(grid, df)
     ax.plot(grid, density, color="black", label=f"chi-square, {df} degrees of freedom")
-    beyond = grid >= critical
-    ax.fill_between(grid[beyond], density[beyond], color="0.7", label=f"rejected at {level:.0%}")
+    if simulated is None:
+        beyond = grid >= float(stats.chi2.isf(level, df))
+        ax.fill_between(grid[beyond], density[beyond], color="0.7", label=f"rejected at {level:.0%}")
+    else:
+        ax.hist(simulated, bins=25, density=True, color="0.85", label=f"{len(simulated)} draws from the fitted model")
+        ax.axvline(np.quantile(simulated, 1.0 - level), color="0.5", label=f"rejected at {level:.0%} beyond")
     ax.axvline(statistic, color="tab:red", linestyle="--", label=f"observed, {statistic:.4g}")
     ax.set(xlabel="score statistic", ylabel="density under invariance", ylim=(0.0, 1.1 * min(density.max(), 1.0)))
     ax.legend(frameon=False)

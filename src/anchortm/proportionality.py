@@ -12,10 +12,10 @@ from scipy import stats
 from sklearn.base import clone
 
 from anchortm.corners import varying_groups
-from anchortm.diagnostics import refuse_net
 from anchortm.exceptions import InputError
 from anchortm.model import TransformationModel, check_model, tell_alphabetical
 from anchortm.objective import Objective
+from anchortm.scoretest import refuse_net
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -100,6 +100,11 @@ class RandomEffects:
         """Return the standard deviation of z'b of rows of new clusters."""
         return np.asarray(np.sqrt(((Z @ self.effects.estimate(self.tau)) ** 2).sum(axis=1)))
 
+    def draw(self, clusters: Clusters, rng: np.random.Generator) -> Array:
+        """Return z'b of rows whose clusters have effects drawn anew."""
+        b = rng.standard_normal((len(clusters.labels), self.effects.size)) @ self.effects.estimate(self.tau).T
+        return np.asarray((clusters.Z * b[clusters.codes]).sum(axis=1))
+
     def marginal(self, Z: Array) -> tuple[Array, Array]:
         """Return values of z'b for rows of new clusters, (n, nodes), and their weights."""
         x = np.linspace(-FURTHEST, FURTHEST, MARGINAL_NODES)

@@ -111,6 +111,29 @@ def test_brier_weights_make_up_for_censoring() -> None:
     assert abs(naive - full) > 3 * abs(atm.scores.brier(dist, y, 0.7)[0] - full)
 
 
+def test_brier_is_right_with_tied_times() -> None:
+    """Deaths and censorings on whole weeks: the truth is the score of the uncensored times."""
+    rng = np.random.default_rng(0)
+    n, times = 40_000, [1.0, 2.0, 4.0]
+    time = rng.geometric(0.25, n).astype(float)
+    limit = rng.choice(np.arange(1.0, 7.0), n, p=[0.2, 0.2, 0.2, 0.2, 0.1, 0.1])
+    dist = atm.ParametricSurvival().fit(None, time).predict_distribution(n_rows=n)
+    truth = [np.mean(((time > t) - dist.sf(t)) ** 2) for t in times]
+    y = atm.Surv(np.minimum(time, limit), time <= limit)
+    np.testing.assert_allclose(atm.scores.brier(dist, y, times), truth, atol=0.004)  # a standard error is below 0.002
+
+
+def test_brier_by_hand_where_deaths_and_censorings_coincide() -> None:
+    """Week 1: a death and a censoring. Of the 4 not dead in week 1 one is censored: P(C > 1) = 3/4, P(C >= 1) = 1."""
+    y = atm.Surv([1.0, 1.0, 2.0, 2.0, 3.0], [1, 0, 1, 0, 1])
+    dist = atm.ParametricSurvival(dist="exponential").fit(None, [1.0, 2.0, 3.0]).predict_distribution(n_rows=5)
+    s = np.exp(-np.array([1.0, 2.0]) / 2.0)
+    # week 2: of the 2 not dead in week 2 one is censored: P(C > 2) = 3/4 x 1/2, P(C >= 2) = 3/4
+    first = (s[0] ** 2 + 3 * (1 - s[0]) ** 2 / 0.75) / 5
+    second = (s[1] ** 2 + s[1] ** 2 / 0.75 + (1 - s[1]) ** 2 / 0.375) / 5
+    np.testing.assert_allclose(atm.scores.brier(dist, y, [1.0, 2.0]), [first, second], rtol=1e-6)
+
+
 def test_nll_quantiles() -> None:
     nll = atm.NormalLinear().fit(X, Y).nll(X, Y)
     np.testing.assert_allclose(atm.scores.nll_quantiles(nll, [0, 0.5, 1]), [nll.min(), np.median(nll), nll.max()])

@@ -20,12 +20,12 @@ from anchortm.anchors import groups_of
 from anchortm.averaged import AveragedDistribution
 from anchortm.bases import OrdinalBasis
 from anchortm.distribution import NODES, WEIGHTS, PredictedDistribution
-from anchortm.empirical import empirical_distribution
+from anchortm.empirical import censoring_distribution
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import native, take
 from anchortm.means import FamilyDistribution
 from anchortm.numbers import generator, level_between
-from anchortm.response import Kind, Response, Surv, as_response
+from anchortm.response import Kind, Response, as_response
 from anchortm.steps import StepDistribution
 
 if TYPE_CHECKING:
@@ -389,7 +389,8 @@ def brier(
 
     Notes
     -----
-    Weights are inverse Kaplan-Meier probabilities of being uncensored, from ``train`` (by default y).
+    Weights are inverse Kaplan-Meier probabilities of being uncensored, from ``train`` (by default y). At tied times
+    events come before censorings: a row with an event at t counts with 1 / P(C >= t), a row beyond t with 1 / P(C > t).
     Delayed entry is not taken into account.
 
     Examples
@@ -415,7 +416,7 @@ def _brier_rows(
     observed = np.where(event, y.upper, y.lower)
     source = y if train is None else train
     fell = source.kind == Kind.EXACT
-    censoring = empirical_distribution(Surv(np.where(fell, source.upper, source.lower), ~fell))
+    censoring = censoring_distribution(np.where(fell, source.upper, source.lower), fell)
 
     def uncensored(t: Array, before: bool) -> Array:
         place = np.searchsorted(censoring.points, t, side="left" if before else "right")

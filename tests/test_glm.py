@@ -998,7 +998,7 @@ def test_likelihood_ratio_of_other_models_is_refused():
 
 def scored(mu, y, alpha=None):
     family = get_family("poisson") if alpha is None else get_family("negative_binomial", alpha=alpha)
-    return float(FamilyDistribution(family, np.array([mu]), np.ones(1)).crps([y])[0])
+    return float(FamilyDistribution(family, np.array([mu]), np.ones(1), np.zeros(1)).crps([y])[0])
 
 
 @pytest.mark.parametrize("mu", [0.3, 5.0, 300.0, 3000.0])

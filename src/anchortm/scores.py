@@ -176,7 +176,7 @@ def _crps_on_panels(distribution: PredictedDistribution, codes: Array) -> Array:
 
     The panels are equal steps of h_0, so that F is smooth on each; the one that holds y is cut there.
     """
-    basis, theta, link, shift = distribution.basis, distribution.theta, distribution.link, distribution.shift
+    basis, theta, link, shift = distribution.basis, distribution.theta, distribution.link, distribution._moved
     low, high = link.quantile(np.array([CRPS_TAIL]))[0], link.quantile_from_log_sf(np.log([CRPS_TAIL]))[0]
     steps = max(2, int(np.ceil((high - low + np.ptp(shift)) / CRPS_STEP)))
     h = np.linspace(low - shift.max(), high - shift.min(), steps + 1)
@@ -238,7 +238,7 @@ def _discrete_crps(distribution: PredictedDistribution, codes: Array) -> Array:
     if isinstance(distribution, AveragedDistribution):
         raise InputTypeError(f"counts of {FIRST_COUNTS} and more have no CRPS with random effects: take the nll")
     start, never = np.full(codes.size, float(first)), np.full(codes.size, np.inf)
-    low = distribution.link.quantile(np.array([CRPS_TAIL]))[0] - distribution.shift
+    low = distribution.link.quantile(np.array([CRPS_TAIL]))[0] - distribution._moved
     with np.errstate(over="ignore"):
         begin = np.floor(distribution.basis.inverse(distribution.theta, low))  # F is nothing below
     below, above = np.clip(begin, start, np.maximum(codes, start)), np.maximum(start, codes)
@@ -260,7 +260,7 @@ def _sum_of_squares(
 
     def square(k: Array, rows: NDArray[np.intp]) -> Array:
         h = (basis.rows(k.ravel()) @ theta).reshape(k.shape)
-        return np.asarray(np.exp(2.0 * log(h + distribution.shift[rows, None])))
+        return np.asarray(np.exp(2.0 * log(h + distribution._moved[rows, None])))
 
     total, low, high = np.zeros(low.size), low.copy(), high.copy()
     while (rows := np.flatnonzero(high > low)).size:
@@ -321,7 +321,7 @@ def _cdf_at(distribution: PredictedDistribution | FamilyDistribution, codes: Arr
     if isinstance(distribution, AveragedDistribution):
         parts = [np.exp(log_weight) * _cdf_at(part, codes) for log_weight, part in distribution.parts()]
         return np.asarray(np.sum(parts, axis=0))
-    h = distribution._baseline(codes, np.arange(codes.size)) + distribution.shift
+    h = distribution._baseline(codes, np.arange(codes.size)) + distribution._moved
     return np.exp(distribution.link.log_cdf(h))
 
 
@@ -704,7 +704,7 @@ def score_table(
             6,
             "concordance",
             [
-                _concordance_or_nan(distribution.shift[part], response[part]) if known else math.nan
+                _concordance_or_nan(distribution._moved[part], response[part]) if known else math.nan
                 for _, part in groups
             ],
         )

@@ -216,7 +216,7 @@ class Transformation:
         if self.anchors is not None:
             shift = shift + A @ np.asarray(self.anchors, dtype=np.float64)
         return PredictedDistribution(
-            get_link(self.link), self.basis, np.asarray(self.theta, dtype=np.float64), self.sign * shift
+            get_link(self.link), self.basis, np.asarray(self.theta, dtype=np.float64), shift, gain=self.sign
         )
 
     def draw(self, rng: np.random.Generator, A: Array, H: Array, X: Array) -> NDArray[Any]:

@@ -22,6 +22,7 @@ from anchortm.model import TransformationModel, tell_alphabetical
 from anchortm.objective import Objective
 from anchortm.path import AnchorPath
 from anchortm.projections import projection
+from anchortm.public import dir_of
 from anchortm.scaled import ScaledObjective
 from anchortm.scores import transforms
 
@@ -40,6 +41,8 @@ __all__ = [
     "residual_invariance",
     "score_test",
 ]
+
+__dir__ = dir_of(__all__)
 
 Array = NDArray[np.float64]
 

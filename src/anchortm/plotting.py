@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anchortm.anchors import anchor_columns
 from anchortm.exceptions import InputError
+from anchortm.public import dir_of
 
 __all__ = [
     "band",
@@ -39,6 +40,8 @@ __all__ = [
     "smooth_effects",
     "transport",
 ]
+
+__dir__ = dir_of(__all__)
 
 Array = NDArray[np.float64]
 

@@ -27,6 +27,7 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import native, take
 from anchortm.means import FamilyDistribution
 from anchortm.numbers import generator, level_between, real_numbers
+from anchortm.public import dir_of
 from anchortm.response import Kind, Response, as_response
 from anchortm.steps import StepDistribution
 
@@ -44,6 +45,8 @@ __all__ = [
     "score_table",
     "transforms",
 ]
+
+__dir__ = dir_of(__all__)
 
 Array = NDArray[np.float64]
 

@@ -22,6 +22,7 @@ from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError
 from anchortm.links import Link, get_link
 from anchortm.numbers import generator
+from anchortm.public import dir_of
 
 __all__ = [
     "SEM",
@@ -34,6 +35,8 @@ __all__ = [
     "Sample",
     "Transformation",
 ]
+
+__dir__ = dir_of(__all__)
 
 Array = NDArray[np.float64]
 

@@ -123,9 +123,14 @@ def test_trials_are_those_of_statsmodels(link):
     np.testing.assert_allclose(np.sqrt(np.diag(model.covariance())), fit.bse, rtol=1e-8)
     for kind, theirs in (("deviance", fit.resid_deviance), ("pearson", fit.resid_pearson)):
         np.testing.assert_allclose(model.residuals(X, y, kind=kind), theirs, rtol=1e-7, atol=1e-8)
-    np.testing.assert_allclose(
-        model.residuals(X, y), s - m * fit.fittedvalues if link == "logit" else model.residuals(X, y), atol=1e-8
-    )
+    # dl/deta = (s - m mu) mu' / (mu (1 - mu)), with statsmodels' mu and the densities that are mu'
+    mu, eta = fit.fittedvalues, fit.predict(which="linear")
+    slope = {
+        "logit": lambda: mu * (1.0 - mu),
+        "probit": lambda: stats.norm.pdf(eta),
+        "cloglog": lambda: np.exp(eta - np.exp(eta)),
+    }[link]()
+    np.testing.assert_allclose(model.residuals(X, y), (s - m * mu) * slope / (mu * (1.0 - mu)), rtol=1e-7, atol=1e-8)
 
 
 def test_alpha_by_maximum_likelihood_is_that_of_statsmodels():

@@ -1,4 +1,4 @@
-"""The distribution of a Response without a model: default supports and start values.
+"""The distribution of a Response without a model: default supports, start values and weights of scores.
 
 Exact rows give the empirical distribution, right-censored rows (with delayed entry, if
 any) the Kaplan-Meier estimate, and left- or interval-censored rows Turnbull's estimate,

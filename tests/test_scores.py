@@ -143,6 +143,17 @@ def test_brier_by_hand_where_deaths_and_censorings_coincide() -> None:
         atm.scores.brier(np.full((4, 2), 0.5), y[:4], [1.5, 2.0])  # the last row is censored
 
 
+def test_brier_agrees_with_scikit_survival() -> None:
+    """Without ties both weight alike; the numbers are those of brier_score in scikit-survival 0.28.0."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=300)
+    time, limit = rng.exponential(size=300) * np.exp(-0.5 * x), 1.5 * rng.exponential(size=300)
+    times = np.array([0.2, 0.5, 1.0])
+    survival = np.exp(-np.exp(0.5 * x)[:, None] * times)
+    found = atm.scores.brier(survival, atm.Surv(np.minimum(time, limit), time <= limit), times)
+    np.testing.assert_allclose(found, [0.15572133, 0.21939373, 0.20447787], atol=5e-9)
+
+
 SMALL = np.random.default_rng(5).normal(size=(50, 1))
 TIME = np.exp(SMALL[:, 0] + np.random.default_rng(6).normal(size=50))
 SEEN = np.random.default_rng(7).random(50) < 0.7

@@ -77,7 +77,7 @@ def crps(distribution: PredictedDistribution | FamilyDistribution, y: ArrayLike 
     """Return the continuous ranked probability score of exact outcomes, one value a row.
 
     The integral of (F(t) - 1{y <= t})^2 over t, by Gauss-Legendre to a relative error of about 1e-8.
-    Classes score on their positions.
+    Classes score on their positions. ``y`` is given as to ``fit``; censored rows are refused.
 
     Examples
     --------
@@ -294,7 +294,8 @@ def pit(
 ) -> Array:
     """Return the probability integral transforms, uniform if the predictions are calibrated.
 
-    Exact rows give F(y); censored and discrete rows a random number between F at their two ends.
+    Exact rows give F(y); censored and discrete rows a random number between F at their two ends. ``y`` is given as to
+    ``fit``: numbers, classes, counts, ``Surv`` or ``Interval``.
 
     Examples
     --------
@@ -335,7 +336,8 @@ def coverage(
 ) -> Array:
     """Return which known outcomes lie in the central interval of probability ``level``.
 
-    Classes lie in it if they are neither below nor above its two classes.
+    Classes lie in it if they are neither below nor above its two classes. ``y`` is given as to ``fit``; censored rows
+    are refused.
 
     Examples
     --------

@@ -445,7 +445,8 @@ def test_strata_have_risk_sets_of_their_own() -> None:
     new = d[["x1", "stratum"]][:6]
     np.testing.assert_array_equal(by_place.predict(new.to_numpy()), by_name.predict(new))
     for code in (0.0, 1.0, 2.0):  # the stratum's own curve
-        own = by_name.baseline_hazard_.query(f"stratum == '{code:g}'")
+        own = by_name.baseline_hazard_.query(f"stratum == {code:g}")
+        assert len(own) == d[(d.stratum == code) & (d.event == 1)].time.nunique()
         curve = by_name.predict_distribution(pd.DataFrame({"x1": [0.0], "stratum": [code]}))
         np.testing.assert_allclose(curve.cumhazard(own.time)[0], own["cumulative hazard"], rtol=1e-12)
     with pytest.raises(InputError, match="strata that the fit has not seen: 7"):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from reference_fits import COVARIATES, UNSTRATIFIED, Fit, boston_response, data, load
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 import anchortm as atm
 from anchortm.bases import Basis, BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
@@ -113,12 +113,12 @@ def test_mean_and_quantiles_against_scipy() -> None:
     weibull = atm.ParametricSurvival().fit(X, Y)
     dist = weibull.predict_distribution(X[:5])
     shape = weibull.baseline_[1]
-    scale = np.exp(-(weibull.baseline_[0] + dist.shift) / shape)
+    scale = np.exp(-(weibull.baseline_[0] - dist.shift) / shape)
     np.testing.assert_allclose(dist.mean(), stats.weibull_min.mean(shape, scale=scale), rtol=1e-8)
     lognormal = atm.ParametricSurvival(dist="lognormal").fit(X, Y)
     dist = lognormal.predict_distribution(X[:5])
     s = 1 / lognormal.baseline_[1]
-    scale = np.exp(-(lognormal.baseline_[0] + dist.shift) * s)
+    scale = np.exp(-(lognormal.baseline_[0] - dist.shift) * s)
     np.testing.assert_allclose(dist.mean(), stats.lognorm.mean(s, scale=scale), rtol=1e-8)
     loglogistic = PredictedDistribution(
         LINKS["logit"], atm.ParametricSurvival(dist="loglogistic").fit(X, Y).basis_, np.array([0.0, 1.3]), np.zeros(1)
@@ -297,3 +297,107 @@ def test_rows_with_baselines_of_their_own(basis: Basis, theta: np.ndarray) -> No
         np.testing.assert_allclose(later.ppf(0.5), [d.given(1.5).ppf(0.5)[0] for d in apart], rtol=1e-13)
         crps = np.concatenate([atm.scores.crps(d, np.array([2.0])) for d in apart])
         np.testing.assert_allclose(atm.scores.crps(together, np.full(5, 2.0)), crps, rtol=1e-6)
+
+
+SHIFT = {
+    "AnchorTM": atm.AnchorTM(link="logit", basis="bernstein", order=3),
+    "ContinuousLogit": atm.ContinuousLogit(order=3),
+    "ContinuousProbit": atm.ContinuousProbit(order=3),
+    "CountRegression": atm.CountRegression(order=2),
+    "CoxPH": atm.CoxPH(),
+    "Lehmann": atm.Lehmann(order=3),
+    "NormalLinear": atm.NormalLinear(),
+    "OrdinalRegression": atm.OrdinalRegression(),
+    "ParametricSurvival": atm.ParametricSurvival(),
+    "ProportionalHazards": atm.ProportionalHazards(order=3),
+    "AnchorGLM": atm.AnchorGLM(family="poisson"),
+    "AnchorGLM, binomial": atm.AnchorGLM(family="binomial"),
+    "AnchorBoostedTM": atm.AnchorBoostedTM(atm.ContinuousLogit(order=3), n_rounds=3),
+    "AnchorBoostedTM, hazards": atm.AnchorBoostedTM(atm.ProportionalHazards(order=3), learner="linear", n_rounds=3),
+    "AnchorBoostedTM, linear+tree": atm.AnchorBoostedTM(
+        atm.ContinuousLogit(order=3), learner="linear+tree", n_rounds=3
+    ),
+    "XiSearchCV": atm.XiSearchCV(atm.NormalLinear(), [0.0, 1.0]),
+    "SmoothSearchCV": atm.SmoothSearchCV(atm.NormalLinear(), [0.0], [1.0, 10.0]),
+    "ElasticNetCV": atm.ElasticNetCV(atm.NormalLinear(), [0.0], [0.01, 0.1]),
+    "strata": atm.ContinuousLogit(order=2, strata="site"),
+    "strata, steps": atm.CoxPH(strata="site"),
+    "varying": atm.ContinuousLogit(order=2, varying="z"),
+    "scale": atm.NormalLinear(scale="x"),
+    "random": atm.ContinuousLogit(order=2, random="site"),
+    "random, hazards": atm.ProportionalHazards(order=2, random="site"),
+    "random, normal": atm.ContinuousProbit(order=2, random="site"),
+}
+
+
+def _shift_data(name: str) -> tuple[pd.DataFrame, object, pd.Series]:
+    rng = np.random.default_rng(2)
+    site = pd.Series(np.repeat(["a", "b", "c", "d"], 30), name="site")
+    frame = pd.DataFrame({"x": rng.normal(size=120), "z": 3.0 + rng.normal(size=120)})
+    place = rng.normal(size=4).repeat(30)
+    y = np.exp(0.5 * frame.x + 0.3 * place + 0.4 * rng.normal(size=120)).to_numpy()
+    if "strata" in name or "random" in name:
+        frame["site"] = site
+    kinds = {
+        "CountRegression": np.floor(2 * y),
+        "AnchorGLM": np.floor(2 * y),
+        "AnchorGLM, binomial": y > 1.0,
+        "OrdinalRegression": np.digitize(y, [0.5, 1.5]),
+    }
+    return frame, kinds.get(name, y), site
+
+
+@pytest.mark.parametrize("name", SHIFT)
+def test_shift_is_the_linear_predictor_with_the_offset(name: str) -> None:
+    """One sign for all models: what is added to the offset is added to the shift, and h follows by its gain."""
+    frame, y, site = _shift_data(name)
+    if name == "SmoothSearchCV":  # smooth terms come from a formula
+        table = frame.assign(y=y, site=site)
+        model = type(SHIFT[name]).from_formula("y ~ s(x) + z | site", table, **SHIFT[name].get_params(deep=False))
+    else:
+        model = SHIFT[name].fit(frame, y, **({"anchors": site} if name.endswith("CV") else {}))
+    offset = np.linspace(-1.0, 2.0, 120)
+    plain, moved = model.predict_distribution(frame), model.predict_distribution(frame, offset=offset)
+    np.testing.assert_allclose(moved.shift - plain.shift, offset, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(moved[3:7].shift, moved.shift[3:7])
+    inner = getattr(model, "best_estimator_", model)
+    if "Boosted" not in name and name != "SmoothSearchCV":
+        columns = frame[[column for column in inner.coef_names_ if column in frame]]
+        np.testing.assert_allclose(plain.shift, columns @ inner.coef_, rtol=1e-12, atol=1e-12)
+    # what the offset does to the distribution
+    hazards = "hazards" in name or name in ("CoxPH", "ProportionalHazards", "strata, steps") or "GLM" in name
+    at = 1 if name == "OrdinalRegression" else 1.0
+    if name == "AnchorGLM":
+        np.testing.assert_allclose(moved.mean(), plain.mean() * np.exp(offset), rtol=1e-12)
+    elif name == "AnchorGLM, binomial":
+        before, after = (special.logit(dist.mean()) for dist in (plain, moved))
+        np.testing.assert_allclose(after - before, offset, rtol=1e-9, atol=1e-9)
+    elif name in ("CoxPH", "strata, steps"):
+        np.testing.assert_allclose(moved.cumhazard(1.0), plain.cumhazard(1.0) * np.exp(offset), rtol=1e-12)
+    elif name in ("random", "random, hazards"):
+        higher = moved.sf(1.0) > plain.sf(1.0)
+        np.testing.assert_array_equal(higher, (offset < 0) if hazards else (offset > 0))
+    else:
+        spread = np.sqrt(1.0 + model.random_sd_.iloc[0] ** 2) if name == "random, normal" else 1.0
+        sign = 1.0 if hazards else -1.0
+        np.testing.assert_allclose(moved.trafo(at) - plain.trafo(at), sign * offset / spread, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(moved.gain, sign / spread, rtol=1e-12)
+
+
+def test_shift_of_every_model_is_tested() -> None:
+    public = {name for name in atm.__all__ if hasattr(getattr(atm, name), "predict_distribution")}
+    assert public <= set(SHIFT)
+
+
+def test_shift_of_known_clusters_and_of_structural_models() -> None:
+    frame, y, _ = _shift_data("random")
+    model = atm.ContinuousLogit(order=2, random="site").fit(frame, y)
+    plain, moved = (model.predict_distribution(frame, conditional=True, offset=c) for c in (0.0, 0.7))
+    np.testing.assert_allclose(moved.shift - plain.shift, 0.7, rtol=1e-12)
+    effect = model.random_effects_["1"][frame.site].to_numpy()  # what is known of clusters adds to the shift
+    np.testing.assert_allclose((plain.added * plain.weights).sum(axis=1), effect, atol=0.02)
+    outcome = atm.sem.Transformation("logit", LinearBasis(), [0.0, 2.0], covariates=[1.5], hidden=[0.5])
+    x, h = np.array([[1.0], [-2.0]]), np.array([[0.3], [0.1]])
+    found = outcome.distribution(np.zeros((2, 0)), h, x)
+    np.testing.assert_allclose(found.shift, [1.65, -2.95])
+    np.testing.assert_allclose(found.median(), [0.825, -1.475])

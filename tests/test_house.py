@@ -1,8 +1,13 @@
 """The map of the code is true: every module is on it, and imports only from rooms above."""
 
 import ast
+import importlib
 import re
 from pathlib import Path
+
+import pytest
+
+import anchortm as atm
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -23,3 +28,11 @@ def test_rooms_import_only_from_above() -> None:
             names = [node.module.split(".")[1]] if "." in node.module else [alias.name for alias in node.names]
             for other in set(names) & set(modules) - {name}:
                 assert order.index(other) < order.index(name), f"{name} imports {other} from below"
+
+
+@pytest.mark.parametrize("name", ["", *sorted(atm._MODULES), "exceptions"])
+def test_dir_of_public_modules_shows_public_names(name: str) -> None:
+    """Tab completion offers what a module is for, not np and Any."""
+    module = importlib.import_module(f"anchortm.{name}".rstrip("."))
+    assert dir(module) == sorted(module.__all__)
+    assert all(hasattr(module, shown) for shown in dir(module))

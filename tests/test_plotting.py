@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import anchortm as atm
-from anchortm.exceptions import InputError
+from anchortm.exceptions import InputError, InputTypeError
 
 mpl.use("Agg")
 
@@ -92,6 +92,35 @@ def test_transport_shows_both_densities() -> None:
     np.testing.assert_allclose(axes[1, 1].lines[0].get_xdata()[peaks], [2.06, 4.47], atol=0.01)  # claim A20
     assert axes[1, 1].get_xlabel() == "minutes"
     plt.close(axes[0, 0].figure)
+
+
+def test_transport_of_models_with_covariates_says_what_to_do() -> None:
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame({"age": rng.normal(size=80), "site": np.repeat(["a", "b"], 40)})
+    y = np.exp(0.5 * x.age + rng.normal(size=80)).to_numpy()
+    remedy = r"choose a row and pass model.predict_distribution\(X\[:1\]\)"
+    for model, columns, needed in (
+        (atm.ContinuousLogit(order=3), ["age"], "age"),
+        (atm.ContinuousLogit(order=3, varying="age"), ["age"], "age"),
+        (atm.ContinuousLogit(order=3, strata="site"), ["age", "site"], "age, the strata"),
+        (atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=2), ["age"], "age"),
+        (atm.CoxPH(), ["age"], "age"),
+    ):
+        model.fit(x[columns], y)
+        with pytest.raises(InputError, match=f"this {type(model).__name__} depends on {needed}: {remedy}"):
+            atm.plotting.transport(model)
+        one = model.predict_distribution(x[columns][:1])
+        if hasattr(one, "trafo"):  # what the message says works
+            axes = atm.plotting.transport(one)
+            h = axes[0, 1].lines[0]
+            np.testing.assert_allclose(h.get_ydata(), one.trafo(h.get_xdata())[0])
+            plt.close(axes[0, 0].figure)
+        else:
+            with pytest.raises(InputTypeError, match="StepDistribution has none: pass a transformation model"):
+                atm.plotting.transport(one)
+    search = atm.XiSearchCV(atm.NormalLinear(), [0.0, 1.0]).fit(x[["age"]], y, anchors=x.site)
+    with pytest.raises(InputError, match=f"this XiSearchCV depends on age: {remedy}"):
+        atm.plotting.transport(search)
 
 
 def test_refusals(fits) -> None:

@@ -4,13 +4,16 @@ import itertools
 import warnings
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from reference_fits import COVARIATES, boston_response, data
 from scipy import integrate, stats
 from sklearn.exceptions import NotFittedError
 
 import anchortm as atm
-from anchortm.exceptions import InputError
+from anchortm.exceptions import InputError, InputTypeError
+from anchortm.response import as_response
 
 BOSTON = data("BostonHousing2")
 X, Y, TOWN = BOSTON[COVARIATES], BOSTON.cmedv.to_numpy(), BOSTON.town
@@ -84,6 +87,9 @@ def test_concordance_agrees_with_lifelines() -> None:
     y = atm.Surv(np.minimum(time, limit), time <= limit)
     wanted = concordance_index(np.minimum(time, limit), -risk, time <= limit)
     assert atm.scores.concordance(risk, y) == pytest.approx(wanted, rel=1e-12)
+    tied = np.ceil(4 * np.minimum(time, limit))  # events and censorings at one time
+    wanted = concordance_index(tied, -risk, time <= limit)
+    assert atm.scores.concordance(risk, atm.Surv(tied, time <= limit)) == pytest.approx(wanted, rel=1e-12)
     assert atm.scores.concordance(-time, atm.Surv(time, np.ones(200))) == 1.0
     with pytest.raises(InputError, match="no pair"):
         atm.scores.concordance(risk, atm.Surv(time, np.zeros(200)))
@@ -109,6 +115,153 @@ def test_brier_weights_make_up_for_censoring() -> None:
     assert atm.scores.brier(dist, y, 0.7)[0] == pytest.approx(full, rel=0.02)
     naive = np.mean(((np.minimum(time, limit) > 0.7) - dist.sf(0.7)) ** 2)
     assert abs(naive - full) > 3 * abs(atm.scores.brier(dist, y, 0.7)[0] - full)
+
+
+def test_brier_is_right_with_tied_times() -> None:
+    """Deaths and censorings on whole weeks: the truth is the score of the uncensored times."""
+    rng = np.random.default_rng(0)
+    n, times = 40_000, [1.0, 2.0, 4.0]
+    time = rng.geometric(0.25, n).astype(float)
+    limit = rng.choice(np.arange(1.0, 7.0), n, p=[0.2, 0.2, 0.2, 0.2, 0.1, 0.1])
+    dist = atm.ParametricSurvival().fit(None, time).predict_distribution(n_rows=n)
+    truth = [np.mean(((time > t) - dist.sf(t)) ** 2) for t in times]
+    y = atm.Surv(np.minimum(time, limit), time <= limit)
+    np.testing.assert_allclose(atm.scores.brier(dist, y, times), truth, atol=0.004)  # a standard error is below 0.002
+
+
+def test_brier_by_hand_where_deaths_and_censorings_coincide() -> None:
+    """Week 1: a death and a censoring. Of the 4 not dead in week 1 one is censored: P(C > 1) = 3/4, P(C >= 1) = 1."""
+    y = atm.Surv([1.0, 1.0, 2.0, 2.0, 3.0], [1, 0, 1, 0, 1])
+    s = np.array([0.6, 0.3])
+    # week 2: of the 2 not dead in week 2 one is censored: P(C > 2) = 3/4 x 1/2, P(C >= 2) = 3/4
+    first = (s[0] ** 2 + 3 * (1 - s[0]) ** 2 / 0.75) / 5
+    second = (s[1] ** 2 + s[1] ** 2 / 0.75 + (1 - s[1]) ** 2 / 0.375) / 5
+    np.testing.assert_allclose(atm.scores.brier(np.tile(s, (5, 1)), y, [1.0, 2.0]), [first, second], rtol=1e-12)
+    last = 0.1**2 * (1 + 1 / 0.75 + 1 / 0.375) / 5  # after the last event, with nobody left
+    np.testing.assert_allclose(atm.scores.brier(np.full(5, 0.1), y, 9.0), last, rtol=1e-12)
+    with pytest.raises(InputError, match=r"at time 2 is not known: .*the last time is 2"):
+        atm.scores.brier(np.full((4, 2), 0.5), y[:4], [1.5, 2.0])  # the last row is censored
+
+
+def test_brier_agrees_with_scikit_survival() -> None:
+    """Without ties both weight alike; the numbers are those of brier_score in scikit-survival 0.28.0."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=300)
+    time, limit = rng.exponential(size=300) * np.exp(-0.5 * x), 1.5 * rng.exponential(size=300)
+    times = np.array([0.2, 0.5, 1.0])
+    survival = np.exp(-np.exp(0.5 * x)[:, None] * times)
+    found = atm.scores.brier(survival, atm.Surv(np.minimum(time, limit), time <= limit), times)
+    np.testing.assert_allclose(found, [0.15572133, 0.21939373, 0.20447787], atol=5e-9)
+
+
+SMALL = np.random.default_rng(5).normal(size=(50, 1))
+TIME = np.exp(SMALL[:, 0] + np.random.default_rng(6).normal(size=50))
+SEEN = np.random.default_rng(7).random(50) < 0.7
+WEIBULL = atm.ParametricSurvival().fit(SMALL, atm.Surv(TIME, SEEN)).predict_distribution(SMALL)
+
+
+def _containers(values: np.ndarray) -> list:
+    return [values.tolist(), tuple(values.tolist()), pd.Series(values, index=np.arange(50)[::-1]), pl.Series(values)]
+
+
+def test_scores_take_outcomes_as_fit_does() -> None:
+    """Lists, series and arrays are known outcomes, a structured array is Surv."""
+    exact, censored = atm.Surv(TIME, np.ones(50)), atm.Surv(TIME, SEEN)
+    structured = np.array(list(zip(SEEN, TIME, strict=True)), dtype=[("seen", bool), ("time", float)])
+    F = 1.0 - WEIBULL.sf(TIME[:, None])[:, 0]
+    low, high = WEIBULL.interval(0.8)
+    inside = (low <= TIME) & (high >= TIME)
+    rank = atm.scores.concordance(SMALL[:, 0], exact)
+    for y in (TIME, exact, *_containers(TIME)):
+        np.testing.assert_allclose(atm.scores.pit(WEIBULL, y), F, atol=1e-12)
+        np.testing.assert_array_equal(atm.scores.crps(WEIBULL, y), atm.scores.crps(WEIBULL, TIME))
+        np.testing.assert_array_equal(atm.scores.coverage(WEIBULL, y, 0.8), inside)
+        assert atm.scores.concordance(SMALL[:, 0], y) == rank
+        assert atm.scores.brier(WEIBULL, y, 1.0) == pytest.approx(np.mean(((TIME > 1.0) - WEIBULL.sf(1.0)) ** 2))
+    for risk in _containers(SMALL[:, 0]):
+        assert atm.scores.concordance(risk, TIME) == rank
+    for score in (atm.scores.concordance, lambda risk, y: atm.scores.brier(WEIBULL, y, 1.0)[0]):
+        assert score(TIME, structured) == score(TIME, censored)
+    np.testing.assert_array_equal(atm.scores.pit(WEIBULL, structured, 0), atm.scores.pit(WEIBULL, censored, 0))
+
+
+def test_scores_take_classes_and_counts() -> None:
+    noise = np.random.default_rng(8).normal(size=50)
+    classes = pd.Series(pd.cut(SMALL[:, 0] + noise, [-9, -0.5, 0.5, 9], labels=["low", "mid", "top"]))
+    dist = atm.OrdinalRegression().fit(SMALL, classes).predict_distribution(SMALL)
+    codes = classes.cat.codes.to_numpy()
+    ends = np.column_stack([np.zeros(50), np.cumsum(dist.probabilities(), axis=1)])
+    for y in (classes, classes.astype(object).to_numpy(), classes.tolist()):
+        u = atm.scores.pit(dist, y, 0)
+        assert ((u >= ends[np.arange(50), codes]) & (u <= ends[np.arange(50), codes + 1])).all()
+        # the middle half of the probability, from the class that holds 1/4 to the one that holds 3/4
+        first, last = (ends[:, 1:] < 0.25).sum(axis=1), (ends[:, 1:] < 0.75).sum(axis=1)
+        np.testing.assert_array_equal(atm.scores.coverage(dist, y, 0.5), (first <= codes) & (codes <= last))
+    k = np.random.default_rng(9).poisson(3.0, 50)
+    for model in (atm.CountRegression(order=2), atm.AnchorGLM(family="poisson")):
+        dist = model.fit(SMALL, k).predict_distribution(SMALL)
+        u = atm.scores.pit(dist, k.tolist(), 0)
+        below, above = (dist.cdf((k - step)[:, None])[:, 0] for step in (1.0, 0.0))
+        assert ((u >= below) & (u <= above)).all()
+        np.testing.assert_array_equal(
+            atm.scores.crps(dist, atm.Interval(k, k)), atm.scores.crps(dist, k)
+        )  # counts known to one
+
+
+def test_brier_of_plain_survival_probabilities() -> None:
+    """P(Y > t) of any software: of one time a vector, of several a table."""
+    y, times = atm.Surv(TIME, SEEN), [0.5, 1.0, 2.0]
+    wanted = atm.scores.brier(WEIBULL, y, times)
+    table = WEIBULL.sf(times)
+    for given in (table, table.tolist(), pd.DataFrame(table), pl.DataFrame(table)):
+        np.testing.assert_array_equal(atm.scores.brier(given, y, times), wanted)
+    np.testing.assert_allclose(atm.scores.brier(table[:, 1], y, 1.0), wanted[1:2], rtol=1e-14)
+    with pytest.raises(InputError, match=r"shape \(3, 50\), but y has 50 rows and there are 3 times.*transpose"):
+        atm.scores.brier(table.T, y, times)
+    with pytest.raises(InputError, match=r"between 0 and 1, not 1\.5"):
+        atm.scores.brier(np.full(50, 1.5), y, 1.0)
+    with pytest.raises(InputError, match="between 0 and 1, not nan"):
+        atm.scores.brier(np.full(50, np.nan), y, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("ask", "match"),
+    [
+        (lambda: atm.scores.pit(TIME, TIME), "not ndarray; score_table takes a model"),
+        (lambda: atm.scores.coverage(TIME, TIME), "not ndarray; score_table takes a model"),
+        (lambda: atm.scores.pit(WEIBULL, TIME[:9]), "y has 9 rows, but there are 50 predicted distributions"),
+        (lambda: atm.scores.coverage(WEIBULL, TIME[:9]), "one value for each of the 50 rows"),
+        (lambda: atm.scores.pit(WEIBULL, ["a"] * 50), "y must be numbers, not 'a' at row 0"),
+        (lambda: atm.scores.coverage(WEIBULL, ["a"] * 50), "y must be numbers, not 'a' at row 0"),
+        (lambda: atm.scores.crps(WEIBULL, atm.Surv(TIME, SEEN)), "of the 50 rows are censored"),
+        (lambda: atm.scores.coverage(WEIBULL, atm.Interval(TIME, TIME + 1)), "50 of the 50 rows are censored"),
+        (lambda: atm.scores.crps(WEIBULL, atm.Surv(TIME, SEEN | True, entry=TIME / 2)), r"given\(after=entry\)"),
+        (lambda: atm.scores.concordance(WEIBULL, TIME), "one number for each row.*not PredictedDistribution"),
+        (lambda: atm.scores.concordance(["a"] * 50, TIME), "risk must be numbers"),
+        (lambda: atm.scores.concordance([np.nan] * 50, TIME), "risk is missing at row 0"),
+        (lambda: atm.scores.concordance(SMALL, TIME), r"risk has shape \(50, 1\)"),
+        (lambda: atm.scores.concordance(TIME, as_response([0, 1] * 25, "ordinal")), "y must be times"),
+        (lambda: atm.scores.brier(WEIBULL, atm.Interval(TIME, TIME + 1), 1.0), "50 rows of y are left- or interval"),
+        (lambda: atm.scores.brier(WEIBULL, TIME, 1.0, atm.Interval(TIME, TIME + 1)), "50 rows of train are left- or"),
+        (lambda: atm.scores.brier(WEIBULL[:9], TIME, 1.0), r"shape \(9, 1\), but y has 50 rows"),
+        (lambda: atm.scores.brier(WEIBULL, TIME, "soon"), "times must be numbers, not 'soon'"),
+        (lambda: atm.scores.brier(WEIBULL, TIME, [[1.0]]), "times must be a number or a vector"),
+    ],
+)
+def test_scores_refuse_in_our_words(ask, match: str) -> None:
+    with pytest.raises((InputError, InputTypeError), match=match):
+        ask()
+
+
+def test_table_has_no_crps_of_censored_counts() -> None:
+    k = np.random.default_rng(9).poisson(3.0, 50).astype(float)
+    y = atm.Interval(np.where(k > 4, 4.0, k), np.where(k > 4, np.inf, k))  # more than 4 is all that is known
+    fit = atm.CountRegression(order=2).fit(SMALL, y)
+    rows = atm.scores.score_table(fit, SMALL, y).rows
+    assert rows.crps[k > 4].isna().all()
+    known = np.flatnonzero(k <= 4)
+    wanted = atm.scores.crps(fit.predict_distribution(SMALL[known]), k[known])
+    np.testing.assert_allclose(rows.crps[known], wanted)
 
 
 def test_nll_quantiles() -> None:

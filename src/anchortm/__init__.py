@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from anchortm.public import dir_of
+
 __version__ = "0.1.0.dev0"
 
 # name -> module that holds it; loaded on first use, so that importing anchortm stays cheap
@@ -50,6 +52,8 @@ _MODULES = ("datasets", "diagnostics", "links", "plotting", "scenarios", "scores
 
 __all__ = ["__version__", *_HOME, *_MODULES]
 
+__dir__ = dir_of(__all__)
+
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
@@ -57,7 +61,3 @@ def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(importlib.import_module(f"anchortm.{_HOME[name]}"), name)
     raise AttributeError(f"module 'anchortm' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -1,4 +1,4 @@
-"""Predicted distributions averaged over random effects: P(Y <= y | x) = sum_k w_k F(h_0(y) + shift + o_k)."""
+"""Predicted distributions averaged over random effects: P(Y <= y | x) = sum_k w_k F(h_0(y) + gain * (shift + o_k))."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ class AveragedDistribution(PredictedDistribution):
         for k, added in enumerate(self.added.T):
             yield (
                 k,
-                PredictedDistribution(self.link, self.basis, self.theta, self.shift + added, self.positive, after),
+                PredictedDistribution(
+                    self.link, self.basis, self.theta, self.shift + added, self.positive, after, self.gain
+                ),
             )
 
     def _average(self, values: Callable[[PredictedDistribution], Array]) -> Array:
@@ -148,17 +150,17 @@ class AveragedDistribution(PredictedDistribution):
         if ndim == 0:
             z = z[:, 0]
         if self.after is not None:
-            y = self._from_h(z - (self.shift if z.ndim == 1 else self.shift[:, None]))
+            y = self._from_h(z - (self._moved if z.ndim == 1 else self._moved[:, None]))
             return np.maximum(y, self.after if y.ndim == 1 else self.after[:, None])
         # each row has its own: as a table, whatever was asked for
         found = self._invert(z[:, None] if z.ndim == 1 else z, 2)
         return found[:, 0] if z.ndim == 1 else found
 
     def _h_of(self, below: Array, above: Array) -> Array:
-        """Return z with sum_k w_k F(z + o_k) = q, by Newton's method between the quantiles at the outermost nodes."""
-        used = self.weights > 0.0
-        first = np.where(used, self.added, np.inf).min(axis=1)[:, None]
-        last = np.where(used, self.added, -np.inf).max(axis=1)[:, None]
+        """Return z with sum_k w_k F(z + gain * o_k) = q, by Newton's method between those at the outermost nodes."""
+        used, moved = self.weights > 0.0, np.asarray(self.gain)[..., None] * self.added
+        first = np.where(used, moved, np.inf).min(axis=1)[:, None]
+        last = np.where(used, moved, -np.inf).max(axis=1)[:, None]
         lower_half = below <= above
         with np.errstate(invalid="ignore"):
             middle = np.where(lower_half, self.link.quantile_from_log_cdf(below), self.link.quantile_from_log_sf(above))
@@ -169,8 +171,8 @@ class AveragedDistribution(PredictedDistribution):
         z = 0.5 * (low + high)
         for _ in range(STEPS):
             total, density = np.full(z.shape, -np.inf), np.full(z.shape, -np.inf)
-            for log_weight, added in zip(logs.T, self.added.T, strict=True):
-                at = z + added[:, None]
+            for log_weight, own in zip(logs.T, moved.T, strict=True):
+                at = z + own[:, None]
                 value = np.where(lower_half, self.link.log_cdf(at), self.link.log_sf(at))
                 total = np.logaddexp(total, log_weight[:, None] + value)
                 density = np.logaddexp(density, log_weight[:, None] + self.link.log_density(at))

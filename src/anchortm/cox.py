@@ -360,7 +360,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
             self._effects()  # it has none
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         shift = self._shift(X, n_rows, offset)
-        return StepDistribution(self._curves(), self._strata_of(X, shift.size), shift - self._centre)
+        return StepDistribution(self._curves(), self._strata_of(X, shift.size), shift, centre=self._centre)
 
     def _distribution(self, shift: Array) -> NoReturn:
         raise InputTypeError(

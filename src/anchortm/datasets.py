@@ -8,8 +8,11 @@ from typing import Any, Literal
 
 from anchortm.exceptions import InputError
 from anchortm.frames import read_csv
+from anchortm.public import dir_of
 
 __all__ = ["load_boston_housing2", "load_cgd", "load_geyser", "load_grouseticks", "load_wine"]
+
+__dir__ = dir_of(__all__)
 
 Backend = Literal["pandas", "polars"]
 

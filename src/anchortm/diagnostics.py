@@ -20,6 +20,7 @@ from anchortm.model import TransformationModel, tell_alphabetical
 from anchortm.numbers import generator, whole_number
 from anchortm.path import AnchorPath
 from anchortm.projections import projection
+from anchortm.public import dir_of
 from anchortm.redrawn import redraws, whole_rows, why_not
 from anchortm.scores import transforms
 from anchortm.scoretest import (
@@ -46,6 +47,8 @@ __all__ = [
     "residual_invariance",
     "score_test",
 ]
+
+__dir__ = dir_of(__all__)
 
 Array = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""The predicted distribution of each row: P(Y <= y | x) = F(h_0(y) + shift).
+"""The predicted distribution of each row: P(Y <= y | x) = F(h_0(y) + gain * shift).
 
 Broadcasting as in scipy.stats, with rows first: a number gives one value a row, a vector of m
 numbers an (n, m) table, an (n, k) table is read row by row. Everything is computed from log F
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,11 +51,14 @@ class PredictedDistribution:
     theta : array of shape (k,) or (n, k)
         Parameters of the baseline, of all rows or of each (strata, effects that vary, scale effects).
     shift : array of shape (n,)
-        What the covariates add to the baseline.
+        x'beta + offset: what is added to the offset of a row is added here.
     positive : bool
         Whether the outcome lies above 0.
     after : array of shape (n,) or None
         What each outcome is known to exceed, see ``given``.
+    gain : number, or array of shape (n,)
+        What h gains for each unit of the shift, h(y | x) = h_0(y) + gain * shift: 1 in models of hazards and -1 in all
+        others; divided by the spread of latent outcomes where random effects widen a normal one.
 
     See Also
     --------
@@ -84,6 +88,7 @@ class PredictedDistribution:
     shift: Array
     positive: bool = False
     after: Array | None = None
+    gain: float | Array = 1.0
 
     def __len__(self) -> int:
         return self.shift.size
@@ -92,7 +97,13 @@ class PredictedDistribution:
         rows = [rows] if isinstance(rows, (int, np.integer)) else rows
         after = None if self.after is None else self.after[rows]
         theta = self.theta if self.theta.ndim == 1 else self.theta[rows]
-        return replace(self, theta=theta, shift=self.shift[rows], after=after)
+        gain = self.gain if np.ndim(self.gain) == 0 else np.asarray(self.gain)[rows]
+        return replace(self, theta=theta, shift=self.shift[rows], after=after, gain=gain)
+
+    @cached_property
+    def _moved(self) -> Array:
+        """Return what h of each row has beyond h_0."""
+        return np.asarray(self.gain * self.shift)
 
     def by_baseline(self) -> Iterator[tuple[Any, PredictedDistribution]]:
         """Yield rows that share a baseline, and their distributions with the one theta that they have."""
@@ -146,7 +157,7 @@ class PredictedDistribution:
                 at = np.repeat(np.arange(start, start + own.shape[0]), width)
                 base = self._baseline(own.ravel(), at).reshape(own.shape)
                 slope = self._slopes(own.ravel(), at).reshape(own.shape) if slopes else np.zeros(own.shape)
-            out[part] = work(base + self.shift[part, None], slope)
+            out[part] = work(base + self._moved[part, None], slope)
         return out[:, 0] if y.ndim == 0 else out
 
     def _of_rows(self, rows: Any) -> Array:
@@ -183,7 +194,7 @@ class PredictedDistribution:
     def _log_sf_after(self) -> Array:
         """Return log(1 - F) at the time that the outcome is known to exceed."""
         assert self.after is not None  # noqa: S101
-        return self.link.log_sf(self._baseline(self.after, np.arange(len(self))) + self.shift)
+        return self.link.log_sf(self._baseline(self.after, np.arange(len(self))) + self._moved)
 
     def trafo(self, y: Any) -> Array:
         """Return h(y | x), the transformation to the scale of the link."""
@@ -292,18 +303,18 @@ class PredictedDistribution:
         known = self._log_sf_after()
         z = self.link.quantile_from_log_sf(log_q + (known if log_q.ndim == 0 else known[:, None]))
         assert self.after is not None  # noqa: S101
-        y = self._from_h(z - (self.shift if z.ndim == 1 else self.shift[:, None]))
+        y = self._from_h(z - (self._moved if z.ndim == 1 else self._moved[:, None]))
         return np.maximum(y, self.after if y.ndim == 1 else self.after[:, None])
 
     def _invert(self, z: Array, ndim: int) -> Any:
         if ndim > 2 or (ndim == 2 and z.shape[0] != len(self)):
             raise InputError(f"q must be a number, a vector or of shape ({len(self)}, k), not {z.shape}")
         h = (
-            z - self.shift
+            z - self._moved
             if ndim == 0
-            else z.reshape(1, -1) - self.shift[:, None]
+            else z.reshape(1, -1) - self._moved[:, None]
             if ndim == 1
-            else z - self.shift[:, None]
+            else z - self._moved[:, None]
         )
         y = self._from_h(h)
         if isinstance(self.basis, OrdinalBasis):
@@ -396,7 +407,7 @@ class PredictedDistribution:
         return self.link.name in ("logit", "loglog") and self._tail_slope() <= 1.0
 
     def _log_linear_mean(self) -> Array:
-        """Return E[exp((Z - theta_1 - shift) / slope)], by the moment generating function of the link."""
+        """Return E[exp((Z - theta_1 - gain * shift) / theta_2)], by the moment generating function of the link."""
         k = 1.0 / float(self.theta[1])
         log_moment = {
             "probit": 0.5 * k * k,
@@ -405,14 +416,14 @@ class PredictedDistribution:
             "logit": float(special.gammaln(1.0 + k) + special.gammaln(1.0 - k)) if k < 1.0 else math.inf,
         }[self.link.name]
         with np.errstate(over="ignore"):
-            return np.asarray(np.exp(log_moment - k * (self.theta[0] + self.shift)))
+            return np.asarray(np.exp(log_moment - k * (self.theta[0] + self._moved)))
 
     def _quadrature(self) -> Array:
         """Return the means row by row in z, each over the range that carries its integral."""
         known = np.zeros(len(self)) if self.after is None else self._log_sf_after()
         low = np.full(len(self), float(self.link.quantile(TAIL)))
         if self.after is not None:
-            low = np.maximum(low, self._baseline(self.after) + self.shift)
+            low = np.maximum(low, self._baseline(self.after) + self._moved)
         high = self._reach(low, known)
         knots = [self.theta[0], self.theta[-1]]
         if self.positive and self.basis.lower_bound < 0.0:
@@ -422,14 +433,14 @@ class PredictedDistribution:
         unit = np.linspace(0.0, 1.0, PANELS + 1)
         for start in range(0, len(self), rows):
             part = slice(start, start + rows)
-            inner = np.clip(np.array(knots) + self.shift[part, None], low[part, None], high[part, None])
+            inner = np.clip(np.array(knots) + self._moved[part, None], low[part, None], high[part, None])
             marks = np.sort(np.column_stack([low[part], inner, high[part]]), axis=1)
             edges = marks[:, :-1, None] + np.diff(marks, axis=1)[:, :, None] * unit
             half = 0.5 * np.diff(edges, axis=2)[..., None]
             z = edges[:, :, :-1, None] + half * (1.0 + NODES)
             z = z.reshape(z.shape[0], -1)
             mass = np.exp(self.link.log_density(z) - known[part, None])
-            y = self._from_h(z - self.shift[part, None])
+            y = self._from_h(z - self._moved[part, None])
             weight = (half * WEIGHTS).reshape(z.shape[0], -1)
             total[part] = np.where(mass > 0.0, weight * mass * np.where(mass > 0.0, y, 0.0), 0.0).sum(axis=1)
         return total

@@ -277,7 +277,7 @@ def _averages(
                 return np.where(base > -np.inf, -1.0 / d._slopes(y, every), 0.0), base
         y = np.atleast_1d(d._codes(above))
         base = d._baseline(np.repeat(y, every.size) if columns else y, every)
-        h = base + d.shift
+        h = base + d._moved
         return -np.exp(d.link.log_density(np.where(np.isfinite(h), h, 0.0))) * np.isfinite(h), base
 
     def effect(w: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The distribution of a Response without a model: default supports and start values.
+"""The distribution of a Response without a model: default supports, start values and weights of scores.
 
 Exact rows give the empirical distribution, right-censored rows (with delayed entry, if
 any) the Kaplan-Meier estimate, and left- or interval-censored rows Turnbull's estimate,
@@ -18,6 +18,7 @@ from anchortm.response import Kind, Response
 __all__ = [
     "SUPPORT_QUANTILES",
     "StepFunction",
+    "censoring_distribution",
     "check_overlap",
     "default_support",
     "empirical_distribution",
@@ -90,6 +91,20 @@ def _kaplan_meier(response: Response, weights: Array) -> StepFunction:
     if response.entry is not None:
         at_risk = np.maximum(at_risk - _weight_from(response.entry, weights, points), events)  # but for rounding
     return StepFunction(points, np.asarray(1.0 - np.cumprod(1.0 - events / at_risk), dtype=np.float64))
+
+
+def censoring_distribution(times: Array, event: NDArray[np.bool_]) -> StepFunction:
+    """Return the Kaplan-Meier estimate of the distribution of the censoring times.
+
+    A row with an event at t was not censored at t or before: it leaves the risk set of censoring before the rows that
+    are censored at t do, just as rows censored at t are still at risk of an event at t.
+    """
+    points, ones = np.unique(times[~event]), np.ones(times.size)
+    still = _weight_from(times[~event], ones[~event], points)
+    censored = still - np.append(still[1:], 0.0)
+    # at risk of censoring at t: censored at t or later, or an event later than t
+    at_risk = still + _weight_from(times[event], ones[event], np.nextafter(points, np.inf))
+    return StepFunction(points, np.asarray(1.0 - np.cumprod(1.0 - censored / at_risk), dtype=np.float64))
 
 
 def _weight_from(values: Array, weights: Array, points: Array) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from anchortm.public import dir_of
+
 __all__ = [
     "AnchorTMError",
     "AnchorTMWarning",
@@ -16,6 +18,8 @@ __all__ = [
     "UnavailableError",
     "first_line",
 ]
+
+__dir__ = dir_of(__all__)
 
 
 class AnchorTMError(Exception):

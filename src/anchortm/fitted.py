@@ -531,7 +531,7 @@ class FittedModel(FormulaMixin):
         return self._take_apart(X, n_rows)[0]
 
     def _parts(self, X: Any, n_rows: int | None, offset: Any) -> tuple[Array, Array]:
-        """Return what h of each row is made of: the baseline, one or one a row, and the shift."""
+        """Return what h of each row is made of: the baseline, one or one a row, and what x'beta + offset add to it."""
         check_is_fitted(self, "coef_")
         offset = self._new_offset(X, offset)
         if X is None and n_rows is None and offset is not None:
@@ -665,16 +665,17 @@ class FittedModel(FormulaMixin):
                [0.14, 0.49]])
         """
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
-        theta, shift = self._parts(X, n_rows, offset)
+        theta, moved = self._parts(X, n_rows, offset)
+        shift = self._sign * moved
         if conditional and flag(conditional, "conditional"):
             return self._averaged(theta, shift, *self._effects().conditional(*self._conditions(X)))
         if self._random is None:
-            return PredictedDistribution(self.link_, self.basis_, theta, shift, self.time_)
+            return PredictedDistribution(self.link_, self.basis_, theta, shift, self.time_, gain=self._sign)
         Z = self._random.effects.columns(self.coef_names_, to_design(self._design(X, n_rows or shift.size)).matrix)
         if isinstance(self.link_, Normal):  # the sum of two normal variables is one
             size = np.sqrt(1.0 + self._random.deviations(Z) ** 2)
             theta = theta / size[0] if np.unique(size).size == 1 else theta / size[:, None]
-            return PredictedDistribution(self.link_, self.basis_, theta, shift / size, self.time_)
+            return PredictedDistribution(self.link_, self.basis_, theta, shift, self.time_, gain=self._sign / size)
         return self._averaged(theta, shift, *self._random.marginal(Z))
 
     def _conditions(self, X: Any) -> tuple[Array, list[Any]]:
@@ -683,7 +684,7 @@ class FittedModel(FormulaMixin):
 
     def _averaged(self, theta: Array, shift: Array, added: Array, weights: Array) -> AveragedDistribution:
         return AveragedDistribution(
-            self.link_, self.basis_, theta, shift, self.time_, None, self._sign * added, np.asarray(weights)
+            self.link_, self.basis_, theta, shift, self.time_, None, self._sign, added, np.asarray(weights)
         )
 
     def _distribution(self, shift: Array) -> PredictedDistribution:
@@ -775,7 +776,7 @@ class FittedModel(FormulaMixin):
         matrix = to_design(design).matrix
         distribution = self.predict_distribution(X, offset=offset, n_rows=n_rows)
         uncertainty = resolve(self, uncertainty)
-        fixed = distribution.shift - self._sign * (matrix @ self.coef_)
+        fixed = self._sign * (distribution.shift - matrix @ self.coef_)
         if not hasattr(self, "scale_coef_"):
             shares = None if mixture is None else mixture.corners.shares(mixture.weights)
             return confidence_band(

@@ -501,9 +501,12 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         array([4.4, 4.4])
         """
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
-        eta = self._inside(self._eta(X, n_rows, offset))
+        return self._means(self._eta(X, n_rows, offset))
+
+    def _means(self, eta: Array) -> Array:
+        """Return the means of rows with these linear predictors."""
         with np.errstate(over="ignore"):
-            return np.asarray(self.link_.mean(eta).mu)
+            return np.asarray(self.link_.mean(self._inside(eta)).mu)
 
     @available_if(_binomial)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any = None, *, offset: Any = None, n_rows: int | None = None) -> Array:
@@ -547,16 +550,18 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         """
         if conditional:
             self._effects()  # it has none
-        mean = self.predict(X, offset=offset, n_rows=n_rows)
+        n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
+        theta, shift = self._parts(X, n_rows, offset)
+        mean = self._means(np.asarray(theta[0] + shift))
         if trials is None:
-            return FamilyDistribution(self.link_, mean, np.ones(mean.size))
+            return FamilyDistribution(self.link_, mean, np.ones(mean.size), shift)
         if self.family != "binomial":
             raise InputError("trials are for family='binomial'")
         values = np.broadcast_to(trials, mean.shape) if np.ndim(trials) == 0 else trials
         numbers = finite_numbers(values, mean.size, "trials")
         if not ((numbers >= 1.0) & (numbers == np.floor(numbers))).all():
             raise InputError("trials must be whole numbers of at least 1")
-        return FamilyDistribution(self.link_, mean, numbers)
+        return FamilyDistribution(self.link_, mean, numbers, shift)
 
     def mean_intervals(
         self,

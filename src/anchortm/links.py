@@ -37,6 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from anchortm.exceptions import InputError
+from anchortm.public import dir_of
 
 __all__ = [
     "LINKS",
@@ -49,6 +50,8 @@ __all__ = [
     "TwoEnds",
     "get_link",
 ]
+
+__dir__ = dir_of(__all__)
 
 Array = NDArray[np.float64]
 

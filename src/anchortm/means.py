@@ -38,6 +38,8 @@ class FamilyDistribution:
         Means; of binomial rows probabilities.
     trials : array of shape (n,)
         Trials of binomial rows, 1 of others.
+    shift : array of shape (n,)
+        x'beta + offset, to which the intercept comes: what is added to the offset of a row is added here.
 
     See Also
     --------
@@ -61,13 +63,14 @@ class FamilyDistribution:
     family: Family
     mu: Array
     trials: Array
+    shift: Array
 
     def __len__(self) -> int:
         return self.mu.size
 
     def __getitem__(self, rows: Any) -> FamilyDistribution:
         rows = [rows] if isinstance(rows, (int, np.integer)) else rows
-        return replace(self, mu=self.mu[rows], trials=self.trials[rows])
+        return replace(self, mu=self.mu[rows], trials=self.trials[rows], shift=self.shift[rows])
 
     def __repr__(self) -> str:
         return f"FamilyDistribution({len(self)} rows, {self.family.family})"

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from anchortm.anchors import anchor_columns
-from anchortm.exceptions import InputError
+from anchortm.exceptions import InputError, InputTypeError
+from anchortm.public import dir_of
 
 __all__ = [
     "band",
@@ -39,6 +41,8 @@ __all__ = [
     "smooth_effects",
     "transport",
 ]
+
+__dir__ = dir_of(__all__)
 
 Array = NDArray[np.float64]
 
@@ -101,7 +105,8 @@ def transport(model: Any, y: ArrayLike | None = None, axes: Any = None, *, unit:
 
     Parameters
     ----------
-    model : fitted unconditional model, or PredictedDistribution of one row
+    model : PredictedDistribution of one row, or fitted model without covariates
+        Of a model with covariates, whose h differs from row to row, ``model.predict_distribution(X[:1])``.
     y : array, optional
         Observed outcomes, drawn as a histogram.
     axes : 2 x 2 array of axes, optional
@@ -122,9 +127,17 @@ def transport(model: Any, y: ArrayLike | None = None, axes: Any = None, *, unit:
     ('waiting time, minutes', 'h(y)')
     >>> plt.close(axes[0, 0].figure)
     """
-    distribution = model.predict_distribution() if hasattr(model, "predict_distribution") else model
+    distribution = _only_distribution(model) if hasattr(model, "predict_distribution") else model
+    if not hasattr(distribution, "trafo"):
+        raise InputTypeError(
+            f"the transport picture shows h, and {type(distribution).__name__} has none: pass a transformation model "
+            "or its model.predict_distribution(X[:1]); plotting.distributions draws other predicted distributions"
+        )
     if len(distribution) != 1 or distribution.basis.discrete:
-        raise InputError("the transport picture is of one continuous distribution: pass one row")
+        raise InputError(
+            f"the transport picture shows one continuous distribution, not {distribution!r}: pass one row, such as "
+            "model.predict_distribution(X[:1]), of a continuous outcome"
+        )
     if axes is None:
         options: dict[str, Any] = {"width_ratios": (1, 2), "height_ratios": (2, 1), "layout": "constrained"}
         _, axes = _pyplot().subplots(2, 2, figsize=(7, 6), sharex="col", sharey="row", **options)
@@ -161,6 +174,21 @@ def transport(model: Any, y: ArrayLike | None = None, axes: Any = None, *, unit:
         strip = (z >= np.interp(first, grid, h)) & (z <= np.interp(last, grid, h))
         side.fill_betweenx(z[strip], reference[strip], color=shade, alpha=0.6, lw=0)
     return axes
+
+
+def _only_distribution(model: Any) -> Any:
+    """Return the one distribution of a model without covariates."""
+    check_is_fitted(model)
+    fitted = getattr(model, "best_estimator_", model)
+    needed = list(getattr(fitted, "_columns", fitted.coef_names_))
+    needed += [] if getattr(fitted, "strata", None) is None else ["the strata"]
+    if needed:
+        shown = ", ".join(needed[:5]) + (", ..." if len(needed) > 5 else "")
+        raise InputError(
+            f"the transport picture shows one distribution, but that of this {type(model).__name__} depends on "
+            f"{shown}: choose a row and pass model.predict_distribution(X[:1])"
+        )
+    return fitted.predict_distribution()
 
 
 def distributions(

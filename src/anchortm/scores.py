@@ -1,7 +1,9 @@
 """How good predicted distributions are: proper scores, calibration and, for times, discrimination.
 
-Every function takes the predicted distributions and what was observed, and gives one value a row,
-or one number where that is all there is. ``score_table`` puts them together, by environment.
+Every function takes the predictions and what was observed, and gives one value a row, or one number
+where that is all there is. Outcomes are given as to ``fit``: numbers or classes in an array, list or
+series, ``Surv``, ``Interval`` or a structured survival array. ``brier`` and ``concordance`` score plain
+predictions of any software. ``score_table`` puts the scores together, by environment.
 """
 
 from __future__ import annotations
@@ -20,12 +22,13 @@ from anchortm.anchors import groups_of
 from anchortm.averaged import AveragedDistribution
 from anchortm.bases import OrdinalBasis
 from anchortm.distribution import NODES, WEIGHTS, PredictedDistribution
-from anchortm.empirical import empirical_distribution
+from anchortm.empirical import censoring_distribution
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import native, take
 from anchortm.means import FamilyDistribution
-from anchortm.numbers import generator, level_between
-from anchortm.response import Kind, Response, Surv, as_response
+from anchortm.numbers import generator, level_between, real_numbers
+from anchortm.public import dir_of
+from anchortm.response import Kind, Response, as_response
 from anchortm.steps import StepDistribution
 
 if TYPE_CHECKING:
@@ -42,6 +45,8 @@ __all__ = [
     "score_table",
     "transforms",
 ]
+
+__dir__ = dir_of(__all__)
 
 Array = NDArray[np.float64]
 
@@ -68,11 +73,11 @@ def nll_quantiles(nll: ArrayLike, alpha: ArrayLike) -> Array:
     return np.asarray(np.quantile(np.asarray(nll, dtype=np.float64), np.asarray(alpha, dtype=np.float64)))
 
 
-def crps(distribution: PredictedDistribution | FamilyDistribution, y: ArrayLike) -> Array:
+def crps(distribution: PredictedDistribution | FamilyDistribution, y: ArrayLike | Response) -> Array:
     """Return the continuous ranked probability score of exact outcomes, one value a row.
 
     The integral of (F(t) - 1{y <= t})^2 over t, by Gauss-Legendre to a relative error of about 1e-8.
-    Classes score on their positions.
+    Classes score on their positions. ``y`` is given as to ``fit``; censored rows are refused.
 
     Examples
     --------
@@ -84,11 +89,13 @@ def crps(distribution: PredictedDistribution | FamilyDistribution, y: ArrayLike)
     5.78
     """
     _predicted(distribution)
-    return _crps(distribution, distribution._codes(y))
+    return _crps(distribution, _exact(distribution, y, "the CRPS"))
 
 
-def _predicted(distribution: Any) -> None:
+def _predicted(distribution: Any, steps: bool = False) -> None:
     if isinstance(distribution, StepDistribution):
+        if steps:
+            return
         raise InputTypeError(
             "survival curves of CoxPH are steps that end at the last event time: they are scored by brier and "
             "concordance, and the full distributions of ProportionalHazards by all scores"
@@ -100,17 +107,59 @@ def _predicted(distribution: Any) -> None:
         )
 
 
+def _outcomes(distribution: Any, y: Any) -> Response:
+    """Return what was observed on the scale of the distributions, one row for each of them."""
+    basis = distribution.basis
+    levels = basis.levels if isinstance(basis, OrdinalBasis) else None
+    response = as_response(y, "ordinal" if levels is not None else "count" if basis.discrete else "continuous", levels)
+    if len(response) != len(distribution):
+        raise InputError(
+            f"y has {len(response)} rows, but there are {len(distribution)} predicted distributions: pass one value "
+            f"for each of the {len(distribution)} rows"
+        )
+    return response
+
+
+def _known(response: Response) -> NDArray[np.bool_]:
+    """Return which rows tell their outcome: exact numbers, single classes, counts known to one."""
+    if response.scale == "ordinal":
+        return np.ones(len(response), dtype=bool)
+    if response.scale == "count":
+        return np.asarray(response.upper - np.maximum(response.lower, -1.0) == 1.0)
+    return np.asarray(response.kind == Kind.EXACT)
+
+
+def _values(response: Response) -> Array:
+    """Return the outcomes of known rows as numbers, classes as their positions."""
+    return np.asarray(response.codes if response.scale == "ordinal" else response.upper, dtype=np.float64)
+
+
+def _exact(distribution: Any, y: Any, score: str) -> Array:
+    """Return outcomes that must be known in all rows."""
+    response = _outcomes(distribution, y)
+    censored = int((~_known(response)).sum())
+    if censored:
+        raise InputError(
+            f"{score} needs known outcomes, but {censored} of the {len(response)} rows are censored: score the others "
+            "only, or take score_table, whose nll and pit take all rows"
+        )
+    if response.truncated.any():
+        raise InputError(
+            f"{score} does not know of truncation, and {int(response.truncated.sum())} rows have some: with delayed "
+            "entry pass distribution.given(after=entry) and the plain times, or take score_table"
+        )
+    return _values(response)
+
+
 def _crps(distribution: Any, codes: Array) -> Array:
     if isinstance(distribution, FamilyDistribution):
         return distribution.crps(codes)
-    if distribution.theta.ndim == 2 and codes.shape == (len(distribution),):
+    if distribution.theta.ndim == 2:
         scores = np.empty(codes.size)
         for rows, part in distribution.by_baseline():
             scores[rows] = _crps(part, codes[rows])
         return scores
     n = len(distribution)
-    if codes.shape != (n,):
-        raise InputError(f"y must have one value for each of the {n} rows, not shape {codes.shape}")
     if distribution.basis.discrete:
         work: Callable[[PredictedDistribution, Array], Array] = _discrete_crps
     elif (
@@ -130,7 +179,7 @@ def _crps_on_panels(distribution: PredictedDistribution, codes: Array) -> Array:
 
     The panels are equal steps of h_0, so that F is smooth on each; the one that holds y is cut there.
     """
-    basis, theta, link, shift = distribution.basis, distribution.theta, distribution.link, distribution.shift
+    basis, theta, link, shift = distribution.basis, distribution.theta, distribution.link, distribution._moved
     low, high = link.quantile(np.array([CRPS_TAIL]))[0], link.quantile_from_log_sf(np.log([CRPS_TAIL]))[0]
     steps = max(2, int(np.ceil((high - low + np.ptp(shift)) / CRPS_STEP)))
     h = np.linspace(low - shift.max(), high - shift.min(), steps + 1)
@@ -192,7 +241,7 @@ def _discrete_crps(distribution: PredictedDistribution, codes: Array) -> Array:
     if isinstance(distribution, AveragedDistribution):
         raise InputTypeError(f"counts of {FIRST_COUNTS} and more have no CRPS with random effects: take the nll")
     start, never = np.full(codes.size, float(first)), np.full(codes.size, np.inf)
-    low = distribution.link.quantile(np.array([CRPS_TAIL]))[0] - distribution.shift
+    low = distribution.link.quantile(np.array([CRPS_TAIL]))[0] - distribution._moved
     with np.errstate(over="ignore"):
         begin = np.floor(distribution.basis.inverse(distribution.theta, low))  # F is nothing below
     below, above = np.clip(begin, start, np.maximum(codes, start)), np.maximum(start, codes)
@@ -214,7 +263,7 @@ def _sum_of_squares(
 
     def square(k: Array, rows: NDArray[np.intp]) -> Array:
         h = (basis.rows(k.ravel()) @ theta).reshape(k.shape)
-        return np.asarray(np.exp(2.0 * log(h + distribution.shift[rows, None])))
+        return np.asarray(np.exp(2.0 * log(h + distribution._moved[rows, None])))
 
     total, low, high = np.zeros(low.size), low.copy(), high.copy()
     while (rows := np.flatnonzero(high > low)).size:
@@ -240,10 +289,13 @@ def _sum_of_squares(
     return total
 
 
-def pit(distribution: PredictedDistribution | FamilyDistribution, y: Response, random_state: Any = None) -> Array:
+def pit(
+    distribution: PredictedDistribution | FamilyDistribution, y: ArrayLike | Response, random_state: Any = None
+) -> Array:
     """Return the probability integral transforms, uniform if the predictions are calibrated.
 
-    Exact rows give F(y); censored and discrete rows a random number between F at their two ends.
+    Exact rows give F(y); censored and discrete rows a random number between F at their two ends. ``y`` is given as to
+    ``fit``: numbers, classes, counts, ``Surv`` or ``Interval``.
 
     Examples
     --------
@@ -255,17 +307,16 @@ def pit(distribution: PredictedDistribution | FamilyDistribution, y: Response, r
     ((128,), True)
     """
     _predicted(distribution)
-    if len(y) != len(distribution):
-        raise InputError(f"y has {len(y)} rows, but there are {len(distribution)} predicted distributions")
-    low, high = (_cdf_at(distribution, end) for end in (y.lower, y.upper))
-    if y.entry is not None or y.exit is not None:
-        nothing = np.full(len(y), np.inf)
-        first = _cdf_at(distribution, -nothing if y.entry is None else y.entry)
-        last = _cdf_at(distribution, nothing if y.exit is None else y.exit)
+    rows = _outcomes(distribution, y)
+    low, high = (_cdf_at(distribution, end) for end in (rows.lower, rows.upper))
+    if rows.entry is not None or rows.exit is not None:
+        nothing = np.full(len(rows), np.inf)
+        first = _cdf_at(distribution, -nothing if rows.entry is None else rows.entry)
+        last = _cdf_at(distribution, nothing if rows.exit is None else rows.exit)
         low, high = ((end - first) / (last - first) for end in (low, high))
     low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
-    draw = generator(random_state).random(len(y))
-    return np.where(y.kind == Kind.EXACT, high, low + draw * (high - low))
+    draw = generator(random_state).random(len(rows))
+    return np.where(rows.kind == Kind.EXACT, high, low + draw * (high - low))
 
 
 def _cdf_at(distribution: PredictedDistribution | FamilyDistribution, codes: Array) -> Array:
@@ -274,12 +325,19 @@ def _cdf_at(distribution: PredictedDistribution | FamilyDistribution, codes: Arr
     if isinstance(distribution, AveragedDistribution):
         parts = [np.exp(log_weight) * _cdf_at(part, codes) for log_weight, part in distribution.parts()]
         return np.asarray(np.sum(parts, axis=0))
-    h = distribution._baseline(codes, np.arange(codes.size)) + distribution.shift
+    h = distribution._baseline(codes, np.arange(codes.size)) + distribution._moved
     return np.exp(distribution.link.log_cdf(h))
 
 
-def coverage(distribution: PredictedDistribution, y: ArrayLike, level: float = 0.9) -> Array:
-    """Return which exact outcomes lie in the central interval of probability ``level``.
+def coverage(
+    distribution: PredictedDistribution | FamilyDistribution | StepDistribution,
+    y: ArrayLike | Response,
+    level: float = 0.9,
+) -> Array:
+    """Return which known outcomes lie in the central interval of probability ``level``.
+
+    Classes lie in it if they are neither below nor above its two classes. ``y`` is given as to ``fit``; censored rows
+    are refused.
 
     Examples
     --------
@@ -290,24 +348,28 @@ def coverage(distribution: PredictedDistribution, y: ArrayLike, level: float = 0
     >>> print(atm.scores.coverage(distribution, data.waiting, level=0.9).mean().round(2))
     0.91
     """
+    _predicted(distribution, steps=True)
+    values = _exact(distribution, y, "coverage")
     low, high = distribution.interval(level)
-    values = np.asarray(y, dtype=np.float64)
+    if isinstance(distribution, PredictedDistribution):  # classes become their positions
+        low, high = distribution._codes(low), distribution._codes(high)
     return np.asarray((values >= low) & (values <= high))
 
 
-def concordance(risk: ArrayLike, y: Response) -> float:
+def concordance(risk: ArrayLike, y: ArrayLike | Response) -> float:
     """Return Harrell's concordance index: how often the row with the higher risk fails first.
 
     Parameters
     ----------
     risk : array
-        Any score that is higher for earlier events, such as ``-model.predict(X)``.
-    y : Surv
-        What was observed.
+        Any score that is higher for earlier events, such as ``-model.predict(X)``, one number for each row.
+    y : Surv, structured survival array or array
+        What was observed; plain numbers are times of events.
 
     Notes
     -----
-    A pair counts if the earlier time is an event; equal risks count one half.
+    A pair counts if the earlier time is an event; equal risks count one half. Of rows censored otherwise than on the
+    right only their lower end is used.
 
     Examples
     --------
@@ -318,11 +380,18 @@ def concordance(risk: ArrayLike, y: Response) -> float:
     >>> print(round(atm.scores.concordance(risk, atm.Surv(data.tstop, data.status)), 2))
     0.66
     """
-    score = np.asarray(risk, dtype=np.float64)
-    event = y.kind == Kind.EXACT
-    times = np.where(event, y.upper, y.lower)
+    if _is_prediction(risk):
+        raise InputTypeError(
+            f"risk must be one number for each row, higher for earlier events, not {type(risk).__name__}: pass for "
+            "example -model.predict(X), or distribution.cdf(t) at a time of interest"
+        )
+    score = real_numbers(risk, "risk")
+    times, event = _times(y, "y")
     if score.shape != times.shape:
-        raise InputError(f"risk has shape {score.shape}, but y has {len(y)} rows")
+        raise InputError(f"risk has shape {score.shape}, but y has {times.size} rows: pass one number for each row")
+    if np.isnan(score).any():
+        row = int(np.flatnonzero(np.isnan(score))[0])
+        raise InputError(f"risk is missing at row {row}: drop such rows, or predict them")
     order = np.lexsort((event, -times))  # latest first; among equal times censored rows before events
     ranks = np.unique(score, return_inverse=True)[1]
     tree = _Counter(int(ranks.max()) + 1)
@@ -345,6 +414,22 @@ def concordance(risk: ArrayLike, y: Response) -> float:
     if pairs == 0.0:
         raise InputError("no pair of rows can be compared: there is no event before another row's time")
     return agree / pairs
+
+
+def _is_prediction(values: Any) -> bool:
+    """Return whether values are predicted distributions or a model, which NumPy would make an odd array of."""
+    return hasattr(values, "predict") or isinstance(
+        values, (PredictedDistribution, FamilyDistribution, StepDistribution)
+    )
+
+
+def _times(y: Any, name: str) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the times of rows, and which of them are times of events."""
+    if isinstance(y, Response) and y.scale in ("ordinal", "count"):
+        raise InputTypeError(f"{name} must be times, Surv(time, event) or numbers, not {y!r}")
+    rows = as_response(y)
+    event = rows.kind == Kind.EXACT
+    return np.where(event, rows.upper, rows.lower), event
 
 
 class _Counter:
@@ -373,24 +458,30 @@ class _Counter:
 
 
 def brier(
-    distribution: PredictedDistribution | StepDistribution, y: Response, times: ArrayLike, train: Response | None = None
+    distribution: PredictedDistribution | FamilyDistribution | StepDistribution | ArrayLike,
+    y: ArrayLike | Response,
+    times: ArrayLike,
+    train: ArrayLike | Response | None = None,
 ) -> Array:
     """Return the Brier score of survival at given times, with censored rows weighted (Graf et al., 1999).
 
     Parameters
     ----------
-    distribution : PredictedDistribution or StepDistribution
-        ``model.predict_distribution(X)``.
-    y : Surv
-        What was observed.
+    distribution : predicted distributions, or array of shape (n, number of times)
+        ``model.predict_distribution(X)``, or the survival probabilities P(Y > t) that any software predicts: one row
+        for each row of y and one column for each time (at one time a vector will do). Of probabilities of an
+        event by t pass ``1 - p``.
+    y : Surv, structured survival array or array
+        What was observed, exact or right-censored; plain numbers are times of events.
     times : number or vector
-    train : Surv, optional
+    train : as y, optional
         Rows that the censoring is learnt from.
 
     Notes
     -----
-    Weights are inverse Kaplan-Meier probabilities of being uncensored, from ``train`` (by default y).
-    Delayed entry is not taken into account.
+    Weights are inverse Kaplan-Meier probabilities of being uncensored, from ``train`` (by default y). At tied times
+    events come before censorings: a row with an event at t counts with 1 / P(C >= t), a row beyond t with 1 / P(C > t).
+    Times at which nobody is left uncensored are refused. Delayed entry is not taken into account.
 
     Examples
     --------
@@ -398,37 +489,85 @@ def brier(
     >>> data = atm.datasets.load_cgd()
     >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
     >>> y = atm.Surv(data.tstop, data.status)
-    >>> atm.scores.brier(model.predict_distribution(data), y, [100.0, 300.0]).round(3)
+    >>> distribution = model.predict_distribution(data)
+    >>> atm.scores.brier(distribution, y, [100.0, 300.0]).round(3)
+    array([0.097, 0.203])
+    >>> atm.scores.brier(distribution.sf([100.0, 300.0]), y, [100.0, 300.0]).round(3)  # from numbers
     array([0.097, 0.203])
     """
-    if not isinstance(distribution, StepDistribution):
-        _predicted(distribution)
-    return np.asarray(_brier_rows(distribution, y, times, train).mean(axis=0))
+    grid = np.atleast_1d(real_numbers(times, "times"))
+    if grid.ndim != 1 or np.isnan(grid).any():
+        raise InputError(f"times must be a number or a vector of numbers, not {times!r}")
+    observed = _survival_times(y, "y")
+    source = observed if train is None else _survival_times(train, "train")
+    parts = _brier_rows(_survival(distribution, observed[0].size, grid), *observed, grid, *source)
+    lost = np.isnan(parts).any(axis=0)
+    if lost.any():
+        raise InputError(
+            f"the Brier score at time {grid[lost][0]:g} is not known: by then all rows of "
+            f"{'y' if train is None else 'train'} without an event are censored (the last time is "
+            f"{source[0].max():g}); ask for earlier times"
+        )
+    return np.asarray(parts.mean(axis=0))
+
+
+def _survival_times(y: Any, name: str) -> tuple[Array, NDArray[np.bool_]]:
+    """Return times and events of rows that are exact or right-censored."""
+    times, event = _times(y, name)
+    if isinstance(y, Response):
+        other = int(np.isin(y.kind, (Kind.LEFT, Kind.INTERVAL)).sum())
+        if other:
+            raise InputError(
+                f"the Brier score takes exact and right-censored rows, but {other} rows of {name} are left- or "
+                "interval-censored: leave these rows out, or take the nll"
+            )
+    return times, event
+
+
+def _survival(distribution: Any, n: int, grid: Array) -> Array:
+    """Return P(Y > t) of n rows at each time, from predicted distributions or as given."""
+    if _is_prediction(distribution):
+        _predicted(distribution, steps=True)
+        survival = np.asarray(distribution.sf(grid))
+    else:
+        survival = real_numbers(distribution, "survival probabilities")
+        survival = survival[:, None] if survival.ndim == 1 and grid.size == 1 else survival
+        if not ((survival >= 0.0) & (survival <= 1.0)).all():
+            odd = survival[~((survival >= 0.0) & (survival <= 1.0))][0]
+            raise InputError(f"survival probabilities P(Y > t) must lie between 0 and 1, not {odd:g}")
+    if survival.shape != (n, grid.size):
+        turned = "; transpose them" if survival.shape == (grid.size, n) else ""
+        raise InputError(
+            f"predictions have shape {survival.shape}, but y has {n} rows and there are {grid.size} times: pass "
+            f"P(Y > t) with one row for each row of y and one column for each time{turned}"
+        )
+    return survival
 
 
 def _brier_rows(
-    distribution: PredictedDistribution | StepDistribution, y: Response, times: ArrayLike, train: Response | None
+    survival: Array,
+    observed: Array,
+    event: NDArray[np.bool_],
+    grid: Array,
+    train: Array,
+    train_event: NDArray[np.bool_],
 ) -> Array:
-    """Return each row's weighted share in the Brier score at each time."""
-    grid = np.atleast_1d(np.asarray(times, dtype=np.float64))
-    event = y.kind == Kind.EXACT
-    observed = np.where(event, y.upper, y.lower)
-    source = y if train is None else train
-    fell = source.kind == Kind.EXACT
-    censoring = empirical_distribution(Surv(np.where(fell, source.upper, source.lower), ~fell))
+    """Return each row's weighted share in the Brier score at each time, nan where nobody is left uncensored."""
+    censoring = censoring_distribution(train, train_event)
 
     def uncensored(t: Array, before: bool) -> Array:
         place = np.searchsorted(censoring.points, t, side="left" if before else "right")
         return np.concatenate([[1.0], 1.0 - censoring.cdf])[place]
 
-    at_event, survival = uncensored(observed, before=True), distribution.sf(grid)
-    parts = np.empty((len(y), grid.size))
+    at_event, at_time = uncensored(observed, before=True), uncensored(grid, before=False)
+    parts = np.empty(survival.shape)
     for k, t in enumerate(grid):
         failed, later = (observed <= t) & event, observed > t
-        at_time = uncensored(np.array([t]), before=False)[0]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            parts[:, k] = np.where(failed, survival[:, k] ** 2 / at_event, 0.0)
-            parts[:, k] += np.where(later, (1.0 - survival[:, k]) ** 2 / at_time, 0.0)
+        if at_time[k] <= 0.0:
+            parts[:, k] = np.nan
+            continue
+        parts[:, k] = np.where(later, (1.0 - survival[:, k]) ** 2 / at_time[k], 0.0)
+        parts[failed, k] = survival[failed, k] ** 2 / at_event[failed]
     return parts
 
 
@@ -553,7 +692,8 @@ def score_table(
             times = [float(np.median(response.upper[event]))] if event.any() else []
         brier_names = [f"brier_{t:g}" for t in times]
         known = not response.truncated.any()  # neither score knows delayed entry
-        rows[brier_names] = _brier_rows(distribution, response, times, None) if known else math.nan
+        grid, seen = np.asarray(times, dtype=np.float64), (np.where(event, response.upper, response.lower), event)
+        rows[brier_names] = _brier_rows(distribution.sf(grid), *seen, grid, *seen) if known else math.nan
     columns = ["nll", "crps", "coverage", "pit", *brier_names]
     groups = [(ALL, np.arange(n))]
     if environments is not None:
@@ -569,7 +709,7 @@ def score_table(
             6,
             "concordance",
             [
-                _concordance_or_nan(distribution.shift[part], response[part]) if known else math.nan
+                _concordance_or_nan(distribution._moved[part], response[part]) if known else math.nan
                 for _, part in groups
             ],
         )
@@ -610,13 +750,13 @@ def _observed(
 def _known_crps(distribution: PredictedDistribution, response: Response) -> Array:
     """Return the score of exact rows, given that they lie beyond their entry, and nan for others."""
     values = np.full(len(response), math.nan)
-    known = (response.kind == Kind.EXACT) | distribution.basis.discrete
+    known = _known(response)
     if response.exit is not None:
         known &= ~np.isfinite(response.exit)
     late = np.zeros(len(response), dtype=bool) if response.entry is None else response.entry > -np.inf
     if distribution.basis.discrete:
         known &= ~late
-    outcome = (response.codes if response.scale == "ordinal" else response.upper).astype(np.float64)
+    outcome = _values(response)
     for chosen in (known & ~late, known & late):
         if chosen.any():
             part = distribution[np.flatnonzero(chosen)]

@@ -22,6 +22,7 @@ from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError
 from anchortm.links import Link, get_link
 from anchortm.numbers import generator
+from anchortm.public import dir_of
 
 __all__ = [
     "SEM",
@@ -34,6 +35,8 @@ __all__ = [
     "Sample",
     "Transformation",
 ]
+
+__dir__ = dir_of(__all__)
 
 Array = NDArray[np.float64]
 
@@ -216,7 +219,7 @@ class Transformation:
         if self.anchors is not None:
             shift = shift + A @ np.asarray(self.anchors, dtype=np.float64)
         return PredictedDistribution(
-            get_link(self.link), self.basis, np.asarray(self.theta, dtype=np.float64), self.sign * shift
+            get_link(self.link), self.basis, np.asarray(self.theta, dtype=np.float64), shift, gain=self.sign
         )
 
     def draw(self, rng: np.random.Generator, A: Array, H: Array, X: Array) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Predicted survival with a baseline of steps: P(Y > y | x) = exp(-Lambda_0(y) exp(shift)), by stratum."""
+"""Predicted survival with a baseline of steps: P(Y > y | x) = exp(-Lambda_0(y) exp(shift - centre)), by stratum."""
 
 from __future__ import annotations
 
@@ -88,13 +88,15 @@ class StepDistribution:
     Attributes
     ----------
     curves : tuple of Steps
-        The cumulative baseline hazard of each stratum.
+        The cumulative baseline hazard of each stratum, that of a row whose shift is ``centre``.
     stratum : array of shape (n,)
         The stratum of each row.
     shift : array of shape (n,)
-        Logarithm of each row's hazard relative to the baseline.
+        x'beta + offset: what is added to the offset of a row is added here.
     after : array of shape (n,) or None
         What each outcome is known to exceed, see ``given``.
+    centre : number
+        The shift at which the baseline hazards hold; a row's hazard is exp(shift - centre) times them.
 
     See Also
     --------
@@ -122,6 +124,7 @@ class StepDistribution:
     stratum: NDArray[np.intp]
     shift: Array
     after: Array | None = None
+    centre: float = 0.0
 
     basis: ClassVar[StepBasis] = StepBasis()
 
@@ -161,7 +164,7 @@ class StepDistribution:
             own, curve = np.flatnonzero(self.stratum == code), self.curves[code]
             known = np.zeros(own.size) if self.after is None else curve(self.after[own])
             part = values[own] if values.ndim == 2 else values.reshape(1, -1)
-            out[own] = work(curve, part, self.shift[own, None], known[:, None])
+            out[own] = work(curve, part, self.shift[own, None] - self.centre, known[:, None])
         return out[:, 0] if values.ndim == 0 else out
 
     def cumhazard(self, y: Any) -> Array:

@@ -1,5 +1,7 @@
 """NumPy, pandas, polars and pyarrow give the same fit, for every estimator and every way to write anchors."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -107,3 +109,52 @@ def test_lazy_tables_are_refused() -> None:
         atm.NormalLinear().fit(pl.from_dict(TABLE.to_dict("list")).lazy(), LATENT)
     with pytest.raises((InputError, InputTypeError), match="table with named columns"):
         atm.Formula("y ~ x", 3)
+
+
+LONG = pd.DataFrame({"y": LATENT, "n": SITE, "x": TABLE.age.round(3)})
+
+
+@pytest.mark.parametrize("formula", ["y ~ n", "n ~ x", "y ~ x | n", "y ~ C(n)"])
+def test_polars_whole_numbers_of_128_bits(formula: str) -> None:
+    table = pl.from_dict(LONG.to_dict("list")).with_columns(pl.col("n").cast(pl.Int128))
+    wanted = atm.NormalLinear.from_formula(formula, LONG, xi=float("|" in formula))
+    for data in (table, table.lazy()):
+        model = atm.NormalLinear.from_formula(formula, data, xi=float("|" in formula))
+        np.testing.assert_allclose(model.coef_, wanted.coef_, rtol=1e-6)
+    X, n = LONG[["x"]], table["n"]
+    np.testing.assert_array_equal(
+        atm.NormalLinear(xi=1.0).fit(X, LATENT, anchors=n, sample_weight=n).coef_,
+        atm.NormalLinear(xi=1.0).fit(X, LATENT, anchors=SITE, sample_weight=SITE).coef_,
+    )
+    np.testing.assert_array_equal(
+        atm.NormalLinear().fit(table[["x", "n"]], LATENT).coef_, atm.NormalLinear().fit(LONG[["x", "n"]], LATENT).coef_
+    )
+
+
+def test_decimals_and_objects_of_numbers_in_formulas_are_numbers() -> None:
+    words = [f"{x:.3f}" for x in LONG.x]
+    decimals = [Decimal(word) for word in words]
+    columns = {
+        "decimals of Arrow": pd.Series(decimals, dtype=pd.ArrowDtype(pa.decimal128(20, 3))),
+        "decimals": pd.Series(decimals, dtype=object),
+        "objects": LONG.x.astype(object),
+    }
+    for formula in ("y ~ x", "x ~ y", "y ~ 1 | x"):
+        wanted = atm.NormalLinear.from_formula(formula, LONG, xi=float("|" in formula))
+        for kind, column in columns.items():
+            model = atm.NormalLinear.from_formula(formula, LONG.assign(x=column), xi=float("|" in formula))
+            np.testing.assert_allclose(model.coef_, wanted.coef_, rtol=1e-12, err_msg=kind)
+            np.testing.assert_allclose(model.loss_, wanted.loss_, rtol=1e-12, err_msg=kind)
+            np.testing.assert_allclose(model.predict(LONG.assign(x=column)), wanted.predict(LONG), err_msg=kind)
+
+
+def test_nullable_whole_numbers_keep_their_sign_and_size() -> None:
+    large = pd.Series([2**63 + 2**40 * k for k in range(200)], dtype="UInt64")
+    model = atm.NormalLinear.from_formula("y ~ n", LONG.assign(n=large))
+    assert model.covariate_ranges_[0, 0] == 2.0**63
+
+
+def test_masked_arrays_without_masked_entries_are_arrays() -> None:
+    anchors, weight = np.ma.array(SITE), np.ma.array(np.ones(200), mask=False)
+    model = atm.NormalLinear(xi=2.0).fit(TABLE, np.ma.array(LATENT), anchors=anchors, sample_weight=weight)
+    np.testing.assert_array_equal(model.coef_, atm.NormalLinear(xi=2.0).fit(TABLE, LATENT, anchors=SITE).coef_)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import is_frame, native
+from anchortm.numbers import as_floats
 from anchortm.response import is_missing
 
 __all__ = ["WIDE", "Design", "Matrix", "WideMatrix", "check_columns", "split_columns", "to_design", "without_anchors"]
@@ -22,6 +23,7 @@ Array = NDArray[np.float64]
 WIDE = 100  # a factor with more levels than this is held as codes, not as columns
 MAX_SPARSE = 3000  # sparse columns beside the factor
 MAX_DENSE = 50_000_000  # numbers that a wide matrix may have where something needs all of it
+REMEDY = "code it as numbers, for example with pd.get_dummies, or give it as an anchor"
 FULL = 0.1  # a sparse column with a larger share of entries is held as numbers
 
 
@@ -130,17 +132,13 @@ def _unique(names: Sequence[Any]) -> None:
 
 
 def _matrix(X: Any) -> Array:
-    array = np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
+    array = np.asarray(native(X))
     if array.ndim != 2:
         raise InputError(
             f"Expected 2D array, got {array.ndim}D array instead: X must have rows and columns. "
             "Reshape your data with X.reshape(-1, 1) if it is one covariate"
         )
-    if array.dtype.kind == "c":
-        raise InputError("Complex data not supported: covariates must be real numbers")
-    if array.dtype.kind not in "biuf":
-        array = _objects(array, "X")
-    return np.ascontiguousarray(array, dtype=np.float64)
+    return np.ascontiguousarray(_floats(array, "X"))
 
 
 def _from_sparse(X: Any) -> Design:
@@ -196,31 +194,24 @@ def _longest_factor(columns: sp.csc_matrix, skip: NDArray[np.bool_]) -> slice:
     return best
 
 
-def _objects(values: NDArray[Any], what: str) -> Array:
-    """Return an array of numbers in objects as floats; refuse strings, time stamps and the like."""
+def _floats(values: NDArray[Any], what: str) -> Array:
+    """Return covariates as doubles, missing ones as NaN."""
     if values.dtype.kind == "O":
-        flat = [math.nan if is_missing(x) else x for x in values.ravel()]
-        wrong = [x for x in flat if isinstance(x, (str, bytes)) or not hasattr(x, "__float__")]
-        if not wrong:
-            return np.array(flat, dtype=np.float64).reshape(values.shape)
-        example = wrong[0]
-    else:
-        example = values.flat[0].item()
-    raise InputTypeError(
-        f"{what} is not numeric: an argument must be no string but a number (here are values like {example!r}); "
-        "code it as numbers, for example with pd.get_dummies, or give it as an anchor"
+        flat = np.empty(values.size, dtype=object)
+        flat[:] = [math.nan if is_missing(x) else x for x in values.ravel()]
+        values = flat.reshape(values.shape)
+    return as_floats(
+        values, what, REMEDY, "is not numeric: an argument must be no string but a number, and here is {entry}"
     )
 
 
 def _numeric(column: Any, name: str) -> Array:
     if hasattr(column, "cat") and hasattr(column.cat, "codes"):
         raise InputTypeError(f"covariate {name!r} is a category: code it as numbers, for example with pd.get_dummies")
-    values = column.to_numpy()
+    values = native(column).to_numpy()
     if values.ndim != 1:
         raise InputError(f"column names occur more than once: {name}; rename them")
-    if values.dtype.kind not in "biuf":
-        values = _objects(values, f"covariate {name!r}")
-    numbers: Array = values.astype(np.float64)
+    numbers = _floats(values, f"covariate {name!r}")
     _finite(numbers[:, None], (name,))
     return numbers
 

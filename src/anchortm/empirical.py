@@ -170,7 +170,7 @@ def check_overlap(support: Any, response: Response) -> None:
     """Refuse a support that lies beside the data; what is no pair of numbers is left to the basis."""
     try:
         low, high = (float(end) for end in support)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return
     first, last = _range(response)
     if low < high and (first > high or last < low):

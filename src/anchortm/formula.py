@@ -32,7 +32,7 @@ from anchortm.grammar import (
     outside_quotes,
     parse_formula,
 )
-from anchortm.numbers import check_weights, finite_numbers, odd_entry
+from anchortm.numbers import as_floats, check_weights, finite_numbers, real_numbers
 from anchortm.response import Interval, Surv, Trials
 from anchortm.splines import check_smooth_state, curves
 
@@ -305,11 +305,13 @@ class Formula:
         taken = {parsed.name(n) for n in ast.walk(parsed.left) if isinstance(n, ast.Name)}
         taken |= {name for name, _ in parsed.anchors} | set(parsed.strata) | set(self._clusters)
         rest = [name for name in names if name not in taken]
-        text = outside_quotes(DOT, f"({' + '.join(f'`{name}`' for name in rest) or '1'})", parsed.right)
-        called = [name for name in (*parsed.quoted, *(rest if text != parsed.right else ())) if name.isdigit()]
+        right = re.sub(r"\b_q(\d+)\b", lambda m: f"`{parsed.quoted[int(m[1])]}`", parsed.right).strip()
+        text = outside_quotes(DOT, f"({' + '.join(f'`{name}`' for name in rest) or '1'})", right)
+        named = (*parsed.quoted, *(rest if text != right else ()))
+        called = [name for name in named if name.isdigit() or "`" in name or re.fullmatch(r"_q\d+", name)]
         if called:
             raise InputError(f"columns of a formula cannot be called {', '.join(called)}: rename them")
-        return re.sub(r"\b_q(\d+)\b", lambda m: f"`{parsed.quoted[int(m[1])]}`", text).strip()
+        return text
 
     def _coded_frame(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the columns with the levels of the fit, whatever type they came in."""
@@ -320,9 +322,11 @@ class Formula:
             if name in self._wide.values():
                 continue
             if name not in self._levels:
-                if frame[name].dtype.kind not in "biuf":
-                    raise InputError(f"covariate {name!r} was numbers in the fit, and is {odd_entry(frame[name])} here")
-                result[name] = frame[name].to_numpy()
+                own = frame[name].to_numpy()
+                if own.dtype.kind not in "biuf":
+                    problem = "was numbers in the fit, and is {entry} here"
+                    own = as_floats(own, f"covariate {name!r}", "turn it into numbers", problem)
+                result[name] = own
                 continue
             levels, codes = self._levels[name], self._codes(frame, name)
             if self._kinds[name] == "code":
@@ -478,10 +482,7 @@ class Formula:
             if kind == "C":
                 frame[name] = frame[name].astype("category")
             elif kind == "N":
-                try:
-                    frame[name] = frame[name].astype(np.float64)
-                except (TypeError, ValueError):
-                    raise InputError(f"anchor {name!r} is not numbers: N({name}) cannot be taken") from None
+                frame[name] = real_numbers(frame[name], f"anchor N({name})")
         return frame.rename(columns={name: f"N({name})" for name, kind in terms if kind == "N"})
 
     def design_columns(self) -> list[str]:

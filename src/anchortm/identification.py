@@ -52,7 +52,12 @@ MOST_ROUNDS = 20
 
 
 def check_kinds(response: Response) -> None:
-    """Refuse a response whose rows are all censored on one side."""
+    """Refuse a response whose rows are all censored on one side, or have no ends at all."""
+    if not (np.isfinite(response.lower) | np.isfinite(response.upper)).any():
+        raise IdentificationError(
+            f"no row says anything about the outcome: all {len(response)} are (-inf, inf), or times censored at 0; "
+            "are the ends of Interval, or time and event of Surv, the right columns?"
+        )
     if response.scale not in ("ordinal", "count"):
         check_counts(response.counts())
 

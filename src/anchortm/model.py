@@ -445,20 +445,25 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         theta, beta = (real_numbers(part, "start") for part in self.start)
         if not (np.isfinite(theta).all() and np.isfinite(beta).all()):
             raise InputError("start has values that are not finite; start=None finds its own")
-        if theta.size != size or beta.size != p:
-            raise InputError(
-                f"start must be (baseline, coef) of lengths {size} and {p}, not {theta.size} and {beta.size}"
-            )
+        if theta.shape != (size,) or beta.shape != (p,):
+            given = [str(part.size) if part.ndim == 1 else f"shape {part.shape}" for part in (theta, beta)]
+            raise InputError(f"start must be (baseline, coef) of lengths {size} and {p}, not {' and '.join(given)}")
         return objective.coordinates.join(theta, np.append(beta, objective.start))
 
     def _solve(
         self, objective: Objective, basis: Basis, data: Data | Stream, xi: float
     ) -> tuple[Solution, list[Solution]]:
         options = Options(tol=self.tol, max_iter=self.max_iter, verbose=self.verbose)
+        start = self._start(objective, basis, data)
         try:
-            solution = solve(objective, self._start(objective, basis, data), xi, options)
-        except SeparationError as error:
-            if not isinstance(data, Data) or data.mixture is None:
+            solution = solve(objective, start, xi, options)
+        except (IdentificationError, ArithmeticError) as error:
+            if self.start is not None and not math.isfinite(objective.sums(start).loglik):
+                raise InputError(
+                    "the log-likelihood is not finite at start, nor near it: its baseline must increase, and its "
+                    "coefficients must not be far too large; start=None finds its own"
+                ) from None
+            if not isinstance(error, SeparationError) or not isinstance(data, Data) or data.mixture is None:
                 raise
             hint = "a stratum or level may lack outcomes that others have: merge such, or leave strata or varying out"
             raise SeparationError(f"{error}; {hint}") from None

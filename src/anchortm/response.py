@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import native
-from anchortm.numbers import odd_entry
+from anchortm.numbers import as_floats
 
 __all__ = [
     "Interval",
@@ -194,12 +194,11 @@ class Response:
 
 def _column(values: object, what: str) -> NDArray[Any]:
     """Return values as a one-dimensional NumPy array, whatever container they came in."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
-        array = np.array(values.tolist(), dtype=object)  # masked entries become None
-    elif isinstance(values, np.ndarray):
+    values = native(values)
+    if isinstance(values, np.ndarray):
         array = np.asarray(values)
     elif hasattr(values, "to_numpy"):
-        array = native(values).to_numpy()
+        array = values.to_numpy()
     elif isinstance(values, Iterable):
         array = np.asarray(list(values) if not hasattr(values, "__array__") else values)
     else:
@@ -224,25 +223,14 @@ def _refuse(bad: NDArray[np.bool_], values: NDArray[Any], what: str, problem: st
 def _numbers(values: object, what: str, infinite: bool = False) -> Array:
     """Return values as float64; refuse strings, missing values and (by default) infinities."""
     array = _column(values, what)
-    if array.dtype.kind == "c":
-        raise InputError(f"Complex data not supported: {what} must be real numbers")
-    if array.dtype.kind not in "biuf":
-        array = _objects_as_numbers(array, what)
-    numbers = array.astype(np.float64)
+    if array.dtype.kind == "O":
+        missing = np.array([is_missing(x) for x in array])
+        _refuse(missing, array, what, "has a missing value", "drop or impute such rows")
+    numbers = as_floats(array, what, "turn it into numbers, or drop such rows")
     _refuse(np.isnan(numbers), array, what, "has a missing value", "drop or impute such rows")
     if not infinite:
         _refuse(np.isinf(numbers), array, what, "is infinite", "for a censored outcome use Surv or Interval")
     return numbers
-
-
-def _objects_as_numbers(array: NDArray[Any], what: str) -> Array:
-    if array.dtype.kind == "O":
-        missing = np.array([is_missing(x) for x in array])
-        _refuse(missing, array, what, "has a missing value", "drop or impute such rows")
-        wrong = np.array([isinstance(x, (str, bytes)) or not hasattr(x, "__float__") for x in array])
-        if not wrong.any():
-            return array.astype(np.float64)
-    raise InputTypeError(f"{what} must be numbers, not {odd_entry(array)}; turn it into numbers, or drop such rows")
 
 
 def is_missing(x: object) -> bool:

@@ -18,6 +18,7 @@ from anchortm.estimators import _ATTRIBUTES, _SHARED, _Regressor
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError
 from anchortm.fitted import one_column
 from anchortm.formula import Formula
+from anchortm.frames import aligned
 from anchortm.inputs import Data, Strata
 from anchortm.links import Link, get_link
 from anchortm.model import TransformationModel, model
@@ -228,6 +229,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
     def _new_rows(self, X: Any, y: Any, offset: Any) -> tuple[Response, Array]:
         """Return outcome and x'beta + offset of rows."""
         check_is_fitted(self, "coef_")
+        aligned(X=X, y=y, offset=offset)
         if y is None and hasattr(self, "formula_"):
             y = self.formula_.outcome(X)
         response = as_response(one_column(y), self._scale)
@@ -292,6 +294,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         >>> round(model.score(data), 3), round(model.loglik_ / len(data), 3)
         (-1.459, -1.459)
         """
+        aligned(X=X, y=y, sample_weight=sample_weight)
         response, shift = self._new_rows(X, y, offset)
         strata, weights = self._new_strata(X), check_weights(sample_weight, len(response))
         if weights is not None:

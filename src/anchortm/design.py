@@ -15,11 +15,23 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import is_frame, native
 from anchortm.numbers import as_floats
 from anchortm.response import is_missing
+from anchortm.splines import Marks
 
-__all__ = ["WIDE", "Design", "Matrix", "WideMatrix", "check_columns", "split_columns", "to_design", "without_anchors"]
+__all__ = [
+    "SMOOTH",
+    "WIDE",
+    "Design",
+    "Matrix",
+    "WideMatrix",
+    "check_columns",
+    "split_columns",
+    "to_design",
+    "without_anchors",
+]
 
 Array = NDArray[np.float64]
 
+SMOOTH = "smooth terms of anchortm"  # what columns of a frame from a formula are, in its attrs
 WIDE = 100  # a factor with more levels than this is held as codes, not as columns
 MAX_SPARSE = 3000  # sparse columns beside the factor
 MAX_DENSE = 50_000_000  # numbers that a wide matrix may have where something needs all of it
@@ -88,13 +100,20 @@ class Design(NamedTuple):
     matrix: Any  # an array, or a WideMatrix
     names: tuple[str, ...]
     named: bool
+    smooth: Marks | None = None  # which columns belong to smooth terms, if any do
+
+    @property
+    def marks(self) -> Marks:
+        """Return which smooth term each column belongs to, if any."""
+        return (None,) * len(self.names) if self.smooth is None else self.smooth
 
     def without(self, columns: Sequence[int]) -> Design:
         """Return the design without these columns."""
         if not columns:
             return self
-        names = tuple(name for j, name in enumerate(self.names) if j not in set(columns))
-        return Design(np.delete(self.matrix, columns, axis=1), names, self.named)
+        kept = [j for j in range(len(self.names)) if j not in set(columns)]
+        names, marks = tuple(self.names[j] for j in kept), tuple(self.marks[j] for j in kept)
+        return Design(np.delete(self.matrix, columns, axis=1), names, self.named, marks)
 
 
 def to_design(X: Any, n_rows: int | None = None, wide: bool = False) -> Design:
@@ -118,7 +137,9 @@ def to_design(X: Any, n_rows: int | None = None, wide: bool = False) -> Design:
         columns = [_numeric(X[name], str(name)) for name in names]
         matrix = np.column_stack(columns) if columns else np.zeros((X.shape[0], 0))
         _unique(names)
-        return Design(matrix, tuple(map(str, names)), all(isinstance(name, str) for name in names))
+        marks = getattr(X, "attrs", {}).get(SMOOTH, {})
+        smooth = tuple(marks.get(name) for name in names) if marks else None
+        return Design(matrix, tuple(map(str, names)), all(isinstance(name, str) for name in names), smooth)
     matrix = _matrix(X)
     names = tuple(f"x{j}" for j in range(matrix.shape[1]))
     _finite(matrix, names)

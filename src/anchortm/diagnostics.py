@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from anchortm.anchors import anchor_columns
 from anchortm.arrow import Arrow
 from anchortm.design import to_design
 from anchortm.exceptions import InputError
+from anchortm.frames import aligned
 from anchortm.mixed import MixedObjective
 from anchortm.model import TransformationModel, tell_alphabetical
 from anchortm.objective import Objective
@@ -24,6 +24,7 @@ from anchortm.path import AnchorPath
 from anchortm.projections import projection
 from anchortm.scaled import ScaledObjective
 from anchortm.scores import transforms
+from anchortm.splines import Marks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,7 +139,7 @@ def score_test(
     """
     plain = clone(model).set_params(xi=0.0)
     data = plain._prepare(X, y, anchors, sample_weight, offset)
-    refuse_net(plain, data.design.names)
+    refuse_net(plain, data.design.marks)
     if data.anchors is None:
         raise InputError("a score test needs anchors")
     tell_alphabetical(data)
@@ -153,11 +154,11 @@ def score_test(
     return ScoreTest(statistic, df, pvalue, type(model).__name__, objective.n_rows / df)
 
 
-def refuse_net(model: Any, names: Sequence[str]) -> None:
+def refuse_net(model: Any, marks: Marks) -> None:
     """Refuse penalised coefficients: the scores of shrunken ones are not zero, and there is no test."""
     if model.l1 or model.l2:
         raise InputError("there is no score test with an elastic net: set l1=0 and l2=0, or choose xi by ElasticNetCV")
-    if model._netted(names):
+    if model._netted(marks):
         raise InputError("there is no score test with smooth terms: set smooth=0, or choose xi by SmoothSearchCV")
 
 
@@ -292,6 +293,7 @@ def residual_invariance(
     """
     import pandas as pd
 
+    aligned(X=X, y=y, anchors=anchors, offset=offset)
     columns = anchor_columns(anchors)
     r = {name: fit.residuals(X, y, offset=offset, which=which) for name, fit in (("before", before), ("after", after))}
     n = len(columns)
@@ -394,6 +396,7 @@ def first_stage(X: Any, anchors: Any) -> FirstStage:
     """
     import pandas as pd
 
+    aligned(X=X, anchors=anchors)
     columns = anchor_columns(anchors)
     design = to_design(X, len(columns))
     if design.matrix.shape[1] == 0:

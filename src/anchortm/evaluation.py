@@ -18,6 +18,7 @@ from anchortm import plotting
 from anchortm.anchors import AnchorColumns, anchor_columns
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.exceptions import IdentificationError, InputError
+from anchortm.frames import aligned
 from anchortm.identification import check_kinds, check_levels
 from anchortm.inputs import Data
 from anchortm.model import TransformationModel, check_model, tell_alphabetical
@@ -191,6 +192,7 @@ def left_out(
     for xi in values:
         clone(model).set_params(xi=xi)._check_xi()
     model._check_limits()
+    aligned(X=X, y=y, environments=environments, anchors=anchors, sample_weight=sample_weight, offset=offset)
     groups, labels = group_codes(environments, cut)
     n = len(as_response(y, model._scale, model._fixed_levels()))
     if groups.size != n:
@@ -266,7 +268,7 @@ def full_paths(
 def _objectives(models: list[TransformationModel], basis: Basis, data: Data) -> Iterator[Objective]:
     """Yield the objective of each model; several differ in the strengths of their penalty alone."""
     link = models[0]._make_link()
-    if any(model._smoothed(data.design.names) for model in models):  # beside an elastic net: no one factor
+    if any(model._smoothed(data.design.marks) for model in models):  # beside an elastic net: no one factor
         for model in models:
             yield model._objective(link, basis, data)
         return

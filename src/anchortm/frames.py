@@ -6,7 +6,7 @@ import difflib
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v1 as nw
@@ -18,7 +18,18 @@ from anchortm.exceptions import InputError, InputTypeError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["column_names", "each_once", "is_batched", "is_frame", "known", "native", "read_csv", "select", "take"]
+__all__ = [
+    "aligned",
+    "column_names",
+    "each_once",
+    "is_batched",
+    "is_frame",
+    "known",
+    "native",
+    "read_csv",
+    "select",
+    "take",
+]
 
 
 def native(values: Any) -> Any:
@@ -56,6 +67,53 @@ def _without_128_bits(values: Any) -> Any:
         raise InputError(
             f"column {values.name!r} has whole numbers beyond 64 bits: cast it to Float64, or to String for names"
         ) from None
+
+
+def aligned(**inputs: Any) -> Any:
+    """Return the pandas index of these inputs, None if there is none; refuse inputs whose rows do not match.
+
+    Indexes must be equal. Where one is 0, ..., n - 1, as pandas numbers rows that have no names, the other must not be
+    the same numbers in another order. Inputs of different lengths are refused elsewhere.
+    """
+    found = [named for name, values in inputs.items() for named in _indexed(name, values)]
+    for k, (b, second) in enumerate(found):
+        for a, first in found[:k]:
+            if len(first.index) == len(second.index) and not first.index.equals(second.index):
+                _check_rows(a, first.index, b, second)
+    return found[0][1].index if found else None
+
+
+def _indexed(name: str, values: Any) -> Iterator[tuple[str, Any]]:
+    """Yield an input if it has an index, or those columns of a list that have one, and what to call it."""
+    if isinstance(values, (list, tuple)) and values and type(values[0]).__module__.startswith("pandas"):
+        for k, column in enumerate(values):
+            yield from _indexed(f"{name}[{k}]", column)
+    elif type(getattr(values, "index", None)).__module__.startswith("pandas"):
+        yield name, values
+
+
+def _check_rows(a: str, first: Any, b: str, values: Any) -> None:
+    """Refuse two different indexes of the same length, unless one of them only numbers the rows."""
+    import pandas as pd
+
+    second = values.index
+    permuted = bool(first.isin(second).all() and second.isin(first).all())
+    if not permuted and any(pd.RangeIndex(len(index)).equals(index) for index in (first, second)):
+        return
+    if not hasattr(values, "loc"):  # a Response
+        remedy = f"make {b} from columns of the same table, or from their .to_numpy()"
+    elif permuted and first.is_unique and second.is_unique:
+        remedy = f"pass {b}.loc[{a}.index], or {b}.to_numpy()"
+    else:
+        remedy = f"pass columns of one table, or {b}.to_numpy()"
+    remedy += " if the rows do match as they stand"
+    if permuted:
+        raise InputError(f"{b} has the rows of {a} in another order, by the labels of their indexes: {remedy}")
+    row = int(np.flatnonzero(np.asarray(first != second))[0])
+    raise InputError(
+        f"the rows of {a} and {b} differ by the labels of their indexes, first at row {row}, {first[row]!r} and "
+        f"{second[row]!r}: {remedy}"
+    )
 
 
 def is_batched(data: Any) -> bool:

@@ -17,6 +17,7 @@ from anchortm.design import Design, Matrix, WideMatrix
 from anchortm.mixed import MixedObjective
 from anchortm.objective import Objective, build_objective
 from anchortm.response import Response, as_response
+from anchortm.splines import Marks
 
 __all__ = ["About", "Data", "Strata", "drop_empty_classes"]
 
@@ -28,6 +29,7 @@ class About:
     """What a fitted model says of its rows."""
 
     names: tuple[str, ...]
+    marks: Marks  # of columns of smooth terms
     columns_given: tuple[str, ...] | None
     kinds: dict[str, int]  # numbers of exact, left-, right- and interval-censored rows
     time: bool
@@ -74,6 +76,7 @@ class Data(NamedTuple):
     mixture: Mixture | None = None  # of strata, and of covariates whose effects vary
     strata: Strata | None = None  # of a partial likelihood
     clusters: Clusters | None = None  # that share random effects
+    index: Any = None  # of pandas, of all rows as given
 
     def take(self, rows: Any) -> Data:
         """Return the inputs of these rows, without anchor levels that no longer occur."""
@@ -145,6 +148,7 @@ class Data(NamedTuple):
         """Return what a model keeps of these inputs."""
         return About(
             self.design.names,
+            self.design.marks,
             self.columns_given,
             self.response.counts(),
             self.response.scale == "time",

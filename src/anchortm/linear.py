@@ -20,7 +20,7 @@ from anchortm.design import Design, check_columns, to_design
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.fitted import one_column
 from anchortm.formula import FormulaMixin
-from anchortm.frames import is_frame, native
+from anchortm.frames import aligned, is_frame, native
 from anchortm.identification import check_covariates
 from anchortm.numbers import check_weights, one_number
 from anchortm.projections import Projection, projection
@@ -61,6 +61,7 @@ def l2_data(X: Any, y: Any, anchors: Any, sample_weight: Any, anchor_intercept: 
     """Return the design and the checked rows; rows of weight zero are dropped."""
     if y is None:
         raise InputError("requires y to be passed, but the target y is None")
+    aligned(X=X, y=y, anchors=anchors, sample_weight=sample_weight)
     response = as_response(one_column(native(y)))
     if not (response.lower == response.upper).all() or response.truncated.any():
         raise InputError("this model takes numbers: for censored or truncated outcomes use a transformation model")

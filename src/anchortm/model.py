@@ -37,7 +37,7 @@ from anchortm.exceptions import (
 )
 from anchortm.fitted import FittedModel, one_column, row_offset
 from anchortm.formula import Formula
-from anchortm.frames import is_frame, native
+from anchortm.frames import aligned, is_frame, native
 from anchortm.grammar import parse_formula
 from anchortm.identification import check_covariates, check_kinds, check_levels
 from anchortm.inference import (
@@ -71,7 +71,7 @@ from anchortm.scaled import (
     scaled_baseline,
 )
 from anchortm.solver import restarts, solve, with_enough_nodes
-from anchortm.splines import wiggly
+from anchortm.splines import Marks, wiggly
 from anchortm.threads import one_blas_thread
 
 __all__ = ["TransformationModel", "check_model", "model", "tell_alphabetical"]
@@ -243,6 +243,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
         """Check the inputs once; drop rows of weight zero."""
+        index = aligned(X=X, y=y, anchors=anchors, sample_weight=sample_weight, offset=offset)
         X, y = native(X), native(y)
         columns_given = list(X.columns) if is_frame(X) else list(X.names) if isinstance(X, Design) and X.named else None
         if self.anchor_names is not None and anchors is not None:
@@ -274,16 +275,16 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
         response, dropped = drop_empty_classes(response)
         check_kinds(response)
-        if self._netted(design.names):
+        if self._netted(design.marks):
             others = {"scale": self.scale, "random": named_effects(self.random)}
-            wrong = [name for name, value in others.items() if value is not None and self._smoothed(design.names)]
+            wrong = [name for name, value in others.items() if value is not None and self._smoothed(design.marks)]
             if wrong:
                 raise InputError(f"{wrong[0]} does not go with smooth terms: write bs(x, 4) for s(x), or set smooth=0")
             if isinstance(design.matrix, WideMatrix):
                 design = design._replace(matrix=design.matrix.toarray())
         alphabetical = self._fixed_levels() is None and sorted_words(y, response)
         given = tuple(columns_given) if design.named and columns_given is not None else None
-        data = Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep)
+        data = Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep, index=index)
         if labels is not None or varying_groups(self.varying):
             labels = labels if labels is None or keep is None else list(compress(labels, keep))
             data = self._with_baselines(data, labels)
@@ -335,7 +336,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         matrix, names = data.design.matrix, data.design.names
         if isinstance(matrix, WideMatrix):
             raise InputError(f"strata and varying do not go with a sparse X or factors of more than {WIDE} levels")
-        mixture, taken = make_mixture(labels, self.varying, names, matrix, self._sign)
+        mixture, taken = make_mixture(labels, self.varying, names, matrix, self._sign, data.design.marks)
         return data._replace(design=data.design.without(taken), mixture=mixture)
 
     def _fixed_levels(self) -> tuple[Any, ...] | None:
@@ -355,11 +356,11 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if isinstance(data, Stream):
             if self.l1:
                 raise InputError("l1 needs the rows in memory: read the table first, or take l2 alone")
-            penalty = self._penalty(data.names, None, None)
-            return Net.of(plain(data), penalty) if self._netted(data.names) else plain(data)
-        if not self._netted(data.design.names):
+            penalty = self._penalty(data.names, data.marks, None, None)
+            return Net.of(plain(data), penalty) if self._netted(data.marks) else plain(data)
+        if not self._netted(data.design.marks):
             return plain(data)
-        return netted(data, self._penalty(data.design.names, data.design.matrix, data.weights), plain)
+        return netted(data, self._design_penalty(data.design, data.weights), plain)
 
     def _mixed_objective(self, data: Data, basis: Basis, plain: Callable[[Data], Objective]) -> Objective:
         """Return the anchor loss of a model with random effects, with nodes enough."""
@@ -386,20 +387,23 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         plain = both.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
         return ScaledObjective(plain, len(columns), self._names(data), self.xi_scale)
 
-    def _netted(self, names: Sequence[str]) -> bool:
-        """Return whether coefficients of these names have a penalty."""
-        return bool(self.l1 or self.l2 or self._smoothed(names))
+    def _netted(self, marks: Marks) -> bool:
+        """Return whether coefficients have a penalty; ``marks`` say which belong to smooth terms."""
+        return bool(self.l1 or self.l2 or self._smoothed(marks))
 
-    def _smoothed(self, names: Sequence[str]) -> bool:
-        return bool(self.smooth) and bool(wiggly(names).any())
+    def _smoothed(self, marks: Marks) -> bool:
+        return bool(self.smooth) and bool(wiggly(marks).any())
 
-    def _penalty(self, names: tuple[str, ...], X: Any, weights: Array | None) -> Penalty:
-        return Penalty.of(self.l1, self.l2, self.smooth, self.penalty_factor, names, X, weights)
+    def _penalty(self, names: tuple[str, ...], marks: Marks, X: Any, weights: Array | None) -> Penalty:
+        return Penalty.of(self.l1, self.l2, self.smooth, self.penalty_factor, names, X, weights, marks)
+
+    def _design_penalty(self, design: Design, weights: Array | None) -> Penalty:
+        return self._penalty(design.names, design.marks, design.matrix, weights)
 
     def _penalised(self, design: Design, weights: Array | None) -> NDArray[np.bool_] | None:
         """Return which coefficients a penalty determines, whatever the covariates are; None if there is none."""
-        penalty = self._penalty(design.names, design.matrix, weights)
-        return ~penalty.free if self._netted(design.names) else None
+        penalty = self._design_penalty(design, weights)
+        return ~penalty.free if self._netted(design.marks) else None
 
     def _loglik(self, link: Link, basis: Basis, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the log-likelihood of rows that need not be those of the fit, at these parameters."""
@@ -512,8 +516,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self.dropped_anchors_ = () if objective.anchors is None else objective.anchors.dropped
         self.dropped_classes_, self._alphabetical = about.dropped, about.alphabetical
         self.l1_, self.l2_ = float(self.l1), float(self.l2)
-        self.smooth_ = float(self.smooth) if self._smoothed(about.names) else 0.0
-        self.edf_ = effective_degrees(objective, solution, self.coef_names_)
+        self._marks = about.marks
+        self.smooth_ = float(self.smooth) if self._smoothed(about.marks) else 0.0
+        self.edf_ = effective_degrees(objective, solution, about.marks)
         self.loglik_, self.loss_ = objective.loglik(solution.v, solution.sums), solution.loss
         self.penalty_ = solution.penalty_sum / n
         average, self._far_from_zero = theta, []

@@ -32,7 +32,7 @@ from anchortm.exceptions import InputError
 from anchortm.newton import Options, Solution
 from anchortm.numbers import one_number, real_numbers
 from anchortm.objective import Derivatives, Objective, Sums
-from anchortm.splines import smooth_terms, wiggly
+from anchortm.splines import Marks, smooth_terms, wiggly
 from anchortm.works import Influence
 
 __all__ = ["Net", "Penalty", "TurnedCoordinates", "check_strengths", "effective_degrees", "minimise", "netted"]
@@ -66,12 +66,13 @@ class Penalty:
         names: tuple[str, ...],
         X: Array | None,
         weights: Array | None,
+        marks: Marks | None = None,
     ) -> Penalty:
         """Return the elastic net on coefficients of these names, and the smoothing of those that are curves.
 
         ``X`` gives deviations where they are asked for.
         """
-        smoothing = np.asarray(smooth * wiggly(names), dtype=np.float64)
+        smoothing = np.zeros(len(names)) if marks is None else np.asarray(smooth * wiggly(marks), dtype=np.float64)
         if not isinstance(factor, str):
             f = cls._factors(factor, names)
             return cls(l1 * f, l2 * f + smoothing)
@@ -304,15 +305,15 @@ def _over_faces(net: Net, v: Array, xi: float, options: Options) -> Solution:
     )
 
 
-def effective_degrees(objective: Objective, solution: Solution, names: list[str]) -> dict[str, float]:
+def effective_degrees(objective: Objective, solution: Solution, marks: Marks) -> dict[str, float]:
     """Return the effective degrees of freedom of each smooth term: the trace of its part of (H + S)^-1 H.
 
     H is the Hessian of the anchor loss at the estimate in the coefficients and the constant of each baseline, whose
     shapes count as given, and S the penalty. For the linear model at xi = 0 that is the trace of the smoother.
     """
-    terms = smooth_terms(names)
+    terms = smooth_terms(marks)
     k, d = objective.coordinates.n_baseline, solution.v.size
-    if not terms or d != k + len(names):  # columns were turned: their parts are mixed
+    if not terms or d != k + len(marks):  # columns were turned: their parts are mixed
         return {}
     own = np.ones(d)
     if isinstance(objective, Net):

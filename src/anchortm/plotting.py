@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anchortm.anchors import anchor_columns
 from anchortm.exceptions import InputError
+from anchortm.frames import aligned
 
 __all__ = [
     "band",
@@ -495,6 +496,7 @@ def residuals(values: ArrayLike, anchors: Any, ax: Any = None, *, label: int = 3
     ('judge', 'mean score residual, +- 2 standard errors')
     >>> plt.close(ax.figure)
     """
+    aligned(values=values, anchors=anchors)
     r = np.asarray(values, dtype=np.float64)
     columns = anchor_columns(anchors)
     if len(columns.factors) + len(columns.column_names) != 1 or len(columns) != r.size:

@@ -22,7 +22,7 @@ from anchortm.bases import OrdinalBasis
 from anchortm.distribution import NODES, WEIGHTS, PredictedDistribution
 from anchortm.empirical import empirical_distribution
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.frames import native, take
+from anchortm.frames import aligned, native, take
 from anchortm.means import FamilyDistribution
 from anchortm.numbers import generator, level_between
 from anchortm.response import Kind, Response, Surv, as_response
@@ -318,6 +318,7 @@ def concordance(risk: ArrayLike, y: Response) -> float:
     >>> print(round(atm.scores.concordance(risk, atm.Surv(data.tstop, data.status)), 2))
     0.66
     """
+    aligned(risk=risk, y=y)
     score = np.asarray(risk, dtype=np.float64)
     event = y.kind == Kind.EXACT
     times = np.where(event, y.upper, y.lower)
@@ -593,6 +594,7 @@ def _observed(
 ) -> tuple[Response, PredictedDistribution, NDArray[np.intp], NDArray[Any]]:
     """Return outcome, predictions, and codes and names of the environments (one for all if None)."""
     check_is_fitted(model, "coef_")
+    aligned(X=X, y=y, environments=environments, offset=offset)
     levels = model.basis_.levels if isinstance(model.basis_, OrdinalBasis) else None
     response = as_response(np.ravel(y) if isinstance(y, np.ndarray) and y.ndim == 2 else y, model._scale, levels)
     n = len(response)

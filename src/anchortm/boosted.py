@@ -314,6 +314,10 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
         """Check the inputs once; drop rows of weight zero."""
+        if self.model.xi != 0:
+            raise InputError(
+                f"xi = {self.model.xi!r} of the inner model is not used: give it to AnchorBoostedTM(model, xi=...)"
+            )
         X, named = native(X), self.model._split_off(native(X))[1] if self._named("anchor_names") else None
         given = list(X.columns) if hasattr(X, "columns") else None
         if named is not None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg as la
@@ -22,6 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from anchortm.anchors import AnchorColumns
 from anchortm.columns import BLOCK_ROWS, Coordinates, Rows
 from anchortm.design import MAX_DENSE, Matrix, WideMatrix
 from anchortm.exceptions import IdentificationError, SeparationError
@@ -33,6 +35,7 @@ from anchortm.response import Response
 
 __all__ = [
     "CovariateSums",
+    "anchors_explained",
     "check_counts",
     "check_covariates",
     "check_kinds",
@@ -48,6 +51,7 @@ RANK_TOLERANCE = 1e-10
 SLACK_TOLERANCE = 1e-7
 GAIN_TOLERANCE = 1e-9
 LP_ROWS = 20_000
+SOME_ROWS, MOST_EXPLAINING = 1000, 500  # rows for a first look at the anchors, covariates for a look at all
 MOST_ROUNDS = 20
 
 
@@ -171,6 +175,46 @@ def _refuse_collinear(correlation: Array, names: Sequence[str]) -> None:
     splines = any(names[j].startswith(("cr(", "cs(", "cc(")) for j in involved)
     hint = ", or give the spline constraints='center'" if splines else ""
     raise IdentificationError(f"collinear covariates: {listed}; leave one of them out{hint}")
+
+
+def anchors_explained(anchors: AnchorColumns, X: Matrix) -> bool:
+    """Return whether all anchors are combinations of the covariates and a constant.
+
+    Score residuals of a maximum-likelihood fit are orthogonal to those, so that the penalty is zero there. Some rows
+    tell nearly always; designs that are too large for a look at all rows count as not explaining anything.
+    """
+    n, p = X.shape
+    if isinstance(X, WideMatrix):
+        return X.codes is not None and all(
+            _constant_within(X.codes, column) for column in (*anchors.factors, *anchors.columns.T)
+        )
+    directions = anchors.columns.shape[1] + sum(levels.size - 1 for levels in anchors.levels)
+    if not 0 < directions <= p or p > MOST_EXPLAINING:
+        return False
+    step = max(1, n // max(SOME_ROWS, 4 * p))
+    centre, size = X[::step].mean(axis=0), np.abs(X[::step] - X[::step].mean(axis=0)).max(axis=0)
+    unit = np.where(size > 0.0, size, 1.0)
+
+    def both(rows: slice) -> tuple[Array, Array]:
+        own = anchors.take(rows)
+        dummies = [np.eye(levels.size)[codes] for codes, levels in zip(own.factors, own.levels, strict=True)]
+        return np.insert((X[rows] - centre) / unit, 0, 1.0, axis=1), np.hstack([*dummies, own.columns])
+
+    Z, A = both(slice(None, None, step))
+    coef, _, rank, _ = np.linalg.lstsq(Z, A, rcond=None)
+    if rank < p + 1:  # these rows lack something: all rows are asked
+        Z, A = both(slice(None))
+        coef = np.linalg.lstsq(Z, A, rcond=None)[0]
+    limit = 1e-9 * np.abs(A - A.mean(axis=0)).max(axis=0)
+    parts = [slice(None, None, step), *(slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS))]
+    return all(bool((np.abs(A - Z @ coef).max(axis=0) <= limit).all()) for Z, A in map(both, parts))
+
+
+def _constant_within(codes: NDArray[np.int32], values: NDArray[Any]) -> bool:
+    """Return whether values are those of the level that a row belongs to."""
+    own = np.zeros(int(codes.max()) + 1, dtype=values.dtype)
+    own[codes] = values
+    return bool((own[codes] == values).all())
 
 
 def _wide_ranges(X: WideMatrix) -> Array:

@@ -39,7 +39,7 @@ from anchortm.fitted import FittedModel, one_column, row_offset
 from anchortm.formula import Formula
 from anchortm.frames import aligned, is_frame, native
 from anchortm.grammar import parse_formula
-from anchortm.identification import check_covariates, check_kinds, check_levels
+from anchortm.identification import anchors_explained, check_covariates, check_kinds, check_levels
 from anchortm.inference import (
     FLAT_CURVATURE,
 )
@@ -81,6 +81,7 @@ Array = NDArray[np.float64]
 MANY_CLASSES = 30
 SCALED = ("scale_coef_", "scale_names_", "xi_scale_", "penalty_scale_")  # what only fits with scale effects have
 NO_PENALTY = 1e-20
+IDLE = 1e-10  # penalty that may be zero but for rounding
 SMALLEST_ATOM = 1e-3  # probability at time 0 that is worth a word
 
 
@@ -582,6 +583,13 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             say(f"{len(self.basis_.levels)} classes in {self.n_rows_} rows: is a model for numbers or times meant?")
         if self.n_anchors_ == 1 and self.anchor_intercept:
             say("the anchors have a single environment: they cannot regularise", AnchorWarning)
+        if self.xi_ > 0.0 and self.penalty_ < IDLE and self._anchors_explained():
+            say(
+                "the covariates explain the anchors exactly, so that score residuals are uncorrelated with them at "
+                "maximum likelihood: the penalty is zero and xi changes nothing; take the anchors out of the "
+                "covariates, or take other anchors",
+                AnchorWarning,
+            )
         if self._far_from_zero:
             say(
                 f"covariates that are never near 0: {', '.join(self._far_from_zero)}; with scale effects it matters "
@@ -625,6 +633,13 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         for k, side in enumerate(("lower", "upper")):
             if ends[:, k].any():
                 say(f"h is flat beyond the {side} end of the support: the mass there cannot be placed", None)
+
+    def _anchors_explained(self) -> bool:
+        """Return whether all directions of the anchors, of rows in memory, are combinations of the covariates."""
+        data = self._data
+        if not isinstance(data, Data) or data.anchors is None or self.n_anchors_ <= self.anchor_intercept:
+            return False
+        return anchors_explained(data.anchors, data.design.matrix)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

@@ -19,6 +19,7 @@ from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
 from anchortm.fitted import one_column
 from anchortm.formula import Formula
 from anchortm.frames import aligned
+from anchortm.identification import Checked
 from anchortm.inputs import Data, Strata
 from anchortm.links import Link, get_link
 from anchortm.model import TransformationModel, model
@@ -118,11 +119,11 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
             raise InputError(f"there is a single stratum, {strata.labels[0]!r}: leave strata out")
         return data._replace(strata=strata)
 
-    def _check_design(self, data: Data) -> Array:
-        ranges = super()._check_design(data)
+    def _check_design(self, data: Data) -> Checked:
+        found = super()._check_design(data)
         if data.strata is not None:
             _check_within(data.without_wide().design, data.strata.codes)
-        return ranges
+        return found
 
     def _outcome(
         self, response: Response, weights: Array | None, offset: Array | None, strata: Strata | None

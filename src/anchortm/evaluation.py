@@ -292,7 +292,7 @@ def _one(
     inner = data.subset(train)
     try:
         check_kinds(inner.response)
-        model._check_design(inner)
+        inner = inner._replace(near=model._check_design(inner).near)
         check_levels(inner.response, inner.design.matrix, inner.design.names)
     except IdentificationError as error:
         raise IdentificationError(f"without environment {name}: {error}") from None

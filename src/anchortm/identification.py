@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import scipy.linalg as la
@@ -34,6 +34,8 @@ from anchortm.partial import PartialObjective
 from anchortm.response import Response
 
 __all__ = [
+    "HARDLY",
+    "Checked",
     "CovariateSums",
     "anchors_explained",
     "check_counts",
@@ -48,6 +50,12 @@ __all__ = [
 Array = NDArray[np.float64]
 
 RANK_TOLERANCE = 1e-10
+NEARLY = 1e-6  # eigenvalue of the correlations below which columns are turned for the solver
+SUMS_TELL = 1e-11  # the least that it may be where only sums are known, in batches and with wide factors
+EPSILON = float(np.finfo(float).eps)
+RESOLVED = 5e-8  # of a column that others must not explain: less is lost in single precision, and R drops it too
+UNTURNED = 1e-5  # the same where the solver works with the columns as they are
+HARDLY = 1e-4  # less of it is worth a warning
 SLACK_TOLERANCE = 1e-7
 GAIN_TOLERANCE = 1e-9
 LP_ROWS = 20_000
@@ -107,22 +115,36 @@ def check_size(p: int, n: int) -> None:
         )
 
 
-def check_covariates(X: Matrix, names: Sequence[str], penalised: NDArray[np.bool_] | None = None) -> Array:
-    """Refuse constant, duplicated or collinear covariates, by name; return the smallest and largest value of each.
+class Checked(NamedTuple):
+    """The smallest and largest value of each covariate, and which of them are nearly collinear.
 
-    Coefficients that a penalty determines may belong to any columns: of these only the values are returned.
+    ``share`` is the root of the share of their variance that the other covariates do not explain.
+    """
+
+    ranges: Array
+    near: tuple[int, ...] = ()
+    share: float = 1.0
+
+
+def check_covariates(
+    X: Matrix, names: Sequence[str], penalised: NDArray[np.bool_] | None = None, turned: int | None = 0
+) -> Checked:
+    """Refuse constant, duplicated or collinear covariates, by name.
+
+    Coefficients that a penalty determines may belong to any columns: of these only the values are returned. The solver
+    turns the first ``turned`` columns where they are nearly collinear (None: all of them), and tells more apart then.
     """
     n, p = X.shape
     if p == 0:
-        return np.zeros((2, 0))
+        return Checked(np.zeros((2, 0)))
     if penalised is not None and isinstance(X, np.ndarray):
         own = np.flatnonzero(~penalised).tolist()
         check_covariates(X[:, own], [names[j] for j in own])
-        return np.array([X.min(axis=0), X.max(axis=0)])
+        return Checked(np.array([X.min(axis=0), X.max(axis=0)]))
     check_size(p, n)
     if isinstance(X, WideMatrix):
         _check_wide(X, names)
-        return _wide_ranges(X)
+        return Checked(_wide_ranges(X))
     blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
     centre = X[:: max(1, n // 1000)].mean(axis=0)
     low = np.min([X[block].min(axis=0) for block in blocks], axis=0)
@@ -130,8 +152,21 @@ def check_covariates(X: Matrix, names: Sequence[str], penalised: NDArray[np.bool
     spread = np.maximum(high - centre, centre - low)
     unit = np.where(spread > 0.0, spread, 1.0)
     sums = [CovariateSums.of(X[block], centre, unit) for block in blocks]
-    sum(sums[1:], sums[0]).check(names, spread)
-    return np.array([low, high])
+    correlation = sum(sums[1:], sums[0]).correlation(names, spread)
+    ranges = np.array([low, high])
+    if np.linalg.eigvalsh(correlation)[0] > NEARLY:
+        return Checked(ranges)
+    # correlations have lost half of the digits that a look at the columns themselves has
+    R = np.linalg.qr((X - X.mean(axis=0)) / unit, mode="r")
+    R /= np.linalg.norm(R, axis=0)
+    _, sizes, directions = np.linalg.svd(R)
+    near = tuple(np.flatnonzero(np.abs(directions[-1]) > 1e-3).tolist())
+    if sizes[-1] <= EPSILON:
+        _refuse_collinear(near, names)
+    share = float(1.0 / np.linalg.norm(la.solve_triangular(R, np.eye(p)), axis=1).max())
+    if share < (RESOLVED if turned is None or max(near) < turned else UNTURNED):
+        _refuse_collinear(near, names)
+    return Checked(ranges, near, share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +190,10 @@ class CovariateSums:
 
     def check(self, names: Sequence[str], spread: Array) -> None:
         """Refuse constant or collinear columns, by name; ``spread`` is how far they go from the centre."""
+        _check_correlation(self.correlation(names, spread), names)
+
+    def correlation(self, names: Sequence[str], spread: Array) -> Array:
+        """Return the correlations of the columns; refuse constant ones."""
         constant = spread <= 1e-12 * np.maximum(np.abs(self.centre), np.finfo(float).tiny)
         if constant.any():
             listed = ", ".join(names[j] for j in np.flatnonzero(constant).tolist())
@@ -163,14 +202,17 @@ class CovariateSums:
             )
         gram = self.gram - np.outer(self.total, self.total) / self.n
         scale = 1.0 / np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
-        _refuse_collinear(gram * np.outer(scale, scale), names)
+        return np.asarray(gram * np.outer(scale, scale))
 
 
-def _refuse_collinear(correlation: Array, names: Sequence[str]) -> None:
+def _check_correlation(correlation: Array, names: Sequence[str]) -> None:
+    """Refuse columns that are collinear as far as their correlations can tell."""
     values, vectors = np.linalg.eigh(correlation)
-    if values.size == 0 or values[0] > RANK_TOLERANCE:
-        return
-    involved = np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3).tolist()
+    if values.size and values[0] <= SUMS_TELL:
+        _refuse_collinear(np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3).tolist(), names)
+
+
+def _refuse_collinear(involved: Sequence[int], names: Sequence[str]) -> NoReturn:
     listed = ", ".join(names[j] for j in involved[:8]) + (", ..." if len(involved) > 8 else "")
     splines = any(names[j].startswith(("cr(", "cs(", "cc(")) for j in involved)
     hint = ", or give the spline constraints='center'" if splines else ""
@@ -265,7 +307,7 @@ def _check_wide(X: WideMatrix, names: Sequence[str]) -> None:
         )
     if own:
         scale = 1.0 / np.sqrt(np.diag(within))
-        _refuse_collinear(within * np.outer(scale, scale), own)
+        _check_correlation(within * np.outer(scale, scale), own)
 
 
 def check_separation(objective: Objective) -> None:

@@ -77,6 +77,8 @@ class Data(NamedTuple):
     strata: Strata | None = None  # of a partial likelihood
     clusters: Clusters | None = None  # that share random effects
     index: Any = None  # of pandas, of all rows as given
+    near: tuple[int, ...] = ()  # covariates that are nearly collinear
+    share: float = 1.0  # of them that the others do not explain
 
     def take(self, rows: Any) -> Data:
         """Return the inputs of these rows, without anchor levels that no longer occur."""
@@ -90,6 +92,7 @@ class Data(NamedTuple):
             mixture=None if self.mixture is None else self.mixture.take(rows),
             strata=None if self.strata is None else self.strata.take(rows),
             clusters=None if self.clusters is None else self.clusters.take(rows),
+            near=self.near,
         )
 
     def subset(self, rows: Any) -> Data:

@@ -154,7 +154,7 @@ class LinearAnchorRegression(L2Regressor):
         X = native(X)
         design, data = l2_data(X, y, anchors, sample_weight, self.anchor_intercept)
         if self.fit_intercept:
-            check_covariates(data.X, design.names)
+            check_covariates(data.X, design.names, turned=None)
         centred = self.fit_intercept and (self.anchor_intercept or anchors is None)
         if centred:  # the intercept then makes residuals sum to zero, whatever gamma
             x_mean, y_mean = np.average(data.X, axis=0, weights=data.weights), np.average(data.y, weights=data.weights)

@@ -39,7 +39,7 @@ from anchortm.fitted import FittedModel, one_column, row_offset
 from anchortm.formula import Formula
 from anchortm.frames import aligned, is_frame, native
 from anchortm.grammar import parse_formula
-from anchortm.identification import anchors_explained, check_covariates, check_kinds, check_levels
+from anchortm.identification import HARDLY, Checked, anchors_explained, check_covariates, check_kinds, check_levels
 from anchortm.inference import (
     FLAT_CURVATURE,
 )
@@ -59,7 +59,7 @@ from anchortm.numbers import (
     whole_number,
 )
 from anchortm.objective import Objective
-from anchortm.penalty import Net, Penalty, check_strengths, effective_degrees, netted
+from anchortm.penalty import Net, Penalty, check_strengths, effective_degrees, netted, untangled
 from anchortm.randomeffects import RandomEffects
 from anchortm.response import Response, as_response, sorted_words
 from anchortm.scaled import (
@@ -289,11 +289,11 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if labels is not None or varying_groups(self.varying):
             labels = labels if labels is None or keep is None else list(compress(labels, keep))
             data = self._with_baselines(data, labels)
-        ranges = self._check_design(data)
+        ranges, near, share = self._check_design(data)
         check_levels(response, data.design.matrix, data.design.names)
         if data.mixture is not None:  # of those whose effects vary too
             ranges = np.array([design.matrix.min(axis=0, initial=np.inf), design.matrix.max(axis=0, initial=-np.inf)])
-        data = data._replace(covariate_ranges=ranges)
+        data = data._replace(covariate_ranges=ranges, near=near, share=share)
         if clusters is None:
             return data
         return self._with_clusters(data, clusters if keep is None else list(compress(clusters, keep)))
@@ -310,8 +310,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if others:
             raise InputError(f"random effects do not go with {' and '.join(others)}: leave one of them out")
 
-    def _check_design(self, data: Data) -> Array:
-        """Refuse covariates that rows cannot tell apart, or from strata; return the range of those that shift h."""
+    def _check_design(self, data: Data) -> Checked:
+        """Refuse covariates that rows cannot tell apart, or from strata; return what is known of those that shift h."""
         X, names, penalised = data.design.matrix, data.design.names, self._penalised(data.design, data.weights)
         p = len(names)
         if data.clusters is not None:
@@ -321,7 +321,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             levels = data.mixture.levels
             X, names = np.hstack([X, levels]), (*names, *data.mixture.corners.level_names)
             penalised = None if penalised is None else np.append(penalised, np.zeros(levels.shape[1], dtype=bool))
-        return check_covariates(X, names, penalised)[:, :p]
+        turned = 0 if self.scale is not None or named_effects(self.random) is not None else p
+        found = check_covariates(X, names, penalised, turned)
+        return Checked(found.ranges[:, :p], tuple(j for j in found.near if j < p), found.share)
 
     def _with_clusters(self, data: Data, labels: Sequence[Any]) -> Data:
         """Return the inputs with the clusters that share random effects."""
@@ -360,7 +362,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             penalty = self._penalty(data.names, data.marks, None, None)
             return Net.of(plain(data), penalty) if self._netted(data.marks) else plain(data)
         if not self._netted(data.design.marks):
-            return plain(data)
+            return untangled(data, plain) if data.near and self.scale is None else plain(data)
         return netted(data, self._design_penalty(data.design, data.weights), plain)
 
     def _mixed_objective(self, data: Data, basis: Basis, plain: Callable[[Data], Objective]) -> Objective:
@@ -589,6 +591,14 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
                 "maximum likelihood: the penalty is zero and xi changes nothing; take the anchors out of the "
                 "covariates, or take other anchors",
                 AnchorWarning,
+            )
+        if isinstance(self._data, Data) and self._data.share < HARDLY:
+            near = [self._data.design.names[j] for j in self._data.near]
+            listed = ", ".join(near[:8]) + (", ..." if len(near) > 8 else "")
+            say(
+                f"nearly collinear covariates: {listed}; of the deviation of one of them the others leave "
+                f"{self._data.share:.1e} unexplained, so that coefficients are hardly determined, though predictions "
+                "may be: leave one of them out"
             )
         if self._far_from_zero:
             say(

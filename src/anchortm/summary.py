@@ -199,12 +199,12 @@ def summarise(
     effect = model._effect or ("odds ratio" if model.link_.name == "logit" else "")
     single = model._corners is None and not scaled  # one baseline, on whose scale effects can be told
     if model.basis_.kind == "log-linear" and single:
-        columns["time ratio"] = np.exp(model.coef_ / model.baseline_[1]).tolist()
+        columns["time ratio"] = _ratios(model.coef_ / model.baseline_[1]).tolist()
     elif effect and (scaled or model.basis_.kind != "log-linear"):
         alone = ~np.isin(model.coef_names_, getattr(model, "scale_names_", []))  # with a scale effect, no one ratio
-        columns[effect] = np.where(alone, np.exp(model.coef_), np.nan).tolist()
+        columns[effect] = np.where(alone, _ratios(model.coef_), np.nan).tolist()
         if table is not None:
-            ends = [[f"{v:.4g}" for v in np.exp(table[end])] for end in ("lower", "upper")]
+            ends = [[f"{v:.4g}" for v in _ratios(table[end])] for end in ("lower", "upper")]
             ranges = [f"{a} to {b}" for a, b in zip(*ends, strict=True)]
             columns[f"{100 * level:g} % of ratio"] = [r if a else "" for r, a in zip(ranges, alone, strict=True)]
     if model.basis_.kind == "linear" and single:
@@ -219,6 +219,11 @@ def summarise(
         ("",) if model._corners is None else tuple(model._corners.blocks),
         curved=tuple(wiggly(model._marks).tolist()),
     )
+
+
+def _ratios(coef: Any) -> Any:
+    with np.errstate(over="ignore"):
+        return np.exp(coef)
 
 
 def _columns(model: Any, names: Any, coef: Any, table: Any, level: float) -> dict[str, list[Any]]:

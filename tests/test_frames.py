@@ -277,3 +277,12 @@ def test_slices_of_scikit_learn_match() -> None:
     for cv in (3, ShuffleSplit(3, random_state=0)):
         assert np.isfinite(cross_val_score(atm.CoxPH(), X, y, cv=cv)).all()
         assert np.isfinite(cross_val_score(LINE_FIT, X, OTHER.y, cv=cv, params={"sample_weight": OTHER.w})).all()
+
+
+def test_polars_strata_of_128_bits() -> None:
+    table = pl.from_dict(LONG.to_dict("list"))[["x", "n"]]
+    found, wanted = (
+        atm.NormalLinear(strata="n").fit(X, LATENT).coef_
+        for X in (table.with_columns(pl.col("n").cast(pl.Int128)), table)
+    )
+    np.testing.assert_array_equal(found, wanted)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError
+from anchortm.frames import native
 from anchortm.numbers import one_number
 from anchortm.splines import Marks
 
@@ -327,7 +328,7 @@ def stratum_labels(columns: Any, what: str = "strata") -> list[Any]:
 
 
 def _labels(column: Any, name: Any, what: str) -> list[Any]:
-    array = np.asarray(column)
+    array = np.asarray(native(column))
     values = list(array) if array.dtype.kind in "mM" else array.tolist()  # of nanoseconds tolist makes whole numbers
     odd = [v for v in values if not (isinstance(v, (str, int)) or (isinstance(v, float) and v.is_integer()))]
     if odd:

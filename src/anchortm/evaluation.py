@@ -235,7 +235,7 @@ def group_codes(environments: Any, cut: int | None) -> tuple[NDArray[np.intp], N
                 "numbers that are names become groups with astype(int) or astype(str)"
             )
         values = columns.columns[:, 0]
-        edges = np.unique(np.quantile(values, np.linspace(0, 1, max(int(cut), 1) + 1)))
+        edges = np.unique(np.quantile(values, np.linspace(0, 1, min(max(int(cut), 1), values.size) + 1)))
         if edges.size < 3:
             raise InputError(
                 f"cut={cut} gives a single environment; cut at 2 or more quantiles of a column that varies"

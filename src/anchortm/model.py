@@ -147,6 +147,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         offset : array, optional
             Joins x'beta with coefficient 1.
 
+        Rows are matched by position. Where two of these have pandas indexes with different labels, or the same labels
+        in another order, they are refused.
+
         Returns
         -------
         self

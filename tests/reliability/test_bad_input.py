@@ -274,6 +274,12 @@ FITS: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     ),
     "a huge offset": (LOGIT(), {"offset": put(ONES, 4, HUGE)}, InputError, "offset has a number .* row 4.*rescale"),
     "a huge xi": (LOGIT(xi=HUGE), {"anchors": SITE}, InputError, "xi is beyond 1.8e308.* use a smaller .* math.inf"),
+    "a huge alpha": (
+        atm.AnchorGLM(family="negative_binomial", alpha=HUGE),
+        {"y": COUNTS},
+        InputError,
+        "alpha must be a positive number or 'ml', not 1000",
+    ),
     "a huge support": (LOGIT(support=(0, HUGE)), {}, InputError, "support is beyond 1.8e308.* use a smaller"),
     "weights that underflow": (
         LOGIT(),

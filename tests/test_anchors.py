@@ -1,12 +1,17 @@
 """Every kind of projection against the dense matrix A (A'WA)^+ A'W."""
 
+from time import perf_counter
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse as sp
 
+import anchortm as atm
 from anchortm.anchors import anchor_columns
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import AnchorWarning, InputError, InputTypeError
+from anchortm.identification import anchors_explained
 from anchortm.projections import projection
 
 rng = np.random.default_rng(7)
@@ -180,3 +185,59 @@ def test_dropped_columns_are_named() -> None:
 def test_refusals(anchors, error, message) -> None:
     with pytest.raises(error, match=message):
         projection(anchor_columns(anchors))
+
+
+ROWS = pd.DataFrame({"x": rng.normal(size=150), "z": rng.normal(size=150), "site": rng.integers(0, 3, 150)})
+ROWS = ROWS.assign(x=ROWS.x + ROWS.site, y=ROWS.x + ROWS.site + rng.normal(size=150))
+ROWS = ROWS.assign(t=np.exp(ROWS.y / 2), e=1, k=np.floor(np.exp(ROWS.y / 3)), mix=2.0 * ROWS.x - ROWS.z + 3.0)
+ROWS["grade"] = np.digitize(ROWS.y, [0.0, 2.0])
+EXPLAINED = "the covariates explain the anchors exactly"
+KINDS = {
+    "Lm": (atm.NormalLinear, "y"),
+    "c-logit": (atm.ContinuousLogit, "y"),
+    "Weibull": (atm.ParametricSurvival, "Surv(t, e)"),
+    "classes": (atm.OrdinalRegression, "grade"),
+    "Cox": (atm.CoxPH, "Surv(t, e)"),
+    "Poisson": (atm.AnchorGLM, "k"),
+}
+
+
+@pytest.mark.parametrize(("model", "outcome"), KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("right", ["x + z | x", "x + z | mix", "x + C(site) | site"])
+def test_anchors_that_covariates_explain_are_idle(model, outcome: str, right: str) -> None:
+    with pytest.warns(AnchorWarning, match=f"{EXPLAINED}.*the penalty is zero and xi changes nothing"):
+        anchored = model.from_formula(f"{outcome} ~ {right}", ROWS, xi=10.0)
+    free = model.from_formula(f"{outcome} ~ {right}", ROWS)  # without a warning
+    np.testing.assert_allclose(anchored.coef_, free.coef_, atol=1e-6)
+    assert EXPLAINED in anchored.warnings_[0]
+
+
+@pytest.mark.parametrize("right", ["x + z | site", "x | x + site", "x | mix", "z + C(site) | x + site"])
+def test_anchors_that_covariates_explain_in_part_are_not_idle(right: str) -> None:
+    anchored, free = (atm.NormalLinear.from_formula(f"y ~ {right}", ROWS, xi=xi) for xi in (10.0, 0.0))
+    assert np.abs(anchored.coef_ - free.coef_).max() > 0.01
+    nearly = ROWS.assign(mix=ROWS.mix + 1e-6 * ROWS.y**2)
+    atm.NormalLinear.from_formula("y ~ x + z | mix", nearly, xi=10.0)
+
+
+def test_anchors_that_a_wide_factor_explains() -> None:
+    town = np.arange(2000) % 150
+    X = sp.hstack([sp.csr_matrix(np.eye(150)[town][:, 1:]), sp.csr_matrix(rng.normal(size=(2000, 1)))]).tocsr()
+    y = 0.1 * town + rng.normal(size=2000)
+    for anchors in (town, town // 10, np.sqrt(town)):
+        with pytest.warns(AnchorWarning, match=EXPLAINED):
+            atm.NormalLinear(xi=1.0).fit(X, y, anchors=anchors)
+    atm.NormalLinear(xi=1.0).fit(X, y, anchors=rng.normal(size=2000))
+
+
+def test_the_look_at_anchors_is_cheap() -> None:
+    n = 200_000
+    X, many = rng.normal(size=(n, 10)), anchor_columns(rng.integers(0, 50_000, n))
+    start = perf_counter()
+    assert not anchors_explained(many, X)
+    assert not anchors_explained(anchor_columns(rng.normal(size=n)), X)
+    assert perf_counter() - start < 0.5
+    late = X[:, 0].copy()
+    late[-1] += 1e-3  # one row is enough
+    assert anchors_explained(anchor_columns(X[:, 0]), X)
+    assert not anchors_explained(anchor_columns(late), X)

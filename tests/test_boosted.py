@@ -587,6 +587,10 @@ Y_BAD = CASES["normal"][1]
         ({"model": "probit"}, "model must be an estimator of this package"),
         ({"model": atm.CoxPH()}, "CoxPH cannot be boosted"),
         ({"model": atm.AnchorGLM()}, "AnchorGLM cannot be boosted: it has no baseline"),
+        (
+            {"model": atm.ContinuousProbit(xi=1)},
+            r"xi = 1 of the inner model is not used: give it to",
+        ),
         ({"model": atm.ContinuousProbit(strata="a")}, "strata is not for boosting"),
         ({"model": atm.ContinuousProbit(varying=[0])}, "varying is not for boosting"),
         ({"model": atm.ContinuousProbit(l1=0.1)}, "l1 is not for boosting"),

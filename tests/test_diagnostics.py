@@ -227,6 +227,18 @@ def test_every_kind_of_outcome_can_be_simulated(model, kind: str) -> None:
     assert 0.5 * 29 < test.statistic < 2.0 * 29
 
 
+@pytest.mark.filterwarnings("ignore:covariates nearly collinear")
+@pytest.mark.parametrize("model", [atm.NormalLinear(), atm.ContinuousLogit(order=3), atm.CoxPH()], ids=str)
+def test_nearly_collinear_covariates_are_simulated_alike(model) -> None:
+    x, y, place = many_places("cox" if isinstance(model, atm.CoxPH) else "linear", 20, 5, seed=5)
+    z = np.random.default_rng(0).normal(size=(100, 1))
+    near, plain = (np.hstack([x, x + size * z]) for size in (1e-5, 1.0))
+    one, two = (atm.diagnostics.score_test(model, X, y, place, n_draws=9) for X in (near, plain))
+    assert one.method == "simulate"
+    assert one.statistic == pytest.approx(two.statistic, rel=1e-4)
+    np.testing.assert_allclose(one.simulated, two.simulated, rtol=1e-3)
+
+
 def test_whole_weights_are_simulated_as_copies_of_rows() -> None:
     x, y, place = many_places("linear", 20, 5, seed=4)
     weight = np.random.default_rng(0).integers(1, 4, 100)

@@ -10,7 +10,7 @@ import anchortm as atm
 from anchortm.bases import Basis, BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.links import LINKS
+from anchortm.links import LINKS, Link
 
 BOSTON = data("BostonHousing2")
 X, Y, TOWN = BOSTON[COVARIATES], BOSTON.cmedv, BOSTON.town
@@ -401,3 +401,35 @@ def test_shift_of_known_clusters_and_of_structural_models() -> None:
     found = outcome.distribution(np.zeros((2, 0)), h, x)
     np.testing.assert_allclose(found.shift, [1.65, -2.95])
     np.testing.assert_allclose(found.median(), [0.825, -1.475])
+
+
+def own_link(name: str) -> Link:
+    """Return a link that a user might write: a built-in one under another name, with the required methods alone."""
+    inner = LINKS[name]
+    required = {
+        method: (lambda _, *z, method=method: getattr(inner, method)(*z)) for method in Link.__abstractmethods__
+    }
+    return type("Own", (Link,), {"name": f"my {name}", **required})()
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_means_under_a_link_of_ones_own(name: str) -> None:
+    shift = np.array([-2.0, 0.0, 3.0])
+    slopes = np.array([0.3, 0.8, 1.0, 1.02, 1.5, 4.0])
+    wave = np.array([0.0, 0.5, 2.0, 2.2])
+    cases = [(LogLinearBasis(), np.array([0.3, slope])) for slope in slopes]
+    cases += [(BernsteinBasis(3, (0.5, 6.0), log_first=True), slope * wave - 1.0) for slope in slopes]
+    cases += [(BernsteinBasis(3, (0.5, 6.0)), wave), (CountBasis(3, (0.0, 9.0), log_first=True), 2.0 * wave)]
+    for basis, theta in cases:
+        ours, theirs = (PredictedDistribution(link, basis, theta, shift) for link in (LINKS[name], own_link(name)))
+        np.testing.assert_allclose(theirs.mean(), ours.mean(), rtol=1e-7, err_msg=f"{basis} {theta}")
+        if basis.discrete:
+            continue
+        late = [dist.given(after=np.array([0.1, 2.0, 9.0])).mean() for dist in (ours, theirs)]
+        np.testing.assert_allclose(late[1], late[0], rtol=1e-7, err_msg=f"{basis} {theta}, late")
+
+
+@pytest.mark.parametrize(("name", "rate"), [("logit", 1.0), ("probit", np.inf), ("cloglog", np.inf), ("loglog", 1.0)])
+def test_rates_of_tails(name: str, rate: float) -> None:
+    assert LINKS[name].tail_rate == rate
+    assert own_link(name).tail_rate == rate

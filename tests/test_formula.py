@@ -290,7 +290,7 @@ def test_numbers_as_anchors() -> None:
     factor, number = (atm.NormalLinear.from_formula(f"cmedv ~ rm | {a}", data, xi=1.0) for a in ("year", "N(year)"))
     assert factor.n_anchors_ == 7
     assert number.n_anchors_ == 2
-    with pytest.raises(InputError, match="not numbers"):
+    with pytest.raises(InputTypeError, match=r"anchor N\(town\) must be numbers, not 'Nahant' at row 0"):
         atm.Formula("cmedv ~ rm | N(town)", data)
 
 

@@ -637,3 +637,34 @@ def test_models_that_do_not_smooth_take_no_smooth_terms(estimator: Any, paramete
 def test_boosting_takes_no_random_effects() -> None:
     with pytest.raises(AnchorTMError, match="random is not for boosting"):
         atm.AnchorBoostedTM.from_formula("y ~ x + z + (1 | sex) | site", DATA, model=atm.NormalLinear())
+
+
+def test_names_do_not_make_columns_smooth() -> None:
+    plain, odd = DATA[["x", "z"]], DATA[["x", "z"]].set_axis(["x", "s(z)[2]"], axis=1)
+    wanted, model = atm.NormalLinear(smooth=5.0).fit(plain, DATA.y), atm.NormalLinear(smooth=5.0).fit(odd, DATA.y)
+    np.testing.assert_array_equal(model.coef_, wanted.coef_)
+    assert model.smooth_ == 0.0
+    assert model.edf_ == {}
+    assert "s(z)[2]" in str(model.summary())
+    table = DATA.assign(**{"s(z)[2]": DATA.z})
+    formula = atm.NormalLinear.from_formula("y ~ s(x, 5) + `s(z)[2]`", table, smooth=5.0)
+    np.testing.assert_allclose(
+        formula.coef_, atm.NormalLinear.from_formula("y ~ s(x, 5) + z", DATA, smooth=5.0).coef_, rtol=1e-10
+    )
+    assert list(formula.edf_) == ["s(x, 5)"]
+    assert set(formula.smooth_effects().term) == {"s(x, 5)"}
+
+
+def test_files_know_which_columns_are_smooth(tmp_path) -> None:
+    table = DATA.assign(**{"s(z)[2]": DATA.z})
+    made = atm.Formula("y ~ s(x, 5) + `s(z)[2]`", table)
+    for model in (
+        atm.NormalLinear.from_formula("y ~ s(x, 5) + `s(z)[2]`", table),
+        atm.NormalLinear.from_formula("y ~ s(x, 5) + `s(z)[2]`", table, smooth=0.0),
+        atm.NormalLinear().fit(made.X, made.y),
+        atm.NormalLinear().fit(table[["s(z)[2]"]], table.y),
+    ):
+        again = atm.load(atm.save(model, tmp_path / "model.json"))
+        assert again._marks == model._marks
+        assert again.edf_ == model.edf_
+        assert str(again.summary()) == str(model.summary())

@@ -3,10 +3,12 @@
 import math
 import warnings
 
+import mpmath as mp
 import numpy as np
 import pandas as pd
 import pytest
 from reference_fits import COVARIATES, boston_response, data
+from sklearn.base import clone
 
 import anchortm as atm
 from anchortm.anchors import anchor_columns
@@ -367,3 +369,103 @@ def test_fits_do_not_warn() -> None:
         warnings.simplefilter("error")
         for name in MODELS:
             fit(name, xi=1.0)
+
+
+# covariates that are nearly the same
+
+NEAR_RNG = np.random.default_rng(5)
+BASE, BESIDE, NOISE, ERROR = NEAR_RNG.normal(size=(4, 80))
+PLACE = NEAR_RNG.integers(0, 4, 80)
+NEAR_Y = BASE + 0.5 * BESIDE + 0.4 * PLACE + ERROR
+LEVELS = [1e-3, 1e-4, 1e-5, 1e-6, 1e-7]
+
+
+def near(noise: float, centre: float = 0.0) -> np.ndarray:
+    return np.column_stack([BASE + centre, BESIDE, BASE + centre + noise * NOISE])
+
+
+def newton_of_many_digits(X: np.ndarray, y: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Return coefficients of the logistic regression P(Y = 0) = expit(theta - x'beta), by Newton with 40 digits."""
+    with mp.workdps(40):
+        Z, b = mp.matrix(np.column_stack([np.ones(y.size), -X]).tolist()), mp.matrix(start.tolist())
+        for _ in range(5):
+            p = [1 / (1 + mp.exp(-h)) for h in Z * b]
+            r = mp.matrix([int(k == 0) - q for k, q in zip(y, p, strict=True)])
+            W = mp.diag([q * (1 - q) for q in p])
+            b += mp.lu_solve(Z.T * W * Z, Z.T * r)
+        return np.array([float(value) for value in b])
+
+
+@pytest.mark.parametrize("centre", [0.0, 100.0])
+@pytest.mark.parametrize("noise", LEVELS)
+@pytest.mark.filterwarnings("ignore:nearly collinear")
+def test_nearly_collinear_covariates_against_many_digits(noise: float, centre: float) -> None:
+    X = near(noise, centre)
+    tight = max(1e-9, 1e-15 * (1.0 + centre) / noise)
+    with mp.workdps(40):
+        Z = mp.matrix(np.column_stack([np.ones(80), X]).tolist())
+        wanted = np.array([float(b) for b in mp.lu_solve(Z.T * Z, Z.T * mp.matrix(NEAR_Y.tolist()))])
+    linear = atm.NormalLinear().fit(X, NEAR_Y)
+    np.testing.assert_allclose(linear.slope_, wanted[1:], rtol=50 * tight)
+    assert linear.slope_[1] == pytest.approx(wanted[2], rel=tight)
+    classes = (NEAR_Y > 0.5).astype(int)
+    ordinal = atm.OrdinalRegression().fit(X, classes)
+    wanted = newton_of_many_digits(X, classes, np.append(ordinal.baseline_, ordinal.coef_))
+    np.testing.assert_allclose(ordinal.coef_, wanted[1:], rtol=50 * tight)
+
+
+NEAR_MODELS = {
+    "Lm": (atm.NormalLinear(xi=3.0), NEAR_Y),
+    "Lm, xi < 0": (atm.NormalLinear(xi=-0.5), NEAR_Y),
+    "c-logit": (atm.ContinuousLogit(xi=3.0, order=3), NEAR_Y),
+    "Weibull": (atm.ParametricSurvival(xi=3.0), atm.Surv(np.exp(NEAR_Y), PLACE > 0)),
+    "Cox": (atm.CoxPH(xi=3.0), atm.Surv(np.exp(NEAR_Y), PLACE > 0)),
+    "Poisson": (atm.AnchorGLM(xi=3.0), np.floor(np.exp(0.5 * NEAR_Y))),
+}
+
+
+@pytest.mark.parametrize(("model", "y"), NEAR_MODELS.values(), ids=NEAR_MODELS)
+@pytest.mark.parametrize("noise", [1e-4, 1e-6])
+@pytest.mark.filterwarnings("ignore:nearly collinear")
+def test_nearly_collinear_covariates_are_those_that_differ(model, y, noise: float) -> None:
+    X = near(noise)
+    apart = np.column_stack([BASE, BESIDE, (X[:, 2] - BASE) / noise])
+    J = np.array([[1.0, 0.0, -1.0 / noise], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0 / noise]])
+    found, wanted = (clone(model).fit(columns, y, anchors=PLACE) for columns in (X, apart))
+    assert found.converged_
+    np.testing.assert_allclose(found.coef_, J @ wanted.coef_, rtol=1e-6)
+    np.testing.assert_allclose(found.baseline_, wanted.baseline_, rtol=1e-6, atol=1e-8)
+    assert found.loss_ == pytest.approx(wanted.loss_, abs=1e-9)
+    V = J @ wanted.covariance()[-3:, -3:] @ J.T
+    np.testing.assert_allclose(found.standard_errors(), np.sqrt(np.diag(V)), rtol=1e-6)
+    np.testing.assert_allclose(found.nll(X, y), wanted.nll(apart, y), atol=1e-7)
+
+
+def test_nearly_collinear_covariates_are_told_and_lost_ones_refused() -> None:
+    atm.NormalLinear().fit(near(1e-3), NEAR_Y)  # without a warning
+    for noise in (1e-5, 1e-6, 1e-7):
+        with pytest.warns(AnchorTMWarning, match="nearly collinear covariates: x0, x2; .* leave one of them out"):
+            model = atm.NormalLinear().fit(near(noise), NEAR_Y)
+        assert "nearly collinear covariates: x0, x2" in model.warnings_[0]
+    for noise in (1e-8, 1e-12, 0.0):
+        with pytest.raises(IdentificationError, match="collinear covariates: x0, x2; leave one of them out"):
+            atm.NormalLinear().fit(near(noise), NEAR_Y)
+    single = near(1.0).astype(np.float32)
+    with pytest.raises(IdentificationError, match="collinear covariates: x0, x1, x2"):
+        atm.NormalLinear().fit(np.column_stack([single[:, :2], single[:, 0] + single[:, 1]]), NEAR_Y)
+    with pytest.raises(IdentificationError, match="collinear covariates: x0, x2"):  # nothing is turned for these
+        atm.NormalLinear(scale=[1]).fit(near(1e-6), NEAR_Y)
+
+
+@pytest.mark.filterwarnings("ignore:nearly collinear")
+def test_nearly_collinear_covariates_left_out_resampled_and_on_paths() -> None:
+    X = near(1e-6)
+    apart = np.column_stack([BASE, BESIDE, (X[:, 2] - BASE) * 1e6])
+    model = atm.NormalLinear(xi=1.0)
+    found, wanted = (atm.leave_one_environment_out(model, Z, NEAR_Y, PLACE, [0, 2]).frame() for Z in (X, apart))
+    np.testing.assert_allclose(found.nll, wanted.nll, rtol=1e-7)
+    found, wanted = (atm.anchor_path(model, Z, NEAR_Y, PLACE, [0, 2, 20]).coefs[:, 1] for Z in (X, apart))
+    np.testing.assert_allclose(found, wanted, rtol=1e-8)
+    options = {"clusters": np.arange(80), "random_state": 0, "progress": False}
+    found, wanted = (model.fit(Z, NEAR_Y, anchors=PLACE).bootstrap(5, **options).draws for Z in (X, apart))
+    np.testing.assert_allclose(found[:, -2], wanted[:, -2], rtol=1e-7)

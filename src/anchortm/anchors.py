@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import native
+from anchortm.numbers import TIMES, real_numbers
 from anchortm.response import is_missing
 
 __all__ = ["MOST_CODES", "AnchorColumns", "anchor_columns", "groups_of", "look_like_codes", "units_of"]
@@ -102,8 +103,7 @@ def anchor_columns(
         what = noun if label == "anchor" else f"{noun} {label!r}"
         found = _factor(column, what)
         if found is None:
-            numbers = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
-            numeric.append(_finite(numbers.astype(np.float64), what))
+            numeric.append(_finite(real_numbers(column, what), what))
             column_names.append(label)
         else:
             factors.append(found[0])
@@ -154,6 +154,11 @@ def _split_columns(anchors: Any) -> list[tuple[str, Any]]:
     if isinstance(anchors, np.ndarray) and anchors.ndim == 2:
         return [(f"anchor{j}", anchors[:, j]) for j in range(anchors.shape[1])]
     if isinstance(anchors, (list, tuple)) and anchors and np.ndim(anchors[0]) == 1:
+        if len(anchors) > 1 and all(isinstance(row, tuple) for row in anchors):
+            raise InputTypeError(
+                f"anchors is a list of tuples such as {anchors[0]!r}, which may be rows or columns: "
+                "pass np.array(anchors) if they are rows, or a list of arrays if they are columns"
+            )
         return [(f"anchor{j}", column) for j, column in enumerate(anchors)]
     if isinstance(anchors, (str, bytes)) or not hasattr(anchors, "__len__"):
         raise InputTypeError(
@@ -181,15 +186,20 @@ def _factor(column: Any, what: str) -> tuple[Codes, NDArray[Any]] | None:
         return _compress(np.asarray(inner.codes, dtype=np.intp), np.asarray(inner.categories, dtype=object), what)
     if hasattr(column, "categories") and hasattr(column, "codes"):
         return _compress(np.asarray(column.codes, dtype=np.intp), np.asarray(column.categories, dtype=object), what)
+    column = native(column)
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
-    if values.dtype.kind == "c":
+    objects = values.dtype.kind == "O"
+    if values.dtype.kind == "c" or (objects and any(isinstance(x, (complex, np.complexfloating)) for x in values)):
         raise InputTypeError(f"{what} is complex; anchors are factors or real numbers")
-    if values.dtype.kind in "mM":
+    if values.dtype.kind in "mM" or (objects and any(isinstance(x, TIMES) for x in values)):
         raise InputTypeError(f"{what} is a time stamp; turn it into a number, or into a string for a factor")
-    if values.dtype.kind == "O":
+    if objects:
         missing = [is_missing(x) for x in values]
         if any(missing):
             raise InputError(f"{what} is missing at row {missing.index(True)}; drop such rows")
+        nested = next((x for x in values if isinstance(x, (tuple, list, dict, set, np.ndarray))), None)
+        if nested is not None:
+            raise InputTypeError(f"{what} has entries such as {nested!r}: give one number or word for each row")
         if all(isinstance(x, (float, Decimal, np.floating)) for x in values):
             return None
         import pandas as pd

@@ -27,7 +27,7 @@ from anchortm.exceptions import AnchorTMWarning, ConvergenceWarning, Identificat
 from anchortm.extrapolation import extrapolation
 from anchortm.fitted import FittedModel, one_column
 from anchortm.formula import FormulaMixin
-from anchortm.frames import native
+from anchortm.frames import aligned, native
 from anchortm.glm import AnchorGLM
 from anchortm.identification import check_covariates, check_kinds, check_levels
 from anchortm.inputs import Data
@@ -307,12 +307,17 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         self._check_limits()
         if y is None:
             raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
+        aligned(X=X, y=y, anchors=anchors, environments=environments, sample_weight=sample_weight, offset=offset)
         data = self._prepare(X, y, anchors, sample_weight, offset)
         groups = None if environments is None else self._groups(environments, data)
         return self._fit(data, groups)
 
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
         """Check the inputs once; drop rows of weight zero."""
+        if self.model.xi != 0:
+            raise InputError(
+                f"xi = {self.model.xi!r} of the inner model is not used: give it to AnchorBoostedTM(model, xi=...)"
+            )
         X, named = native(X), self.model._split_off(native(X))[1] if self._named("anchor_names") else None
         given = list(X.columns) if hasattr(X, "columns") else None
         if named is not None:
@@ -575,6 +580,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
     def _ask(self, what: str, X: Any, offset: Any, *y: Any, **options: Any) -> Any:
         """Return the answer of the fitted model, with f as its offset."""
+        aligned(X=X, offset=offset)
         design, offset = self._design(X), self._new_offset(X, offset)
         f = self._f(design.matrix)
         if y:
@@ -596,6 +602,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     def _outcome(self, X: Any, y: Any) -> Any:
         """Return the outcome as given, or from the table that has it."""
         check_is_fitted(self, "model_")
+        aligned(X=X, y=y)
         return self.formula_.outcome(X) if y is None and hasattr(self, "formula_") else y
 
     def predict_distribution(self, X: Any, *, offset: Any = None, n_rows: int | None = None) -> PredictedDistribution:
@@ -648,6 +655,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None) -> float:
         """Return the mean log-likelihood of the rows."""
+        aligned(X=X, y=y, sample_weight=sample_weight)
         nll = self.nll(X, y, offset=offset)
         return float(-np.average(nll, weights=check_weights(sample_weight, nll.size)))
 
@@ -783,6 +791,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError("X is None: pass the covariates of rows from the target")
         if len(native(X)) == 0:
             return self._moved(None, 0, math.inf)
+        aligned(X=X, y=y, sample_weight=sample_weight, offset=offset)
         design = self._design(X)
         n = design.matrix.shape[0]
         response = self._response(self._outcome(X, y), n)

@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError
+from anchortm.frames import native
 from anchortm.numbers import one_number
-from anchortm.splines import smooth_terms
+from anchortm.splines import Marks
 
 __all__ = [
     "Corners",
@@ -327,7 +328,7 @@ def stratum_labels(columns: Any, what: str = "strata") -> list[Any]:
 
 
 def _labels(column: Any, name: Any, what: str) -> list[Any]:
-    array = np.asarray(column)
+    array = np.asarray(native(column))
     values = list(array) if array.dtype.kind in "mM" else array.tolist()  # of nanoseconds tolist makes whole numbers
     odd = [v for v in values if not (isinstance(v, (str, int)) or (isinstance(v, float) and v.is_integer()))]
     if odd:
@@ -355,7 +356,7 @@ def stratum_codes(labels: Sequence[Any], known: Sequence[Any]) -> NDArray[np.int
 
 
 def make_mixture(
-    labels: Sequence[Any] | None, varying: Any, names: Sequence[str], matrix: Array, sign: float
+    labels: Sequence[Any] | None, varying: Any, names: Sequence[str], matrix: Array, sign: float, marks: Marks
 ) -> tuple[Mixture, list[int]]:
     """Return the corners of these rows with their weights, and which columns of the covariates they take up.
 
@@ -375,7 +376,7 @@ def make_mixture(
         places = [_place(name, names) for name in entry]
         columns = matrix[:, places]
         own = tuple(names[j] for j in places)
-        if smooth_terms(own):
+        if any(marks[j] is not None for j in places):
             raise InputError(f"{own[0]}: smooth terms cannot vary along the response too: leave them out of varying")
         if len(places) > 1 or (ends is None and bool(np.isin(columns, (0.0, 1.0)).all())):
             groups.append(Group("factor", own))

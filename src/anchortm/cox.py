@@ -18,6 +18,8 @@ from anchortm.estimators import _ATTRIBUTES, _SHARED, _Regressor
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError
 from anchortm.fitted import one_column
 from anchortm.formula import Formula
+from anchortm.frames import aligned
+from anchortm.identification import Checked
 from anchortm.inputs import Data, Strata
 from anchortm.links import Link, get_link
 from anchortm.model import TransformationModel, model
@@ -117,11 +119,11 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
             raise InputError(f"there is a single stratum, {strata.labels[0]!r}: leave strata out")
         return data._replace(strata=strata)
 
-    def _check_design(self, data: Data) -> Array:
-        ranges = super()._check_design(data)
+    def _check_design(self, data: Data) -> Checked:
+        found = super()._check_design(data)
         if data.strata is not None:
             _check_within(data.without_wide().design, data.strata.codes)
-        return ranges
+        return found
 
     def _outcome(
         self, response: Response, weights: Array | None, offset: Array | None, strata: Strata | None
@@ -170,7 +172,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         return time
 
     def _redrawn(self, objective: Objective, data: Data) -> Objective:
-        return self._plain_objective(objective.link, self.basis_, data)
+        return self._objective(objective.link, self.basis_, data)
 
     def _start(self, objective: Objective, basis: Basis, data: Any) -> Array:
         return np.zeros(objective.n_parameters) if self.start is None else super()._start(objective, basis, data)
@@ -251,6 +253,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
     def _new_rows(self, X: Any, y: Any, offset: Any) -> tuple[Response, Array]:
         """Return outcome and x'beta + offset of rows."""
         check_is_fitted(self, "coef_")
+        aligned(X=X, y=y, offset=offset)
         if y is None and hasattr(self, "formula_"):
             y = self.formula_.outcome(X)
         response = as_response(one_column(y), self._scale)
@@ -315,6 +318,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         >>> round(model.score(data), 3), round(model.loglik_ / len(data), 3)
         (-1.459, -1.459)
         """
+        aligned(X=X, y=y, sample_weight=sample_weight)
         response, shift = self._new_rows(X, y, offset)
         strata, weights = self._new_strata(X), check_weights(sample_weight, len(response))
         if weights is not None:

@@ -13,15 +13,29 @@ from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import is_frame, native
+from anchortm.numbers import as_floats
 from anchortm.response import is_missing
+from anchortm.splines import Marks
 
-__all__ = ["WIDE", "Design", "Matrix", "WideMatrix", "check_columns", "split_columns", "to_design", "without_anchors"]
+__all__ = [
+    "SMOOTH",
+    "WIDE",
+    "Design",
+    "Matrix",
+    "WideMatrix",
+    "check_columns",
+    "split_columns",
+    "to_design",
+    "without_anchors",
+]
 
 Array = NDArray[np.float64]
 
+SMOOTH = "smooth terms of anchortm"  # what columns of a frame from a formula are, in its attrs
 WIDE = 100  # a factor with more levels than this is held as codes, not as columns
 MAX_SPARSE = 3000  # sparse columns beside the factor
 MAX_DENSE = 50_000_000  # numbers that a wide matrix may have where something needs all of it
+REMEDY = "code it as numbers, for example with pd.get_dummies, or give it as an anchor"
 FULL = 0.1  # a sparse column with a larger share of entries is held as numbers
 
 
@@ -86,13 +100,20 @@ class Design(NamedTuple):
     matrix: Any  # an array, or a WideMatrix
     names: tuple[str, ...]
     named: bool
+    smooth: Marks | None = None  # which columns belong to smooth terms, if any do
+
+    @property
+    def marks(self) -> Marks:
+        """Return which smooth term each column belongs to, if any."""
+        return (None,) * len(self.names) if self.smooth is None else self.smooth
 
     def without(self, columns: Sequence[int]) -> Design:
         """Return the design without these columns."""
         if not columns:
             return self
-        names = tuple(name for j, name in enumerate(self.names) if j not in set(columns))
-        return Design(np.delete(self.matrix, columns, axis=1), names, self.named)
+        kept = [j for j in range(len(self.names)) if j not in set(columns)]
+        names, marks = tuple(self.names[j] for j in kept), tuple(self.marks[j] for j in kept)
+        return Design(np.delete(self.matrix, columns, axis=1), names, self.named, marks)
 
 
 def to_design(X: Any, n_rows: int | None = None, wide: bool = False) -> Design:
@@ -116,7 +137,9 @@ def to_design(X: Any, n_rows: int | None = None, wide: bool = False) -> Design:
         columns = [_numeric(X[name], str(name)) for name in names]
         matrix = np.column_stack(columns) if columns else np.zeros((X.shape[0], 0))
         _unique(names)
-        return Design(matrix, tuple(map(str, names)), all(isinstance(name, str) for name in names))
+        marks = getattr(X, "attrs", {}).get(SMOOTH, {})
+        smooth = tuple(marks.get(name) for name in names) if marks else None
+        return Design(matrix, tuple(map(str, names)), all(isinstance(name, str) for name in names), smooth)
     matrix = _matrix(X)
     names = tuple(f"x{j}" for j in range(matrix.shape[1]))
     _finite(matrix, names)
@@ -130,17 +153,13 @@ def _unique(names: Sequence[Any]) -> None:
 
 
 def _matrix(X: Any) -> Array:
-    array = np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
+    array = np.asarray(native(X))
     if array.ndim != 2:
         raise InputError(
             f"Expected 2D array, got {array.ndim}D array instead: X must have rows and columns. "
             "Reshape your data with X.reshape(-1, 1) if it is one covariate"
         )
-    if array.dtype.kind == "c":
-        raise InputError("Complex data not supported: covariates must be real numbers")
-    if array.dtype.kind not in "biuf":
-        array = _objects(array, "X")
-    return np.ascontiguousarray(array, dtype=np.float64)
+    return np.ascontiguousarray(_floats(array, "X"))
 
 
 def _from_sparse(X: Any) -> Design:
@@ -196,31 +215,24 @@ def _longest_factor(columns: sp.csc_matrix, skip: NDArray[np.bool_]) -> slice:
     return best
 
 
-def _objects(values: NDArray[Any], what: str) -> Array:
-    """Return an array of numbers in objects as floats; refuse strings, time stamps and the like."""
+def _floats(values: NDArray[Any], what: str) -> Array:
+    """Return covariates as doubles, missing ones as NaN."""
     if values.dtype.kind == "O":
-        flat = [math.nan if is_missing(x) else x for x in values.ravel()]
-        wrong = [x for x in flat if isinstance(x, (str, bytes)) or not hasattr(x, "__float__")]
-        if not wrong:
-            return np.array(flat, dtype=np.float64).reshape(values.shape)
-        example = wrong[0]
-    else:
-        example = values.flat[0].item()
-    raise InputTypeError(
-        f"{what} is not numeric: an argument must be no string but a number (here are values like {example!r}); "
-        "code it as numbers, for example with pd.get_dummies, or give it as an anchor"
+        flat = np.empty(values.size, dtype=object)
+        flat[:] = [math.nan if is_missing(x) else x for x in values.ravel()]
+        values = flat.reshape(values.shape)
+    return as_floats(
+        values, what, REMEDY, "is not numeric: an argument must be no string but a number, and here is {entry}"
     )
 
 
 def _numeric(column: Any, name: str) -> Array:
     if hasattr(column, "cat") and hasattr(column.cat, "codes"):
         raise InputTypeError(f"covariate {name!r} is a category: code it as numbers, for example with pd.get_dummies")
-    values = column.to_numpy()
+    values = native(column).to_numpy()
     if values.ndim != 1:
         raise InputError(f"column names occur more than once: {name}; rename them")
-    if values.dtype.kind not in "biuf":
-        values = _objects(values, f"covariate {name!r}")
-    numbers: Array = values.astype(np.float64)
+    numbers = _floats(values, f"covariate {name!r}")
     _finite(numbers[:, None], (name,))
     return numbers
 

@@ -16,6 +16,7 @@ from anchortm import plotting
 from anchortm.anchors import anchor_columns
 from anchortm.design import to_design
 from anchortm.exceptions import InputError
+from anchortm.frames import aligned
 from anchortm.model import TransformationModel, tell_alphabetical
 from anchortm.numbers import generator, whole_number
 from anchortm.path import AnchorPath
@@ -199,7 +200,7 @@ def score_test(
     rng = generator(random_state)
     plain = clone(model).set_params(xi=0.0)
     data = plain._prepare(X, y, anchors, sample_weight, offset)
-    refuse_net(plain, data.design.names)
+    refuse_net(plain, data.design.marks)
     if data.anchors is None:
         raise InputError("a score test needs anchors")
     obstacle = why_not(data)
@@ -327,6 +328,7 @@ def residual_invariance(
     """
     import pandas as pd
 
+    aligned(X=X, y=y, anchors=anchors, offset=offset)
     columns = anchor_columns(anchors)
     r = {name: fit.residuals(X, y, offset=offset, which=which) for name, fit in (("before", before), ("after", after))}
     n = len(columns)
@@ -429,6 +431,7 @@ def first_stage(X: Any, anchors: Any) -> FirstStage:
     """
     import pandas as pd
 
+    aligned(X=X, anchors=anchors)
     columns = anchor_columns(anchors)
     design = to_design(X, len(columns))
     if design.matrix.shape[1] == 0:

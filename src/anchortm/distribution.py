@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from anchortm.bases import Basis, CountBasis, OrdinalBasis, baseline_values
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.links import LINKS, Link
+from anchortm.links import Link
 from anchortm.numbers import generator, level_between, probabilities, real_numbers, whole_number
 
 __all__ = ["PredictedDistribution"]
@@ -391,7 +390,7 @@ class PredictedDistribution:
         first = first and not self._bounded_below
         if first or last or self._heavy_tail():
             return np.full(len(self), math.nan if first and last else -math.inf if first else math.inf)
-        closed = self.basis.kind == "log-linear" and self.after is None and self.link.name in LINKS
+        closed = self.basis.kind == "log-linear" and self.after is None
         return self._log_linear_mean() if closed else self._quadrature()
 
     @property
@@ -403,20 +402,14 @@ class PredictedDistribution:
         return self.basis.end_slopes(self.theta)[1] if self.basis.lower_bound == 0.0 else math.inf
 
     def _heavy_tail(self) -> bool:
-        # y grows like exp(z / slope); the logistic and the maximum extreme value density fall like exp(-z)
-        return self.link.name in ("logit", "loglog") and self._tail_slope() <= 1.0
+        # y grows like exp(z / slope)
+        return self.link.tail_rate * self._tail_slope() <= 1.0
 
     def _log_linear_mean(self) -> Array:
         """Return E[exp((Z - theta_1 - gain * shift) / theta_2)], by the moment generating function of the link."""
         k = 1.0 / float(self.theta[1])
-        log_moment = {
-            "probit": 0.5 * k * k,
-            "cloglog": float(special.gammaln(1.0 + k)),
-            "loglog": float(special.gammaln(1.0 - k)) if k < 1.0 else math.inf,
-            "logit": float(special.gammaln(1.0 + k) + special.gammaln(1.0 - k)) if k < 1.0 else math.inf,
-        }[self.link.name]
         with np.errstate(over="ignore"):
-            return np.asarray(np.exp(log_moment - k * (self.theta[0] + self._moved)))
+            return np.asarray(np.exp(self.link.log_moment(k) - k * (self.theta[0] + self._moved)))
 
     def _quadrature(self) -> Array:
         """Return the means row by row in z, each over the range that carries its integral."""
@@ -451,12 +444,7 @@ class PredictedDistribution:
         slope = self._tail_slope()
         if not math.isfinite(slope):
             return np.asarray(high)
-        extra = {
-            "logit": low + 45.0 / (1.0 - 1.0 / slope) if slope > 1.0 else low,
-            "loglog": low + 45.0 / (1.0 - 1.0 / slope) if slope > 1.0 else low,
-            "probit": np.full_like(low, 1.0 / slope + 9.5),
-            "cloglog": np.full_like(low, math.log(2.0 / slope + 60.0)),
-        }.get(self.link.name, high)
+        extra = self.link.reach(low, slope)
         return np.asarray(np.maximum(high, np.maximum(extra, 0.0)))
 
     def _count_mean(self) -> Array:

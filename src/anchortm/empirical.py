@@ -93,7 +93,7 @@ def _kaplan_meier(response: Response, weights: Array) -> StepFunction:
     return StepFunction(points, np.asarray(1.0 - np.cumprod(1.0 - events / at_risk), dtype=np.float64))
 
 
-def censoring_distribution(times: Array, event: NDArray[np.bool_]) -> StepFunction:
+def censoring_distribution(times: Array, event: NDArray[np.bool_], entry: Array | None = None) -> StepFunction:
     """Return the Kaplan-Meier estimate of the distribution of the censoring times.
 
     A row with an event at t was not censored at t or before: it leaves the risk set of censoring before the rows that
@@ -104,6 +104,8 @@ def censoring_distribution(times: Array, event: NDArray[np.bool_]) -> StepFuncti
     censored = still - np.append(still[1:], 0.0)
     # at risk of censoring at t: censored at t or later, or an event later than t
     at_risk = still + _weight_from(times[event], ones[event], np.nextafter(points, np.inf))
+    if entry is not None:
+        at_risk = np.maximum(at_risk - _weight_from(entry, ones, points), censored)  # but for rounding
     return StepFunction(points, np.asarray(1.0 - np.cumprod(1.0 - censored / at_risk), dtype=np.float64))
 
 
@@ -185,7 +187,7 @@ def check_overlap(support: Any, response: Response) -> None:
     """Refuse a support that lies beside the data; what is no pair of numbers is left to the basis."""
     try:
         low, high = (float(end) for end in support)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return
     first, last = _range(response)
     if low < high and (first > high or last < low):

@@ -18,6 +18,7 @@ from anchortm import plotting
 from anchortm.anchors import AnchorColumns, anchor_columns
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.exceptions import IdentificationError, InputError
+from anchortm.frames import aligned
 from anchortm.identification import check_kinds, check_levels
 from anchortm.inputs import Data
 from anchortm.model import TransformationModel, check_model, tell_alphabetical
@@ -191,6 +192,7 @@ def left_out(
     for xi in values:
         clone(model).set_params(xi=xi)._check_xi()
     model._check_limits()
+    aligned(X=X, y=y, environments=environments, anchors=anchors, sample_weight=sample_weight, offset=offset)
     groups, labels = group_codes(environments, cut)
     n = len(as_response(y, model._scale, model._fixed_levels()))
     if groups.size != n:
@@ -233,7 +235,7 @@ def group_codes(environments: Any, cut: int | None) -> tuple[NDArray[np.intp], N
                 "numbers that are names become groups with astype(int) or astype(str)"
             )
         values = columns.columns[:, 0]
-        edges = np.unique(np.quantile(values, np.linspace(0, 1, max(int(cut), 1) + 1)))
+        edges = np.unique(np.quantile(values, np.linspace(0, 1, min(max(int(cut), 1), values.size) + 1)))
         if edges.size < 3:
             raise InputError(
                 f"cut={cut} gives a single environment; cut at 2 or more quantiles of a column that varies"
@@ -266,7 +268,7 @@ def full_paths(
 def _objectives(models: list[TransformationModel], basis: Basis, data: Data) -> Iterator[Objective]:
     """Yield the objective of each model; several differ in the strengths of their penalty alone."""
     link = models[0]._make_link()
-    if any(model._smoothed(data.design.names) for model in models):  # beside an elastic net: no one factor
+    if any(model._smoothed(data.design.marks) for model in models):  # beside an elastic net: no one factor
         for model in models:
             yield model._objective(link, basis, data)
         return
@@ -290,7 +292,7 @@ def _one(
     inner = data.subset(train)
     try:
         check_kinds(inner.response)
-        model._check_design(inner)
+        inner = inner._replace(near=model._check_design(inner).near)
         check_levels(inner.response, inner.design.matrix, inner.design.names)
     except IdentificationError as error:
         raise IdentificationError(f"without environment {name}: {error}") from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from anchortm.exceptions import AnchorTMWarning, InputError
-from anchortm.numbers import is_numeric
+from anchortm.numbers import as_floats, is_numeric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,10 +44,13 @@ class ColumnFacts:
             return cls(name, "category", n, tuple(seen.cat.categories), tuple(column.cat.categories))
         if column.dtype.kind == "O":
             types = {type(value) for value in column}
-            if types != {str} and types != {bool}:
+            if types in ({str}, {bool}):
+                return cls(name, "text", n, tuple(column.unique()), coded=coded)
+            if types & {str, bool}:
                 listed = ", ".join(sorted(t.__name__ for t in types))
                 raise InputError(f"covariate {name!r} should be numbers or text, and is {listed}: make it one type")
-            return cls(name, "text", n, tuple(column.unique()), coded=coded)
+            numbers = as_floats(column.to_numpy(), f"covariate {name!r}", "turn it into numbers or text")
+            column = pd.Series(numbers, column.index)
         if column.dtype.kind not in "biuf":
             raise InputError(
                 f"covariate {name!r} is of type {column.dtype}: turn it into numbers (days since a date) or text"

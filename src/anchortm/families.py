@@ -20,6 +20,7 @@ and K is smooth, so nothing cancels. At the ends of the range, y = 0 or y = m, l
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -481,7 +482,7 @@ def get_family(family: Any, link: Any = None, alpha: Any = 1.0, residual: str = 
         raise InputError(f"residual must be 'score' or 'deviance', not {residual!r}")
     likeliest = isinstance(alpha, str) and alpha == "ml"
     good = isinstance(alpha, (int, float, np.integer, np.floating)) and not isinstance(alpha, bool)
-    if not likeliest and not (good and 0.0 < alpha < math.inf):
+    if not likeliest and not (good and 0.0 < alpha <= sys.float_info.max):
         raise InputError(f"alpha must be a positive number or 'ml', not {alpha!r}")
     own = float(alpha) if family == "negative_binomial" and not likeliest else None
     return Family(family, links[0] if link is None else link, own, residual)

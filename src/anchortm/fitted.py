@@ -25,7 +25,7 @@ from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, UnavailableError
 from anchortm.extrapolation import extrapolation
 from anchortm.formula import FormulaMixin
-from anchortm.frames import is_frame, native
+from anchortm.frames import aligned, is_frame, native
 from anchortm.inference import (
     Bootstrap,
     at_row,
@@ -44,6 +44,7 @@ from anchortm.numbers import check_weights, finite_numbers, flag
 from anchortm.randomeffects import RandomEffects
 from anchortm.response import as_response
 from anchortm.scaled import scale_columns, scale_name, scale_residuals, scaled_baseline
+from anchortm.splines import Marks
 from anchortm.summary import Summary, summarise
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class FittedModel(FormulaMixin):
     l2_: float = 0.0
     smooth_: float = 0.0  # nor smooth terms
     edf_: Mapping[str, float] = MappingProxyType({})
+    _marks: Marks  # which coefficients are of smooth terms
     _had_offset: bool
     _corners: Corners | None
     _strata_columns: list[Any]
@@ -533,6 +535,7 @@ class FittedModel(FormulaMixin):
     def _parts(self, X: Any, n_rows: int | None, offset: Any) -> tuple[Array, Array]:
         """Return what h of each row is made of: the baseline, one or one a row, and what x'beta + offset add to it."""
         check_is_fitted(self, "coef_")
+        aligned(X=X, offset=offset)
         offset = self._new_offset(X, offset)
         if X is None and n_rows is None and offset is not None:
             n_rows = np.size(offset)
@@ -564,6 +567,7 @@ class FittedModel(FormulaMixin):
     def _rows(self, X: Any, y: Any, offset: Any, which: str = "shift") -> tuple[Array, Array]:
         """Return log-likelihood and residual of each row."""
         check_is_fitted(self, "coef_")
+        aligned(X=X, y=y, offset=offset)
         levels = self.basis_.levels if isinstance(self.basis_, OrdinalBasis) else None
         if y is None and hasattr(self, "formula_"):
             y = self.formula_.outcome(X)
@@ -620,6 +624,7 @@ class FittedModel(FormulaMixin):
         >>> round(model.score(data), 3)
         -2.585
         """
+        aligned(X=X, y=y, sample_weight=sample_weight)
         loglik = self._rows(X, y, offset)[0]
         weights = check_weights(sample_weight, loglik.size)
         return float(np.average(loglik, weights=weights))

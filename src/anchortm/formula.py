@@ -9,6 +9,7 @@ import ast
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
@@ -17,10 +18,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from anchortm.design import MAX_DENSE, MAX_SPARSE, WIDE, Design, WideMatrix, to_design
+from anchortm.design import MAX_DENSE, MAX_SPARSE, SMOOTH, WIDE, Design, WideMatrix, to_design
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.facts import ColumnFacts, check_levels, level_key
-from anchortm.frames import column_names, is_batched, known, native, select, take
+from anchortm.frames import aligned, column_names, is_batched, known, native, select, take
 from anchortm.grammar import (
     DOT,
     EXTRA,
@@ -32,9 +33,9 @@ from anchortm.grammar import (
     outside_quotes,
     parse_formula,
 )
-from anchortm.numbers import check_weights, finite_numbers, odd_entry
-from anchortm.response import Interval, Surv, Trials
-from anchortm.splines import check_smooth_state, curves
+from anchortm.numbers import as_floats, check_weights, finite_numbers, real_numbers
+from anchortm.response import Interval, Response, Surv, Trials
+from anchortm.splines import Marks, Smooth, check_smooth_state, curves
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,14 +92,13 @@ class Formula:
     def __init__(self, text: str, data: Any) -> None:
         data = native(data)
         names = column_names(data)
-        self._data = data
         formula = self._read(text, names)
         frame = select(data, self._used)
         formula = self._settle(formula, self.learn(frame))
         matrix = _matrix(formula, self._coded_frame(frame))
         self._spec = matrix.model_spec
-        self.X = self._with_strata(self._with_wide(_without_intercept(matrix, len(frame)), frame), data)
-        self.y, self.anchors = self.outcome(data), self.anchor_frame(data)
+        X = self._with_strata(self._with_wide(_without_intercept(matrix, len(frame)), frame), data)
+        self._keep(X, data)
 
     @classmethod
     def counted(cls, text: str, data: Any, weights: Any) -> Formula:
@@ -111,9 +111,18 @@ class Formula:
         self = cls(text, take(data, rows))
         filled = np.full(len(data), rows[0])
         filled[rows] = rows
-        self.X, self.y, self.anchors = self.design(take(data, filled)), self.outcome(data), self.anchor_frame(data)
-        self._data = data
+        self._keep(self.design(take(data, filled)), data)
         return self
+
+    def _keep(self, X: Any, data: Any) -> None:
+        """Keep the table and what was made of it, with the labels of its rows."""
+        self._data = data
+        self.X, self.y, self.anchors = (
+            _labelled(made, data) for made in (X, self.outcome(data), self.anchor_frame(data))
+        )
+        if self._smooth and not isinstance(X, Design):
+            marks = zip(self.design_columns(), self.marks, strict=True)
+            self.X.attrs[SMOOTH] = {name: mark for name, mark in marks if mark is not None}
 
     def _read(self, text: str, names: Sequence[str]) -> Any:
         """Take the text apart for a table with these columns, and return formulaic's formula."""
@@ -123,8 +132,7 @@ class Formula:
         formula = _formula(self._text)
         used = _variables(formula)
         known(sorted(used), names)
-        smooth = any(str(term).startswith("s(") for term in formula)
-        reserved = sorted(used & (RESERVED if smooth else RESERVED - {"s"}))
+        reserved = sorted(used & (RESERVED if _smooth(formula) else RESERVED - {"s"}))
         if reserved:
             raise InputError(f"columns of a formula cannot be called {', '.join(reserved)}: rename them")
         self._used = [name for name in names if name in used]
@@ -260,9 +268,19 @@ class Formula:
         x = np.linspace(knots[0], knots[-1], CURVE) if at is None else finite_numbers(at, np.size(at), "at")
         return x, np.column_stack([x - state["centre"], curves(x, knots, state["values"], state["bends"])])
 
+    @property
+    def marks(self) -> Marks:
+        """Return which smooth term each covariate belongs to, if any."""
+        places, names = self._wide_columns()
+        marks: list[Smooth | None] = [None] * len(names)
+        for term in self._smooth:
+            for j in range(places[term].start, places[term].stop):
+                marks[j] = Smooth(term, j > places[term].start)  # the line comes first
+        return tuple(marks)
+
     def check_smooth(self, model: Any) -> None:
         """Refuse smooth terms for an estimator that does not smooth."""
-        terms = [term for term in self._terms if term.startswith("s(")]
+        terms = self._smooth
         if terms and "smooth" not in model.get_params():
             raise InputTypeError(
                 f"{type(model).__name__} does not smooth {terms[0]}: write bs(x, 4), or take a model with smooth, "
@@ -305,11 +323,13 @@ class Formula:
         taken = {parsed.name(n) for n in ast.walk(parsed.left) if isinstance(n, ast.Name)}
         taken |= {name for name, _ in parsed.anchors} | set(parsed.strata) | set(self._clusters)
         rest = [name for name in names if name not in taken]
-        text = outside_quotes(DOT, f"({' + '.join(f'`{name}`' for name in rest) or '1'})", parsed.right)
-        called = [name for name in (*parsed.quoted, *(rest if text != parsed.right else ())) if name.isdigit()]
+        right = re.sub(r"\b_q(\d+)\b", lambda m: f"`{parsed.quoted[int(m[1])]}`", parsed.right).strip()
+        text = outside_quotes(DOT, f"({' + '.join(f'`{name}`' for name in rest) or '1'})", right)
+        named = (*parsed.quoted, *(rest if text != right else ()))
+        called = [name for name in named if name.isdigit() or "`" in name or re.fullmatch(r"_q\d+", name)]
         if called:
             raise InputError(f"columns of a formula cannot be called {', '.join(called)}: rename them")
-        return re.sub(r"\b_q(\d+)\b", lambda m: f"`{parsed.quoted[int(m[1])]}`", text).strip()
+        return text
 
     def _coded_frame(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the columns with the levels of the fit, whatever type they came in."""
@@ -320,9 +340,11 @@ class Formula:
             if name in self._wide.values():
                 continue
             if name not in self._levels:
-                if frame[name].dtype.kind not in "biuf":
-                    raise InputError(f"covariate {name!r} was numbers in the fit, and is {odd_entry(frame[name])} here")
-                result[name] = frame[name].to_numpy()
+                own = frame[name].to_numpy()
+                if own.dtype.kind not in "biuf":
+                    problem = "was numbers in the fit, and is {entry} here"
+                    own = as_floats(own, f"covariate {name!r}", "turn it into numbers", problem)
+                result[name] = own
                 continue
             levels, codes = self._levels[name], self._codes(frame, name)
             if self._kinds[name] == "code":
@@ -363,6 +385,7 @@ class Formula:
             and sum(own[0] in other for other in used) == 1
         }
         self._terms = [str(term) for term in formula]
+        self._smooth = _smooth(formula)
         return type(formula)([term for term in formula if str(term) not in self._wide])
 
     def _wide_columns(self) -> tuple[dict[str, slice], list[str]]:
@@ -409,7 +432,7 @@ class Formula:
             main,
             str(self._levels[self._wide[main]][0]),
         )
-        return Design(matrix, tuple(names), True)
+        return Design(matrix, tuple(names), True, self.marks)
 
     def design(self, data: Any) -> Any:
         """Return the covariates of new rows, with the levels and the transforms of the fit."""
@@ -478,10 +501,7 @@ class Formula:
             if kind == "C":
                 frame[name] = frame[name].astype("category")
             elif kind == "N":
-                try:
-                    frame[name] = frame[name].astype(np.float64)
-                except (TypeError, ValueError):
-                    raise InputError(f"anchor {name!r} is not numbers: N({name}) cannot be taken") from None
+                frame[name] = real_numbers(frame[name], f"anchor N({name})")
         return frame.rename(columns={name: f"N({name})" for name, kind in terms if kind == "N"})
 
     def design_columns(self) -> list[str]:
@@ -515,7 +535,7 @@ class Formula:
         known([values], column_names(data))
         frame = select(data, [values])
         _complete(frame, "column")
-        return frame[values]
+        return _labelled(frame[values], data)
 
     def without_data(self) -> Formula:
         """Return the formula as new rows need it."""
@@ -711,6 +731,12 @@ def _formula(text: str, more: str = " + 1") -> Any:
     return terms
 
 
+def _smooth(terms: Any) -> list[str]:
+    """Return the smooth terms, which stand alone."""
+    alone = [(str(term), term.factors[0]) for term in terms if len(term.factors) == 1]
+    return [name for name, factor in alone if factor.eval_method.value == "python" and name.startswith("s(")]
+
+
 def _variables(terms: Any) -> set[str]:
     """Return the columns of the covariates, and refuse expressions that are not on the list."""
     found: set[str] = set()
@@ -745,6 +771,16 @@ def _without_intercept(matrix: Any, n: int) -> pd.DataFrame:
 
     kept = [name for name in matrix.columns if name != "Intercept"]
     return pd.DataFrame({name: np.asarray(matrix[name], dtype=np.float64) for name in kept}, index=range(n))
+
+
+def _labelled(made: Any, data: Any) -> Any:
+    """Return what was made of a table with the labels of its rows, if both have such."""
+    index = aligned(data=data)
+    if index is None:
+        return made
+    if isinstance(made, Response):
+        return replace(made, index=index)
+    return made.set_axis(index) if hasattr(made, "set_axis") else made
 
 
 def _plain_name(name: str) -> str:

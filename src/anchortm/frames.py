@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v1 as nw
@@ -17,12 +18,28 @@ from anchortm.exceptions import InputError, InputTypeError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["column_names", "each_once", "is_batched", "is_frame", "known", "native", "read_csv", "select", "take"]
+__all__ = [
+    "aligned",
+    "column_names",
+    "each_once",
+    "is_batched",
+    "is_frame",
+    "known",
+    "native",
+    "read_csv",
+    "select",
+    "take",
+]
 
 
 def native(values: Any) -> Any:
-    """Return arrays, pandas and polars data as they are, other tables and columns as pandas."""
+    """Return arrays, pandas and polars data as they are, other tables and columns as pandas.
+
+    Masked entries of NumPy arrays become None, and polars columns of 128 bits have 64, as NumPy has no others.
+    """
     module = type(values).__module__.split(".")[0]
+    if isinstance(values, np.ma.MaskedArray):
+        return np.array(values.tolist(), dtype=object) if np.ma.is_masked(values) else np.asarray(values)
     if module in ("numpy", "pandas", "builtins", "anchortm"):
         return values
     if module == "pyarrow" and hasattr(values, "to_pandas"):
@@ -33,9 +50,70 @@ def native(values: Any) -> Any:
             f"{type(values).__name__} is lazy: fit it by a formula, from_formula(formula, data), predict with "
             "predict_table, or call collect() or compute() on it first"
         )
-    if not isinstance(wrapped, (nw.DataFrame, nw.Series)) or wrapped.implementation.is_polars():
+    if not isinstance(wrapped, (nw.DataFrame, nw.Series)):
         return values
-    return wrapped.to_pandas()
+    return _without_128_bits(values) if wrapped.implementation.is_polars() else wrapped.to_pandas()
+
+
+def _without_128_bits(values: Any) -> Any:
+    """Return a polars column whose whole numbers of 128 bits have become ones of 64, anything else as it is."""
+    import polars as pl
+
+    if str(getattr(values, "dtype", "")) not in ("Int128", "UInt128"):  # columns of a table have their turn
+        return values
+    try:
+        return values.cast(pl.Int64)
+    except pl.exceptions.InvalidOperationError:
+        raise InputError(
+            f"column {values.name!r} has whole numbers beyond 64 bits: cast it to Float64, or to String for names"
+        ) from None
+
+
+def aligned(**inputs: Any) -> Any:
+    """Return the pandas index of these inputs, None if there is none; refuse inputs whose rows do not match.
+
+    Indexes must be equal. Where one is 0, ..., n - 1, as pandas numbers rows that have no names, the other must not be
+    the same numbers in another order. Inputs of different lengths are refused elsewhere.
+    """
+    found = [named for name, values in inputs.items() for named in _indexed(name, values)]
+    for k, (b, second) in enumerate(found):
+        for a, first in found[:k]:
+            if len(first.index) == len(second.index) and not first.index.equals(second.index):
+                _check_rows(a, first.index, b, second)
+    return found[0][1].index if found else None
+
+
+def _indexed(name: str, values: Any) -> Iterator[tuple[str, Any]]:
+    """Yield an input if it has an index, or those columns of a list that have one, and what to call it."""
+    if isinstance(values, (list, tuple)) and values and type(values[0]).__module__.startswith("pandas"):
+        for k, column in enumerate(values):
+            yield from _indexed(f"{name}[{k}]", column)
+    elif type(getattr(values, "index", None)).__module__.startswith("pandas"):
+        yield name, values
+
+
+def _check_rows(a: str, first: Any, b: str, values: Any) -> None:
+    """Refuse two different indexes of the same length, unless one of them only numbers the rows."""
+    import pandas as pd
+
+    second = values.index
+    permuted = bool(first.isin(second).all() and second.isin(first).all())
+    if not permuted and any(pd.RangeIndex(len(index)).equals(index) for index in (first, second)):
+        return
+    if not hasattr(values, "loc"):  # a Response
+        remedy = f"make {b} from columns of the same table, or from their .to_numpy()"
+    elif permuted and first.is_unique and second.is_unique:
+        remedy = f"pass {b}.loc[{a}.index], or {b}.to_numpy()"
+    else:
+        remedy = f"pass columns of one table, or {b}.to_numpy()"
+    remedy += " if the rows do match as they stand"
+    if permuted:
+        raise InputError(f"{b} has the rows of {a} in another order, by the labels of their indexes: {remedy}")
+    row = int(np.flatnonzero(np.asarray(first != second))[0])
+    raise InputError(
+        f"the rows of {a} and {b} differ by the labels of their indexes, first at row {row}, {first[row]!r} and "
+        f"{second[row]!r}: {remedy}"
+    )
 
 
 def is_batched(data: Any) -> bool:
@@ -99,9 +177,20 @@ def select(data: Any, names: Sequence[str]) -> pd.DataFrame:
         own = {str(name): name for name in data.columns}
         columns = {name: _plain(data[own[name]]) for name in names}
     for name, values in columns.items():
+        if getattr(values.dtype, "kind", "") == "c":
+            raise InputError(
+                f"Complex data not supported: column {name!r} must be real; take the real part or the size"
+            )
         if len(values) and isinstance(values[0], (list, tuple, dict, set, np.ndarray)):
             raise InputTypeError(f"column {name!r} holds lists or tables, not numbers or text: take it apart")
-    return pd.DataFrame(columns, range(data.shape[0]), copy=False)
+    try:
+        return pd.DataFrame(columns, range(data.shape[0]), copy=False)
+    except OverflowError:  # pandas looks into objects
+        objects = {name: values for name, values in columns.items() if values.dtype == object}
+        large = [k for k, v in objects.items() if any(isinstance(x, int) and abs(x) > sys.float_info.max for x in v)]
+        raise InputError(
+            f"columns with whole numbers beyond 1.8e308, too large for a double: {_listed(large)}; rescale them"
+        ) from None
 
 
 def _plain(column: pd.Series) -> Any:
@@ -114,7 +203,8 @@ def _plain(column: pd.Series) -> Any:
     if pd.api.types.is_bool_dtype(column.dtype):
         return column.to_numpy(dtype=bool)
     if pd.api.types.is_numeric_dtype(column.dtype):
-        return column.to_numpy(dtype=np.float64 if pd.api.types.is_float_dtype(column.dtype) else np.int64)
+        own = np.dtype(getattr(column.dtype, "numpy_dtype", column.dtype))
+        return column.to_numpy(dtype=np.float64 if own.kind == "O" else own)  # Arrow's decimals are objects
     return np.array(column.tolist(), dtype=object) if pd.api.types.is_string_dtype(column.dtype) else values
 
 
@@ -122,6 +212,7 @@ def _from_polars(column: Any) -> Any:
     """Return a polars column as a pandas column (polars itself would need pyarrow for that)."""
     import pandas as pd
 
+    column = native(column)
     kind = str(column.dtype)
     if kind.startswith(("Enum", "Categorical")):
         enum = kind.startswith("Enum")  # ordered as declared; a polars Categorical has no order

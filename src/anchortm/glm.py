@@ -21,6 +21,7 @@ from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.families import FAMILIES, Family, get_family, likeliest_shape
 from anchortm.fitted import one_column
 from anchortm.formula import Formula
+from anchortm.frames import aligned
 from anchortm.inputs import Data
 from anchortm.means import FamilyDistribution
 from anchortm.model import TransformationModel, model
@@ -198,7 +199,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         return y
 
     def _objective(self, link: Any, basis: Basis, data: Any) -> Objective:
-        net = self._netted(data.design.names)
+        net = self._netted(data.design.marks)
         if not (net and link.affine):  # as it is, a quadratic loss is minimised in any unit
             link = _in_typical_unit(link, data.response.upper, data.weights)
         if link.family == "negative_binomial" and link.alpha is None:
@@ -253,9 +254,9 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         return objective.coordinates.join(theta, np.zeros(objective.coordinates.n_coefs))
 
     def _draw(self, data: Data, rng: np.random.Generator) -> Array:
-        eta = self.baseline_[0] + data.design.matrix @ self.coef_ + (0.0 if data.offset is None else data.offset)
-        trials = np.ones(eta.size) if data.response.trials is None else data.response.trials
-        law = FamilyDistribution(self.link_, self.link_.mean(eta).mu, trials)
+        shift = data.design.matrix @ self.coef_ + (0.0 if data.offset is None else data.offset)
+        trials = np.ones(shift.size) if data.response.trials is None else data.response.trials
+        law = FamilyDistribution(self.link_, self.link_.mean(self.baseline_[0] + shift).mu, trials, shift)
         return np.asarray(law.rvs(1, rng)[:, 0])
 
     def _fitted_link(self, objective: Objective, v: Array) -> Any:
@@ -402,6 +403,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
 
     def _outcome(self, X: Any, y: Any) -> Response:
         check_is_fitted(self, "coef_")
+        aligned(X=X, y=y)
         if y is None and hasattr(self, "formula_"):
             y = self.formula_.outcome(X)
         response = as_response(one_column(self._plain(y)), self._scale)

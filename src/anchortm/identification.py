@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import scipy.linalg as la
@@ -22,6 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from anchortm.anchors import AnchorColumns
 from anchortm.columns import BLOCK_ROWS, Coordinates, Rows
 from anchortm.design import MAX_DENSE, Matrix, WideMatrix
 from anchortm.exceptions import IdentificationError, SeparationError
@@ -32,7 +34,10 @@ from anchortm.partial import PartialObjective
 from anchortm.response import Response
 
 __all__ = [
+    "HARDLY",
+    "Checked",
     "CovariateSums",
+    "anchors_explained",
     "check_counts",
     "check_covariates",
     "check_kinds",
@@ -45,14 +50,26 @@ __all__ = [
 Array = NDArray[np.float64]
 
 RANK_TOLERANCE = 1e-10
+NEARLY = 1e-6  # eigenvalue of the correlations below which columns are turned for the solver
+SUMS_TELL = 1e-11  # the least that it may be where only sums are known, in batches and with wide factors
+EPSILON = float(np.finfo(float).eps)
+RESOLVED = 5e-8  # of a column that others must not explain: less is lost in single precision, and R drops it too
+UNTURNED = 1e-5  # the same where the solver works with the columns as they are
+HARDLY = 1e-4  # less of it is worth a warning
 SLACK_TOLERANCE = 1e-7
 GAIN_TOLERANCE = 1e-9
 LP_ROWS = 20_000
+SOME_ROWS, MOST_EXPLAINING = 1000, 500  # rows for a first look at the anchors, covariates for a look at all
 MOST_ROUNDS = 20
 
 
 def check_kinds(response: Response) -> None:
-    """Refuse a response whose rows are all censored on one side."""
+    """Refuse a response whose rows are all censored on one side, or have no ends at all."""
+    if not (np.isfinite(response.lower) | np.isfinite(response.upper)).any():
+        raise IdentificationError(
+            f"no row says anything about the outcome: all {len(response)} are (-inf, inf), or times censored at 0; "
+            "are the ends of Interval, or time and event of Surv, the right columns?"
+        )
     if response.scale not in ("ordinal", "count"):
         check_counts(response.counts())
 
@@ -98,22 +115,36 @@ def check_size(p: int, n: int) -> None:
         )
 
 
-def check_covariates(X: Matrix, names: Sequence[str], penalised: NDArray[np.bool_] | None = None) -> Array:
-    """Refuse constant, duplicated or collinear covariates, by name; return the smallest and largest value of each.
+class Checked(NamedTuple):
+    """The smallest and largest value of each covariate, and which of them are nearly collinear.
 
-    Coefficients that a penalty determines may belong to any columns: of these only the values are returned.
+    ``share`` is the root of the share of their variance that the other covariates do not explain.
+    """
+
+    ranges: Array
+    near: tuple[int, ...] = ()
+    share: float = 1.0
+
+
+def check_covariates(
+    X: Matrix, names: Sequence[str], penalised: NDArray[np.bool_] | None = None, turned: int | None = 0
+) -> Checked:
+    """Refuse constant, duplicated or collinear covariates, by name.
+
+    Coefficients that a penalty determines may belong to any columns: of these only the values are returned. The solver
+    turns the first ``turned`` columns where they are nearly collinear (None: all of them), and tells more apart then.
     """
     n, p = X.shape
     if p == 0:
-        return np.zeros((2, 0))
+        return Checked(np.zeros((2, 0)))
     if penalised is not None and isinstance(X, np.ndarray):
         own = np.flatnonzero(~penalised).tolist()
         check_covariates(X[:, own], [names[j] for j in own])
-        return np.array([X.min(axis=0), X.max(axis=0)])
+        return Checked(np.array([X.min(axis=0), X.max(axis=0)]))
     check_size(p, n)
     if isinstance(X, WideMatrix):
         _check_wide(X, names)
-        return _wide_ranges(X)
+        return Checked(_wide_ranges(X))
     blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
     centre = X[:: max(1, n // 1000)].mean(axis=0)
     low = np.min([X[block].min(axis=0) for block in blocks], axis=0)
@@ -121,8 +152,21 @@ def check_covariates(X: Matrix, names: Sequence[str], penalised: NDArray[np.bool
     spread = np.maximum(high - centre, centre - low)
     unit = np.where(spread > 0.0, spread, 1.0)
     sums = [CovariateSums.of(X[block], centre, unit) for block in blocks]
-    sum(sums[1:], sums[0]).check(names, spread)
-    return np.array([low, high])
+    correlation = sum(sums[1:], sums[0]).correlation(names, spread)
+    ranges = np.array([low, high])
+    if np.linalg.eigvalsh(correlation)[0] > NEARLY:
+        return Checked(ranges)
+    # correlations have lost half of the digits that a look at the columns themselves has
+    R = np.linalg.qr((X - X.mean(axis=0)) / unit, mode="r")
+    R /= np.linalg.norm(R, axis=0)
+    _, sizes, directions = np.linalg.svd(R)
+    near = tuple(np.flatnonzero(np.abs(directions[-1]) > 1e-3).tolist())
+    if sizes[-1] <= EPSILON:
+        _refuse_collinear(near, names)
+    share = float(1.0 / np.linalg.norm(la.solve_triangular(R, np.eye(p)), axis=1).max())
+    if share < (RESOLVED if turned is None or max(near) < turned else UNTURNED):
+        _refuse_collinear(near, names)
+    return Checked(ranges, near, share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +190,10 @@ class CovariateSums:
 
     def check(self, names: Sequence[str], spread: Array) -> None:
         """Refuse constant or collinear columns, by name; ``spread`` is how far they go from the centre."""
+        _check_correlation(self.correlation(names, spread), names)
+
+    def correlation(self, names: Sequence[str], spread: Array) -> Array:
+        """Return the correlations of the columns; refuse constant ones."""
         constant = spread <= 1e-12 * np.maximum(np.abs(self.centre), np.finfo(float).tiny)
         if constant.any():
             listed = ", ".join(names[j] for j in np.flatnonzero(constant).tolist())
@@ -154,18 +202,61 @@ class CovariateSums:
             )
         gram = self.gram - np.outer(self.total, self.total) / self.n
         scale = 1.0 / np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
-        _refuse_collinear(gram * np.outer(scale, scale), names)
+        return np.asarray(gram * np.outer(scale, scale))
 
 
-def _refuse_collinear(correlation: Array, names: Sequence[str]) -> None:
+def _check_correlation(correlation: Array, names: Sequence[str]) -> None:
+    """Refuse columns that are collinear as far as their correlations can tell."""
     values, vectors = np.linalg.eigh(correlation)
-    if values.size == 0 or values[0] > RANK_TOLERANCE:
-        return
-    involved = np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3).tolist()
+    if values.size and values[0] <= SUMS_TELL:
+        _refuse_collinear(np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3).tolist(), names)
+
+
+def _refuse_collinear(involved: Sequence[int], names: Sequence[str]) -> NoReturn:
     listed = ", ".join(names[j] for j in involved[:8]) + (", ..." if len(involved) > 8 else "")
     splines = any(names[j].startswith(("cr(", "cs(", "cc(")) for j in involved)
     hint = ", or give the spline constraints='center'" if splines else ""
     raise IdentificationError(f"collinear covariates: {listed}; leave one of them out{hint}")
+
+
+def anchors_explained(anchors: AnchorColumns, X: Matrix) -> bool:
+    """Return whether all anchors are combinations of the covariates and a constant.
+
+    Score residuals of a maximum-likelihood fit are orthogonal to those, so that the penalty is zero there. Some rows
+    tell nearly always; designs that are too large for a look at all rows count as not explaining anything.
+    """
+    n, p = X.shape
+    if isinstance(X, WideMatrix):
+        return X.codes is not None and all(
+            _constant_within(X.codes, column) for column in (*anchors.factors, *anchors.columns.T)
+        )
+    directions = anchors.columns.shape[1] + sum(levels.size - 1 for levels in anchors.levels)
+    if not 0 < directions <= p or p > MOST_EXPLAINING:
+        return False
+    step = max(1, n // max(SOME_ROWS, 4 * p))
+    centre, size = X[::step].mean(axis=0), np.abs(X[::step] - X[::step].mean(axis=0)).max(axis=0)
+    unit = np.where(size > 0.0, size, 1.0)
+
+    def both(rows: slice) -> tuple[Array, Array]:
+        own = anchors.take(rows)
+        dummies = [np.eye(levels.size)[codes] for codes, levels in zip(own.factors, own.levels, strict=True)]
+        return np.insert((X[rows] - centre) / unit, 0, 1.0, axis=1), np.hstack([*dummies, own.columns])
+
+    Z, A = both(slice(None, None, step))
+    coef, _, rank, _ = np.linalg.lstsq(Z, A, rcond=None)
+    if rank < p + 1:  # these rows lack something: all rows are asked
+        Z, A = both(slice(None))
+        coef = np.linalg.lstsq(Z, A, rcond=None)[0]
+    limit = 1e-9 * np.abs(A - A.mean(axis=0)).max(axis=0)
+    parts = [slice(None, None, step), *(slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS))]
+    return all(bool((np.abs(A - Z @ coef).max(axis=0) <= limit).all()) for Z, A in map(both, parts))
+
+
+def _constant_within(codes: NDArray[np.int32], values: NDArray[Any]) -> bool:
+    """Return whether values are those of the level that a row belongs to."""
+    own = np.zeros(int(codes.max()) + 1, dtype=values.dtype)
+    own[codes] = values
+    return bool((own[codes] == values).all())
 
 
 def _wide_ranges(X: WideMatrix) -> Array:
@@ -216,7 +307,7 @@ def _check_wide(X: WideMatrix, names: Sequence[str]) -> None:
         )
     if own:
         scale = 1.0 / np.sqrt(np.diag(within))
-        _refuse_collinear(within * np.outer(scale, scale), own)
+        _check_correlation(within * np.outer(scale, scale), own)
 
 
 def check_separation(objective: Objective) -> None:

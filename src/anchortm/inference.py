@@ -30,6 +30,7 @@ from anchortm.anchors import groups_of
 from anchortm.arrow import Arrow
 from anchortm.backends.streamed import Stream
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
+from anchortm.frames import aligned
 from anchortm.inputs import Data
 from anchortm.newton import Options
 from anchortm.numbers import generator, jobs, level_between, real_numbers, whole_number
@@ -213,6 +214,7 @@ def _rows(model: Any) -> Any:
 
 def _codes(clusters: Any, data: Any) -> Codes:
     """Return the cluster of each row of the fit, numbered from 0."""
+    aligned(X=data, clusters=clusters)
     codes, _ = groups_of(clusters, "clusters")
     if data.kept is not None and codes.size == data.kept.size:
         codes = codes[data.kept]
@@ -525,7 +527,7 @@ def smooth_effects(
     """Return the curves of smooth terms with pointwise intervals; see ``TransformationModel.smooth_effects``."""
     import pandas as pd
 
-    terms = smooth_terms(model.coef_names_)
+    terms = smooth_terms(model._marks)
     if not terms:
         raise InputError("there are no smooth terms: write s(x) in the formula")
     if not hasattr(model, "formula_"):
@@ -534,7 +536,7 @@ def smooth_effects(
         names = [name for own in model.formula_.columns_of(term) for name in own]
         terms = {name: places for name, places in terms.items() if set(names) & {model.coef_names_[j] for j in places}}
         if not terms:
-            raise InputError(f"{term} is no smooth term: there are {', '.join(smooth_terms(model.coef_names_))}")
+            raise InputError(f"{term} is no smooth term: there are {', '.join(smooth_terms(model._marks))}")
     if at is not None and len(terms) > 1:
         raise InputError(f"at is for one term: name one of {', '.join(terms)}")
     V = covariance(model, kind, clusters, **options)[model.baseline_.size :, model.baseline_.size :]

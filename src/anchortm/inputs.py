@@ -18,6 +18,7 @@ from anchortm.design import Design, Matrix, WideMatrix
 from anchortm.mixed import MixedObjective
 from anchortm.objective import Objective, build_objective
 from anchortm.response import Response, as_response
+from anchortm.splines import Marks
 
 __all__ = ["About", "Data", "Strata", "drop_empty_classes"]
 
@@ -29,6 +30,7 @@ class About:
     """What a fitted model says of its rows."""
 
     names: tuple[str, ...]
+    marks: Marks  # of columns of smooth terms
     columns_given: tuple[str, ...] | None
     kinds: dict[str, int]  # numbers of exact, left-, right- and interval-censored rows
     time: bool
@@ -75,6 +77,9 @@ class Data(NamedTuple):
     mixture: Mixture | None = None  # of strata, and of covariates whose effects vary
     strata: Strata | None = None  # of a partial likelihood
     clusters: Clusters | None = None  # that share random effects
+    index: Any = None  # of pandas, of all rows as given
+    near: tuple[int, ...] = ()  # covariates that are nearly collinear
+    share: float = 1.0  # of them that the others do not explain
 
     def take(self, rows: Any) -> Data:
         """Return the inputs of these rows, without anchor levels that no longer occur."""
@@ -88,6 +93,7 @@ class Data(NamedTuple):
             mixture=None if self.mixture is None else self.mixture.take(rows),
             strata=None if self.strata is None else self.strata.take(rows),
             clusters=None if self.clusters is None else self.clusters.take(rows),
+            near=self.near,
         )
 
     def subset(self, rows: Any) -> Data:
@@ -153,6 +159,7 @@ class Data(NamedTuple):
         """Return what a model keeps of these inputs."""
         return About(
             self.design.names,
+            self.design.marks,
             self.columns_given,
             self.response.counts(),
             self.response.scale == "time",

@@ -20,7 +20,7 @@ from anchortm.design import Design, check_columns, to_design
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.fitted import one_column
 from anchortm.formula import FormulaMixin
-from anchortm.frames import is_frame, native
+from anchortm.frames import aligned, is_frame, native
 from anchortm.identification import check_covariates
 from anchortm.numbers import check_weights, one_number
 from anchortm.projections import Projection, projection
@@ -61,6 +61,7 @@ def l2_data(X: Any, y: Any, anchors: Any, sample_weight: Any, anchor_intercept: 
     """Return the design and the checked rows; rows of weight zero are dropped."""
     if y is None:
         raise InputError("requires y to be passed, but the target y is None")
+    aligned(X=X, y=y, anchors=anchors, sample_weight=sample_weight)
     response = as_response(one_column(native(y)))
     if not (response.lower == response.upper).all() or response.truncated.any():
         raise InputError("this model takes numbers: for censored or truncated outcomes use a transformation model")
@@ -153,7 +154,7 @@ class LinearAnchorRegression(L2Regressor):
         X = native(X)
         design, data = l2_data(X, y, anchors, sample_weight, self.anchor_intercept)
         if self.fit_intercept:
-            check_covariates(data.X, design.names)
+            check_covariates(data.X, design.names, turned=None)
         centred = self.fit_intercept and (self.anchor_intercept or anchors is None)
         if centred:  # the intercept then makes residuals sum to zero, whatever gamma
             x_mean, y_mean = np.average(data.X, axis=0, weights=data.weights), np.average(data.y, weights=data.weights)

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -56,6 +57,8 @@ __dir__ = dir_of(__all__)
 Array = NDArray[np.float64]
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+NOTHING = 45.0  # e^-45 of a largest value counts for nothing
+PANELS = 50  # of a moment
 
 
 class Penalised(NamedTuple):
@@ -254,6 +257,49 @@ class Link(ABC):
                 self.quantile_from_log_sf(np.log1p(-p)),
             )
 
+    @property
+    def tail_rate(self) -> float:
+        """Return the r of a density that falls like exp(-r z) far out, infinity if it falls faster.
+
+        exp(z / s) has a mean only if r s > 1. Unless a link says better, from psi at survival of e^-1e5 and e^-1e6.
+        """
+        with _quiet():
+            near, far = -self.psi(self.quantile_from_log_sf(np.array([-1e5, -1e6])))
+        return float(far) if far < 1.01 * near else math.inf
+
+    def log_moment(self, k: float) -> float:
+        """Return log E[exp(k Z)] for k > 0, unless a link says better by Gauss and Legendre."""
+        if self.tail_rate <= k:
+            return math.inf
+
+        def g(z: Array) -> Array:
+            return np.asarray(self.log_density(z) + k * z)
+
+        with _quiet():
+            first = self.quantile_from_log_cdf(np.array([-50.0]))
+            peak = _last(lambda z: self.psi(z) + k > 0.0, first)
+            top = float(g(peak)[0])
+            low = -_last(lambda z: g(-z) > top - NOTHING, -peak)
+            high = _last(lambda z: g(z) > top - NOTHING, peak)
+            away = np.linspace(0.0, 1.0, PANELS + 1) ** 3  # tails are long where k is nearly too large
+            edges = np.concatenate([peak + (low - peak) * away[:0:-1], peak + (high - peak) * away])
+            nodes, weights = np.polynomial.legendre.leggauss(20)
+            half = 0.5 * np.diff(edges)
+            z = edges[:-1] + half + half * nodes[:, None]
+            return top + math.log(float(weights @ np.exp(g(z) - top) @ half))
+
+    def reach(self, low: Array, slope: float) -> Array:
+        """Return for each z >= low the end of the integral of f(z) exp(z / slope), beyond which nothing counts.
+
+        The exponent g = log f + z / slope is concave. It has its maximum where psi = -1 / slope, and what counts
+        ends where g is NOTHING below its value there, or at low if that is further out.
+        """
+        starts, rows = np.unique(low, return_inverse=True)
+        with _quiet():
+            peak = _last(lambda z: self.psi(z) + 1.0 / slope > 0.0, starts)
+            least = self.log_density(peak) + peak / slope - NOTHING
+            return _last(lambda z: self.log_density(z) + z / slope > least, peak)[rows]
+
     def exact(self, z: ArrayLike) -> OneEnd:
         """Return the terms of exactly observed rows: l = log f(z)."""
         return OneEnd(self.log_density(z), -self.psi(z), -self.dpsi(z), -self.d2psi(z))
@@ -286,6 +332,22 @@ class Link(ABC):
         return TwoEnds(*(x.reshape(shape) for x in terms))
 
 
+def _last(holds: Callable[[Array], NDArray[np.bool_]], start: Array) -> Array:
+    """Return where something stops to hold on the way up from start, to a relative error of 1e-3, or start."""
+    step = np.ones_like(start)
+    for _ in range(60):
+        on = holds(start + step)
+        if not on.any():
+            break
+        step = np.where(on, 2.0 * step, step)
+    inside, outside = np.zeros_like(start), step
+    for _ in range(12):
+        middle = 0.5 * (inside + outside)
+        on = holds(start + middle)
+        inside, outside = np.where(on, middle, inside), np.where(on, outside, middle)
+    return np.asarray(start + outside)
+
+
 def _put(into: TwoEnds, mask: NDArray[np.bool_], terms: TwoEnds) -> None:
     for target, value in zip(into, terms, strict=True):
         target[mask] = value
@@ -314,6 +376,16 @@ class Logistic(Link):
     """
 
     name: ClassVar[str] = "logit"
+
+    @property
+    def tail_rate(self) -> float:
+        return 1.0
+
+    def log_moment(self, k: float) -> float:
+        return float(special.gammaln(1.0 + k) + special.gammaln(1.0 - k)) if k < 1.0 else math.inf
+
+    def reach(self, low: Array, slope: float) -> Array:
+        return np.asarray(low + NOTHING / (1.0 - 1.0 / slope))
 
     @staticmethod
     def _parts(z: ArrayLike) -> tuple[Array, Array, Array, Array]:
@@ -464,6 +536,16 @@ class Normal(Link):
     """
 
     name: ClassVar[str] = "probit"
+
+    @property
+    def tail_rate(self) -> float:
+        return math.inf
+
+    def log_moment(self, k: float) -> float:
+        return 0.5 * k * k
+
+    def reach(self, low: Array, slope: float) -> Array:
+        return np.full_like(low, 1.0 / slope + 9.5)
 
     def log_density(self, z: ArrayLike) -> Array:
         with _quiet():
@@ -639,6 +721,16 @@ class MinExtremeValue(Link):
 
     name: ClassVar[str] = "cloglog"
 
+    @property
+    def tail_rate(self) -> float:
+        return math.inf
+
+    def log_moment(self, k: float) -> float:
+        return float(special.gammaln(1.0 + k))
+
+    def reach(self, low: Array, slope: float) -> Array:
+        return np.full_like(low, math.log(2.0 / slope + 60.0))
+
     def log_density(self, z: ArrayLike) -> Array:
         z = _array(z)
         with _quiet():
@@ -734,6 +826,16 @@ class MaxExtremeValue(Link):
     """
 
     name: ClassVar[str] = "loglog"
+
+    @property
+    def tail_rate(self) -> float:
+        return 1.0
+
+    def log_moment(self, k: float) -> float:
+        return float(special.gammaln(1.0 - k)) if k < 1.0 else math.inf
+
+    def reach(self, low: Array, slope: float) -> Array:
+        return np.asarray(low + NOTHING / (1.0 - 1.0 / slope))
 
     def log_density(self, z: ArrayLike) -> Array:
         return _MIRROR.log_density(-_array(z))

@@ -37,9 +37,9 @@ from anchortm.exceptions import (
 )
 from anchortm.fitted import FittedModel, one_column, row_offset
 from anchortm.formula import Formula
-from anchortm.frames import is_frame, native
+from anchortm.frames import aligned, is_frame, native
 from anchortm.grammar import parse_formula
-from anchortm.identification import check_covariates, check_kinds, check_levels
+from anchortm.identification import HARDLY, Checked, anchors_explained, check_covariates, check_kinds, check_levels
 from anchortm.inference import (
     FLAT_CURVATURE,
 )
@@ -59,7 +59,7 @@ from anchortm.numbers import (
     whole_number,
 )
 from anchortm.objective import Objective
-from anchortm.penalty import Net, Penalty, check_strengths, effective_degrees, netted
+from anchortm.penalty import Net, Penalty, check_strengths, effective_degrees, netted, untangled
 from anchortm.randomeffects import RandomEffects
 from anchortm.response import Response, as_response, sorted_words
 from anchortm.scaled import (
@@ -71,7 +71,7 @@ from anchortm.scaled import (
     scaled_baseline,
 )
 from anchortm.solver import restarts, solve, with_enough_nodes
-from anchortm.splines import wiggly
+from anchortm.splines import Marks, wiggly
 from anchortm.threads import one_blas_thread
 
 __all__ = ["TransformationModel", "check_model", "model", "tell_alphabetical"]
@@ -81,6 +81,7 @@ Array = NDArray[np.float64]
 MANY_CLASSES = 30
 SCALED = ("scale_coef_", "scale_names_", "xi_scale_", "penalty_scale_")  # what only fits with scale effects have
 NO_PENALTY = 1e-20
+IDLE = 1e-10  # penalty that may be zero but for rounding
 SMALLEST_ATOM = 1e-3  # probability at time 0 that is worth a word
 
 
@@ -145,6 +146,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             Weights replicate rows.
         offset : array, optional
             Joins x'beta with coefficient 1.
+
+        Rows are matched by position. Where two of these have pandas indexes with different labels, or the same labels
+        in another order, they are refused.
 
         Returns
         -------
@@ -243,6 +247,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     def _prepare(self, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
         """Check the inputs once; drop rows of weight zero."""
+        index = aligned(X=X, y=y, anchors=anchors, sample_weight=sample_weight, offset=offset)
         X, y = native(X), native(y)
         columns_given = list(X.columns) if is_frame(X) else list(X.names) if isinstance(X, Design) and X.named else None
         if self.anchor_names is not None and anchors is not None:
@@ -274,24 +279,24 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
         response, dropped = drop_empty_classes(response)
         check_kinds(response)
-        if self._netted(design.names):
+        if self._netted(design.marks):
             others = {"scale": self.scale, "random": named_effects(self.random)}
-            wrong = [name for name, value in others.items() if value is not None and self._smoothed(design.names)]
+            wrong = [name for name, value in others.items() if value is not None and self._smoothed(design.marks)]
             if wrong:
                 raise InputError(f"{wrong[0]} does not go with smooth terms: write bs(x, 4) for s(x), or set smooth=0")
             if isinstance(design.matrix, WideMatrix):
                 design = design._replace(matrix=design.matrix.toarray())
         alphabetical = self._fixed_levels() is None and sorted_words(y, response)
         given = tuple(columns_given) if design.named and columns_given is not None else None
-        data = Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep)
+        data = Data(response, design, columns, weights, shift, dropped, given, alphabetical, keep, index=index)
         if labels is not None or varying_groups(self.varying):
             labels = labels if labels is None or keep is None else list(compress(labels, keep))
             data = self._with_baselines(data, labels)
-        ranges = self._check_design(data)
+        ranges, near, share = self._check_design(data)
         check_levels(response, data.design.matrix, data.design.names)
         if data.mixture is not None:  # of those whose effects vary too
             ranges = np.array([design.matrix.min(axis=0, initial=np.inf), design.matrix.max(axis=0, initial=-np.inf)])
-        data = data._replace(covariate_ranges=ranges)
+        data = data._replace(covariate_ranges=ranges, near=near, share=share)
         if clusters is None:
             return data
         return self._with_clusters(data, clusters if keep is None else list(compress(clusters, keep)))
@@ -308,8 +313,8 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if others:
             raise InputError(f"random effects do not go with {' and '.join(others)}: leave one of them out")
 
-    def _check_design(self, data: Data) -> Array:
-        """Refuse covariates that rows cannot tell apart, or from strata; return the range of those that shift h."""
+    def _check_design(self, data: Data) -> Checked:
+        """Refuse covariates that rows cannot tell apart, or from strata; return what is known of those that shift h."""
         X, names, penalised = data.design.matrix, data.design.names, self._penalised(data.design, data.weights)
         p = len(names)
         if data.clusters is not None:
@@ -319,7 +324,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             levels = data.mixture.levels
             X, names = np.hstack([X, levels]), (*names, *data.mixture.corners.level_names)
             penalised = None if penalised is None else np.append(penalised, np.zeros(levels.shape[1], dtype=bool))
-        return check_covariates(X, names, penalised)[:, :p]
+        turned = 0 if self.scale is not None or named_effects(self.random) is not None else p
+        found = check_covariates(X, names, penalised, turned)
+        return Checked(found.ranges[:, :p], tuple(j for j in found.near if j < p), found.share)
 
     def _with_clusters(self, data: Data, labels: Sequence[Any]) -> Data:
         """Return the inputs with the clusters that share random effects."""
@@ -335,7 +342,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         matrix, names = data.design.matrix, data.design.names
         if isinstance(matrix, WideMatrix):
             raise InputError(f"strata and varying do not go with a sparse X or factors of more than {WIDE} levels")
-        mixture, taken = make_mixture(labels, self.varying, names, matrix, self._sign)
+        mixture, taken = make_mixture(labels, self.varying, names, matrix, self._sign, data.design.marks)
         return data._replace(design=data.design.without(taken), mixture=mixture)
 
     def _fixed_levels(self) -> tuple[Any, ...] | None:
@@ -355,11 +362,11 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if isinstance(data, Stream):
             if self.l1:
                 raise InputError("l1 needs the rows in memory: read the table first, or take l2 alone")
-            penalty = self._penalty(data.names, None, None)
-            return Net.of(plain(data), penalty) if self._netted(data.names) else plain(data)
-        if not self._netted(data.design.names):
-            return plain(data)
-        return netted(data, self._penalty(data.design.names, data.design.matrix, data.weights), plain)
+            penalty = self._penalty(data.names, data.marks, None, None)
+            return Net.of(plain(data), penalty) if self._netted(data.marks) else plain(data)
+        if not self._netted(data.design.marks):
+            return untangled(data, plain) if data.near and self.scale is None else plain(data)
+        return netted(data, self._design_penalty(data.design, data.weights), plain)
 
     def _mixed_objective(self, data: Data, basis: Basis, plain: Callable[[Data], Objective]) -> Objective:
         """Return the anchor loss of a model with random effects, with nodes enough."""
@@ -386,20 +393,23 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         plain = both.objective(link, basis, self._sign, self.anchor_intercept, _n_jobs(self.n_jobs))
         return ScaledObjective(plain, len(columns), self._names(data), self.xi_scale)
 
-    def _netted(self, names: Sequence[str]) -> bool:
-        """Return whether coefficients of these names have a penalty."""
-        return bool(self.l1 or self.l2 or self._smoothed(names))
+    def _netted(self, marks: Marks) -> bool:
+        """Return whether coefficients have a penalty; ``marks`` say which belong to smooth terms."""
+        return bool(self.l1 or self.l2 or self._smoothed(marks))
 
-    def _smoothed(self, names: Sequence[str]) -> bool:
-        return bool(self.smooth) and bool(wiggly(names).any())
+    def _smoothed(self, marks: Marks) -> bool:
+        return bool(self.smooth) and bool(wiggly(marks).any())
 
-    def _penalty(self, names: tuple[str, ...], X: Any, weights: Array | None) -> Penalty:
-        return Penalty.of(self.l1, self.l2, self.smooth, self.penalty_factor, names, X, weights)
+    def _penalty(self, names: tuple[str, ...], marks: Marks, X: Any, weights: Array | None) -> Penalty:
+        return Penalty.of(self.l1, self.l2, self.smooth, self.penalty_factor, names, X, weights, marks)
+
+    def _design_penalty(self, design: Design, weights: Array | None) -> Penalty:
+        return self._penalty(design.names, design.marks, design.matrix, weights)
 
     def _penalised(self, design: Design, weights: Array | None) -> NDArray[np.bool_] | None:
         """Return which coefficients a penalty determines, whatever the covariates are; None if there is none."""
-        penalty = self._penalty(design.names, design.matrix, weights)
-        return ~penalty.free if self._netted(design.names) else None
+        penalty = self._design_penalty(design, weights)
+        return ~penalty.free if self._netted(design.marks) else None
 
     def _loglik(self, link: Link, basis: Basis, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the log-likelihood of rows that need not be those of the fit, at these parameters."""
@@ -434,9 +444,13 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         inner = objective.fixed if isinstance(objective, MixedObjective) else objective
         if isinstance(objective, MixedObjective) and data.clusters is not None:
             data = data._replace(clusters=data.clusters._replace(n_nodes=objective.n_nodes))
-        return data.objective(
-            objective.link, self.basis_, self._sign, self.anchor_intercept, coordinates=inner.coordinates
-        )
+
+        def plain(rows: Data) -> Objective:
+            return rows.objective(
+                objective.link, self.basis_, self._sign, self.anchor_intercept, coordinates=inner.coordinates
+            )
+
+        return untangled(data, plain) if data.near else plain(data)
 
     def _fitted_link(self, objective: Objective, v: Array) -> Any:
         """Return the link of a solution, with all that was estimated beside the parameters."""
@@ -469,20 +483,25 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         theta, beta = (real_numbers(part, "start") for part in self.start)
         if not (np.isfinite(theta).all() and np.isfinite(beta).all()):
             raise InputError("start has values that are not finite; start=None finds its own")
-        if theta.size != size or beta.size != p:
-            raise InputError(
-                f"start must be (baseline, coef) of lengths {size} and {p}, not {theta.size} and {beta.size}"
-            )
+        if theta.shape != (size,) or beta.shape != (p,):
+            given = [str(part.size) if part.ndim == 1 else f"shape {part.shape}" for part in (theta, beta)]
+            raise InputError(f"start must be (baseline, coef) of lengths {size} and {p}, not {' and '.join(given)}")
         return objective.coordinates.join(theta, np.append(beta, objective.start))
 
     def _solve(
         self, objective: Objective, basis: Basis, data: Data | Stream, xi: float
     ) -> tuple[Solution, list[Solution]]:
         options = Options(tol=self.tol, max_iter=self.max_iter, verbose=self.verbose)
+        start = self._start(objective, basis, data)
         try:
-            solution = solve(objective, self._start(objective, basis, data), xi, options)
-        except SeparationError as error:
-            if not isinstance(data, Data) or data.mixture is None:
+            solution = solve(objective, start, xi, options)
+        except (IdentificationError, ArithmeticError) as error:
+            if self.start is not None and not math.isfinite(objective.sums(start).loglik):
+                raise InputError(
+                    "the log-likelihood is not finite at start, nor near it: its baseline must increase, and its "
+                    "coefficients must not be far too large; start=None finds its own"
+                ) from None
+            if not isinstance(error, SeparationError) or not isinstance(data, Data) or data.mixture is None:
                 raise
             hint = "a stratum or level may lack outcomes that others have: merge such, or leave strata or varying out"
             raise SeparationError(f"{error}; {hint}") from None
@@ -531,8 +550,9 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self.dropped_anchors_ = () if objective.anchors is None else objective.anchors.dropped
         self.dropped_classes_, self._alphabetical = about.dropped, about.alphabetical
         self.l1_, self.l2_ = float(self.l1), float(self.l2)
-        self.smooth_ = float(self.smooth) if self._smoothed(about.names) else 0.0
-        self.edf_ = effective_degrees(objective, solution, self.coef_names_)
+        self._marks = about.marks
+        self.smooth_ = float(self.smooth) if self._smoothed(about.marks) else 0.0
+        self.edf_ = effective_degrees(objective, solution, about.marks)
         self.loglik_, self.loss_ = objective.loglik(solution.v, solution.sums), solution.loss
         self.penalty_ = solution.penalty_sum / n
         average, self._far_from_zero = theta, []
@@ -596,6 +616,21 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             say(f"{len(self.basis_.levels)} classes in {self.n_rows_} rows: is a model for numbers or times meant?")
         if self.n_anchors_ == 1 and self.anchor_intercept:
             say("the anchors have a single environment: they cannot regularise", AnchorWarning)
+        if self.xi_ > 0.0 and self.penalty_ < IDLE and self._anchors_explained():
+            say(
+                "the covariates explain the anchors exactly, so that score residuals are uncorrelated with them at "
+                "maximum likelihood: the penalty is zero and xi changes nothing; take the anchors out of the "
+                "covariates, or take other anchors",
+                AnchorWarning,
+            )
+        if isinstance(self._data, Data) and self._data.share < HARDLY:
+            near = [self._data.design.names[j] for j in self._data.near]
+            listed = ", ".join(near[:8]) + (", ..." if len(near) > 8 else "")
+            say(
+                f"nearly collinear covariates: {listed}; of the deviation of one of them the others leave "
+                f"{self._data.share:.1e} unexplained, so that coefficients are hardly determined, though predictions "
+                "may be: leave one of them out"
+            )
         if self._far_from_zero:
             say(
                 f"covariates that are never near 0: {', '.join(self._far_from_zero)}; with scale effects it matters "
@@ -639,6 +674,13 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         for k, side in enumerate(("lower", "upper")):
             if ends[:, k].any():
                 say(f"h is flat beyond the {side} end of the support: the mass there cannot be placed", None)
+
+    def _anchors_explained(self) -> bool:
+        """Return whether all directions of the anchors, of rows in memory, are combinations of the covariates."""
+        data = self._data
+        if not isinstance(data, Data) or data.anchors is None or self.n_anchors_ <= self.anchor_intercept:
+            return False
+        return anchors_explained(data.anchors, data.design.matrix)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from typing import Any
 
@@ -12,6 +13,8 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import native
 
 __all__ = [
+    "as_floats",
+    "check_total_weight",
     "check_weights",
     "finite_numbers",
     "flag",
@@ -29,6 +32,10 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+LEAST_WEIGHT = 1e-300  # that all rows may have together
+TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+TIME_REMEDY = "turn it into numbers, such as days since a date"
+
 
 def is_numeric(value: Any) -> bool:
     """Return whether a value is a finite number, or text that reads as one."""
@@ -38,28 +45,68 @@ def is_numeric(value: Any) -> bool:
         return False
 
 
-def odd_entry(values: Any) -> str:
-    """Return the first entry that is no number, and its row, as a message shows them."""
+def odd_entry(values: Any, width: int = 1) -> str:
+    """Return the first entry that is not a number, and its row (of so many entries), as a message shows them."""
     words = {k: value for k, value in enumerate(values) if isinstance(value, (str, bytes)) or not is_numeric(value)}
     row = next((k for k, value in words.items() if isinstance(value, (str, bytes)) and not is_numeric(value)), None)
     row = next(iter(words), 0) if row is None else row
-    entry = values[row]
+    return f"{_shown(values[row])} at row {row // width}"
+
+
+def _shown(entry: Any) -> str:
+    """Return an entry as a message shows it."""
+    if isinstance(entry, (*TIMES, complex)):
+        return str(entry)
     shown = repr(entry.item() if isinstance(entry, np.generic) else entry)
-    return f"{shown if len(shown) < 100 else shown[:100] + '...'} at row {row}"
+    return shown if len(shown) < 100 else shown[:100] + "..."
+
+
+def as_floats(array: NDArray[Any], what: str, remedy: str, problem: str = "must be numbers, not {entry}") -> Array:
+    """Return real numbers, whatever their type, as doubles of the same shape; refuse everything else.
+
+    ``problem`` and ``remedy`` are the words of the error; times and complex numbers have remedies of their own.
+    """
+    if array.dtype.kind in "biuf":
+        return np.asarray(array, dtype=np.float64)
+    entries, width = array.ravel(), array.shape[1] if array.ndim == 2 else 1
+    if array.dtype.kind == "O" and all(map(_is_real, entries)):
+        try:
+            return array.astype(np.float64)
+        except OverflowError:
+            row = next(k for k, x in enumerate(entries) if _overflows(x)) // width
+            raise InputError(
+                f"{what} has a number beyond 1.8e308 at row {row}, too large for a double: rescale it"
+            ) from None
+        except (TypeError, ValueError):
+            pass
+    if array.dtype.kind == "c" or any(isinstance(x, (complex, np.complexfloating)) for x in entries):
+        raise InputError(f"Complex data not supported: {what} must be real numbers; take the real part or the size")
+    if array.dtype.kind in "mM" or any(isinstance(x, TIMES) or type(x).__name__ == "Period" for x in entries):
+        problem, remedy = problem.replace("{entry}", "the time stamp {entry}"), TIME_REMEDY
+    if any(x is None for x in entries):
+        remedy = "drop or impute such rows"
+    entry = odd_entry(entries, width) if array.size else str(array.dtype)
+    raise InputTypeError(f"{what} {problem.format(entry=entry)}; {remedy}")
+
+
+def _is_real(x: Any) -> bool:
+    """Return whether an object can be read as a real number without spelling it out."""
+    return hasattr(x, "__float__") and not isinstance(x, (str, bytes, complex, np.complexfloating))
+
+
+def _overflows(x: Any) -> bool:
+    try:
+        float(x)
+    except OverflowError:
+        return True
+    return False
 
 
 def real_numbers(values: Any, name: str) -> Array:
     """Return real numbers as an array of their shape; words are refused even where they spell numbers."""
     values = native(values)
     array = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
-    kinds = {type(x) for x in array.ravel()} if array.dtype.kind == "O" else set()
-    if array.dtype.kind in "biufO" and not any(issubclass(k, (str, bytes, complex, type(None))) for k in kinds):
-        try:
-            return np.asarray(array, dtype=np.float64)
-        except (TypeError, ValueError):
-            pass
-    shown = odd_entry(array.ravel()) if array.size else str(array.dtype)
-    raise InputTypeError(f"{name} must be numbers, not {shown}; turn it into numbers, for example with astype(float)")
+    return as_floats(array, name, "turn it into numbers, for example with astype(float)")
 
 
 def finite_numbers(values: Any, n: int, name: str) -> Array:
@@ -88,15 +135,28 @@ def check_weights(sample_weight: Any, n: int, zeros: bool = False) -> Array | No
         raise InputError(
             f"sample_weight is negative: {weights[row]} at row {row}; weights replicate rows, 0 drops them"
         )
-    if not zeros and not weights.any():
-        raise InputError("all sample weights are zero: at least one row must count")
+    if not zeros:
+        with np.errstate(over="ignore"):
+            check_total_weight(float(weights.sum()))
     return None if (weights == 1.0).all() else weights
+
+
+def check_total_weight(total: float) -> None:
+    """Refuse weights whose sum is zero, or outside what products of doubles can hold."""
+    if total == 0.0:
+        raise InputError("all sample weights are zero: at least one row must count")
+    if not LEAST_WEIGHT <= total < math.inf:
+        raise InputError(
+            f"sample_weight sums to {total:.3g}, beyond the range of doubles: divide the weights by their mean"
+        )
 
 
 def one_number(value: Any, name: str) -> float:
     """Return a number that is neither True nor False nor a word."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputTypeError(f"{name} must be a number, not {value!r}")
+    if _overflows(value):
+        raise InputError(f"{name} is beyond 1.8e308, too large for a double: use a smaller number, or math.inf")
     return float(value)
 
 

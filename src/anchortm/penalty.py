@@ -23,6 +23,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+import scipy.linalg as la
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -32,10 +33,19 @@ from anchortm.exceptions import InputError
 from anchortm.newton import Options, Solution
 from anchortm.numbers import one_number, real_numbers
 from anchortm.objective import Derivatives, Objective, Sums
-from anchortm.splines import smooth_terms, wiggly
+from anchortm.splines import Marks, smooth_terms, wiggly
 from anchortm.works import Influence
 
-__all__ = ["Net", "Penalty", "TurnedCoordinates", "check_strengths", "effective_degrees", "minimise", "netted"]
+__all__ = [
+    "Net",
+    "Penalty",
+    "TurnedCoordinates",
+    "check_strengths",
+    "effective_degrees",
+    "minimise",
+    "netted",
+    "untangled",
+]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -66,12 +76,13 @@ class Penalty:
         names: tuple[str, ...],
         X: Array | None,
         weights: Array | None,
+        marks: Marks | None = None,
     ) -> Penalty:
         """Return the elastic net on coefficients of these names, and the smoothing of those that are curves.
 
         ``X`` gives deviations where they are asked for.
         """
-        smoothing = np.asarray(smooth * wiggly(names), dtype=np.float64)
+        smoothing = np.zeros(len(names)) if marks is None else np.asarray(smooth * wiggly(marks), dtype=np.float64)
         if not isinstance(factor, str):
             f = cls._factors(factor, names)
             return cls(l1 * f, l2 * f + smoothing)
@@ -304,15 +315,15 @@ def _over_faces(net: Net, v: Array, xi: float, options: Options) -> Solution:
     )
 
 
-def effective_degrees(objective: Objective, solution: Solution, names: list[str]) -> dict[str, float]:
+def effective_degrees(objective: Objective, solution: Solution, marks: Marks) -> dict[str, float]:
     """Return the effective degrees of freedom of each smooth term: the trace of its part of (H + S)^-1 H.
 
     H is the Hessian of the anchor loss at the estimate in the coefficients and the constant of each baseline, whose
     shapes count as given, and S the penalty. For the linear model at xi = 0 that is the trace of the smoother.
     """
-    terms = smooth_terms(names)
+    terms = smooth_terms(marks)
     k, d = objective.coordinates.n_baseline, solution.v.size
-    if not terms or d != k + len(names):  # columns were turned: their parts are mixed
+    if not terms or d != k + len(marks):  # columns were turned: their parts are mixed
         return {}
     own = np.ones(d)
     if isinstance(objective, Net):
@@ -327,11 +338,17 @@ def effective_degrees(objective: Objective, solution: Solution, names: list[str]
 
 @dataclass(frozen=True, eq=False)
 class TurnedCoordinates(Coordinates):
-    """Coordinates of turned columns X T: beta = T times their coefficients, which are T' (weight beta)."""
+    """Coordinates of turned columns X T: beta = T times their coefficients, which are ``back`` times beta."""
 
     own: Any = None  # the coordinates of the turned columns
     turn: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    weight: Array = field(default_factory=lambda: np.zeros(0))
+    back: Array = field(default_factory=lambda: np.zeros((0, 0)))
+
+    @classmethod
+    def of(cls, own: Coordinates, turn: Array, back: Array) -> TurnedCoordinates:
+        """Return the coordinates of X, given those of X T."""
+        given = {key: getattr(own, key) for key in ("matrix", "mean", "scale", "lower", "upper", "pieces")}
+        return cls(**given, own=own, turn=turn, back=back)
 
     @property
     def n_coefs(self) -> int:
@@ -342,7 +359,7 @@ class TurnedCoordinates(Coordinates):
         return theta, self.turn @ own
 
     def join(self, theta: Array, beta: Array) -> Array:
-        return np.asarray(self.own.join(theta, self.turn.T @ (self.weight * beta)))
+        return np.asarray(self.own.join(theta, self.back @ beta))
 
     @cached_property
     def jacobian(self) -> Array:
@@ -363,15 +380,32 @@ def netted(data: Any, penalty: Penalty, plain: Callable[[Any], Objective]) -> Ne
     free, r = penalty.free, int(matrix.shape[1] - penalty.free.sum())
     names = (*("",) * r, *(name for name, own in zip(data.design.names, free, strict=True) if own))
     objective = plain(data._replace(design=data.design._replace(matrix=matrix, names=names)))
-    own = objective.coordinates
-    given = {key: getattr(own, key) for key in ("matrix", "mean", "scale", "lower", "upper", "pieces")}
     weight = np.where(free, 1.0, penalty.second)
-    objective.coordinates = TurnedCoordinates(**given, own=own, turn=turn, weight=weight)
+    objective.coordinates = TurnedCoordinates.of(objective.coordinates, turn, turn.T * weight)
     weights = np.repeat([1.0, 0.0], [r, free.sum()])
     net = Net.of(objective, Penalty(np.zeros(weights.size), weights))
     if penalty.estimated is not None:
         net.estimated = _refuse
     return net
+
+
+def untangled(data: Any, plain: Callable[[Any], Objective]) -> Objective:
+    """Return the objective of nearly collinear covariates, whose Hessian would lose what tells them apart.
+
+    With X - mean = Q R the columns X R^-1 = Q + mean' R^-1 are orthogonal but for a constant. A Hessian in them is as
+    good as any, and R^-1 times their coefficients are those of X, right up to the rounding of X itself.
+    """
+    X = data.design.matrix
+    if not isinstance(X, np.ndarray) or data.clusters is not None:
+        return plain(data)
+    mean = X.mean(axis=0)
+    size = np.abs(X - mean).max(axis=0)
+    Q, R = np.linalg.qr((X - mean) / size)
+    root = math.sqrt(X.shape[0])
+    turn = la.solve_triangular(R, np.eye(R.shape[0])) * root / size[:, None]
+    objective = plain(data._replace(design=data.design._replace(matrix=root * Q + mean @ turn)))
+    objective.coordinates = TurnedCoordinates.of(objective.coordinates, turn, R * size / root)
+    return objective
 
 
 def _refuse(rows: Any) -> Array:

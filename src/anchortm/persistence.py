@@ -38,7 +38,7 @@ from anchortm.model import SCALED, TransformationModel
 from anchortm.penalty import Penalty
 from anchortm.randomeffects import RandomEffects
 from anchortm.scaled import scale_columns
-from anchortm.splines import smooth_terms
+from anchortm.splines import marks_by_name, smooth_terms
 
 __all__ = ["load", "save"]
 
@@ -492,11 +492,6 @@ def _fitted(record: dict[str, Any]) -> Any:
         _check(check(value), f"the field {key!r} of the fit is not what it should be")
         if value is not None:
             setattr(model, key, tuple(value) if key == "outcome_range_" else value)
-    terms = smooth_terms(names)
-    _check(
-        set(model.edf_) <= set(terms) and (bool(terms) or not model.smooth_),
-        "the smooth terms are not those of the covariates",
-    )
     if hasattr(model, "covariate_ranges_"):
         model.covariate_ranges_ = np.array(model.covariate_ranges_, dtype=np.float64)
         _check(model.covariate_ranges_.shape == (2, len(model._columns)), "the ranges are not those of the covariates")
@@ -514,6 +509,16 @@ def _fitted(record: dict[str, Any]) -> Any:
         model.formula_ = Formula.from_state(record["formula"], len(names))
         columns = list(model.formula_.design_columns())
         _check(columns == model._columns, "the formula does not give the covariates of the model")
+        marks = dict(zip(columns, model.formula_.marks, strict=True))
+        model._marks = tuple(marks[name] for name in names)
+    else:
+        smoothed = model.smooth_ or model.edf_
+        model._marks = marks_by_name(names, model.edf_ or None) if smoothed else (None,) * len(names)
+    terms = smooth_terms(model._marks)
+    _check(
+        set(model.edf_) <= set(terms) and (bool(terms) or not model.smooth_),
+        "the smooth terms are not those of the covariates",
+    )
     return model
 
 

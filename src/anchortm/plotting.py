@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anchortm.anchors import anchor_columns
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.frames import aligned
 from anchortm.public import dir_of
 
 __all__ = [
@@ -523,6 +524,7 @@ def residuals(values: ArrayLike, anchors: Any, ax: Any = None, *, label: int = 3
     ('judge', 'mean score residual, +- 2 standard errors')
     >>> plt.close(ax.figure)
     """
+    aligned(values=values, anchors=anchors)
     r = np.asarray(values, dtype=np.float64)
     columns = anchor_columns(anchors)
     if len(columns.factors) + len(columns.column_names) != 1 or len(columns) != r.size:

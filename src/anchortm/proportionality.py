@@ -121,7 +121,7 @@ def proportionality_test(
     plain = clone(model).set_params(xi=0.0)
     plain._check_limits()
     data = plain._prepare(X, y, anchors, sample_weight, offset)
-    refuse_net(plain, data.design.names)
+    refuse_net(plain, data.design.marks)
     tell_alphabetical(data)
     link, basis = plain._make_link(), plain._make_basis(data.response, data.weights)
     if basis.kind == "constant":

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm.empirical import censoring_distribution
 from anchortm.exceptions import IdentificationError
 from anchortm.inputs import Data
 from anchortm.objective import Objective
@@ -130,15 +131,8 @@ def _limits(response: Response, rng: np.random.Generator) -> Array:
     """Return where rows are censored if they are seen for so long: known for some, drawn for those with an event."""
     exact, time = response.kind == Kind.EXACT, response.lower
     limits = np.where(exact, np.inf, time)
-    points, count = np.unique(time[~exact], return_counts=True)
-    # who has an event at a limit was not censored there: at risk are those seen beyond it, or censored there
-    at_risk = (~exact).sum() - np.searchsorted(np.sort(time[~exact]), points) + exact.sum()
-    at_risk = at_risk - np.searchsorted(np.sort(time[exact]), points, side="right")
-    if response.entry is not None:
-        at_risk = at_risk - (len(response) - np.searchsorted(np.sort(response.entry), points))
-    beyond = np.cumprod(1.0 - count / np.maximum(at_risk, count))  # P(limit > point)
-    from_here = np.append(1.0, beyond)[np.searchsorted(points, time[exact])]  # P(limit >= time)
-    share = from_here * rng.random(from_here.size)
-    place = beyond.size - np.searchsorted(beyond[::-1], share, side="right")
-    limits[exact] = np.append(points, np.inf)[place]
+    points, cdf = censoring_distribution(time, exact, response.entry)
+    before = np.append(0.0, cdf)[np.searchsorted(points, time[exact])]  # P(limit < time)
+    u = before + (1.0 - before) * rng.random(before.size)
+    limits[exact] = np.append(points, np.inf)[np.searchsorted(cdf, u, side="right")]
     return limits

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.frames import native
-from anchortm.numbers import odd_entry
+from anchortm.frames import aligned, native
+from anchortm.numbers import as_floats
 
 __all__ = [
     "Interval",
@@ -81,6 +81,8 @@ class Response:
         The classes of an ordinal outcome, in order.
     trials : array or None
         Of how many trials a count is the number of successes.
+    index : pandas Index or None
+        The labels of the rows, where they came as pandas columns.
 
     See Also
     --------
@@ -100,6 +102,7 @@ class Response:
     scale: Scale = "continuous"
     levels: tuple[Hashable, ...] | None = None
     trials: Array | None = None
+    index: Any = None  # of pandas, if it was made from columns that have one
 
     def __post_init__(self) -> None:
         for name in ("lower", "upper", "entry", "exit", "trials"):
@@ -133,7 +136,7 @@ class Response:
         if isinstance(rows, (int, np.integer)):
             rows = [rows]
 
-        def take(values: Array | None) -> Array | None:
+        def take(values: Any) -> Any:
             return None if values is None else values[rows]
 
         return replace(
@@ -143,6 +146,7 @@ class Response:
             entry=take(self.entry),
             exit=take(self.exit),
             trials=take(self.trials),
+            index=take(self.index),
         )
 
     @property
@@ -194,12 +198,11 @@ class Response:
 
 def _column(values: object, what: str) -> NDArray[Any]:
     """Return values as a one-dimensional NumPy array, whatever container they came in."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
-        array = np.array(values.tolist(), dtype=object)  # masked entries become None
-    elif isinstance(values, np.ndarray):
+    values = native(values)
+    if isinstance(values, np.ndarray):
         array = np.asarray(values)
     elif hasattr(values, "to_numpy"):
-        array = native(values).to_numpy()
+        array = values.to_numpy()
     elif isinstance(values, Iterable):
         array = np.asarray(list(values) if not hasattr(values, "__array__") else values)
     else:
@@ -224,25 +227,14 @@ def _refuse(bad: NDArray[np.bool_], values: NDArray[Any], what: str, problem: st
 def _numbers(values: object, what: str, infinite: bool = False) -> Array:
     """Return values as float64; refuse strings, missing values and (by default) infinities."""
     array = _column(values, what)
-    if array.dtype.kind == "c":
-        raise InputError(f"Complex data not supported: {what} must be real numbers")
-    if array.dtype.kind not in "biuf":
-        array = _objects_as_numbers(array, what)
-    numbers = array.astype(np.float64)
+    if array.dtype.kind == "O":
+        missing = np.array([is_missing(x) for x in array])
+        _refuse(missing, array, what, "has a missing value", "drop or impute such rows")
+    numbers = as_floats(array, what, "turn it into numbers, or drop such rows")
     _refuse(np.isnan(numbers), array, what, "has a missing value", "drop or impute such rows")
     if not infinite:
         _refuse(np.isinf(numbers), array, what, "is infinite", "for a censored outcome use Surv or Interval")
     return numbers
-
-
-def _objects_as_numbers(array: NDArray[Any], what: str) -> Array:
-    if array.dtype.kind == "O":
-        missing = np.array([is_missing(x) for x in array])
-        _refuse(missing, array, what, "has a missing value", "drop or impute such rows")
-        wrong = np.array([isinstance(x, (str, bytes)) or not hasattr(x, "__float__") for x in array])
-        if not wrong.any():
-            return array.astype(np.float64)
-    raise InputTypeError(f"{what} must be numbers, not {odd_entry(array)}; turn it into numbers, or drop such rows")
 
 
 def is_missing(x: object) -> bool:
@@ -279,6 +271,7 @@ def Surv(time: object, event: object, entry: object = None) -> Response:  # noqa
     >>> atm.Surv([2.0, 4.0, 4.0], [True, False, True], entry=[0.0, 1.0, 0.0])
     Response(3 rows of time: 2 exact, 1 right-censored, 1 truncated)
     """
+    index = aligned(time=time, event=event, entry=entry)
     t = _numbers(time, "time")
     _refuse(t < 0, t, "time", "is negative", "times are counted from 0; for other numbers use Interval")
     seen = _numbers(event, "event")
@@ -288,12 +281,12 @@ def Surv(time: object, event: object, entry: object = None) -> Response:  # noqa
     # an outcome of time is above 0 anyway: being censored or entering there says nothing
     lower = np.where((seen == 0) & (t == 0), -np.inf, t)
     if entry is None:
-        return Response(lower, upper, scale="time")
+        return Response(lower, upper, scale="time", index=index)
     start = _numbers(entry, "entry", infinite=True)
     _same_length(t.size, entry=start)
     start = np.where(start <= 0, -np.inf, start)
     _refuse(start >= t, start, "entry", "is not before the time", "a row enters before its time ends")
-    return Response(lower, upper, entry=start if np.isfinite(start).any() else None, scale="time")
+    return Response(lower, upper, entry=start if np.isfinite(start).any() else None, scale="time", index=index)
 
 
 def Interval(lower: object, upper: object, *, entry: object = None, exit: object = None) -> Response:  # noqa: N802
@@ -319,6 +312,7 @@ def Interval(lower: object, upper: object, *, entry: object = None, exit: object
     >>> atm.Interval([1.0, -np.inf, 2.0], [1.0, 3.0, np.inf])
     Response(3 rows: 1 exact, 1 left-censored, 1 right-censored)
     """
+    index = aligned(lower=lower, upper=upper, entry=entry, exit=exit)
     low, high = _numbers(lower, "lower", infinite=True), _numbers(upper, "upper", infinite=True)
     _same_length(low.size, upper=high)
     pairs = np.array([f"({a:g}, {b:g}]" for a, b in zip(low, high, strict=True)]) if (low > high).any() else low
@@ -339,7 +333,7 @@ def Interval(lower: object, upper: object, *, entry: object = None, exit: object
         start = None
     if stop is not None and np.isposinf(stop).all():
         stop = None
-    return Response(low, high, entry=start, exit=stop)
+    return Response(low, high, entry=start, exit=stop, index=index)
 
 
 def Trials(successes: object, trials: object) -> Response:  # noqa: N802
@@ -362,6 +356,7 @@ def Trials(successes: object, trials: object) -> Response:  # noqa: N802
     >>> atm.Trials([3, 0, 5], [5, 4, 5])
     Response(3 rows of counts: 1 at zero, out of 14 trials)
     """
+    index = aligned(successes=successes, trials=trials)
     k, m = _numbers(successes, "successes"), _numbers(np.atleast_1d(np.asarray(native(trials))), "trials")
     m = np.broadcast_to(m, k.shape).copy() if m.size == 1 else m
     _same_length(k.size, trials=m)
@@ -369,7 +364,7 @@ def Trials(successes: object, trials: object) -> Response:  # noqa: N802
     _check_counts(m, "trials")
     _refuse(m < 1, m, "trials", "is not at least 1", "leave rows without trials out")
     _refuse(k > m, k, "successes", "is more than the trials of its row", "the order is Trials(successes, trials)")
-    return replace(_counts(k), trials=m)
+    return replace(_counts(k), trials=m, index=index)
 
 
 def as_response(y: object, scale: Scale = "continuous", levels: Sequence[Hashable] | None = None) -> Response:

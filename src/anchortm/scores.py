@@ -24,7 +24,7 @@ from anchortm.bases import OrdinalBasis
 from anchortm.distribution import NODES, WEIGHTS, PredictedDistribution
 from anchortm.empirical import censoring_distribution
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.frames import native, take
+from anchortm.frames import aligned, native, take
 from anchortm.means import FamilyDistribution
 from anchortm.numbers import generator, level_between, real_numbers
 from anchortm.public import dir_of
@@ -385,6 +385,7 @@ def concordance(risk: ArrayLike, y: ArrayLike | Response) -> float:
             f"risk must be one number for each row, higher for earlier events, not {type(risk).__name__}: pass for "
             "example -model.predict(X), or distribution.cdf(t) at a time of interest"
         )
+    aligned(risk=risk, y=y)
     score = real_numbers(risk, "risk")
     times, event = _times(y, "y")
     if score.shape != times.shape:
@@ -733,6 +734,7 @@ def _observed(
 ) -> tuple[Response, PredictedDistribution, NDArray[np.intp], NDArray[Any]]:
     """Return outcome, predictions, and codes and names of the environments (one for all if None)."""
     check_is_fitted(model, "coef_")
+    aligned(X=X, y=y, environments=environments, offset=offset)
     levels = model.basis_.levels if isinstance(model.basis_, OrdinalBasis) else None
     response = as_response(np.ravel(y) if isinstance(y, np.ndarray) and y.ndim == 2 else y, model._scale, levels)
     n = len(response)

@@ -14,6 +14,7 @@ from anchortm.exceptions import InputError
 from anchortm.mixed import MixedObjective
 from anchortm.objective import Objective
 from anchortm.scaled import ScaledObjective
+from anchortm.splines import Marks
 
 __all__ = [
     "Information",
@@ -105,11 +106,11 @@ def simulated_statistic(
     return quadratic(t) / objective.dispersion(v + step)
 
 
-def refuse_net(model: Any, names: Sequence[str]) -> None:
+def refuse_net(model: Any, marks: Marks) -> None:
     """Refuse penalised coefficients: the scores of shrunken ones are not zero, and there is no test."""
     if model.l1 or model.l2:
         raise InputError("there is no score test with an elastic net: set l1=0 and l2=0, or choose xi by ElasticNetCV")
-    if model._netted(names):
+    if model._netted(marks):
         raise InputError("there is no score test with smooth terms: set smooth=0, or choose xi by SmoothSearchCV")
 
 

@@ -18,6 +18,7 @@ from anchortm.design import split_columns
 from anchortm.evaluation import LeaveOneEnvironmentOut, group_codes, left_out
 from anchortm.exceptions import ConvergenceWarning, InputError
 from anchortm.formula import FormulaMixin
+from anchortm.frames import aligned
 from anchortm.model import TransformationModel, check_model
 from anchortm.newton import Options, Solution
 from anchortm.numbers import level_between, real_numbers
@@ -127,6 +128,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         by default the environments.
         """
         level = self._level()
+        aligned(X=X, y=y, anchors=anchors, environments=environments, sample_weight=sample_weight, offset=offset)
         check_model(self.model, refits=self._nets() is None)
         named = self.model.anchor_names is not None
         if environments is None:
@@ -346,7 +348,7 @@ class SmoothSearchCV(XiSearchCV):
 
     def _nets(self) -> Any:
         def models(data: Any, _: list[float]) -> list[TransformationModel]:
-            if not wiggly(data.design.names).any():
+            if not wiggly(data.design.marks).any():
                 raise InputError("there are no smooth terms, s(x) in a formula: use XiSearchCV")
             return self._grid()
 
@@ -476,7 +478,7 @@ def xi_by_score_test(
         raise InputError(f"largest must be a positive number, not {largest}")
     model._check_limits()
     data = model._prepare(X, y, anchors, sample_weight, offset)
-    refuse_net(model, data.design.names)
+    refuse_net(model, data.design.marks)
     if data.anchors is None:
         raise InputError("a test of invariance needs anchors")
     basis = model._make_basis(data.response, data.weights)

@@ -15,15 +15,26 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError
 
-__all__ = ["FEWEST", "MOST", "check_smooth_state", "curves", "smooth_terms", "spline", "wiggly"]
+__all__ = [
+    "FEWEST",
+    "MOST",
+    "Marks",
+    "Smooth",
+    "check_smooth_state",
+    "curves",
+    "marks_by_name",
+    "smooth_terms",
+    "spline",
+    "wiggly",
+]
 
 Array = NDArray[np.float64]
 
@@ -33,19 +44,40 @@ ROWS = 2048  # at a time, so that they stay in the cache
 CLOSE = 1e-6  # agreement of what a file says twice
 
 
-def wiggly(names: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which of the covariates are curves of smooth terms, by their names."""
-    return np.array([re.fullmatch(r"s\(.+\)\[\d+\]", name) is not None for name in names], dtype=bool)
+class Smooth(NamedTuple):
+    """What a column of a smooth term is: whose, and whether it is a curve or the line."""
+
+    term: str
+    curve: bool
 
 
-def smooth_terms(names: Sequence[str]) -> dict[str, list[int]]:
+Marks = tuple[Smooth | None, ...]  # of all covariates
+
+
+def wiggly(marks: Marks) -> NDArray[np.bool_]:
+    """Return which of the covariates are curves of smooth terms."""
+    return np.array([mark is not None and mark.curve for mark in marks], dtype=bool)
+
+
+def smooth_terms(marks: Marks) -> dict[str, list[int]]:
     """Return the smooth terms among the covariates, each with the places of its columns."""
     terms: dict[str, list[int]] = {}
-    for j, name in enumerate(names):
-        match = re.fullmatch(r"(s\(.+\))\[(linear|\d+)\]", name)
-        if match:
-            terms.setdefault(match[1], []).append(j)
+    for j, mark in enumerate(marks):
+        if mark is not None:
+            terms.setdefault(mark.term, []).append(j)
     return terms
+
+
+def marks_by_name(names: Sequence[str], known: Iterable[str] | None = None) -> Marks:
+    """Return the marks of a saved model's covariates, whose names are all that its file has.
+
+    ``known`` are the smooth terms, where the file lists them.
+    """
+    found = (re.fullmatch(r"(s\(.+\))\[(linear|\d+)\]", name) for name in names)
+    return tuple(
+        Smooth(match[1], match[2] != "linear") if match and (known is None or match[1] in known) else None
+        for match in found
+    )
 
 
 def spline(data: Any, k: int = 10, *, _state: Any = None, **_: Any) -> Any:

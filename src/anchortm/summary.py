@@ -50,6 +50,8 @@ class Summary:
         Whose the parameters of the baseline are, one after the other: of strata, and of effects that vary.
     heading : str
         What stands above the table.
+    curved : tuple of bool
+        Which coefficients are of curves of smooth terms; they are not printed.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class Summary:
     scale: dict[str, list[Any]] | None = None
     blocks: tuple[str, ...] = ("",)
     heading: str = "Coefficients"
+    curved: tuple[bool, ...] = ()
 
     def frame(self) -> pd.DataFrame:
         """Return the table of coefficients."""
@@ -91,7 +94,7 @@ class Summary:
         width = max(map(len, self.facts))
         lines = [self.title, *(f"  {name:<{width}}  {value}" for name, value in self.facts.items()), ""]
         if self.columns["covariate"]:
-            rows, left_out = _shown(self.columns, NET in self.facts)
+            rows, left_out = _shown(self.columns, NET in self.facts, self.curved)
             table = _table({name: [values[j] for j in rows] for name, values in self.columns.items()})
             lines += [self.heading, *table, *(f"  {text}" for text in left_out), ""]
         if self.scale is not None:
@@ -118,7 +121,7 @@ class Summary:
         rows = (f"<tr><th {left}>{escape(k)}</th><td {left}>{escape(v)}</td></tr>" for k, v in self.facts.items())
         parts = [f"<p><b>{escape(self.title)}</b></p>", f"<table>{''.join(rows)}</table>"]
         if self.columns["covariate"]:
-            shown, left_out = _shown(self.columns, NET in self.facts)
+            shown, left_out = _shown(self.columns, NET in self.facts, self.curved)
             parts.append(self.frame().iloc[shown].to_html(float_format="{:.5g}".format))
             parts += [f"<p>{escape(text)}</p>" for text in left_out]
         if self.scale is not None:
@@ -128,17 +131,17 @@ class Summary:
         return "\n".join([*parts, *(f"<p>Note: {escape(text)}</p>" for text in self.warnings)])
 
 
-def _shown(columns: dict[str, list[Any]], net: bool) -> tuple[list[int], list[str]]:
+def _shown(columns: dict[str, list[Any]], net: bool, curved: tuple[bool, ...]) -> tuple[list[int], list[str]]:
     """Return the coefficients to print, and what to say of the others.
 
     Of more than a hundred of a kind the first; of an elastic net those that are not zero.
     """
     names = columns["covariate"]
-    curved = wiggly(names)
-    if curved.any():
+    if any(curved):
         rest = {name: [v for v, own in zip(values, curved, strict=True) if not own] for name, values in columns.items()}
-        rows, said = _shown(rest, net)
-        return np.flatnonzero(~curved)[rows].tolist(), [*said, "... and the curves of smooth terms: smooth_effects()"]
+        rows, said = _shown(rest, net, ())
+        places = np.flatnonzero(~np.array(curved))[rows].tolist()
+        return places, [*said, "... and the curves of smooth terms: smooth_effects()"]
     rows = []
     if net:
         chosen = [j for j, coef in enumerate(columns["coef"]) if coef != 0.0]
@@ -196,12 +199,12 @@ def summarise(
     effect = model._effect or ("odds ratio" if model.link_.name == "logit" else "")
     single = model._corners is None and not scaled  # one baseline, on whose scale effects can be told
     if model.basis_.kind == "log-linear" and single:
-        columns["time ratio"] = np.exp(model.coef_ / model.baseline_[1]).tolist()
+        columns["time ratio"] = _ratios(model.coef_ / model.baseline_[1]).tolist()
     elif effect and (scaled or model.basis_.kind != "log-linear"):
         alone = ~np.isin(model.coef_names_, getattr(model, "scale_names_", []))  # with a scale effect, no one ratio
-        columns[effect] = np.where(alone, np.exp(model.coef_), np.nan).tolist()
+        columns[effect] = np.where(alone, _ratios(model.coef_), np.nan).tolist()
         if table is not None:
-            ends = [[f"{v:.4g}" for v in np.exp(table[end])] for end in ("lower", "upper")]
+            ends = [[f"{v:.4g}" for v in _ratios(table[end])] for end in ("lower", "upper")]
             ranges = [f"{a} to {b}" for a, b in zip(*ends, strict=True)]
             columns[f"{100 * level:g} % of ratio"] = [r if a else "" for r, a in zip(ranges, alone, strict=True)]
     if model.basis_.kind == "linear" and single:
@@ -214,7 +217,13 @@ def summarise(
         tuple(model.warnings_),
         scale,
         ("",) if model._corners is None else tuple(model._corners.blocks),
+        curved=tuple(wiggly(model._marks).tolist()),
     )
+
+
+def _ratios(coef: Any) -> Any:
+    with np.errstate(over="ignore"):
+        return np.exp(coef)
 
 
 def _columns(model: Any, names: Any, coef: Any, table: Any, level: float) -> dict[str, list[Any]]:
@@ -295,7 +304,7 @@ def baseline_facts(model: Any) -> dict[str, str]:
         facts["AIC, BIC"] = f"{model.aic_:.2f}, {model.bic_:.2f}"
     if model.edf_ or model.smooth_:
         degrees = ", ".join(
-            f"{term} {edf:.2f} of {len(smooth_terms(model.coef_names_)[term])}" for term, edf in model.edf_.items()
+            f"{term} {edf:.2f} of {len(smooth_terms(model._marks)[term])}" for term, edf in model.edf_.items()
         )
         facts[SMOOTH] = f"smooth {model.smooth_:g}; degrees of freedom {degrees or 'not known: more columns than rows'}"
     held = int(model.active_[: model.active_.size - model.coef_.size - model._extra.size].sum())

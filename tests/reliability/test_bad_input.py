@@ -39,6 +39,7 @@ CLASSES, COUNTS = np.digitize(Y, [0.0, 1.5]), np.floor(2 * TIME)
 FRAME = pd.DataFrame({"age": X[:, 0], "dose": X[:, 1]})
 TABLE = FRAME.assign(y=Y, site=SITE.astype(str))
 ONES = np.ones(N)
+HUGE = 10**400
 LOGIT, LINEAR, ORDINAL, COUNT = atm.ContinuousLogit, atm.NormalLinear, atm.OrdinalRegression, atm.CountRegression
 ANCHORED = LOGIT(xi=1.0)
 MISSING = "drop or impute such rows"
@@ -48,9 +49,16 @@ OUTCOME = {ORDINAL: CLASSES, COUNT: COUNTS, atm.ParametricSurvival: TIME}
 
 def put(values: Any, where: Any, value: Any) -> np.ndarray:
     """Return a copy with one value that does not belong there."""
-    array = np.array(values, dtype=object if isinstance(value, (str, type(None))) else float)
+    array = np.array(values, dtype=float if isinstance(value, float) else object)
     array[where] = value
     return array
+
+
+def masked(values: np.ndarray) -> np.ndarray:
+    """Return the values with the third and later rows masked, whatever stands there."""
+    mask = np.zeros(values.shape, dtype=bool)
+    mask[3:5] = True
+    return np.ma.array(values, mask=mask)
 
 
 # name: (model, arguments of fit that differ from good ones, error, culprit and remedy in its message)
@@ -148,7 +156,13 @@ FITS: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         LOGIT(),
         {"X": FRAME.assign(dose=pd.Timestamp("2020-01-01"))},
         InputTypeError,
-        "'dose'.*get_dummies",
+        "'dose'.*the time stamp 2020-01-01.* at row 0; turn it into numbers, such as days since",
+    ),
+    "a column of dates in a time zone": (
+        LOGIT(),
+        {"X": FRAME.assign(dose=pd.Timestamp("2020-01-01", tz="UTC"))},
+        InputTypeError,
+        "'dose'.*the time stamp 2020-01-01.* at row 0; turn it into numbers, such as days since",
     ),
     "words as outcome": (LOGIT(), {"y": Y.astype(str)}, InputTypeError, "y must be numbers, not '.* at row 0; turn it"),
     "one word as outcome": (
@@ -167,7 +181,13 @@ FITS: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         LOGIT(),
         {"y": pd.date_range("2020", periods=N)},
         InputTypeError,
-        "y must be numbers.*turn it",
+        "y must be numbers, not the time stamp 2020-01-01.*turn it into numbers, such as days",
+    ),
+    "dates in a time zone as outcome": (
+        LOGIT(),
+        {"y": pd.Series(pd.date_range("2020", periods=N, tz="UTC"))},
+        InputTypeError,
+        "y must be numbers, not the time stamp 2020-01-01.*turn it into numbers, such as days",
     ),
     "words as weights": (
         LOGIT(),
@@ -181,7 +201,7 @@ FITS: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         InputTypeError,
         "offset must be numbers, not 'a'.*astype",
     ),
-    "complex X": (LOGIT(), {"X": X + 1j}, InputError, "Complex data.*covariates must be real"),
+    "complex X": (LOGIT(), {"X": X + 1j}, InputError, "Complex data.*X must be real"),
     "complex outcome": (LOGIT(), {"y": Y + 1j}, InputError, "Complex data.*y must be real"),
     "complex anchors": (ANCHORED, {"anchors": A + 1j}, InputTypeError, "anchor is complex; .* real numbers"),
     "dates as anchors": (
@@ -189,6 +209,95 @@ FITS: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         {"anchors": pd.date_range("2020", periods=N)},
         InputTypeError,
         "time stamp; turn it",
+    ),
+    "dates in a time zone as anchors": (
+        ANCHORED,
+        {"anchors": pd.Series(pd.date_range("2020", periods=N, tz="UTC"))},
+        InputTypeError,
+        "time stamp; turn it",
+    ),
+    "complex objects as anchors": (
+        ANCHORED,
+        {"anchors": pd.Series(A + 1j).astype(object)},
+        InputTypeError,
+        "anchor is complex; .* real numbers",
+    ),
+    "complex objects in X": (
+        LOGIT(),
+        {"X": FRAME.assign(dose=pd.Series(list(A + 1j), dtype=object))},
+        InputError,
+        "Complex data.*'dose' must be real.*take",
+    ),
+    "complex weights": (LOGIT(), {"sample_weight": ONES + 1j}, InputError, "Complex data.*sample_weight must.*take"),
+    "complex offset": (LOGIT(), {"offset": ONES + 1j}, InputError, "Complex data.*offset must be real.*take"),
+    "masked X": (LOGIT(), {"X": masked(X)}, InputError, f"in x0, x1, first at row 3; {MISSING}"),
+    "masked outcome": (LOGIT(), {"y": masked(Y)}, InputError, f"y has a missing value: None at row 3.*; {MISSING}"),
+    "masked anchors": (ANCHORED, {"anchors": masked(SITE)}, InputError, "anchor is missing at row 3; drop such rows"),
+    "masked numeric anchors": (
+        ANCHORED,
+        {"anchors": [SITE, masked(A)]},
+        InputError,
+        "'anchor1' is missing at row 3; d",
+    ),
+    "masked weights": (
+        LOGIT(),
+        {"sample_weight": masked(ONES)},
+        InputTypeError,
+        f"sample_w.* None at row 3; {MISSING}",
+    ),
+    "masked offset": (LOGIT(), {"offset": masked(ONES)}, InputTypeError, f"offset must be .* None at row 3; {MISSING}"),
+    "tuples as anchors": (
+        ANCHORED,
+        {"anchors": [(int(site),) for site in SITE]},
+        InputTypeError,
+        r"a list of tuples such as \(\d,\), which may be rows or columns: pass np.array",
+    ),
+    "tuples in a column of anchors": (
+        ANCHORED,
+        {"anchors": pd.Series([(int(site), 1) for site in SITE])},
+        InputTypeError,
+        r"anchor has entries such as \(\d, 1\): give one number or word for each row",
+    ),
+    "a huge number in X": (LOGIT(), {"X": put(X, (4, 1), HUGE)}, InputError, "X has a number beyond .* at row 4.*resc"),
+    "a huge number in a frame": (
+        LOGIT(),
+        {"X": FRAME.assign(dose=pd.Series(put(A, 4, HUGE), dtype=object))},
+        InputError,
+        "'dose' has a number beyond 1.8e308 at row 4.*rescale",
+    ),
+    "a huge outcome": (LOGIT(), {"y": put(Y, 4, HUGE)}, InputError, "y has a number beyond 1.8e308 at row 4.*rescale"),
+    "a huge weight": (
+        LOGIT(),
+        {"sample_weight": put(ONES, 4, HUGE)},
+        InputError,
+        "sample_weight has .* row 4.*rescale",
+    ),
+    "a huge offset": (LOGIT(), {"offset": put(ONES, 4, HUGE)}, InputError, "offset has a number .* row 4.*rescale"),
+    "a huge xi": (LOGIT(xi=HUGE), {"anchors": SITE}, InputError, "xi is beyond 1.8e308.* use a smaller .* math.inf"),
+    "a huge alpha": (
+        atm.AnchorGLM(family="negative_binomial", alpha=HUGE),
+        {"y": COUNTS},
+        InputError,
+        "alpha must be a positive number or 'ml', not 1000",
+    ),
+    "a huge support": (LOGIT(support=(0, HUGE)), {}, InputError, "support is beyond 1.8e308.* use a smaller"),
+    "weights that underflow": (
+        LOGIT(),
+        {"sample_weight": np.full(N, 1e-320)},
+        InputError,
+        "sample_weight sums to 1.2e-318.*divide the weights by their mean",
+    ),
+    "weights that overflow": (
+        LOGIT(),
+        {"sample_weight": np.full(N, 1e307)},
+        InputError,
+        "sample_weight sums to inf.*divide the weights by their mean",
+    ),
+    "intervals without ends": (
+        LOGIT(),
+        {"y": atm.Interval(np.full(N, -np.inf), np.full(N, np.inf))},
+        IdentificationError,
+        r"no row says anything .* all 120 are \(-inf, inf\).*the right columns",
     ),
     "negative counts": (
         COUNT(),
@@ -346,6 +455,18 @@ FITS: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         {},
         InputError,
         "start has values that are not finite; start=N",
+    ),
+    "a start of other shapes": (
+        LINEAR(start=([[0.0, 1.0]], [[0.0, 0.0]])),
+        {},
+        InputError,
+        r"start must be .* of lengths 2 and 2, not shape \(1, 2\) and shape \(1, 2\)",
+    ),
+    "a falling baseline as start": (
+        LOGIT(start=(-np.arange(7.0), [0.0, 0.0])),
+        {},
+        InputError,
+        "not finite at start.*baseline must increase.*start=None",
     ),
     "unknown anchor_names": (
         LOGIT(xi=1.0, anchor_names=["z"]),
@@ -534,7 +655,7 @@ PREDICTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "words for numbers": (
         lambda: BY_FORMULA.predict(TABLE.assign(age="a")),
-        InputError,
+        InputTypeError,
         "'age' was numbers in the fit.*'a'",
     ),
     "no covariate beside anchor_names": (
@@ -869,6 +990,54 @@ TABLES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         InputError,
         "'age' is text, but nearly all .* find those that are none, such as '1,5'",
     ),
+    "a huge whole number": (
+        lambda: LOGIT.from_formula("y ~ age", TABLE.assign(age=pd.Series(put(A, 4, HUGE), dtype=object))),
+        InputError,
+        "age.* beyond 1.8e308.*rescale",
+    ),
+    "a column called _q0 for a dot": (
+        lambda: LOGIT.from_formula("y ~ .", TABLE[["y", "age"]].assign(_q0=A)),
+        InputError,
+        "columns of a formula cannot be called _q0: rename them",
+    ),
+    "a backtick in a name for a dot": (
+        lambda: LOGIT.from_formula("y ~ .", TABLE[["y", "age"]].assign(**{"a`b": A})),
+        InputError,
+        "columns of a formula cannot be called a`b: rename them",
+    ),
+    "whole numbers beyond 64 bits": (
+        lambda: LOGIT.from_formula("y ~ n", pl.DataFrame({"y": Y, "n": pl.Series([2**70] * N, dtype=pl.Int128)})),
+        InputError,
+        "column 'n' has whole numbers beyond 64 bits: cast it to Float64",
+    ),
+    "complex covariate in new rows": (
+        lambda: LOGIT.from_formula("y ~ age", TABLE).predict(TABLE.assign(age=A + 1j)),
+        InputError,
+        "Complex data.*'age' must be real; take",
+    ),
+    "complex outcome in new rows": (
+        lambda: LOGIT.from_formula("y ~ age", TABLE).nll(TABLE.assign(y=A + 1j)),
+        InputError,
+        "Complex data.*'y' must be real; take",
+    ),
+} | {
+    f"complex {role} of a formula": (
+        lambda formula=formula, extra=extra: LOGIT.from_formula(formula, TABLE.assign(z=A + 1j), **extra),
+        InputError,
+        "Complex data.*'z' must be real; take",
+    )
+    for role, formula, extra in (
+        ("covariate", "y ~ z", {}),
+        ("term", "y ~ log(z)", {}),
+        ("outcome", "z ~ age", {}),
+        ("time", "Surv(z, age) ~ dose", {}),
+        ("anchor", "y ~ age | z", {"xi": 1.0}),
+        ("number as anchor", "y ~ age | N(z)", {"xi": 1.0}),
+        ("stratum", "y | z ~ age", {}),
+        ("cluster", "y ~ age + (1 | z)", {}),
+        ("weight", "y ~ age", {"sample_weight": "z"}),
+        ("offset", "y ~ age", {"offset": "z"}),
+    )
 }
 
 

@@ -26,6 +26,7 @@ from anchortm.empirical import SUPPORT_QUANTILES, quantile_among, replicated_qua
 from anchortm.exceptions import InputError
 from anchortm.facts import ColumnFacts
 from anchortm.identification import CovariateSums
+from anchortm.numbers import check_total_weight
 from anchortm.projections import AnchorFrame, AnchorMoments
 from anchortm.response import Response, as_response, classes_of
 
@@ -279,8 +280,7 @@ def first_pass(source: Source, reader: Reader, classes: bool, fixed: tuple[Hasha
     wide = list(dict.fromkeys([*wide, *([reader.weight] if reader.weight else [])]))
     work = _First(reader, classes, max(1, n // SAMPLE_ROWS), max(1, n // WIDE_ROWS), tuple(wide), fixed)
     scan: Scan = source.map(work, Scan.__add__, reader.columns, "levels and ranges")
-    if scan.n_rows == 0:
-        raise InputError("all sample weights are zero: at least one row must count")
+    check_total_weight(scan.n_total)
     return scan
 
 

@@ -196,7 +196,7 @@ class Stream:
         coding = None if scan.anchors is None else scan.anchors.coding(intercept)
         wide = _joined(scan.wide)
         formula.settle(scan.covariates, wide)
-        self.names = tuple(formula.design_columns())
+        self.names, self.marks = tuple(formula.design_columns()), formula.marks
         if len(self.names) > MOST_COLUMNS:
             raise InputError(
                 f"the covariates have {len(self.names)} columns, more than {MOST_COLUMNS} for rows that are read in "
@@ -254,6 +254,7 @@ class Stream:
         scan = self.scan
         return About(
             self.names,
+            self.marks,
             self.names,
             self._counts(),
             scan.time,

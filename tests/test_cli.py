@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import anchortm as atm
+from anchortm.cli import tables
 from anchortm.cli.main import main, parser
 from anchortm.cli.models import MODELS
 
@@ -241,6 +242,45 @@ def test_errors_without_tracebacks(folder: Path, arguments: str, message: str, c
     assert sorted(path.name for path in folder.iterdir()) == before  # nothing half written
     assert main([*shlex.split(arguments), "--debug"]) == 1
     assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "fit pipe.csv --model lm --formula 'y ~ x'",
+        "fit pipe.parquet --model lm --formula 'y ~ x'",
+        "fit pipe.parquet --batches --model lm --formula 'y ~ x'",
+        "fit pipes --model lm --formula 'y ~ x'",
+        "fit data.csv --model lm --formula 'y ~ x' --save pipe.json",
+        "fit data.csv --model lm --formula 'y ~ x' --save link.json",
+        "fit data.csv --model lm --formula 'y ~ x' --output pipe.csv",
+        "path data.csv --model lm --formula 'y ~ x | site' --plot pipe.png",
+        "data wine --output pipe.parquet",
+        "predict pipe.json data.csv",
+        "predict m.json pipe.csv",
+        "predict m.json data.parquet --output pipe.parquet",
+    ],
+)
+def test_special_files_are_neither_replaced_nor_read(folder: Path, arguments: str, capsys) -> None:
+    Path("pipes").mkdir()
+    names = ["pipe.csv", "pipe.parquet", "pipe.json", "pipe.png", "pipes/pipe.parquet"]
+    for name in names:
+        os.mkfifo(name)
+    Path("link.json").symlink_to("pipe.json")
+    data = pd.read_csv("data.csv")
+    atm.save(atm.NormalLinear.from_formula("y ~ x", data), "m.json")
+    assert main(shlex.split(arguments)) == 1
+    assert "it is a named pipe (FIFO)" in capsys.readouterr().err
+    assert all(Path(name).is_fifo() for name in [*names, "link.json"])
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
+def test_tables_that_are_read_at_once_have_a_largest_size(folder: Path, name: str, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(tables, "MOST_BYTES", 2000)
+    assert main(["fit", name, "--model", "lm", "--formula", "y ~ x"]) == 1
+    assert "too much to read at once" in capsys.readouterr().err
+    assert main(["fit", "data.parquet", "--batches", "--model", "lm", "--formula", "y ~ x"]) == 0
 
 
 @pytest.mark.parametrize(

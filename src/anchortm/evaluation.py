@@ -20,6 +20,7 @@ from anchortm.bases import Basis, OrdinalBasis
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.identification import check_kinds, check_levels
 from anchortm.inputs import Data
+from anchortm.messages import shown
 from anchortm.model import TransformationModel, check_model, tell_alphabetical
 from anchortm.newton import Options, Solution
 from anchortm.numbers import jobs, several_xi
@@ -89,6 +90,7 @@ class LeaveOneEnvironmentOut:
         sizes = [f"{frame[name].nunique()} values of {name}" for name in self.by]
         return f"LeaveOneEnvironmentOut({self.model}, {frame.environment.nunique()} environments, {', '.join(sizes)})"
 
+    @shown
     def __repr__(self) -> str:
         return f"{self._title()}\n{self.summary().round(4).to_string()}"
 

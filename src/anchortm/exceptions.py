@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from anchortm.messages import plain
+
 __all__ = [
     "AnchorTMError",
     "AnchorTMWarning",
@@ -31,6 +33,9 @@ class AnchorTMError(Exception):
     ...     print(error)
     time is negative: -2.0 at row 1; times are counted from 0; for other numbers use Interval
     """
+
+    def __str__(self) -> str:
+        return plain(super().__str__())
 
 
 class InputError(AnchorTMError, ValueError):
@@ -161,6 +166,9 @@ class AnchorTMWarning(UserWarning):
     >>> caught[0].category.__name__, model.warnings_[0][:39]
     ('AnchorTMWarning', 'classes are taken in alphabetical order')
     """
+
+    def __str__(self) -> str:
+        return plain(super().__str__())
 
 
 class AnchorWarning(AnchorTMWarning):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -39,6 +38,7 @@ from anchortm.inference import (
 )
 from anchortm.likelihood import Term, build_terms, loglik_and_residuals
 from anchortm.links import Link, Normal
+from anchortm.messages import warn
 from anchortm.mixed import NODES, marginal_rows
 from anchortm.numbers import check_weights, finite_numbers, flag
 from anchortm.randomeffects import RandomEffects
@@ -554,10 +554,9 @@ class FittedModel(FormulaMixin):
         if formula is not None and X is not None:
             offset = formula.new_column(X, formula.offset if offset is None else offset)
         if offset is None and self._had_offset:
-            warnings.warn(
+            warn(
                 "the fit had an offset and these rows have none: pass offset= (0 says that none is meant)",
                 AnchorTMWarning,
-                stacklevel=5,
             )
         return offset
 
@@ -835,7 +834,7 @@ class FittedModel(FormulaMixin):
 def one_column(y: Any) -> Any:
     """Return a single column as a vector, with scikit-learn's warning."""
     if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
-        warnings.warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning, stacklevel=4)
+        warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning)
         return y.ravel()
     return y
 

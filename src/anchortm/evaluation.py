@@ -231,7 +231,7 @@ def group_codes(environments: Any, cut: int | None) -> tuple[NDArray[np.intp], N
     if columns.column_names:
         if cut is None:
             raise InputError(
-                "numeric environments need cut=k (in the shell --cut K), the number of quantile groups; "
+                "numeric environments need cut=k, the number of quantile groups; "
                 "numbers that are names become groups with astype(int) or astype(str)"
             )
         values = columns.columns[:, 0]

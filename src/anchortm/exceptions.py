@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
 from anchortm.messages import plain
 
 __all__ = [
@@ -17,6 +21,8 @@ __all__ = [
     "SeparationError",
     "UnavailableError",
     "first_line",
+    "renumbered",
+    "rows_of",
 ]
 
 
@@ -132,6 +138,22 @@ def first_line(error: BaseException) -> str:
     ('no such column', 'KeyError')
     """
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def renumbered(text: str, place: Callable[[int], str]) -> str:
+    """Return a message with the rows that it counts from 0 named otherwise."""
+    return re.sub(r"\brow (\d+)\b", lambda found: place(int(found[1])), text)
+
+
+@contextmanager
+def rows_of(kept: Sequence[int] | None) -> Iterator[None]:
+    """Say in errors which rows of the whole table are meant by those of a part."""
+    try:
+        yield
+    except InputError as error:
+        if kept is None:
+            raise
+        raise type(error)(renumbered(str(error), lambda row: f"row {kept[row] if row < len(kept) else row}")) from None
 
 
 class ModelFileError(InputError):

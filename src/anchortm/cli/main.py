@@ -17,6 +17,7 @@ from typing import Any
 from anchortm import __version__
 from anchortm.cli import commands
 from anchortm.cli.models import MODELS
+from anchortm.cli.words import in_shell
 from anchortm.exceptions import AnchorTMError, AnchorTMWarning
 from anchortm.messages import plain_lines
 
@@ -36,9 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: Any) -> int:
+    def say(message: Any) -> str:
+        return in_shell(str(message), getattr(options, "data", None))
+
     with warnings.catch_warnings(), _signals() as received:
         warnings.simplefilter("always", AnchorTMWarning)
-        warnings.showwarning = _show_warning
+        warnings.showwarning = lambda message, *_, **__: print(f"warning: {say(message)}", file=sys.stderr)
         try:
             options.run(options)
             print(end="", flush=True)
@@ -56,7 +60,7 @@ def _run(options: Any) -> int:
                 print(f"error: cannot write {error.filename or 'the output'}: {error.strerror}", file=sys.stderr)
                 return FAILED
             known = isinstance(error, AnchorTMError)
-            print(f"error: {error}" if known else f"error: {type(error).__name__}: {error}", file=sys.stderr)
+            print(f"error: {say(error)}" if known else f"error: {type(error).__name__}: {error}", file=sys.stderr)
             if not known and not options.debug:
                 print("This may be a fault of anchortm: --debug shows where it happened.", file=sys.stderr)
             return FAILED
@@ -120,10 +124,6 @@ def _plain_streams() -> Iterator[None]:
     err: Any = _Plain(sys.stderr, "\n\t\r")
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         yield
-
-
-def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
-    print(f"warning: {message}", file=sys.stderr)
 
 
 def _numbers(text: str) -> list[float]:

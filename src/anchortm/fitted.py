@@ -120,6 +120,14 @@ class FittedModel(FormulaMixin):
         return np.zeros(0) if self._random is None else self._random.tau
 
     @property
+    def _spread(self) -> dict[str, float]:
+        """Return standard deviations of random effects, and their correlation, as columns of a table."""
+        if self._random is None:
+            return {}
+        deviations = {f"sd_{name}": value for name, value in self._random.standard_deviations().items()}
+        return deviations | ({"correlation": self._random.correlation} if len(deviations) == 2 else {})
+
+    @property
     def _extra_names(self) -> list[str]:
         return [] if self._random is None else self._random.effects.parameter_names()
 

@@ -1,5 +1,6 @@
 """The command line: every example of its help as printed, every kind of outcome, files in and out, errors."""
 
+import ast
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import pytest
 
 import anchortm as atm
 from anchortm import persistence
-from anchortm.cli import tables
+from anchortm.cli import tables, words
 from anchortm.cli.main import main, parser
 from anchortm.cli.models import MODELS
 
@@ -351,6 +352,23 @@ def test_errors_are_in_the_words_of_the_command_line(folder: Path, arguments: st
     printed = capsys.readouterr().err
     assert re.search(re.sub(r"[()|]", r"\\\g<0>", message), printed), printed
     assert not PYTHON.search(printed), printed
+
+
+def test_every_rule_of_the_words_has_a_message() -> None:
+    """A message that is written anew takes its rule along."""
+    texts = []
+    for path in Path(atm.__file__).parent.rglob("*.py"):
+        for node in [] if "cli" in path.parts else ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(node.value)
+            if isinstance(node, ast.JoinedStr):
+                parts = (
+                    v.value if isinstance(v, ast.Constant) else "'0'" if v.conversion == 114 else "0"
+                    for v in node.values
+                )
+                texts.append("".join(parts))
+    unused = [pattern for pattern, _ in words.RULES if not any(re.search(pattern, text) for text in texts)]
+    assert unused == ["^random does not go"]  # whose first word is not there in the source
 
 
 def test_warnings_and_notes_are_in_the_words_of_the_command_line(folder: Path, capsys) -> None:

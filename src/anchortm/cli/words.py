@@ -55,8 +55,8 @@ RULES: list[tuple[str, Any]] = [
         "write Interval(lower, upper) in --formula with columns that are 0 and 1 in these rows (equal in those of "
         "other events, upper inf in censored ones), or add half a unit, 0.5, to all times in the file",
     ),
-    (r"leave (random|strata) out", r"leave the \1 effects out of --formula"),
-    (r"the strata effects out", "the strata out"),
+    (r"leave random out", "leave the random effects out of --formula"),
+    (r"leave strata out", "leave the strata out of --formula"),
     (r"^random does not go", "random effects do not go"),
     (r"a sparse X or ", ""),
     (r"^n_samples = 1:", "the table has one row:"),

@@ -53,7 +53,7 @@ RULES: list[tuple[str, Any]] = [
     (
         r"give these rows as Interval\(0, 1\), or add half a unit to all times, time \+ 0\.5",
         "write Interval(lower, upper) in --formula with columns that are 0 and 1 in these rows (equal in those of "
-        "other events, upper inf in censored ones), or add half a unit, 0.5, to all times in the file",
+        "other events, upper inf in censored ones), or time + 0.5 in place of time, half a unit later for all",
     ),
     (r"leave random out", "leave the random effects out of --formula"),
     (r"leave strata out", "leave the strata out of --formula"),

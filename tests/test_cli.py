@@ -1,7 +1,9 @@
 """The command line: every example of its help as printed, every kind of outcome, files in and out, errors."""
 
+import ast
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -14,6 +16,8 @@ import pandas as pd
 import pytest
 
 import anchortm as atm
+from anchortm import persistence
+from anchortm.cli import tables, words
 from anchortm.cli.main import main, parser
 from anchortm.cli.models import MODELS
 
@@ -209,9 +213,12 @@ def test_classes_at_points(folder: Path, capsys) -> None:
         ("fit data.csv --model lm --formula 'y ~ xx'", "did you mean 'x'"),
         ("fit data.csv --model lm --formula 'y ~ x' --xi 1", "needs anchors"),
         ("fit data.csv --model lm --formula 'y ~ x' --order 3", "does not take --order"),
-        ("fit data.csv --model lm --formula 'y ~ x' --l1 -1", "l1 must be"),
+        ("fit data.csv --model lm --formula 'y ~ x' --l1 -1", "--l1 must be"),
         ("fit data.csv --model lm --formula 'y ~ x' --scale z", "z: no terms of the formula"),
-        ("path data.csv --model lm --formula 'y ~ x | site' --varying x --scale x", "scale does not go with varying"),
+        (
+            "path data.csv --model lm --formula 'y ~ x | site' --varying x --scale x",
+            "--scale does not go with --varying",
+        ),
         ("fit data.csv --model lm --formula 'y ~ x | site' --xi 0,1 --save m.json", "--save takes one model"),
         ("fit data.csv --model lm --formula 'y ~ x' --save nowhere/m.json", "no folder nowhere"),
         ("fit data.csv --model lm --formula 'y ~ x' --output m.txt", "should end in"),
@@ -241,6 +248,145 @@ def test_errors_without_tracebacks(folder: Path, arguments: str, message: str, c
     assert sorted(path.name for path in folder.iterdir()) == before  # nothing half written
     assert main([*shlex.split(arguments), "--debug"]) == 1
     assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "fit pipe.csv --model lm --formula 'y ~ x'",
+        "fit pipe.parquet --model lm --formula 'y ~ x'",
+        "fit pipe.parquet --batches --model lm --formula 'y ~ x'",
+        "fit pipes --model lm --formula 'y ~ x'",
+        "fit data.csv --model lm --formula 'y ~ x' --save pipe.json",
+        "fit data.csv --model lm --formula 'y ~ x' --save link.json",
+        "fit data.csv --model lm --formula 'y ~ x' --output pipe.csv",
+        "path data.csv --model lm --formula 'y ~ x | site' --plot pipe.png",
+        "data wine --output pipe.parquet",
+        "predict pipe.json data.csv",
+        "predict m.json pipe.csv",
+        "predict m.json data.parquet --output pipe.parquet",
+    ],
+)
+def test_special_files_are_neither_replaced_nor_read(folder: Path, arguments: str, capsys) -> None:
+    Path("pipes").mkdir()
+    names = ["pipe.csv", "pipe.parquet", "pipe.json", "pipe.png", "pipes/pipe.parquet"]
+    for name in names:
+        os.mkfifo(name)
+    Path("link.json").symlink_to("pipe.json")
+    data = pd.read_csv("data.csv")
+    atm.save(atm.NormalLinear.from_formula("y ~ x", data), "m.json")
+    assert main(shlex.split(arguments)) == 1
+    assert "it is a named pipe (FIFO)" in capsys.readouterr().err
+    assert all(Path(name).is_fifo() for name in [*names, "link.json"])
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
+def test_tables_that_are_read_at_once_have_a_largest_size(folder: Path, name: str, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(tables, "MOST_BYTES", 2000)
+    assert main(["fit", name, "--model", "lm", "--formula", "y ~ x"]) == 1
+    assert "too much to read at once" in capsys.readouterr().err
+    assert main(["fit", "data.parquet", "--batches", "--model", "lm", "--formula", "y ~ x"]) == 0
+
+
+LM, LOGIT = "--model lm --formula", "--model c-logit --formula"
+TRANSLATED = [
+    (f"fit data.csv {LOGIT} 'y ~ x' --log-first", "in many rows, .*--model cox or c-logit, without --log-first"),
+    (f"fit data.csv {LOGIT} 'time ~ x' --log-first --support=-1,2", "--support must be positive with --log-first"),
+    (f"fit data.csv {LOGIT} 'y ~ x' --support 100,200", "--support .* does not overlap the outcome"),
+    (f"fit data.csv {LOGIT} 'y ~ x' --order 0", "--order must be from 1"),
+    (f"fit data.csv {LOGIT} 'y ~ x' --xi 1", "--xi 1 needs anchors: name them after '|' in --formula, or use --xi 0"),
+    (f"path data.csv {LOGIT} 'y ~ x' --xi 0,1", "needs anchors: name them after '|' in --formula"),
+    (f"fit data.csv {LOGIT} 'y ~ x | site' --xi -1", "--xi must be at least 0, .* only --model lm"),
+    (f"loeo data.csv {LOGIT} 'y ~ x | site' --xi 0,nan", "--xi must be at least 0"),
+    (f"fit data.csv {LM} 'y ~ x | site' --xi inf --l1 1", "(--l1, --l2, s(x)) take xi from 0"),
+    (f"fit data.csv {LM} 'y ~ x + (1 | site)' --varying x", "do not go with --varying"),
+    (f"fit data.csv {LM} 'y ~ s(x) + (1 | site)'", "random effects do not go with smooth terms"),
+    (f"fit data.csv {LM} 'y ~ s(x, 400)'", "with k from 3 to 50 columns\n"),
+    (f"fit data.csv {LM} 'y ~ x + offset(shift)'", "give the column with --offset"),
+    (f"fit data.csv {LM} 'y ~ x + cluster(site)'", "are for Python"),
+    ("fit data.csv --model cox-partial --formula 'y ~ x' --scale x", "take --model cox\n"),
+    ("fit data.csv --model poisson --formula 'count ~ x' --scale x", "take --model count, --model o-logit or"),
+    ("fit data.csv --model negative-binomial --formula 'event ~ x'", "take --model poisson"),
+    ("fit data.csv --model exponential --formula 'time ~ x' --scale x", "take --model weibull"),
+    ("fit data.csv --model gamma --formula 'y ~ x'", "the outcome is .* at line"),
+    (f"loeo data.csv {LM} 'y ~ x | x'", "need --cut k"),
+    (f"loeo data.csv {LM} 'y ~ x | site' --environments x --cut 1", "--cut 1 gives a single environment"),
+    (f"fit data.parquet {LM} 'y ~ x' --batches --scale x", "name one file, without --batches, or leave --scale out"),
+    (f"fit data.parquet {LM} 'y ~ x' --batches --l1 1", "--l1 needs .* without --batches, or take --l2 alone"),
+    (f"fit bad.csv {LM} 'y ~ x'", "first at line 13"),
+    (f"fit bad.csv {LM} 'y ~ x' --weights w0", "first at line 13"),
+    (f"fit bad.csv {LM} 'y ~ far'", "the table contains infinity in far, first at line 19"),
+    (f"fit bad.csv {LM} 'y ~ year' --weights shift", "--weights is negative: .* at line"),
+    (f"fit bad.csv {LM} 'y ~ year' --weights grade", "--weights must be numbers, .* at line 2; correct it in the file"),
+    (f"fit bad.csv {LM} 'y ~ year' --offset far", "--offset is inf at line 19"),
+    (f"fit bad.csv {LM} 'y ~ year | x' --xi 1", "first at line 13"),
+    (
+        "fit bad.csv --model weibull --formula 'time ~ year | site'",
+        "at line 23, .* Interval(lower, upper) in --formula .*0.5",
+    ),
+    ("fit bad.csv --model weibull --formula 'time ~ year' --weights w0", "the outcome is 0 at line 23"),
+    ("fit bad.csv --model cox --formula 'time ~ year | site' --log-first", "the outcome is 0 at line 23"),
+    ("predict m.json bad.csv", "first at line 13"),
+    ("predict m.json data.csv --quantiles 2", "--quantiles must lie in"),
+]
+PYTHON = re.compile(
+    r"\b(?:"
+    + "|".join({name for cls in persistence.CLASSES.values() for name in cls._get_param_names() if "_" in name})
+    + r"|sample_weight|n_samples|\w+=(?!=)|history_|astype|AnchorGLM|X)\b|\b(?:fit|pd|np)[.(]|\brow \d"
+)
+
+
+@pytest.mark.parametrize(("arguments", "message"), TRANSLATED)
+def test_errors_are_in_the_words_of_the_command_line(folder: Path, arguments: str, message: str, capsys) -> None:
+    """Options for arguments of Python, and lines of the file for rows, a blank and a broken one among them."""
+    data = pd.read_csv("data.csv")
+    atm.save(atm.NormalLinear.from_formula("y ~ x", data), "m.json")
+    data["w0"] = (data.index > 5).astype(int)
+    data["far"], data["note"] = data.year, "fine"
+    data.loc[7, "note"] = "two\nlines"
+    data.loc[9, "x"], data.loc[15, "far"], data.loc[19, "time"] = np.nan, np.inf, 0.0
+    lines = data.to_csv(index=False).splitlines()
+    Path("bad.csv").write_text("\n".join([*lines[:4], "", *lines[4:]]) + "\n")
+    assert main(shlex.split(arguments)) == 1
+    printed = capsys.readouterr().err
+    assert re.search(re.sub(r"[()|]", r"\\\g<0>", message), printed), printed
+    assert not PYTHON.search(printed), printed
+
+
+def test_every_rule_of_the_words_has_a_message() -> None:
+    """A message that is written anew takes its rule along."""
+    texts = []
+    for path in Path(atm.__file__).parent.rglob("*.py"):
+        for node in [] if "cli" in path.parts else ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(node.value)
+            if isinstance(node, ast.JoinedStr):
+                parts = (
+                    v.value if isinstance(v, ast.Constant) else "'0'" if v.conversion == 114 else "0"
+                    for v in node.values
+                )
+                texts.append("".join(parts))
+    unused = [pattern for pattern, _ in words.RULES if not any(re.search(pattern, text) for text in texts)]
+    assert unused == ["^random does not go"]  # whose first word is not there in the source
+
+
+def test_warnings_and_notes_are_in_the_words_of_the_command_line(folder: Path, capsys) -> None:
+    for line in (
+        "fit data.csv --model cox --formula 'Surv(time, event) ~ x'",
+        "fit data.csv --model o-logit --formula 'word ~ x'",
+        "fit data.csv --model lm --formula 'y ~ x | code' --xi 1",
+        "fit far.csv --model c-logit --formula 'time ~ x'",
+    ):
+        data = pd.read_csv("data.csv").assign(code=np.arange(300) % 7 + 0.0)
+        data["word"] = data.grade.str[2:]
+        data.to_csv("data.csv", index=False)
+        data.assign(time=data.time.mask(data.index < 2, 1e12)).to_csv("far.csv", index=False)
+        assert main(shlex.split(line)) == 0
+        printed = capsys.readouterr()
+        notes = [note for note in printed.out.splitlines() if note.startswith("Note: ")]
+        assert notes
+        assert not PYTHON.search("\n".join([*notes, printed.err]))
 
 
 @pytest.mark.parametrize(

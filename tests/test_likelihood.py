@@ -210,8 +210,11 @@ def test_a_decreasing_transformation_is_impossible() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(InputError, match=r"y is 0 at row 1, but a basis in log y needs values above 0; drop such rows"):
+    day = r"y is 0 at row 1, but a baseline in log y .* Interval\(0, 1\), or add half a unit to all times, time \+ 0\.5"
+    with pytest.raises(InputError, match=day):
         build_terms(LogLinearBasis(), as_response([1.0, 0.0]))
+    with pytest.raises(InputError, match="y is -1 at row 1, but a baseline in log y needs values above 0; take a base"):
+        build_terms(LogLinearBasis(), as_response([1.0, -1.0]))
     with pytest.raises(InputTypeError, match="not the exact number 2 at row 0"):
         build_terms(CountBasis(3, (0, 4)), as_response([2.0]))
 

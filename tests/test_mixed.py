@@ -292,6 +292,47 @@ def test_clusters_that_do_not_differ():
     np.testing.assert_allclose(model.standard_errors(), plain.standard_errors(), rtol=1e-6)
 
 
+def test_two_effects_that_do_not_differ_are_zero(tmp_path):
+    """Both variances are at their bound, and the entry of L that is free says nothing then."""
+    rng = np.random.default_rng(1)
+    g, x, site = rng.integers(0, 12, 120), rng.normal(size=120) + 2.0, rng.integers(0, 4, 120)
+    X, y = pd.DataFrame({"x": x, "g": g}), x + rng.normal(size=120)
+    model = atm.NormalLinear(random={"g": ["1", "x"]}).fit(X, y)
+    assert (model.random_cov_ == 0.0).all(axis=None)
+    assert model.summary().facts["random sd"] == "intercept 0, x 0 (on the scale of y 0, 0)"
+    assert [text for text in model.warnings_ if "differ" in text or "correlated" in text] == [
+        "clusters of g do not differ: the fit is the one without random effects"
+    ]
+    effects = model.random_effects_
+    assert (effects.drop(columns="rows") == 0.0).all(axis=None)
+    same = atm.load(atm.save(model, tmp_path / "m.json"))
+    assert str(same.summary()) == str(model.summary())
+    pd.testing.assert_frame_equal(same.random_effects_, effects)
+    plain = atm.NormalLinear().fit(X[["x"]], y)
+    assert model.loglik_ == pytest.approx(plain.loglik_, abs=1e-6)
+    frame = atm.anchor_path(model, X, y, site, [0.0, 1.0]).frame()
+    assert (frame[["sd_intercept", "sd_x"]] == 0.0).all(axis=None)
+    assert frame.correlation.isna().all()
+
+
+def test_paths_show_deviations_as_summaries_do():
+    data = simulated(clusters=25, rows=4)
+    X = data[["x", "z", "g"]]
+    for random, own in (("g", ["sd_intercept"]), (EFFECTS["both"], ["sd_intercept", "sd_x", "correlation"])):
+        path = atm.anchor_path(atm.NormalLinear(random=random), X, data.y, data.site, [0.0, 1.0])
+        frame = path.frame()
+        assert list(frame)[:7] == ["xi", "loss", "coef_x", "coef_z", *own, "loglik", "penalty"][:7]
+        assert not any("L[" in name for name in frame)
+        assert path.coef_names == ("x", "z")
+        np.testing.assert_allclose(path.coefs, [m.coef_ for m in path.models])
+        sd = np.array([m.random_sd_ for m in path.models])
+        np.testing.assert_allclose(frame[[name for name in own if name != "correlation"]], sd)
+        if len(own) == 3:
+            np.testing.assert_allclose(
+                frame.correlation, [m.random_cov_.iloc[0, 1] / s.prod() for m, s in zip(path.models, sd, strict=True)]
+            )
+
+
 # standard errors
 
 

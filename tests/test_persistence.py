@@ -2,6 +2,12 @@
 
 import json
 import math
+import os
+import re
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +15,7 @@ import pandas as pd
 import pytest
 
 import anchortm as atm
+from anchortm import files, persistence
 from anchortm.bases import BernsteinBasis
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, ModelFileError
 from anchortm.links import Logistic
@@ -219,6 +226,53 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
         atm.save(fit("linear"), tmp_path / "folder.json")
     (tmp_path / "folder.json").rmdir()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def special(tmp_path: Path) -> Iterator[dict[str, Path]]:
+    """Return files that are not regular: a named pipe, a socket, a link, and a device where root may make one."""
+    found = {"named pipe": tmp_path / "pipe.json", "socket": tmp_path / "socket.json"}
+    os.mkfifo(found["named pipe"])
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(found["socket"]))
+        (tmp_path / "link.json").symlink_to("pipe.json")
+        with suppress(PermissionError):
+            os.mknod(tmp_path / "null.json", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+            found["device"] = tmp_path / "null.json"
+        yield found | {"(FIFO)": tmp_path / "link.json"}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_special_files_are_neither_replaced_nor_read(special: dict[str, Path], tmp_path: Path) -> None:
+    for kind, file in special.items():
+        with pytest.raises(InputError, match=rf"it is a .*{re.escape(kind)}"):
+            atm.save(fit("linear"), file)
+        with pytest.raises(ModelFileError, match=rf"it is a .*{re.escape(kind)}"):
+            atm.load(file)
+    assert not any(file.is_file() for file in tmp_path.iterdir())
+    assert (tmp_path / "link.json").is_symlink()
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "m.json").write_text("old")
+    (tmp_path / "link.json").symlink_to("m.json")
+    (tmp_path / "dangling.json").symlink_to("new.json")
+    for link, file in (("link.json", "m.json"), ("dangling.json", "new.json")):
+        assert atm.save(fit("linear"), tmp_path / link) == tmp_path / link
+        assert (tmp_path / link).is_symlink()
+        assert not (tmp_path / file).is_symlink()
+        assert atm.load(tmp_path / file).coef_.size == X.shape[1]
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_model_file_has_a_largest_size_whatever_it_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(persistence, "MAX_BYTES", 1000)
+    (tmp_path / "m.json").write_text(" " * 1001)
+    with pytest.raises(ModelFileError, match="more than the 1000 bytes"):
+        atm.load(tmp_path / "m.json")
+    monkeypatch.setattr(files, "check_regular", lambda _: 0)  # as in /proc
+    with pytest.raises(ModelFileError, match="more than the 1000 bytes"):
+        atm.load(tmp_path / "m.json")
 
 
 def test_a_fit_that_did_not_converge_says_so_again(tmp_path: Path) -> None:

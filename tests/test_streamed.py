@@ -2,7 +2,9 @@
 
 import itertools
 import math
+import os
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +245,55 @@ def test_bad_input(rows: pd.DataFrame, files: Path, tmp_path: Path) -> None:
         atm.LinearAnchorRegression.from_formula("y ~ x0 | site", files)
     with pytest.raises(InputTypeError, match="from_formula"):
         atm.ContinuousLogit().fit(pl.scan_parquet(files / "*.parquet"), rows.y)
+
+
+def _replace_after(monkeypatch: pytest.MonkeyPatch, passes: int, replace: Callable[[], None]) -> None:
+    """Replace what is read once a table was read so often."""
+    each = sources.Source.each
+
+    def replaced(source: sources.Source, *given: Any) -> Iterator[Any]:
+        yield from each(source, *given)
+        if source.passes == passes:
+            replace()
+
+    monkeypatch.setattr(sources.Source, "each", replaced)
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+@pytest.mark.parametrize("rows_left", [3000, 2999, 0])
+def test_a_file_that_is_replaced_between_passes_is_named(
+    rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passes: int, rows_left: int
+) -> None:
+    file = tmp_path / "rows.parquet"
+    rows.to_parquet(file, index=False)
+    later = rows.assign(y=rows.y + 1.0)[:rows_left]
+    _replace_after(monkeypatch, passes, lambda: later.to_parquet(file, index=False))
+    with pytest.raises(InputError, match=r"rows\.parquet changed while it was being read in batches"):
+        atm.ContinuousLogit.from_formula("y ~ x0", file)
+
+
+def test_a_table_whose_rows_change_in_number_is_noticed(
+    rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a lazy frame there is no file to look at."""
+    file = tmp_path / "rows.parquet"
+    rows.to_parquet(file, index=False)
+    _replace_after(monkeypatch, 1, lambda: rows[:2500].to_parquet(file, index=False))
+    with pytest.raises(InputError, match="it had 3000 rows and now has 2500"):
+        atm.ContinuousLogit.from_formula("y ~ x0", pl.scan_parquet(file))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_files_that_are_not_regular_are_refused(rows: pd.DataFrame, tmp_path: Path) -> None:
+    rows.to_parquet(tmp_path / "rows.parquet", index=False)
+    os.mkfifo(tmp_path / "pipe.parquet")
+    for place in (tmp_path, tmp_path / "pipe.parquet"):
+        with pytest.raises(InputError, match=r"pipe\.parquet: it is a named pipe"):
+            atm.NormalLinear.from_formula("y ~ x0", place)
+    (tmp_path / "pipe.parquet").unlink()
+    (tmp_path / "more.parquet").mkdir()  # a folder by such a name is looked into
+    rows.to_parquet(tmp_path / "more.parquet" / "rows.parquet", index=False)
+    assert atm.NormalLinear.from_formula("y ~ x0", tmp_path).n_rows_ == 6000
 
 
 def _empty(tmp_path: Path) -> Path:

@@ -31,6 +31,7 @@ from anchortm.frames import aligned, native
 from anchortm.glm import AnchorGLM
 from anchortm.identification import check_covariates, check_kinds, check_levels
 from anchortm.inputs import Data
+from anchortm.messages import warn
 from anchortm.model import TransformationModel
 from anchortm.numbers import (
     check_weights,
@@ -443,7 +444,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             left: list[Any] | None = [name for name in self.validation if name != gone]
             if not left and len(list(self.validation)):
                 text = f"without environment {gone} nothing that validation names is left: all {self.n_rounds} rounds"
-                warnings.warn(text, AnchorTMWarning, stacklevel=2)
+                warn(text, AnchorTMWarning)
                 left = None
             self.validation = left
         base = self._base()
@@ -493,7 +494,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         self.model_ = copy(base)
         fitted = booster.data._replace(offset=total)
         self.model_._store(booster.link, booster.basis, fitted, booster.objective, booster.solution, [booster.solution])
-        self.model_._tell(6)
+        self.model_._tell()
         self._stages = [state.stage for state in states]
         self.trees_ = [state.found for state in states if isinstance(state.found, Tree)]
         self._steps = [state.found for state in states if isinstance(state.found, np.ndarray)]
@@ -816,7 +817,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         if not stage.converged:
             text = f"the refit did not converge ({stage.reason}): scaled KKT residual {stage.kkt:.1e}; raise max_iter"
             inner.warnings_ = [*inner.warnings_, text]
-            warnings.warn(text, ConvergenceWarning, stacklevel=2)
+            warn(text, ConvergenceWarning)
         return result
 
     def _columns_of(self, X: Array) -> Array:

@@ -83,14 +83,20 @@ class Effects:
         return L
 
     def estimate(self, tau: Array) -> Array:
-        """Return L with zeros where squares are at their bound."""
+        """Return L with zeros where entries are at their bound."""
         L = np.zeros((self.size, self.size))
         L[self.places] = np.where(self.at_bound(tau), 0.0, self.entries(tau))
         return L
 
     def at_bound(self, tau: Array) -> NDArray[np.bool_]:
-        """Return which squares are no more than zero."""
-        return np.asarray(self.squared & (tau <= 2.0 * LEAST))
+        """Return which entries of L are no more than zero.
+
+        Squares are held at LEAST. Beside such a square another entry of its row matters no more while its own square
+        is as small.
+        """
+        held = self.squared & (tau <= 2.0 * LEAST)
+        rows, _ = self.places
+        return np.asarray(held | (held[self.squared][rows] & ~self.squared & (tau**2 <= 2.0 * LEAST)))
 
     @property
     def units(self) -> Array:

@@ -11,7 +11,6 @@ which nothing else changes (``pieces``).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError
 from anchortm.frames import native
+from anchortm.messages import warn
 from anchortm.numbers import one_number
 from anchortm.splines import Marks
 
@@ -77,11 +77,10 @@ class Group:
         share = (columns[:, :1] - self.low) / (self.high - self.low)
         outside = int(((share < 0.0) | (share > 1.0)).sum())
         if outside:
-            warnings.warn(
+            warn(
                 f"{self.names[0]} leaves its range {self.low:g} to {self.high:g} in {outside} rows: its effect, which "
                 "varies along the response, is held at that of the nearer end there",
                 AnchorTMWarning,
-                stacklevel=6,
             )
         share = np.clip(share, 0.0, 1.0)
         return np.hstack([1.0 - share, share])

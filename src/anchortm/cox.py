@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -22,6 +21,7 @@ from anchortm.frames import aligned
 from anchortm.identification import Checked
 from anchortm.inputs import Data, Strata
 from anchortm.links import Link, get_link
+from anchortm.messages import warn
 from anchortm.model import TransformationModel, model
 from anchortm.numbers import check_weights
 from anchortm.objective import Objective
@@ -143,11 +143,10 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
         """Return the partial log-likelihood of rows among themselves, which knows nothing of their baseline."""
         outcome = self._outcome(rows.response, rows.weights, rows.offset, rows.strata)
         if not outcome.dead.any():
-            warnings.warn(
+            warn(
                 "rows without an event have a partial log-likelihood of 0 whatever the coefficients: they say nothing "
                 "about xi",
                 AnchorTMWarning,
-                stacklevel=2,
             )
         return row_logliks(outcome, rows.design.matrix @ beta)
 

@@ -17,6 +17,7 @@ from anchortm.anchors import anchor_columns
 from anchortm.design import to_design
 from anchortm.exceptions import InputError
 from anchortm.frames import aligned
+from anchortm.messages import shown
 from anchortm.model import TransformationModel, tell_alphabetical
 from anchortm.numbers import generator, whole_number
 from anchortm.path import AnchorPath
@@ -123,6 +124,7 @@ class ScoreTest:
             self.statistic, self.df, ax, simulated=self.simulated if self.simulated.size else None
         )
 
+    @shown
     def __str__(self) -> str:
         word = "explain more" if self.pvalue < 0.05 else "are not seen to explain more"
         how = METHODS[self.method]
@@ -286,6 +288,7 @@ class ResidualInvariance:
         """Draw the mean residual of each level before and after and return the axes."""
         return plotting.invariance(self.table, ax, label=label)
 
+    @shown
     def __repr__(self) -> str:
         largest = self.table[["corr_before", "corr_after"]].abs().max()
         lines = [
@@ -395,6 +398,7 @@ class FirstStage:
         """Draw R^2 and partial R^2 of each covariate and return the axes."""
         return plotting.shares(self.table, ax)
 
+    @shown
     def __repr__(self) -> str:
         weak = self.table.index[self.table["F"] < WEAK].tolist()
         lines = [f"Anchors ({self.rank} directions) and covariates", self.table.to_string(float_format=_number)]
@@ -523,6 +527,7 @@ class OverIdentification:
             "way by flattening h: predictions widen and coefficients on the scale of h shrink."
         )
 
+    @shown
     def __repr__(self) -> str:
         first, last = self.table.iloc[0], self.table.iloc[-1]
         head = self._verdict()
@@ -627,6 +632,7 @@ class Calibration:
         """Draw the distribution of the transforms by environment and return the axes."""
         return plotting.calibration(self.rows, ax, label=label)
 
+    @shown
     def __repr__(self) -> str:
         shown = self.table.iloc[1:].sort_values("pvalue").head(10)
         table = self.table.iloc[[0, *shown.index]]

@@ -17,6 +17,7 @@ from anchortm.design import to_design
 from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inference import Bootstrap, resolve
+from anchortm.messages import shown
 from anchortm.model import TransformationModel
 from anchortm.numbers import level_between
 from anchortm.scaled import scale_columns, scaled_baseline
@@ -71,6 +72,7 @@ class MarginalEffects:
         title = f"average marginal effects, {self.level:.0%} intervals"
         return plotting.intervals(self.table, ax, value="effect", unit=f"change of {self.of}", title=title)
 
+    @shown
     def __repr__(self) -> str:
         table = self.table.to_string(float_format=lambda v: f"{v:.4g}")
         return f"Average change of {self.of}, {self.level:.0%} intervals\n{table}"

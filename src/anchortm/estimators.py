@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm.bases import Basis, BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
 from anchortm.empirical import check_overlap, default_support
 from anchortm.exceptions import InputError, UnavailableError
+from anchortm.likelihood import no_logarithm
 from anchortm.links import Link, get_link
 from anchortm.model import TransformationModel, model
 from anchortm.response import Response, Scale
@@ -76,7 +77,10 @@ class _BernsteinModel(_Regressor, TransformationModel):
         return self.support  # type: ignore[no-any-return]
 
     def _make_basis(self, response: Response, weights: Array | None) -> Basis:
-        return BernsteinBasis(self.order, self._support(response, weights), self.log_first, self.extrapolate)
+        support = self._support(response, weights)
+        if self.log_first is True and self.support is None and support[0] <= 0.0:
+            raise no_logarithm(support[0], "or less in many rows")
+        return BernsteinBasis(self.order, support, self.log_first, self.extrapolate)
 
 
 _SHARED = """

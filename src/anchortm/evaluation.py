@@ -21,6 +21,7 @@ from anchortm.exceptions import IdentificationError, InputError
 from anchortm.frames import aligned
 from anchortm.identification import check_kinds, check_levels
 from anchortm.inputs import Data
+from anchortm.messages import shown
 from anchortm.model import TransformationModel, check_model, tell_alphabetical
 from anchortm.newton import Options, Solution
 from anchortm.numbers import jobs, several_xi
@@ -90,6 +91,7 @@ class LeaveOneEnvironmentOut:
         sizes = [f"{frame[name].nunique()} values of {name}" for name in self.by]
         return f"LeaveOneEnvironmentOut({self.model}, {frame.environment.nunique()} environments, {', '.join(sizes)})"
 
+    @shown
     def __repr__(self) -> str:
         return f"{self._title()}\n{self.summary().round(4).to_string()}"
 
@@ -231,7 +233,7 @@ def group_codes(environments: Any, cut: int | None) -> tuple[NDArray[np.intp], N
     if columns.column_names:
         if cut is None:
             raise InputError(
-                "numeric environments need cut=k (in the shell --cut K), the number of quantile groups; "
+                "numeric environments need cut=k, the number of quantile groups; "
                 "numbers that are names become groups with astype(int) or astype(str)"
             )
         values = columns.columns[:, 0]

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from anchortm.messages import plain
 from anchortm.public import dir_of
 
 __all__ = [
@@ -17,6 +22,8 @@ __all__ = [
     "SeparationError",
     "UnavailableError",
     "first_line",
+    "renumbered",
+    "rows_of",
 ]
 
 __dir__ = dir_of(__all__)
@@ -35,6 +42,9 @@ class AnchorTMError(Exception):
     ...     print(error)
     time is negative: -2.0 at row 1; times are counted from 0; for other numbers use Interval
     """
+
+    def __str__(self) -> str:
+        return plain(super().__str__())
 
 
 class InputError(AnchorTMError, ValueError):
@@ -133,6 +143,22 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
+def renumbered(text: str, place: Callable[[int], str]) -> str:
+    """Return a message with the rows that it counts from 0 named otherwise."""
+    return re.sub(r"\brow (\d+)\b", lambda found: place(int(found[1])), text)
+
+
+@contextmanager
+def rows_of(kept: Sequence[int] | None) -> Iterator[None]:
+    """Say in errors which rows of the whole table are meant by those of a part."""
+    try:
+        yield
+    except InputError as error:
+        if kept is None:
+            raise
+        raise type(error)(renumbered(str(error), lambda row: f"row {kept[row] if row < len(kept) else row}")) from None
+
+
 class ModelFileError(InputError):
     """Raised for a model file that is truncated, foreign, of an unknown version, or does not hold together.
 
@@ -165,6 +191,9 @@ class AnchorTMWarning(UserWarning):
     >>> caught[0].category.__name__, model.warnings_[0][:39]
     ('AnchorTMWarning', 'classes are taken in alphabetical order')
     """
+
+    def __str__(self) -> str:
+        return plain(super().__str__())
 
 
 class AnchorWarning(AnchorTMWarning):

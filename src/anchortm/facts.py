@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from anchortm.exceptions import AnchorTMWarning, InputError
+from anchortm.messages import warn
 from anchortm.numbers import as_floats, is_numeric
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class ColumnFacts:
             gone = [str(level) for level in self.declared if level not in seen]
             if gone:
                 text = f"levels of covariate {self.name!r} that no row has are dropped: {', '.join(gone)}"
-                warnings.warn(text, AnchorTMWarning, stacklevel=6)
+                warn(text, AnchorTMWarning)
             levels = [level for level in self.declared if level in seen]
         else:
             levels = sorted(self.levels)

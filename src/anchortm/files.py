@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files: read if they are regular files, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import os
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,16 +15,82 @@ from typing import Any
 
 from anchortm.exceptions import InputError
 
-__all__ = ["beside", "make_folder", "remove_folder", "write_figure", "write_whole"]
+__all__ = [
+    "beside",
+    "check_regular",
+    "check_target",
+    "make_folder",
+    "read_bytes",
+    "remove_folder",
+    "write_figure",
+    "write_whole",
+]
+
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe (FIFO)",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def check_regular(path: str | os.PathLike[str]) -> int:
+    """Return the size of a regular file, links followed; refuse pipes, which may block, and devices without an end."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the name
+        raise InputError(f"cannot read {os.fspath(path)}: {getattr(error, 'strerror', None) or error}") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(f"cannot read {os.fspath(path)}: it is {_kind(found.st_mode)}; name a regular file")
+    return found.st_size
+
+
+def read_bytes(path: str | os.PathLike[str], most: int) -> bytes:
+    """Return the bytes of a regular file that has at most ``most`` of them, whatever size it claims to have."""
+    size = check_regular(path)
+    try:
+        with open(path, "rb") as file:
+            content = file.read(most + 1) if size <= most else b""
+    except OSError as error:
+        raise InputError(f"cannot read {os.fspath(path)}: {error.strerror or error}") from None
+    if max(size, len(content)) > most:
+        raise InputError(f"cannot read {os.fspath(path)}: it has more than the {most} bytes that are allowed")
+    return content
+
+
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """Return the file that ``path`` would be written to, links followed; refuse to replace what is not a regular file.
+
+    Moving a new file to the place of a device or a pipe would remove the device or the pipe.
+    """
+    target = Path(os.path.realpath(path))  # what a link points to, not the link
+    for folder, name in ((Path(path).parent, Path(path).name), (target.parent, target.name)):
+        if not folder.is_dir():
+            raise InputError(f"there is no folder {folder} to write {name} to")
+    try:
+        mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        return target
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror or error}") from None
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{target} is a folder; name a file in it")
+    if not stat.S_ISREG(mode):
+        raise InputError(f"cannot write {target}: it is {_kind(mode)}; name a new file or a regular one")
+    return target
+
+
+def _kind(mode: int) -> str:
+    return KINDS.get(stat.S_IFMT(mode), "not a file")
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> Path:
-    """Call ``write`` with a temporary file beside ``path``, and move it there once it is complete."""
-    target = Path(os.path.realpath(path))  # what a link points to, not the link
-    if target.is_dir():
-        raise InputError(f"{target} is a folder; name a file in it")
-    if not target.parent.is_dir():
-        raise InputError(f"there is no folder {target.parent} to write {target.name} to")
+    """Call ``write`` with a temporary file beside ``path``, and move it there once it is complete.
+
+    A link stays a link: the file that it points to is replaced.
+    """
+    target = check_target(path)
     temporary = beside(target)  # named before it is made, so that no interruption comes between making and removing it
     try:
         temporary.touch(exist_ok=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -39,6 +38,7 @@ from anchortm.inference import (
 )
 from anchortm.likelihood import Term, build_terms, loglik_and_residuals
 from anchortm.links import Link, Normal
+from anchortm.messages import warn
 from anchortm.mixed import NODES, marginal_rows
 from anchortm.numbers import check_weights, finite_numbers, flag
 from anchortm.randomeffects import RandomEffects
@@ -120,6 +120,14 @@ class FittedModel(FormulaMixin):
     def _extra(self) -> Array:
         """Return the parameters beside baseline and coefficients: the entries of L of random effects."""
         return np.zeros(0) if self._random is None else self._random.tau
+
+    @property
+    def _spread(self) -> dict[str, float]:
+        """Return standard deviations of random effects, and their correlation, as columns of a table."""
+        if self._random is None:
+            return {}
+        deviations = {f"sd_{name}": value for name, value in self._random.standard_deviations().items()}
+        return deviations | ({"correlation": self._random.correlation} if len(deviations) == 2 else {})
 
     @property
     def _extra_names(self) -> list[str]:
@@ -557,10 +565,9 @@ class FittedModel(FormulaMixin):
         if formula is not None and X is not None:
             offset = formula.new_column(X, formula.offset if offset is None else offset)
         if offset is None and self._had_offset:
-            warnings.warn(
+            warn(
                 "the fit had an offset and these rows have none: pass offset= (0 says that none is meant)",
                 AnchorTMWarning,
-                stacklevel=5,
             )
         return offset
 
@@ -841,7 +848,7 @@ class FittedModel(FormulaMixin):
 def one_column(y: Any) -> Any:
     """Return a single column as a vector, with scikit-learn's warning."""
     if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
-        warnings.warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning, stacklevel=4)
+        warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning)
         return y.ravel()
     return y
 

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from anchortm.design import MAX_DENSE, MAX_SPARSE, SMOOTH, WIDE, Design, WideMatrix, to_design
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import InputError, InputTypeError, rows_of
 from anchortm.facts import ColumnFacts, check_levels, level_key
 from anchortm.frames import aligned, column_names, is_batched, known, native, select, take
 from anchortm.grammar import (
@@ -108,7 +108,8 @@ class Formula:
         if weights is None or weights.all():
             return cls(text, data)
         rows = np.flatnonzero(weights)
-        self = cls(text, take(data, rows))
+        with rows_of(rows.tolist()):
+            self = cls(text, take(data, rows))
         filled = np.full(len(data), rows[0])
         filled[rows] = rows
         self._keep(self.design(take(data, filled)), data)

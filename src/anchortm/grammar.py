@@ -51,7 +51,7 @@ HINTS = {
     "ns": "write cr(x, 4, constraints='center') for a natural spline",
     "te": "write interactions of splines, bs(x, 4):bs(z, 4)",
     "ti": "write interactions of splines, bs(x, 4):bs(z, 4)",
-    "offset": "give the column with offset= (in the shell --offset)",
+    "offset": "give the column with offset=",
     "strata": "write them before '~': outcome | stratum ~ covariates",
     "cluster": "give clusters= to standard_errors or summary",
     "frailty": "write (1 | cluster) for a normal random intercept",

@@ -14,7 +14,6 @@ their bound count as known there; the bootstrap refits, and lets them move.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -32,6 +31,7 @@ from anchortm.backends.streamed import Stream
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
 from anchortm.frames import aligned
 from anchortm.inputs import Data
+from anchortm.messages import shown, warn
 from anchortm.newton import Options
 from anchortm.numbers import generator, jobs, level_between, real_numbers, whole_number
 from anchortm.objective import Objective
@@ -150,11 +150,10 @@ def _strict(model: Any) -> None:
 
 def _few(clusters: int, hint: str = "; clusters=np.arange(n) takes rows as independent") -> None:
     if clusters < FEW_CLUSTERS:
-        warnings.warn(
+        warn(
             f"{clusters} clusters: fewer than {FEW_CLUSTERS} say little about how clusters differ, and standard errors "
             f"come out too small{hint}",
             AnchorTMWarning,
-            stacklevel=5,
         )
 
 
@@ -361,6 +360,7 @@ class Bootstrap:
         columns = {"estimate": self.estimate, "std. error": self.draws.std(axis=0, ddof=1)}
         return pd.DataFrame(columns | {"lower": lower, "upper": upper}, index=pd.Index(self.names, name="parameter"))
 
+    @shown
     def __repr__(self) -> str:
         failed = f", {self.failed} failed" if self.failed else ""
         return f"Bootstrap({len(self.draws)} fits, {self.resampled} resampled{failed})\n{self.frame().to_string()}"
@@ -404,7 +404,7 @@ def bootstrap(
             "values lost, or no strict optimum): resample smaller clusters, merge classes, or lower the order"
         )
     if failed:
-        warnings.warn(f"{failed} of {n_bootstrap} resampled fits failed and are left out", AnchorTMWarning, 3)
+        warn(f"{failed} of {n_bootstrap} resampled fits failed and are left out", AnchorTMWarning)
     names = (*model.parameter_names_, *model._other_names)
     return Bootstrap(draws, np.concatenate([model.baseline_, model._others]), names, what, failed)
 

@@ -15,6 +15,7 @@ from anchortm.clusters import Clusters
 from anchortm.columns import Coordinates
 from anchortm.corners import Mixture, known_strata, stratum_codes
 from anchortm.design import Design, Matrix, WideMatrix
+from anchortm.exceptions import rows_of
 from anchortm.mixed import MixedObjective
 from anchortm.objective import Objective, build_objective
 from anchortm.response import Response, as_response
@@ -114,21 +115,22 @@ class Data(NamedTuple):
         """Return the anchor loss of these rows, in coordinates of their own or in those that are given."""
         if self.mixture is not None:
             self.mixture.corners.check(self.mixture.weights)
-        objective = build_objective(
-            link,
-            basis,
-            self.response,
-            self.design.matrix,
-            self.anchors,
-            self.weights,
-            self.offset,
-            sign,
-            anchor_intercept,
-            n_jobs=n_jobs,
-            names=self.design.names,
-            coordinates=coordinates,
-            mixture=self.mixture,
-        )
+        with rows_of(None if self.kept is None else np.flatnonzero(self.kept).tolist()):
+            objective = build_objective(
+                link,
+                basis,
+                self.response,
+                self.design.matrix,
+                self.anchors,
+                self.weights,
+                self.offset,
+                sign,
+                anchor_intercept,
+                n_jobs=n_jobs,
+                names=self.design.names,
+                coordinates=coordinates,
+                mixture=self.mixture,
+            )
         if self.clusters is None:
             return objective
         order = None if self.anchors is None else self.anchors.order()

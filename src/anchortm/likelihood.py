@@ -33,6 +33,7 @@ __all__ = [
     "evaluate",
     "layout",
     "loglik_and_residuals",
+    "no_logarithm",
     "start_values",
 ]
 
@@ -130,15 +131,24 @@ def build_terms(basis: Basis, response: Response) -> tuple[Term, ...]:
     )
 
 
+def no_logarithm(y: float, where: str) -> InputError:
+    """Return the error for an outcome that has no logarithm; events on day 0 are no reason to drop rows."""
+    happened = (
+        "if it happened within the first unit of time, give these rows as Interval(0, 1), or add half a unit to all "
+        "times, time + 0.5; or "
+    )
+    return InputError(
+        f"y is {y:g} {where}, but a baseline in log y needs values above 0; {'' if y else happened}take a baseline in "
+        "y (log_first=False of Bernstein models)"
+    )
+
+
 def check_inside(basis: Basis, response: Response) -> None:
     """Refuse rows below the bound of the basis."""
     outside = response.upper <= basis.lower_bound
     if outside.any():
         row = int(np.flatnonzero(outside)[0])
-        raise InputError(
-            f"y is {response.upper[row]:g} at row {row}, but a basis in log y needs values above "
-            f"{basis.lower_bound:g}; drop such rows, or take a basis in y (log_first=False of Bernstein models)"
-        )
+        raise no_logarithm(float(response.upper[row]), f"at row {row}")
 
 
 def _censored(lower: Array, upper: Array, sign: int) -> list[Layout]:

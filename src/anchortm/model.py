@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import copy
@@ -46,6 +45,7 @@ from anchortm.inference import (
 from anchortm.inputs import Data, drop_empty_classes
 from anchortm.likelihood import build_terms, loglik_and_residuals, start_values
 from anchortm.links import Link
+from anchortm.messages import warn
 from anchortm.mixed import MOST_NODES, MixedObjective
 from anchortm.newton import Options, Solution
 from anchortm.numbers import (
@@ -188,7 +188,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             solution, others = self._solve(objective, basis, data, xi)
         fitted = copy(self)
         fitted._store(link, basis, data, objective, solution, others)
-        fitted._tell(5)
+        fitted._tell()
         self.__dict__ = fitted.__dict__  # at once: a fit that is interrupted or refused leaves the model as it was
         return self
 
@@ -586,14 +586,14 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self._history = solution.history
         self._reason = solution.reason
 
-    def _tell(self, level: int = 4) -> None:
+    def _tell(self) -> None:
         """Warn of what the data and the solution show, and keep it in ``warnings_``."""
         self.warnings_: list[str] = []
 
         def say(text: str, category: type[Warning] | None = AnchorTMWarning) -> None:
             self.warnings_.append(text)
             if category is not None:
-                warnings.warn(text, category, stacklevel=level)
+                warn(text, category)
 
         if self._random is not None:
             for text, category in self._random.remarks(self._data, self.xi_, self.tol):
@@ -724,7 +724,7 @@ def alphabetical(classes: Any) -> str:
 def tell_alphabetical(data: Data) -> None:
     """Warn where classes are words that were sorted, in what does not end with a fitted model."""
     if data.alphabetical and data.response.levels is not None:
-        warnings.warn(alphabetical(data.response.levels), AnchorTMWarning, stacklevel=4)
+        warn(alphabetical(data.response.levels), AnchorTMWarning)
 
 
 def _n_jobs(n_jobs: int | None) -> int:

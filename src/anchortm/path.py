@@ -69,12 +69,17 @@ class AnchorPath:
     models: tuple[Any, ...]
 
     def frame(self) -> pd.DataFrame:
-        """Return one row for each xi: loss, log-likelihood, penalty, certificate and coefficients."""
+        """Return one row for each xi: loss, log-likelihood, penalty, certificate and coefficients.
+
+        Models with random effects have columns of their standard deviations too (``sd_intercept``, ``sd_x``), and of
+        the correlation where there are two.
+        """
         import pandas as pd
 
         rows = [
             {"xi": xi, "loss": m.loss_}
             | {f"coef_{name}": value for name, value in zip(self.coef_names, coef, strict=True)}
+            | m._spread
             | {
                 "loglik": m.loglik_,
                 "penalty": m.penalty_,
@@ -153,9 +158,9 @@ def anchor_path(
         m._tell()
     return AnchorPath(
         values,
-        np.array([m._others for m in models]).reshape(values.size, -1),
+        np.array([m._others[: m._others.size - m._extra.size] for m in models]).reshape(values.size, -1),
         np.array([m.baseline_ for m in models]),
-        tuple(models[0]._other_names),
+        tuple(models[0]._other_names[: models[0]._others.size - models[0]._extra.size]),
         tuple(models),
     )
 

@@ -28,7 +28,7 @@ from anchortm.corners import Corners, Group, known_strata, varying_groups
 from anchortm.cox import CoxPH
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, ModelFileError
 from anchortm.families import FAMILIES, Family
-from anchortm.files import write_whole
+from anchortm.files import read_bytes, write_whole
 from anchortm.formula import Formula
 from anchortm.glm import AnchorGLM
 from anchortm.inference import default_kind
@@ -72,6 +72,9 @@ def save(model: TransformationModel | AnchorBoostedTM, path: str | os.PathLike[s
     """Write a fitted model to a JSON file, whole or not at all, and return its path.
 
     Standard errors are computed before, where they can be, so that ``summary()`` is the same after ``load``.
+
+    If ``path`` is a link, the file that it points to is replaced and the link stays. A folder, a device, a named pipe
+    or a socket is never replaced: these raise ``InputError``.
 
     See Also
     --------
@@ -233,8 +236,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is truncated, of another kind or version, or does not hold together. Nothing of it is
-        executed in any case.
+        If the file is truncated, of another kind or version, larger than 64 MiB, not a regular file (a folder, a
+        device, a named pipe), or does not hold together. Nothing of it is executed in any case.
 
     See Also
     --------
@@ -255,16 +258,13 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise InputTypeError(f"load takes the path of a file written by save, not {path!r}")
     file = Path(path)
     try:
-        size = file.stat().st_size
-        if size > MAX_BYTES:
-            raise ModelFileError(f"{file} has {size} bytes, more than the {MAX_BYTES} of any model")
-        text = file.read_text(encoding="utf-8")
-        if _n_values(text) > MAX_VALUES:
-            raise ModelFileError(f"{file} holds more than the {MAX_VALUES} values of any model")
-    except OSError as error:
-        raise ModelFileError(f"cannot read {file}: {error.strerror or error}") from None
+        text = read_bytes(file, MAX_BYTES).decode("utf-8")
+    except InputError as error:
+        raise ModelFileError(str(error)) from None
     except UnicodeDecodeError:
-        raise ModelFileError(f"{file} is no model file: it is not text") from None
+        raise ModelFileError(f"{file} is not a model file: it is not text") from None
+    if _n_values(text) > MAX_VALUES:
+        raise ModelFileError(f"{file} holds more than the {MAX_VALUES} values of any model")
     try:
         record = json.loads(text, parse_constant=_refuse_constant, parse_int=_whole)
     except (ValueError, RecursionError):

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from anchortm.corners import varying_groups
 from anchortm.exceptions import InputError
+from anchortm.messages import shown
 from anchortm.model import TransformationModel, check_model, tell_alphabetical
 from anchortm.objective import Objective
 from anchortm.scoretest import refuse_net
@@ -63,6 +64,7 @@ class ProportionalityTest:
 
         return pd.DataFrame(self.rows).set_index("covariate")
 
+    @shown
     def __repr__(self) -> str:
         table = self.frame().to_string(float_format="{:.4g}".format)
         return f"Score test of effects that do not vary along the response, {self.model}\n{table}"

@@ -64,6 +64,7 @@ class RandomEffects:
         finer = MixedObjective(objective.fixed, objective.clusters._replace(n_nodes=n_nodes + max(4, n_nodes // 2)))
         error = quadrature_error(objective, finer, solution.v, solution.sums, solution.xi)
         points, weights = objective.posterior(solution.v)
+        points = points * clusters.effects.estimate(tau).any(axis=1)  # effects at their bound are 0 after the data too
         labels = tuple(clusters.labels[k] for k in np.unique(clusters.codes))
         sizes = clusters.sizes[clusters.sizes > 0]
         return cls(clusters.effects, np.array(tau), labels, sizes, n_nodes, error, points, weights)
@@ -77,6 +78,18 @@ class RandomEffects:
     def none(self) -> bool:
         """Return whether clusters do not differ."""
         return bool(np.diag(self.covariance).max() <= NOTHING)
+
+    def standard_deviations(self) -> dict[str, float]:
+        """Return the standard deviations of the effects between clusters, by name."""
+        called = ["intercept" if name == INTERCEPT else name for name in self.effects.names]
+        return dict(zip(called, np.sqrt(np.diag(self.covariance)).tolist(), strict=True))
+
+    @property
+    def correlation(self) -> float:
+        """Return the correlation of two effects, nan where one of them does not vary."""
+        Sigma = self.covariance
+        sd = np.sqrt(np.diag(Sigma))
+        return float(Sigma[0, 1] / (sd[0] * sd[1])) if sd.size == 2 and sd.min() > 0.0 else math.nan
 
     def table(self) -> pd.DataFrame:
         """Return means and standard deviations of the effects of each cluster after the data."""
@@ -129,12 +142,11 @@ class RandomEffects:
 
     def facts(self, link: Link, slope: float | None) -> dict[str, str]:
         """Return what a summary says of them; ``slope`` is that of a linear baseline."""
-        names, Sigma = self.effects.names, self.covariance
-        sd = np.sqrt(np.diag(Sigma))
-        called = ["intercept" if name == INTERCEPT else name for name in names]
-        spread = ", ".join(f"{name} {value:.4g}" for name, value in zip(called, sd, strict=True))
-        if len(names) == 2 and sd.min() > 0.0:
-            spread += f", correlation {Sigma[0, 1] / (sd[0] * sd[1]):.3f}"
+        names, deviations = self.effects.names, self.standard_deviations()
+        sd = np.array(list(deviations.values()))
+        spread = ", ".join(f"{name} {value:.4g}" for name, value in deviations.items())
+        if not math.isnan(self.correlation):
+            spread += f", correlation {self.correlation:.3f}"
         if slope is not None:
             spread += f" (on the scale of y {', '.join(f'{value / slope:.4g}' for value in sd)})"
         small, large = int(self.sizes.min()), int(self.sizes.max())
@@ -150,7 +162,7 @@ class RandomEffects:
         cluster = self.effects.cluster
         if self.none:
             yield f"clusters of {cluster} do not differ: the fit is the one without random effects", None
-        elif self.effects.size == 2 and self.effects.at_bound(self.tau)[2]:
+        elif abs(self.correlation) > 1.0 - NOTHING:
             yield f"random effects of {cluster} are correlated by 1 or -1: the data do not tell them apart", None
         if self.error > tol:
             more = (

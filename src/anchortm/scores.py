@@ -26,6 +26,7 @@ from anchortm.empirical import censoring_distribution
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.frames import aligned, native, take
 from anchortm.means import FamilyDistribution
+from anchortm.messages import shown
 from anchortm.numbers import generator, level_between, real_numbers
 from anchortm.public import dir_of
 from anchortm.response import Kind, Response, as_response
@@ -632,6 +633,7 @@ class ScoreTable:
         """Draw the distribution of the probability integral transforms by environment and return the axes."""
         return plotting.calibration(self.rows, ax, label=label)
 
+    @shown
     def __repr__(self) -> str:
         head = f"Scores, coverage of {self.level:.0%} intervals"
         return f"{head}\n{self.table.to_string(index=False, float_format=lambda v: f'{v:.4g}')}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -19,6 +18,7 @@ from anchortm.evaluation import LeaveOneEnvironmentOut, group_codes, left_out
 from anchortm.exceptions import ConvergenceWarning, InputError
 from anchortm.formula import FormulaMixin
 from anchortm.frames import aligned
+from anchortm.messages import shown, warn
 from anchortm.model import TransformationModel, check_model
 from anchortm.newton import Options, Solution
 from anchortm.numbers import level_between, real_numbers
@@ -220,7 +220,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         if not table.converged.all():
             places = [np.atleast_1d(at) for at in table.index[~table.converged]]
             gone = ", ".join(" and ".join(f"{value:g}" for value in place) for place in places)
-            warnings.warn(f"fits at {what} = {gone} did not converge and are not chosen", ConvergenceWarning, 3)
+            warn(f"fits at {what} = {gone} did not converge and are not chosen", ConvergenceWarning)
             table = table[table.converged]
             if table.empty:
                 raise InputError(f"no {what} converged in all environments: raise max_iter, or lower the order")
@@ -255,6 +255,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "best_estimator_")
         return float(self.best_estimator_.score(X, y, offset=offset))
 
+    @shown
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         if not hasattr(self, "best_xi_"):
             return str(super().__repr__(N_CHAR_MAX=N_CHAR_MAX))
@@ -407,6 +408,7 @@ class InvarianceRule:
         """Draw the p-values against xi and return the axes."""
         return plotting.rule(self.table, self.level, self.xi, ax)
 
+    @shown
     def __repr__(self) -> str:
         first, last = self.table.iloc[0], self.table.iloc[-1]
         if self.xi is None:

@@ -15,6 +15,7 @@ from scipy import stats
 from anchortm.design import WIDE
 from anchortm.exceptions import InputError
 from anchortm.inference import FLAT_CURVATURE, coefficient_intervals, default_kind
+from anchortm.messages import plain, shown
 from anchortm.numbers import level_between
 from anchortm.splines import smooth_terms, wiggly
 
@@ -90,6 +91,7 @@ class Summary:
 
         return pd.DataFrame({"covariate": []} if self.scale is None else self.scale).set_index("covariate")
 
+    @shown
     def __str__(self) -> str:
         width = max(map(len, self.facts))
         lines = [self.title, *(f"  {name:<{width}}  {value}" for name, value in self.facts.items()), ""]
@@ -164,7 +166,7 @@ def _table(columns: dict[str, list[Any]]) -> list[str]:
         [
             name,
             *(
-                v if isinstance(v, str) else "" if v != v else f"{v:.3g}" if name == "p-value" else f"{v:.5g}"
+                plain(v) if isinstance(v, str) else "" if v != v else f"{v:.3g}" if name == "p-value" else f"{v:.5g}"
                 for v in values
             ),
         ]

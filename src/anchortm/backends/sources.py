@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from tqdm import tqdm
 
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, first_line
+from anchortm.files import check_regular
 from anchortm.frames import known, select
 
 if TYPE_CHECKING:
@@ -75,10 +76,23 @@ class Source(ABC):
             disable=None if self.progress is None else not self.progress,
             leave=False,
         )
-        with bar:
-            for size, part in self._results(read, columns):
-                yield part
-                bar.update(size)
+        try:
+            with bar:
+                for size, part in self._results(read, columns):
+                    yield part
+                    bar.update(size)
+        except Exception:
+            self._check_unchanged()  # which may be what is wrong
+            raise
+        self._check_unchanged()
+
+    def _check_unchanged(self) -> None:
+        file = self.changed()
+        if file is not None:
+            raise InputError(
+                f"{file} changed while it was being read in batches (its size or time of modification); fit again, "
+                "and leave the data as they are meanwhile"
+            )
 
     def arrow_type(self, name: str) -> Any:
         """Return the type of a column for a Parquet file."""
@@ -87,6 +101,10 @@ class Source(ABC):
     def holds(self, path: str | os.PathLike[str]) -> bool:
         """Return whether a file is one of those that are read, or would be next time."""
         return False
+
+    def changed(self) -> str | None:
+        """Return a file that was replaced since the table was opened, None if there is none."""
+        return None
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuse columns that the table does not have."""
@@ -116,6 +134,11 @@ class Source(ABC):
             if len(frame):
                 yield frame, start
             start += len(frame)
+        if start != self.n_rows:
+            raise InputError(
+                f"the table changed while it was being read: it had {self.n_rows} rows and now has {start}; fit again, "
+                "and leave the data as they are meanwhile"
+            )
 
 
 class ParquetSource(Source):
@@ -123,6 +146,7 @@ class ParquetSource(Source):
 
     def __init__(self, dataset: Any, place: str | None = None) -> None:
         self._dataset, self._place = dataset, place
+        self._stamps = {file: _stamp(file) for file in _local_files(dataset)}
         # the index of a pandas frame is no column of the table
         self.names = [name for name in map(str, dataset.schema.names) if not re.fullmatch(r"__index_level_\d+__", name)]
 
@@ -130,6 +154,9 @@ class ParquetSource(Source):
     def n_rows(self) -> int:
         with _readable():
             return int(self._dataset.count_rows())
+
+    def changed(self) -> str | None:
+        return next((file for file, stamp in self._stamps.items() if _stamp(file) != stamp), None)
 
     def _frames(self, columns: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
@@ -160,6 +187,21 @@ class ParquetSource(Source):
             return False
         place = os.path.realpath(self._place)
         return _matches(target, place) or os.path.commonpath([target, place]) == place
+
+
+def _local_files(dataset: Any) -> list[str]:
+    """Return the files of a dataset that are on this machine."""
+    local = getattr(getattr(dataset, "filesystem", None), "type_name", None) == "local"
+    return list(dataset.files) if local else []
+
+
+def _stamp(file: str) -> tuple[int, int] | None:
+    """Return the size and the time of modification of a file, None if there is none."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
 
 
 def _matches(path: str, pattern: str) -> bool:
@@ -254,7 +296,7 @@ def _dataset(path: str) -> Any:
     except ImportError:
         raise InputError("Parquet files need pyarrow: pip install 'anchortm[parquet]'") from None
     if Path(path).is_dir():
-        files, base = sorted(map(str, Path(path).rglob("*.parquet"))), path
+        files, base = sorted(str(file) for file in Path(path).rglob("*.parquet") if not file.is_dir()), path
         if not files:
             raise InputError(f"there are no Parquet files (*.parquet) in {path}")
     elif Path(path).exists():
@@ -267,6 +309,8 @@ def _dataset(path: str) -> Any:
             raise InputError(f"no file matches {path}")
     else:
         raise InputError(f"there is no file or folder {path}")
+    for name in files:
+        check_regular(name)
     wrong = [name for name in files if name.lower().endswith(".csv")]
     if wrong:
         raise InputError(f"{wrong[0]} is a CSV file: turn it into Parquet to read it in batches, or read it as a table")

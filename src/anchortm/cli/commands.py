@@ -9,10 +9,12 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from anchortm.cli.models import make_model
+from anchortm.cli.words import in_shell
 from anchortm.exceptions import InputError
 
 __all__ = ["bench", "completion", "data", "demo", "fit", "loeo", "path", "predict", "reproduce"]
@@ -90,6 +92,7 @@ def fit(options: Any) -> None:
             **(template.get_params(deep=False) | {"xi": options.xi[0]}),
         )
         summary = model.summary()
+        summary = replace(summary, warnings=tuple(map(in_shell, summary.warnings)))
         table = summary.frame().reset_index()
         shown = as_json(_facts(model, summary, table)) if options.json else str(summary)
         if options.save:

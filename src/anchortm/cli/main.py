@@ -17,7 +17,9 @@ from typing import Any
 from anchortm import __version__
 from anchortm.cli import commands
 from anchortm.cli.models import MODELS
+from anchortm.cli.words import in_shell
 from anchortm.exceptions import AnchorTMError, AnchorTMWarning
+from anchortm.messages import plain_lines
 
 __all__ = ["main", "parser"]
 
@@ -30,10 +32,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 told to end (128 and the number of the signal).
     """
-    options = parser().parse_args(arguments)
-    with warnings.catch_warnings(), _signals() as received, _forgiving(sys.stdout):
+    with _forgiving(sys.stdout), _plain_streams():
+        return _run(parser().parse_args(arguments))
+
+
+def _run(options: Any) -> int:
+    def say(message: Any) -> str:
+        return in_shell(str(message), getattr(options, "data", None))
+
+    with warnings.catch_warnings(), _signals() as received:
         warnings.simplefilter("always", AnchorTMWarning)
-        warnings.showwarning = _show_warning
+        warnings.showwarning = lambda message, *_, **__: print(f"warning: {say(message)}", file=sys.stderr)
         try:
             options.run(options)
             print(end="", flush=True)
@@ -51,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"error: cannot write {error.filename or 'the output'}: {error.strerror}", file=sys.stderr)
                 return FAILED
             known = isinstance(error, AnchorTMError)
-            print(f"error: {error}" if known else f"error: {type(error).__name__}: {error}", file=sys.stderr)
+            print(f"error: {say(error)}" if known else f"error: {type(error).__name__}: {error}", file=sys.stderr)
             if not known and not options.debug:
                 print("This may be a fault of anchortm: --debug shows where it happened.", file=sys.stderr)
             return FAILED
@@ -95,8 +104,26 @@ def _forgiving(stream: Any) -> Iterator[None]:
             stream.reconfigure(errors=before)
 
 
-def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
-    print(f"warning: {message}", file=sys.stderr)
+class _Plain:
+    """A stream that writes control characters as codes: data may hold escapes that a terminal would obey."""
+
+    def __init__(self, stream: Any, keep: str) -> None:
+        self._stream, self._keep = stream, keep
+
+    def write(self, text: str) -> Any:
+        return self._stream.write(plain_lines(text, self._keep))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def _plain_streams() -> Iterator[None]:
+    """Let all that is printed be plain; bars of progress go back to the start of their line."""
+    out: Any = _Plain(sys.stdout, "\n\t")
+    err: Any = _Plain(sys.stderr, "\n\t\r")
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        yield
 
 
 def _numbers(text: str) -> list[float]:

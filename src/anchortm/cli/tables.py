@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anchortm.exceptions import AnchorTMError, InputError, first_line
-from anchortm.files import write_whole
+from anchortm.files import check_regular, check_target, write_whole
 from anchortm.frames import each_once, read_csv
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ __all__ = ["as_json", "as_text", "check_output", "in_batches", "read_table", "wr
 
 READ = (".csv", ".parquet")
 WRITE = (".csv", ".parquet", ".json")
+MOST_BYTES = 8 * 2**30  # of a table that is read at once
 
 
 def read_table(path: str) -> pd.DataFrame:
@@ -37,8 +38,9 @@ def read_table(path: str) -> pd.DataFrame:
         raise InputError(
             f"{path} is a folder: name a file, or read folders of Parquet files in batches by fit or predict"
         )
-    if not file.is_file():
+    if not file.exists():
         raise InputError(f"there is no file {path}")
+    check_regular(file)
     try:
         data = _parquet(file) if file.suffix.lower() == ".parquet" else _csv(file)
     except ImportError:
@@ -66,8 +68,11 @@ def _csv(file: Path) -> pd.DataFrame:
     """Return a CSV file of which nothing was guessed: text without gaps, names that differ, values for each of them."""
     import pandas as pd
 
+    size = 0
     with file.open("rb") as handle:
         while part := handle.read(2**20):
+            size += len(part)
+            _check_size(size)
             if b"\0" in part:
                 raise InputError("it has NUL bytes, as no text has; save it as plain CSV in UTF-8")
     first = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False, index_col=False)
@@ -84,8 +89,19 @@ def _parquet(file: Path) -> pd.DataFrame:
     import pandas as pd
     import pyarrow.parquet as pq
 
-    each_once(pq.read_schema(file).names)
+    about = pq.read_metadata(file)
+    _check_size(8 * about.num_rows * about.num_columns)
+    each_once(about.schema.to_arrow_schema().names)
     return pd.read_parquet(file)
+
+
+def _check_size(size: int) -> None:
+    """Refuse a table that does not belong in memory; some files have no end."""
+    if size > MOST_BYTES:
+        raise InputError(
+            f"it has more than {MOST_BYTES / 2**30:g} GiB, too much to read at once; as Parquet it can be read in "
+            "batches: fit --batches, or predict from .parquet to .parquet"
+        )
 
 
 def in_batches(path: str) -> bool:
@@ -100,10 +116,9 @@ def check_output(path: str | None, endings: tuple[str, ...] = WRITE) -> None:
     file = Path(path)
     if file.suffix.lower() not in endings:
         raise InputError(f"{path} should end in {', '.join(endings)}")
-    if not file.parent.is_dir():
-        raise InputError(f"there is no folder {file.parent} to write {file.name} to")
-    if not os.access(file.parent, os.W_OK):
-        raise InputError(f"cannot write {path}: the folder {file.parent} is read-only")
+    folder = check_target(path).parent
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"cannot write {path}: the folder {folder} is read-only")
 
 
 def write_table(table: pd.DataFrame, path: str) -> None:

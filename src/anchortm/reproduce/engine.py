@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from anchortm import __version__, scenarios, sem
-from anchortm.files import make_folder, write_figure, write_whole
+from anchortm.files import check_regular, make_folder, write_figure, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,6 +132,7 @@ def run_part(part: Part, folder: Path, options: Options, fresh: bool = False) ->
 def _read(path: Path) -> Arrays | None:
     """Return the arrays of a file that is whole, or None."""
     try:
+        check_regular(path)
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from anchortm.exceptions import InputError
-from anchortm.files import write_whole
+from anchortm.files import check_regular, write_whole
 from anchortm.reproduce import boston, identities, iv1, iv2, la, nla
 from anchortm.reproduce.engine import CAVEAT, NOT, REPRODUCED, Claim, Options, Part, run_part
 
@@ -54,6 +54,7 @@ def reproduce(
 def _with_earlier(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     """Return the claims with those of other parts that were computed before, in the order of the parts."""
     try:
+        check_regular(path)
         earlier = pd.read_csv(path, dtype=str)
     except (OSError, ValueError):
         return table

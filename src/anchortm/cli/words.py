@@ -1,0 +1,121 @@
+"""Messages in the words of the command line: its options for arguments of Python, lines of a CSV file for rows."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+from typing import Any
+
+from anchortm.cli.models import MODELS
+from anchortm.exceptions import renumbered
+
+__all__ = ["in_shell"]
+
+OPTIONS = {"log_first": "--log-first", "sample_weight": "--weights", "n_jobs": "--jobs", "xis": "--xi"} | {
+    name: f"--{name}"
+    for name in (
+        *("xi", "order", "support", "l1", "l2", "varying", "scale", "offset", "environments", "cut"),
+        *("quantiles", "cdf", "sf", "keep", "extrapolation"),
+    )
+}
+NAMES = "|".join(OPTIONS)
+CLASSES = {cls: name for name, (cls, _) in reversed(MODELS.items()) if cls != "AnchorGLM"}
+FAMILIES = {options["family"]: name for name, (_, options) in MODELS.items() if "family" in options}
+MEMORY = "name one file, without --batches"
+RULES: list[tuple[str, Any]] = [
+    # what there is no option for
+    (r"pass fit\(\.\.\., anchors=\.\.\.\), name them after '\|' in a formula", "name them after '|' in --formula"),
+    (r"pass them after y, or name them after '\|' in a formula", "name them after '|' in --formula"),
+    (r"pass an ordered categorical, or write (ordered\(.*?\)) in a formula", r"write \1 in --formula"),
+    (
+        r"make the categories ordered, for example pd\.Categorical\(.*?\)$",
+        "write ordered(column, 'low', 'high') in --formula",
+    ),
+    (r"use astype\(int\) or astype\(str\)", "write C(...) around them in --formula"),
+    (
+        r"numbers that are names become groups with .*",
+        "numbers that are names should be text or whole numbers in the file",
+    ),
+    (r"turn it into numbers, for example with astype\(float\)", "correct it in the file"),
+    (r"turn codes into astype\(int\)", "write codes as whole numbers or text in the file"),
+    (r"raise max_iter, or look at history_", "more iterations can be asked for in Python"),
+    (r"raise max_iter, or lower the order", "lower --order"),
+    (r"; raise max_iter", ""),
+    (r", or look at others with n_restarts", ""),
+    (r"; how smooth it is says the model's smooth=", ""),
+    (r", or set smooth=0", ""),
+    (r"; clusters=np\.arange\(n\) takes rows as independent", ""),
+    (r"give clusters= to standard_errors or summary", "standard errors of clusters are for Python"),
+    (r"pass offset= \(0 says that none is meant\)", "they are predicted without"),
+    (r"give the column with offset=", "give the column with --offset"),
+    (r"(?:read it|read the table) first", MEMORY),
+    (
+        r"give these rows as Interval\(0, 1\), or add half a unit to all times, time \+ 0\.5",
+        "write Interval(lower, upper) in --formula with columns that are 0 and 1 in these rows (equal in those of "
+        "other events, upper inf in censored ones), or time + 0.5 in place of time, half a unit later for all",
+    ),
+    (r"leave random out", "leave the random effects out of --formula"),
+    (r"leave strata out", "leave the strata out of --formula"),
+    (r"^random does not go", "random effects do not go"),
+    (r"a sparse X or ", ""),
+    (r"^n_samples = 1:", "the table has one row:"),
+    # models by their names here
+    (r"(?:AnchorGLM\()?family=['\"](\w+)['\"]\)?", lambda found: f"--model {FAMILIES.get(found[1], found[1])}"),
+    (r", or give alpha a number|: give it a number", ""),
+    (r"take '(weibull)'", r"take --model \1"),
+    (r", or fit with link='\w+'|; take link='\w+'", ""),
+    (rf"\b(?:{'|'.join(CLASSES)})\b", lambda found: f"--model {CLASSES[found[0]]}"),
+    (r"\bAnchorGLM\b", "this model"),
+    # options
+    (r"\(log_first=False of Bernstein models\)", "(--model cox or c-logit, without --log-first)"),
+    (r"use log_first=False", "leave --log-first out"),
+    (r"log_first=True", "--log-first"),
+    (rf"\b({NAMES})=(?=[^\s=])", lambda found: f"{OPTIONS[found[1]]} "),
+    (r"^xi = (?=\S+ needs)", "--xi "),
+    (rf"^({NAMES})(?= (?:must|has|is|are|names|gives|does|needs|was|\())", lambda found: OPTIONS[found[1]]),
+    (r"(?<=go with )(.*)(?=: leave one)", lambda found: re.sub(rf"\b({NAMES})\b", lambda m: OPTIONS[m[1]], found[1])),
+    (r"\((l1), (l2), smooth\)", r"(--\1, --\2, s(x))"),
+    (r"\bwithout (l1|l2)\b", r"without --\1"),
+    (r"\b(by|no|or|take) (l1|l2)\b", r"\1 --\2"),
+    (r"\b(in|of|leave) (varying|scale)\b(?= out|$|:|,)", r"\1 --\2"),
+    (
+        r"a wider support|widen the support",
+        lambda found: found[0].replace("the support", "--support").replace("r support", "r --support"),
+    ),
+    (r"lower the order", "lower --order"),
+    (r"no quantiles, cdf or sf", "no --quantiles, --cdf or --sf"),
+    (r"probabilities must", "--quantiles must"),
+    (r"sample_weight", "--weights"),
+    # the table
+    (r"\bX contains\b", "the table contains"),
+    (r"outliers in y, X or offset", "outliers in the outcome, the covariates or --offset"),
+    (
+        r"(^|\b(?:explain|overlap|divide|of|in|is) )y(?= (?:is|has|must|reaches|by|at|without|cannot)|,|$)",
+        r"\1the outcome",
+    ),
+]
+
+
+def in_shell(text: str, table: str | None = None) -> str:
+    """Return a message of the package as the command line says it; ``table`` is the file whose rows it counts."""
+    for pattern, words in RULES:
+        text = re.sub(pattern, words, text)
+    if table is None or Path(table).suffix.lower() != ".csv":
+        return text
+    return renumbered(text, lambda row: _line(table, row))
+
+
+def _line(table: str, row: int) -> str:
+    """Return the line of a CSV file where a row begins, as editors count: the names are line 1, blank lines count."""
+    try:
+        with open(table, encoding="utf-8", newline="") as file:
+            rows, before, at = csv.reader(file), 0, -1  # the names come first
+            for fields in rows:
+                if fields and at == row:
+                    return f"line {before + 1}"
+                at += bool(fields)
+                before = rows.line_num
+    except (OSError, ValueError, csv.Error):
+        pass
+    return f"row {row}"

@@ -355,7 +355,12 @@ def stratum_codes(labels: Sequence[Any], known: Sequence[Any]) -> NDArray[np.int
 
 
 def make_mixture(
-    labels: Sequence[Any] | None, varying: Any, names: Sequence[str], matrix: Array, sign: float, marks: Marks
+    labels: Sequence[Any] | None,
+    varying: Any,
+    names: Sequence[str],
+    matrix: Array,
+    sign: float,
+    marks: Marks | None = None,
 ) -> tuple[Mixture, list[int]]:
     """Return the corners of these rows with their weights, and which columns of the covariates they take up.
 
@@ -375,7 +380,7 @@ def make_mixture(
         places = [_place(name, names) for name in entry]
         columns = matrix[:, places]
         own = tuple(names[j] for j in places)
-        if any(marks[j] is not None for j in places):
+        if marks is not None and any(marks[j] is not None for j in places):
             raise InputError(f"{own[0]}: smooth terms cannot vary along the response too: leave them out of varying")
         if len(places) > 1 or (ends is None and bool(np.isin(columns, (0.0, 1.0)).all())):
             groups.append(Group("factor", own))

@@ -135,8 +135,11 @@ def test_alpha_by_maximum_likelihood_is_that_of_statsmodels():
     np.testing.assert_allclose([model.intercept_, *model.coef_, model.alpha_], theirs.params, rtol=1e-6)
     np.testing.assert_allclose(model.loglik_, theirs.llf, rtol=1e-10)
     np.testing.assert_allclose(model.aic_, theirs.aic, rtol=1e-10)
-    # beside the information of alpha, which statsmodels takes as observed
-    np.testing.assert_allclose(np.sqrt(np.diag(model.covariance())), theirs.bse[:3], rtol=0.05)
+    np.testing.assert_allclose(np.sqrt(np.diag(model.covariance())), theirs.bse[:3], rtol=1e-6)
+    robust = sm.NegativeBinomial(y, sm.add_constant(X)).fit(disp=0, method="newton", tol=1e-12, cov_type="HC0")
+    factor = math.sqrt(y.size / (y.size - 1))
+    np.testing.assert_allclose(np.sqrt(np.diag(model.covariance("sandwich"))), factor * robust.bse[:3], rtol=1e-6)
+    assert "alpha included" in str(model.summary())
     held = atm.AnchorGLM(family="negative_binomial", alpha="ml", xi=2.0).fit(X, y, anchors=site)
     given = atm.AnchorGLM(family="negative_binomial", alpha=model.alpha_, xi=2.0).fit(X, y, anchors=site)
     assert held.alpha_ == pytest.approx(model.alpha_, rel=1e-8)
@@ -542,6 +545,51 @@ def test_sandwich_is_that_of_statsmodels_and_influence_that_of_refits():
                 moved = clone(base).fit(X, y, anchors=site, sample_weight=w)
                 ends.append(np.append(moved.intercept_, moved.coef_))
             np.testing.assert_allclose(found[row], (ends[0] - ends[1]) / (2 * h), rtol=1e-4, atol=1e-8)
+
+
+def test_sandwich_counts_alpha_as_estimated():
+    """Against the sandwich of the stacked equations of alpha and b at xi = 0, and of b at xi, by differences."""
+    X, y, site, _ = simulate("negative_binomial", "log", n=150)
+    C, A, xi = sm.add_constant(X), np.eye(5)[site], 2.0
+    model = atm.AnchorGLM(xi, family="negative_binomial", alpha="ml", tol=1e-12).fit(X, y, anchors=site)
+    first = atm.AnchorGLM(family="negative_binomial", alpha="ml", tol=1e-12).fit(X, y, anchors=site)
+
+    def equations(parameters, weights):
+        """Return row by row the scores of (log alpha, b0), and the gradient of the loss in b, of weighted rows."""
+        a, b0, b = math.exp(parameters[0]), parameters[1:4], parameters[4:]
+        mu, k = np.exp(C @ b0), 1.0 / a
+        of_alpha = special.digamma(y + k) - special.digamma(k) + np.log(k / (k + mu)) + (mu - y) / (k + mu)
+        of_b0 = ((y - mu) / (1.0 + a * mu))[:, None] * C
+        mu = np.exp(C @ b)
+        r, dr = (mu - y) / (1.0 + a * mu), mu * (1.0 + a * y) / (1.0 + a * mu) ** 2
+        W = weights[:, None]
+        kappa = np.linalg.solve(A.T @ (W * A), A.T @ (weights * r))
+        of_b = (r + 2.0 * xi * (A @ kappa) * dr)[:, None] * C
+        return (W * np.column_stack([of_alpha, of_b0, of_b])).sum(axis=0)
+
+    ones, at = np.ones(y.size), np.concatenate([[math.log(model.alpha_)], [first.intercept_], first.coef_])
+    at = np.concatenate([at, [model.intercept_], model.coef_])
+    assert np.abs(equations(at, ones)).max() < 1e-6
+    steps = 1e-5 * np.eye(at.size)
+    slopes = np.column_stack([(equations(at + s, ones) - equations(at - s, ones)) / 2e-5 for s in steps])
+    rows = 1e-4 * np.eye(y.size)
+    shares = np.array([(equations(at, ones + w) - equations(at, ones - w)) / 2e-4 for w in rows])
+    stacked = -np.linalg.solve(slopes, shares.T).T[:, 4:]
+    np.testing.assert_allclose(influence(model), stacked, rtol=1e-4, atol=1e-7)
+    covariance = stacked.T @ stacked * y.size / (y.size - 1)
+    np.testing.assert_allclose(model.covariance(), covariance, rtol=1e-5)
+    known = atm.AnchorGLM(xi, family="negative_binomial", alpha=model.alpha_).fit(X, y, anchors=site)
+    assert np.abs(known.covariance() / covariance - 1.0).max() > 1e-3
+
+
+def test_bootstrap_estimates_alpha_anew():
+    X, y, site, _ = simulate("negative_binomial", "log", n=120)
+    model = atm.AnchorGLM(2.0, family="negative_binomial", alpha="ml").fit(X, y, anchors=site)
+    known = atm.AnchorGLM(2.0, family="negative_binomial", alpha=model.alpha_).fit(X, y, anchors=site)
+    ours, theirs = (
+        m.bootstrap(3, clusters=np.arange(y.size), random_state=0, progress=False).draws for m in (model, known)
+    )
+    assert np.abs(ours - theirs).max() > 1e-4
 
 
 def test_bootstrap_runs():

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import anchortm as atm
 from anchortm.anchors import anchor_columns
 from anchortm.bases import ConstantBasis
-from anchortm.exceptions import IdentificationError, InputError, InputTypeError, SeparationError
+from anchortm.exceptions import ConvergenceWarning, IdentificationError, InputError, InputTypeError, SeparationError
 from anchortm.families import FAMILIES, get_family
 from anchortm.inference import influence
 from anchortm.means import FamilyDistribution, _or_summed
@@ -545,6 +545,49 @@ def test_sandwich_is_that_of_statsmodels_and_influence_that_of_refits():
                 moved = clone(base).fit(X, y, anchors=site, sample_weight=w)
                 ends.append(np.append(moved.intercept_, moved.coef_))
             np.testing.assert_allclose(found[row], (ends[0] - ends[1]) / (2 * h), rtol=1e-4, atol=1e-8)
+
+
+def test_parameters_that_run_away_are_not_a_minimum():
+    """As means grow deviance residuals become equal: the gradient vanishes, and the loss still falls."""
+    rng = np.random.default_rng(0)
+    site = rng.integers(0, 6, 120)
+    x = np.abs(rng.normal(size=6)[site] + rng.normal(size=120))
+    mu = 1.0 + 2.0 * x + rng.gamma(1, 1, 6)[site]
+    counts, sizes = rng.negative_binomial(1, 1.0 / (1.0 + mu)), rng.gamma(2, mu / 2)
+    for family, link, y in (("negative_binomial", "identity", counts), ("gamma", "inverse", sizes)):
+        model = atm.AnchorGLM(1e5, family=family, link=link, residual="deviance")
+        with pytest.warns(ConvergenceWarning, match="the parameters run away"):
+            model.fit(x[:, None], y, anchors=site)
+        assert not model.converged_
+        assert clone(model).set_params(xi=10.0).fit(x[:, None], y, anchors=site).converged_
+
+
+@pytest.mark.parametrize("link", FAMILIES["gamma"])
+def test_gamma_deviance_residuals_far_out(link):
+    """No power of the mean is taken, so that none overflows: means up to 1e100 against 50 digits."""
+    eta = {"log": [-200.0, -1e-9, 230.0], "inverse": [1e-100, 1.0, 1e60], "identity": [1e100, 1.0, 1e-60]}[link]
+    eta, family = np.array(eta), get_family("gamma", link, residual="deviance")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = family.terms(eta, family.outcome(np.full(3, 1.7))).penalised
+    mean = {"log": mpmath.exp, "inverse": lambda e: 1 / e, "identity": lambda e: e}[link]
+
+    def residual(e):
+        ratio = mpmath.mpf(1.7) / mean(e)
+        return mpmath.sign(ratio - 1) * mpmath.sqrt(2 * (ratio - 1 - mpmath.log(ratio)))
+
+    with mpmath.workdps(50):
+        for k, values in enumerate((found.r, found.dr, found.d2r)):
+            theirs = [mpmath.diff(lambda u, e=e: residual(u * e), 1, k) / mpmath.mpf(e) ** k for e in eta.tolist()]
+            np.testing.assert_allclose(values, np.array(theirs, dtype=float), rtol=1e-9)
+
+
+def test_rounding_does_not_end_a_path():
+    """At xi = 1e6 the last steps gain less than the loss resolves: the gradient judges them."""
+    X, y, site, _ = simulate("poisson", "log", n=60)
+    model = atm.AnchorGLM(1e6, family="poisson", residual="deviance").fit(X, y, anchors=site)
+    assert model.converged_
+    assert model.n_iter_ < 200
 
 
 def test_sandwich_counts_alpha_as_estimated():

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import anchortm as atm
 from anchortm.anchors import anchor_columns
 from anchortm.bases import ConstantBasis
-from anchortm.exceptions import IdentificationError, InputError, InputTypeError, SeparationError
+from anchortm.exceptions import ConvergenceWarning, IdentificationError, InputError, InputTypeError, SeparationError
 from anchortm.families import FAMILIES, get_family
 from anchortm.inference import influence
 from anchortm.means import FamilyDistribution, _or_summed
@@ -140,8 +140,11 @@ def test_alpha_by_maximum_likelihood_is_that_of_statsmodels():
     np.testing.assert_allclose([model.intercept_, *model.coef_, model.alpha_], theirs.params, rtol=1e-6)
     np.testing.assert_allclose(model.loglik_, theirs.llf, rtol=1e-10)
     np.testing.assert_allclose(model.aic_, theirs.aic, rtol=1e-10)
-    # beside the information of alpha, which statsmodels takes as observed
-    np.testing.assert_allclose(np.sqrt(np.diag(model.covariance())), theirs.bse[:3], rtol=0.05)
+    np.testing.assert_allclose(np.sqrt(np.diag(model.covariance())), theirs.bse[:3], rtol=1e-6)
+    robust = sm.NegativeBinomial(y, sm.add_constant(X)).fit(disp=0, method="newton", tol=1e-12, cov_type="HC0")
+    factor = math.sqrt(y.size / (y.size - 1))
+    np.testing.assert_allclose(np.sqrt(np.diag(model.covariance("sandwich"))), factor * robust.bse[:3], rtol=1e-6)
+    assert "alpha included" in str(model.summary())
     held = atm.AnchorGLM(family="negative_binomial", alpha="ml", xi=2.0).fit(X, y, anchors=site)
     given = atm.AnchorGLM(family="negative_binomial", alpha=model.alpha_, xi=2.0).fit(X, y, anchors=site)
     assert held.alpha_ == pytest.approx(model.alpha_, rel=1e-8)
@@ -547,6 +550,94 @@ def test_sandwich_is_that_of_statsmodels_and_influence_that_of_refits():
                 moved = clone(base).fit(X, y, anchors=site, sample_weight=w)
                 ends.append(np.append(moved.intercept_, moved.coef_))
             np.testing.assert_allclose(found[row], (ends[0] - ends[1]) / (2 * h), rtol=1e-4, atol=1e-8)
+
+
+def test_parameters_that_run_away_are_not_a_minimum():
+    """As means grow deviance residuals become equal: the gradient vanishes, and the loss still falls."""
+    rng = np.random.default_rng(0)
+    site = rng.integers(0, 6, 120)
+    x = np.abs(rng.normal(size=6)[site] + rng.normal(size=120))
+    mu = 1.0 + 2.0 * x + rng.gamma(1, 1, 6)[site]
+    counts, sizes = rng.negative_binomial(1, 1.0 / (1.0 + mu)), rng.gamma(2, mu / 2)
+    for family, link, y in (("negative_binomial", "identity", counts), ("gamma", "inverse", sizes)):
+        model = atm.AnchorGLM(1e5, family=family, link=link, residual="deviance")
+        with pytest.warns(ConvergenceWarning, match="the parameters run away"):
+            model.fit(x[:, None], y, anchors=site)
+        assert not model.converged_
+        assert clone(model).set_params(xi=10.0).fit(x[:, None], y, anchors=site).converged_
+
+
+@pytest.mark.parametrize("link", FAMILIES["gamma"])
+def test_gamma_deviance_residuals_far_out(link):
+    """No power of the mean is taken, so that none overflows: means up to 1e100 against 50 digits."""
+    eta = {"log": [-200.0, -1e-9, 230.0], "inverse": [1e-100, 1.0, 1e60], "identity": [1e100, 1.0, 1e-60]}[link]
+    eta, family = np.array(eta), get_family("gamma", link, residual="deviance")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = family.terms(eta, family.outcome(np.full(3, 1.7))).penalised
+    mean = {"log": mpmath.exp, "inverse": lambda e: 1 / e, "identity": lambda e: e}[link]
+
+    def residual(e):
+        ratio = mpmath.mpf(1.7) / mean(e)
+        return mpmath.sign(ratio - 1) * mpmath.sqrt(2 * (ratio - 1 - mpmath.log(ratio)))
+
+    with mpmath.workdps(50):
+        for k, values in enumerate((found.r, found.dr, found.d2r)):
+            theirs = [mpmath.diff(lambda u, e=e: residual(u * e), 1, k) / mpmath.mpf(e) ** k for e in eta.tolist()]
+            np.testing.assert_allclose(values, np.array(theirs, dtype=float), rtol=1e-9)
+
+
+def test_rounding_does_not_end_a_path():
+    """At xi = 1e6 the last steps gain less than the loss resolves: the gradient judges them."""
+    X, y, site, _ = simulate("poisson", "log", n=60)
+    model = atm.AnchorGLM(1e6, family="poisson", residual="deviance").fit(X, y, anchors=site)
+    assert model.converged_
+    assert model.n_iter_ < 200
+
+
+def test_sandwich_counts_alpha_as_estimated():
+    """Against the sandwich of the stacked equations of alpha and b at xi = 0, and of b at xi, by differences."""
+    X, y, site, _ = simulate("negative_binomial", "log", n=150)
+    C, A, xi = sm.add_constant(X), np.eye(5)[site], 2.0
+    model = atm.AnchorGLM(xi, family="negative_binomial", alpha="ml", tol=1e-12).fit(X, y, anchors=site)
+    first = atm.AnchorGLM(family="negative_binomial", alpha="ml", tol=1e-12).fit(X, y, anchors=site)
+
+    def equations(parameters, weights):
+        """Return row by row the scores of (log alpha, b0), and the gradient of the loss in b, of weighted rows."""
+        a, b0, b = math.exp(parameters[0]), parameters[1:4], parameters[4:]
+        mu, k = np.exp(C @ b0), 1.0 / a
+        of_alpha = special.digamma(y + k) - special.digamma(k) + np.log(k / (k + mu)) + (mu - y) / (k + mu)
+        of_b0 = ((y - mu) / (1.0 + a * mu))[:, None] * C
+        mu = np.exp(C @ b)
+        r, dr = (mu - y) / (1.0 + a * mu), mu * (1.0 + a * y) / (1.0 + a * mu) ** 2
+        W = weights[:, None]
+        kappa = np.linalg.solve(A.T @ (W * A), A.T @ (weights * r))
+        of_b = (r + 2.0 * xi * (A @ kappa) * dr)[:, None] * C
+        return (W * np.column_stack([of_alpha, of_b0, of_b])).sum(axis=0)
+
+    ones, at = np.ones(y.size), np.concatenate([[math.log(model.alpha_)], [first.intercept_], first.coef_])
+    at = np.concatenate([at, [model.intercept_], model.coef_])
+    assert np.abs(equations(at, ones)).max() < 1e-6
+    steps = 1e-5 * np.eye(at.size)
+    slopes = np.column_stack([(equations(at + s, ones) - equations(at - s, ones)) / 2e-5 for s in steps])
+    rows = 1e-4 * np.eye(y.size)
+    shares = np.array([(equations(at, ones + w) - equations(at, ones - w)) / 2e-4 for w in rows])
+    stacked = -np.linalg.solve(slopes, shares.T).T[:, 4:]
+    np.testing.assert_allclose(influence(model), stacked, rtol=1e-4, atol=1e-7)
+    covariance = stacked.T @ stacked * y.size / (y.size - 1)
+    np.testing.assert_allclose(model.covariance(), covariance, rtol=1e-5)
+    known = atm.AnchorGLM(xi, family="negative_binomial", alpha=model.alpha_).fit(X, y, anchors=site)
+    assert np.abs(known.covariance() / covariance - 1.0).max() > 1e-3
+
+
+def test_bootstrap_estimates_alpha_anew():
+    X, y, site, _ = simulate("negative_binomial", "log", n=120)
+    model = atm.AnchorGLM(2.0, family="negative_binomial", alpha="ml").fit(X, y, anchors=site)
+    known = atm.AnchorGLM(2.0, family="negative_binomial", alpha=model.alpha_).fit(X, y, anchors=site)
+    ours, theirs = (
+        m.bootstrap(3, clusters=np.arange(y.size), random_state=0, progress=False).draws for m in (model, known)
+    )
+    assert np.abs(ours - theirs).max() > 1e-4
 
 
 def test_bootstrap_runs():

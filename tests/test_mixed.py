@@ -760,3 +760,35 @@ def test_dates_are_no_clusters(unit):
         for formula in ("y ~ x + (1 | day)", "y | day ~ x"):
             with pytest.raises(InputError, match="are names or whole numbers, and 'day' has"):
                 atm.NormalLinear.from_formula(formula, data.assign(day=column))
+
+
+def far_apart(seed, n, sites):
+    """Return rows of groups of four, a hidden cause that moves x and the outcome, and sites that move x."""
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(*sites))
+    site, level, hidden = rng.integers(0, k, n), rng.normal(size=k), rng.normal(size=n)
+    x, x2 = level[site] + hidden + rng.normal(size=n), rng.normal(size=n)
+    z = 0.8 * x - 0.5 * x2 + hidden + np.exp(0.3 * x2) * rng.logistic(size=n)
+    return pd.DataFrame({"x": x, "x2": x2, "id": np.arange(n) // 4}), z, site, rng
+
+
+def test_a_variance_that_leaves_zero_is_not_the_end_of_a_branch():
+    """A bound that lets go makes a kink of the path, which once passed for a fold after dozens of steps."""
+    X, z, site, _ = far_apart(1, 80, (9, 15))
+    y = pd.Categorical(np.digitize(z, np.quantile(z, [0.25, 0.5, 0.75])), ordered=True)
+    model = atm.OrdinalRegression(10.0, random="id").fit(X, y, anchors=site)
+    assert model.converged_
+    assert model.folds_ == ()
+    assert model.n_iter_ < 40
+
+
+def test_a_path_that_integrals_are_too_coarse_for_ends():
+    """At large xi the variance grows until the nodes are too few: the fit says so instead of going on for minutes."""
+    X, z, site, rng = far_apart(0, 40, (3, 8))
+    t = np.exp(z / 2)
+    c = rng.exponential(2 * np.median(t), 40)
+    model = atm.ProportionalHazards(1e3, order=4, random="id")
+    with pytest.warns(AnchorTMWarning):
+        model.fit(X, atm.Surv(np.minimum(t, c), t <= c), anchors=site)
+    assert model.n_iter_ < 400
+    assert model.converged_ or any("did not converge" in text for text in model.warnings_)

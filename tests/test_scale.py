@@ -531,3 +531,23 @@ def test_the_scale_takes_positions():
     for scale in (1.5, [1.5], 3, [-1], [True], [None], [["x0", 7]]):
         with pytest.raises(InputTypeError, match="names of covariates or their positions"):
             atm.NormalLinear(scale=scale).fit(X, Y)
+
+
+@pytest.mark.slow
+def test_the_result_does_not_depend_on_the_order_of_rows():
+    """Where the branch ends without another minimum its end is the result, not where the search ended by chance."""
+    rng = np.random.default_rng(19)
+    n, k = 40, int(rng.integers(3, 7))
+    site, level = rng.integers(0, k, n), rng.normal(size=k)
+    X = pd.DataFrame({"a": level[site] + rng.normal(size=n), "b": rng.normal(size=n)})
+    z = X.a * rng.normal() + rng.normal() * X.b + np.exp(0.5 * rng.normal() * X.b) * rng.gumbel(size=n)
+    z = (z + rng.normal(size=k)[site]).to_numpy()
+    y = pd.Categorical(np.digitize(z, np.quantile(z, np.arange(1, 4) / 4)), ordered=True)
+    fits = []
+    for order in (np.arange(n), np.random.default_rng(100).permutation(n), np.random.default_rng(200).permutation(n)):
+        model = atm.OrdinalRegression(1e3, link="loglog", scale=["a", "b"])
+        with pytest.warns(AnchorTMWarning):
+            fits.append(model.fit(X.iloc[order], y[order], anchors=site[order]))
+    for other in fits[1:]:
+        assert other.loss_ == pytest.approx(fits[0].loss_, rel=1e-6)
+        np.testing.assert_allclose(other.coef_, fits[0].coef_, rtol=1e-4, atol=1e-6)

@@ -1,5 +1,7 @@
 """Derivatives of the loss with shift and scale effects, against high precision from the definitions."""
 
+from dataclasses import replace
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from high_precision import DISTRIBUTIONS
 
 from anchortm.anchors import anchor_columns
 from anchortm.bases import BernsteinBasis, OrdinalBasis
+from anchortm.exceptions import IdentificationError
 from anchortm.likelihood import build_terms
 from anchortm.links import LINKS
 from anchortm.objective import build_objective
@@ -170,3 +173,13 @@ def test_jacobian_of_the_parameters():
         (np.concatenate(c.split(v + step)) - np.concatenate(c.split(v - step))) / 2e-6 for step in 1e-6 * np.eye(v.size)
     ]
     np.testing.assert_allclose(c.jacobian_at(v), np.column_stack(columns), rtol=1e-7, atol=1e-9)
+
+
+def test_scales_beyond_doubles_are_refused():
+    objective = build("logit", "ordinal", -1.0)[0]
+    coordinates = replace(objective.coordinates, z_mean=np.full_like(objective.coordinates.z_mean, 1e4))
+    v = np.ones(objective.n_parameters)
+    with pytest.raises(IdentificationError, match="the scale effects run away"):
+        coordinates.split(v)
+    with pytest.raises(IdentificationError, match="the scale effects run away"):
+        coordinates.jacobian_at(v)

@@ -284,6 +284,10 @@ class Family:
         if (self.family, self.link) == ("gamma", "log"):
             z = y * np.exp(-eta)
             return OneEnd(constant - z - eta, 1.0 - z, z, -z)
+        if (self.family, self.link) == ("gamma", "inverse"):
+            with np.errstate(all="ignore"):
+                l = np.where(eta > 0.0, constant - y * eta + np.log(eta), -np.inf)  # noqa: E741
+                return OneEnd(l, y - 1.0 / eta, 1.0 / eta**2, -2.0 / eta**3)
         mean = self.mean(eta)
         l, l1, l2, l3 = self._in_mean(mean.mu, y)  # noqa: E741
         terms = OneEnd(
@@ -339,6 +343,8 @@ class Family:
 
     def deviance_residuals(self, eta: Array, outcome: Array, terms: OneEnd) -> Penalised:
         """Return D and its derivatives in eta, right where y = mu too."""
+        if self.family == "gamma":
+            return self._gamma_deviance_residuals(eta, outcome[:, 0])
         y, m, mean = outcome[:, 0], self.trials(outcome), self.mean(eta)
         mu, d1, d2 = m * mean.mu, m * mean.d1, m * mean.d2
         if self.family == "gaussian":
@@ -358,32 +364,17 @@ class Family:
         else:
             parts = [(1.0, 1.0 / safe, delta / safe)]
         with np.errstate(all="ignore"):
-            if self.family == "gamma":
-                # u = y / mu - 1, Q = K(u) / mu^2, du/dmu = -(1 + u) / mu
-                u = -delta / mu
+            Q, Q1, Q2 = (np.zeros(y.shape) for _ in range(3))
+            for j, (side, scale, u) in enumerate(parts):
+                sign = -1.0 if self.family == "negative_binomial" and j == 1 else 1.0
                 K, K1, K2 = excess(u)
-                Q = K / mu**2
-                Q1 = -(2.0 * K + (1.0 + u) * K1) / mu**3
-                Q2 = (6.0 * K + 6.0 * (1.0 + u) * K1 + (1.0 + u) ** 2 * K2) / mu**4
-            else:
-                Q, Q1, Q2 = (np.zeros(y.shape) for _ in range(3))
-                for j, (side, scale, u) in enumerate(parts):
-                    sign = -1.0 if self.family == "negative_binomial" and j == 1 else 1.0
-                    K, K1, K2 = excess(u)
-                    Q += sign * scale * K
-                    Q1 += sign * side * scale**2 * K1
-                    Q2 += sign * scale**3 * K2
+                Q += sign * scale * K
+                Q1 += sign * side * scale**2 * K1
+                Q2 += sign * scale**3 * K2
             root = np.sqrt(Q)
             D = -delta * root
             D1 = -(root + delta * Q1 / (2.0 * root))
             D2 = -(Q1 / root + delta * (Q2 / (2.0 * root) - Q1**2 / (4.0 * Q * root)))
-            if self.family == "gamma":  # far from 1 the ratio itself has the digits: D^2 = 2 (ratio - 1 - log ratio)
-                ratio = y / mu
-                far = (ratio < NEAR_ONE) | (ratio > 1.0 / NEAR_ONE)
-                direct = -np.sign(delta) * np.sqrt(2.0 * (ratio - 1.0 - np.log(ratio)))
-                slope = (1.0 - ratio) / (mu * direct)
-                D, D1 = np.where(far, direct, D), np.where(far, slope, D1)
-                D2 = np.where(far, ((2.0 * ratio - 1.0) / mu**2 - slope**2) / direct, D2)
             values = [D, D1 * d1, D2 * d1**2 + D1 * d2]
             edge = lowest | highest
             if edge.any():
@@ -395,6 +386,32 @@ class Family:
                 at_edge = (size, np.where(flat, 0.0, slope), np.where(flat, 0.0, curve))
                 values = [np.where(edge, a, b) for a, b in zip(at_edge, values, strict=True)]
         return Penalised(*values)
+
+    def _gamma_deviance_residuals(self, eta: Array, y: Array) -> Penalised:
+        """Return D and its derivatives, functions of u = y / mu - 1 and of the derivatives of log(mu) in eta.
+
+        Nothing else is as small or as large as a power of mu, which a trial step can take to the end of doubles.
+        """
+        with np.errstate(all="ignore"):
+            if self.link == "log":
+                ratio, slope, bend = y * self.unit * np.exp(-eta), np.ones_like(eta), np.zeros_like(eta)
+            elif self.link == "inverse":
+                ratio, slope, bend = y * eta, -1.0 / eta, 1.0 / eta**2
+            else:
+                ratio, slope, bend = y / eta, 1.0 / eta, -1.0 / eta**2
+            u = ratio - 1.0
+            K, K1, K2 = excess(u)
+            root = np.sqrt(K)
+            D = u * root
+            # in u, with D^2 = u^2 K; then d/dlog(mu) = -ratio d/du
+            first = root + 0.5 * u * K1 / root
+            second = K1 / root + u * (0.5 * K2 / root - 0.25 * K1**2 / (K * root))
+            D1, D2 = -ratio * first, ratio * (first + ratio * second)
+            far = (ratio < NEAR_ONE) | (ratio > 1.0 / NEAR_ONE)  # the ratio itself has the digits
+            direct = np.sign(u) * np.sqrt(2.0 * (ratio - 1.0 - np.log(ratio)))
+            D, D1 = np.where(far, direct, D), np.where(far, -u / direct, D1)
+            D2 = np.where(far, (ratio - D1**2) / direct, D2)
+            return Penalised(D, D1 * slope, D2 * slope**2 + D1 * bend)
 
     def pearson(self, eta: Array, outcome: Array) -> Array:
         """Return (y - mu) / sqrt(variance), at dispersion 1, in the unit of the family."""

@@ -94,6 +94,18 @@ class FittedModel(FormulaMixin):
         """Return what the summary calls the model."""
         return f"{self.link_.name} link, {self.basis_.kind} basis"
 
+    @property
+    def _link_to_refit(self) -> Any:
+        """Return the link that a bootstrap starts from, without what it estimates anew."""
+        return self.link_
+
+    def _estimated_before(self, data: Any, objective: Any, v: Array, pull: Array) -> tuple[Array, Array, Array] | None:
+        """Return what a sandwich needs of a parameter that was estimated before the others and held: nothing here.
+
+        It is the influence of rows on it, and its derivatives of grad(-loglik) + E'pull and of t.
+        """
+        return None
+
     def _comparable(self, smaller: Any) -> bool:
         """Return whether the likelihood of ``smaller`` is of the same outcome, and one that this model's can be."""
         own, other = self.basis_, smaller.basis_

@@ -50,6 +50,7 @@ RATIOS = {
 }
 SAVED = ("deviance_", "pearson_", "quasi_loglik_", "dispersion_", "alpha_")  # in files
 ALPHAS = (1e-6, 1e4)  # between which the maximum-likelihood alpha is looked for
+ALPHA_STEP = 1e-4  # in log(alpha), of differences
 SIZES = (1e-140, 1e140)  # of outcomes whose squares and their sums are numbers
 NOTHING_LEFT = 1e-20  # of a variance, relative to that of y
 
@@ -129,8 +130,6 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     _sign = 1.0
     _varies = False
     _takes_trials = True
-    _inverse_of = "inverse expected information"
-
     family: str = "gaussian"
     link: str | None = None
     residual: Literal["score", "deviance"] = "score"
@@ -140,6 +139,10 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     @property
     def _scale(self) -> Any:
         return "count" if self.family in ("poisson", "binomial", "negative_binomial") else "continuous"
+
+    @property
+    def _inverse_of(self) -> str:  # type: ignore[override]
+        return "inverse Hessian, alpha included" if self._alpha_estimated else "inverse expected information"
 
     @property
     def _effect(self) -> str:  # type: ignore[override]
@@ -241,6 +244,39 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
             raise IdentificationError(f"the counts vary so much that alpha is beyond {ALPHAS[1]:g}: give it a number")
         return math.exp(optimize.brentq(slope, low, high, xtol=1e-10, rtol=1e-12))
 
+    @property
+    def _alpha_estimated(self) -> bool:
+        return bool(self.link_.family == "negative_binomial" and self.alpha == "ml")
+
+    @property
+    def _link_to_refit(self) -> Any:
+        return replace(self.link_, alpha=None) if self._alpha_estimated else self.link_
+
+    def _estimated_before(
+        self, data: Data, objective: Objective, v: Array, pull: Array
+    ) -> tuple[Array, Array, Array] | None:
+        """Return the influence of rows on log(alpha), and how log(alpha) moves the equations that v solves."""
+        if not self._alpha_estimated:
+            return None
+        inner = _of_means(objective)
+        link = replace(inner.link, residual="score")
+        likeliest = _of_means(self._plain_objective(link, self.basis_, data))
+        options = Options(tol=min(self.tol, 1e-10), max_iter=self.max_iter)
+        first = solve(likeliest, self._start(likeliest, self.basis_, data), 0.0, options).v
+        joint = likeliest.with_log_alpha(first)
+        eta, outcome, _ = likeliest.predictors(first)
+        scores = -link.terms(eta, outcome).r[:, None] * likeliest.terms[0].C
+        across = np.linalg.solve(joint.hessian, joint.cross)
+        rows = (joint.scores - scores @ across) / (joint.own - joint.cross @ across)
+        # the equations have no closed derivative for all residuals: central differences
+        moved = []
+        for side in (-1.0, 1.0):
+            there = inner.at_alpha(math.exp(side * ALPHA_STEP))
+            at = there.derivatives(v)
+            moved.append((at.gradient + at.E.T @ pull, there.sums(v).t))
+        gradient, t = ((up - down) / (2.0 * ALPHA_STEP) for down, up in zip(*moved, strict=True))
+        return rows, gradient, t
+
     def _start(self, objective: Objective, basis: Basis, data: Any) -> Array:
         if self.start is not None:
             return super()._start(objective, basis, data)
@@ -288,7 +324,12 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
         self.deviance_, self.pearson_ = objective.deviance(v) * unit**2, objective.pearson(v) * unit**2
         self.loglik_ = float(w @ logliks)
         self.outcome_range_ = (float(data.response.upper.min()), float(data.response.upper.max()))
-        if self._unpenalised:  # as R and statsmodels: the expected information, by the dispersion
+        if self._unpenalised and self._alpha_estimated and objective.coordinates.wide is None:
+            # as statsmodels: the observed information of all parameters
+            joint = objective.with_log_alpha(v)
+            profile = joint.hessian - np.outer(joint.cross, joint.cross) / joint.own
+            self._information = (unit**2 / self.dispersion_) * profile
+        elif self._unpenalised:  # as R and statsmodels: the expected information, by the dispersion
             expected = MeanObjective(
                 objective.link.expected(), objective.coordinates, objective.anchors, objective.blocks
             )
@@ -331,8 +372,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     def n_parameters_(self) -> int:
         """Return the number of parameters: intercept, coefficients, and an estimated dispersion or alpha."""
         check_is_fitted(self, "coef_")
-        alpha = self.link_.family == "negative_binomial" and self.alpha == "ml"
-        own = alpha or (not self.link_.discrete and self.link_.free_dispersion)
+        own = self._alpha_estimated or (not self.link_.discrete and self.link_.free_dispersion)
         return 1 + int(self.coef_.size) + int(own)
 
     def _comparable(self, smaller: Any) -> bool:

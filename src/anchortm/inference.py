@@ -7,7 +7,9 @@ row of an orthonormal basis of the anchors, t = sum_i q_i r_i and E = dt/dv, row
 
 to n times the gradient of the loss: its own residual, and what it does to A'r, A'J and A'A. Then
 v_i = -(n Hessian)^-1 psi_i. At xi = inf the estimate solves "least -loglik under t = 0", and the
-influence solves the linear system of its Lagrangian. Increments of the baseline that are held at
+influence solves the linear system of its Lagrangian. Where another parameter was estimated before and is held (alpha
+of the negative binomial), rows act through it too: their influence on it, times what it does to these equations.
+Increments of the baseline that are held at
 their bound count as known there; the bootstrap refits, and lets them move.
 """
 
@@ -111,7 +113,7 @@ def covariance(model: Any, kind: str | None, clusters: Any, **options: Any) -> A
     if units is not None:
         _few(int(units.max()) + 1, "")
     if streamed:
-        objective, work = _work(model, data)
+        objective, work, _ = _work(model, data)
         with model._threads(objective):
             result = objective.blocks.total(work)[1][0]
         count = model.n_total_
@@ -264,14 +266,17 @@ def _sums(model: Any, data: Any, groups: Codes | None, units: Codes | None) -> I
 
 def _influence(model: Any, data: Any) -> Iterator[tuple[slice, Array]]:
     """Yield the influence on (baseline, coef) for blocks of rows, in the order of the objective."""
-    objective, work = _work(model, data)
+    objective, work, more = _work(model, data)
     with model._threads(objective):
         for rows, shares in objective.shares(work):
-            yield rows, -shares
+            yield rows, -shares if more is None else -shares - more[rows]
 
 
-def _work(model: Any, data: Any) -> tuple[Objective, Influence]:
-    """Return the objective of the fit, and the work that gives the influence of rows (but for its sign)."""
+def _work(model: Any, data: Any) -> tuple[Objective, Influence, Array | None]:
+    """Return the objective of the fit, and the work that gives the influence of rows (but for its sign).
+
+    The last is what rows add through a parameter that was estimated before and held, None if there was none.
+    """
     if isinstance(data, Data):
         data = data.without_wide()
     objective: Objective = model._objective(model.link_, model.basis_, data)
@@ -285,7 +290,9 @@ def _work(model: Any, data: Any) -> tuple[Objective, Influence]:
     with model._threads(objective):
         pull, bread, K = _lagrangian(objective, v, xi, free)
         J = coordinates.jacobian_at(v).T
-        return objective, objective.influence(v, pull, bread @ J, K @ J)
+        before = model._estimated_before(data, objective, v, pull)
+        more = None if before is None else np.outer(before[0], (before[1] @ bread + before[2] @ K) @ J)
+        return objective, objective.influence(v, pull, bread @ J, K @ J), more
 
 
 def _lagrangian(objective: Objective, v: Array, xi: float, free: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
@@ -435,7 +442,7 @@ def _refit(model: Any, data: Any, weights: Array) -> Array | None:
         return None
     options = Options(tol=model.tol, max_iter=model.max_iter)
     try:
-        objective = model._objective(model.link_, model.basis_, part)
+        objective = model._objective(model._link_to_refit, model.basis_, part)
         cold = objective.coordinates.join(model.baseline_, model._others)
         solution = solve_near(objective, model.baseline_, model._others, cold, model.xi_, options)
     except (IdentificationError, ArithmeticError, np.linalg.LinAlgError):

@@ -34,6 +34,10 @@ QP_TOLERANCE = 1e-6  # of the slope at a solution of the QP, relative to that at
 BIG = 1e30  # what the QP solver takes for infinity
 NEGLIGIBLE, LAST_GAIN = 1e-3, 1e-15  # what a step without a look at the rows may neglect, of tol and of the loss
 LONGEST = 1e3  # step, relative to the largest parameter
+FAR = 100.0  # standardised parameters beyond this are judged relative to their size
+RESOLUTION = 1e-6  # expected gains below this, relative to the loss, may be judged by the gradient instead
+LEAST_GAIN = 1e-12  # expected of a part of a step, relative to the loss
+STALLS, NO_GAIN = 10, 1e-13  # steps without a gain, relative to the loss, or a smaller gradient before the search stops
 OVERFLOW = (
     "the derivatives of the loss overflow: look for outliers in y, X or offset, or take a baseline in log y for "
     "positive outcomes of many orders of magnitude"
@@ -113,6 +117,15 @@ class State:
     likelihood: Array  # gradient of the mean negative log-likelihood alone
 
     @property
+    def sizes(self) -> Array:
+        """Return the units of parameters in which gradient and curvature are judged.
+
+        Far out a loss can fall without end while its gradient vanishes, as log(v) does: there a parameter is measured
+        relative to its own size.
+        """
+        return np.maximum(1.0, np.abs(self.v) / FAR)
+
+    @property
     def finite(self) -> bool:
         """Return whether loss and derivatives are numbers."""
         H = self.hessian.schur if isinstance(self.hessian, Arrow) else self.hessian
@@ -168,8 +181,8 @@ def binding_bounds(objective: Objective, v: Array, gradient: Array) -> Mask:
 
 def kkt_residual(state: State, binding: Mask) -> float:
     """Return the largest free component of the gradient, relative to what cancels in it."""
-    beyond_rounding = np.maximum(np.abs(state.gradient) - state.noise, 0.0)[~binding]
-    return float((beyond_rounding / (1.0 + state.parts[~binding])).max(initial=0.0))
+    beyond_rounding = np.maximum(np.abs(state.gradient) - state.noise, 0.0)
+    return float((state.sizes * beyond_rounding / (1.0 + state.parts))[~binding].max(initial=0.0))
 
 
 def cholesky(matrix: Array) -> Array | None:
@@ -182,12 +195,27 @@ def cholesky(matrix: Array) -> Array | None:
     return np.asarray(factor) if safe else None
 
 
+def _scaled_cholesky(matrix: Array) -> tuple[Array | None, Array]:
+    """Return the Cholesky factor of the matrix with a diagonal of ones, or None, and the scales that make it so.
+
+    Parameters that are large or small beside others make a matrix look singular that is not.
+    """
+    diagonal = matrix.diagonal()
+    if not (diagonal > 0.0).all():
+        return None, np.ones(diagonal.size)
+    scale = 1.0 / np.sqrt(diagonal)
+    return cholesky(matrix * np.outer(scale, scale)), scale
+
+
 def _solve(matrix: Array, right: Array) -> Array:
     """Return matrix^-1 right for a positive definite matrix; the shortest solution where it is nearly singular."""
     factor = cholesky(matrix)
-    if factor is None:
-        return np.asarray(np.linalg.lstsq(matrix, right, rcond=1e-12)[0])
-    return np.asarray(dpotrs(factor, right)[0])
+    if factor is not None:
+        return np.asarray(dpotrs(factor, right)[0])
+    factor, scale = _scaled_cholesky(matrix)
+    if factor is not None:
+        return np.asarray(scale * dpotrs(factor, scale * right)[0])
+    return np.asarray(np.linalg.lstsq(matrix, right, rcond=1e-12)[0])
 
 
 def _model(state: State, binding: Mask) -> tuple[Array, str]:
@@ -197,9 +225,9 @@ def _model(state: State, binding: Mask) -> tuple[Array, str]:
     eigenvalues: a step then runs from a saddle instead of towards it.
     """
     free = ~binding
-    if not free.any() or cholesky(state.hessian[np.ix_(free, free)]) is not None:
-        return state.hessian, "newton"
     inner = state.hessian[np.ix_(free, free)]
+    if not free.any() or cholesky(inner) is not None or _scaled_cholesky(inner)[0] is not None:
+        return state.hessian, "newton"
     values, vectors = np.linalg.eigh(inner)
     name = "newton" if values[0] >= -FLAT * values[-1] else "saddle-free"
     H = state.hessian.copy()
@@ -294,7 +322,7 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
     if not math.isfinite(sums.loglik):
         raise ArithmeticError("the log-likelihood is not finite at the start values")
     history: list[dict[str, Any]] = []
-    reason, converged, kkt = "iteration limit", False, math.inf
+    reason, converged, kkt, stalls = "iteration limit", False, math.inf, 0
     state = expand(objective, v, sums, xi)
     if not state.finite:
         raise IdentificationError(f"{OVERFLOW} at the start values")
@@ -313,11 +341,19 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
         if iteration == options.max_iter:
             break
         H, model = _model(small, held)
-        step = state.whole(_step(small, H, held, lowest, highest)) if kkt > options.tol else _escape(state, small, held)
-        there, length = _advance(objective, state, _shortened(step, state.v), xi)
+        if kkt > options.tol:
+            step = state.whole(_step(small, H, held, lowest, highest))
+        else:
+            step = _escape(objective, state, small, held, xi)
+        step = _shortened(step, state.v)
+        there, length = _advance(objective, state, step, xi, kkt if model == "newton" else 0.0)
         history[-1] |= {"model": model, "step": length}
         if there is None:
             reason = "no descent along the step"
+            break
+        stalls = stalls + 1 if length < 1.0 and state.loss - there.loss <= NO_GAIN * (1.0 + abs(state.loss)) else 0
+        if stalls > STALLS:
+            reason = "no progress beyond rounding"
             break
         state = there
     return solution_at(objective, state, xi, binding, kkt, converged, reason, history)
@@ -371,18 +407,29 @@ def _is_minimum(state: State, binding: Mask) -> bool:
     return bool(eigenvalues[0] >= -1e-8 * max(1.0, eigenvalues[-1]))
 
 
-def _escape(state: State, small: State, binding: Mask) -> Array:
-    """Return a step away from a saddle, along the direction that curves down most."""
+def _escape(objective: Objective, state: State, small: State, binding: Mask, xi: float) -> Array:
+    """Return a step away from a saddle, along the direction that curves down most, to the side where the loss is lower.
+
+    The gradient, zero but for rounding, does not tell which side that is.
+    """
     free = np.flatnonzero(~binding)
     _, vectors = np.linalg.eigh(small.hessian[np.ix_(free, free)])
     step = np.zeros_like(small.gradient)
     step[free] = 0.1 * vectors[:, 0]
     step = state.whole(step, gradient=False)
-    return -step if state.gradient @ step > 0 else step
+    losses = []
+    for side in (step, -step):
+        _, sums = _sums_along(objective, state, side, 1.0, xi)
+        losses.append(loss_of(objective, sums, xi) if math.isfinite(sums.loglik) else math.inf)
+    return -step if losses[1] < losses[0] else step
 
 
-def _advance(objective: Objective, state: State, step: Array, xi: float) -> tuple[State | None, float]:
+def _advance(objective: Objective, state: State, step: Array, xi: float, kkt: float) -> tuple[State | None, float]:
     """Return the state along the step, not so far that its derivatives overflow, and the share of the step taken."""
+    if -float(state.gradient @ step) <= RESOLUTION * (1.0 + abs(state.loss)):
+        there = _by_gradient(objective, state, step, xi, kkt)
+        if there is not None:
+            return there, 1.0
     share = 1.0
     while (found := _line_search(objective, state, share * step, xi)) is not None:
         there = expand(objective, found[0], found[1], xi)
@@ -392,19 +439,40 @@ def _advance(objective: Objective, state: State, step: Array, xi: float) -> tupl
     return None, 0.0
 
 
-def _line_search(objective: Objective, state: State, step: Array, xi: float) -> tuple[Array, Sums, float] | None:
+def _by_gradient(objective: Objective, state: State, step: Array, xi: float, kkt: float) -> State | None:
+    """Return the state after the whole step if it halves the gradient and hardly changes the loss, else None.
+
+    Near a minimum the loss is too coarse a guide: it is a difference of large numbers, or of integrals by quadrature.
+    """
+    v, sums = _sums_along(objective, state, step, 1.0, xi)
+    if not (math.isfinite(sums.loglik) and np.any(v != state.v)):
+        return None
+    if abs(loss_of(objective, sums, xi) - state.loss) > RESOLUTION * (1.0 + abs(state.loss)):
+        return None
+    there = expand(objective, v, sums, xi)
+    binding = binding_bounds(objective, v, there.gradient)
+    return there if there.finite and kkt_residual(there, binding) <= 0.5 * kkt else None
+
+
+def _sums_along(objective: Objective, state: State, step: Array, length: float, xi: float) -> tuple[Array, Sums]:
+    """Return the point at this share of a step, and the sums there."""
     lower, upper = objective.coordinates.lower, objective.coordinates.upper
+    v = np.clip(state.v + length * step, lower, upper)
+    if length == 1.0:  # v + (bound - v) may miss the bound by a rounding
+        v = np.where(step == lower - state.v, lower, np.where(step == upper - state.v, upper, v))
+    # to first order, t there
+    expected = None if xi == 0.0 else 2.0 * xi * (state.sums.t + state.E @ (v - state.v))
+    return v, objective.sums(v, expected)
+
+
+def _line_search(objective: Objective, state: State, step: Array, xi: float) -> tuple[Array, Sums, float] | None:
     slope = float(state.gradient @ step)
     noise = 1e-14 * (1.0 + abs(state.sums.loglik) / objective.n_total + abs(state.loss))
     noise += 2.0 * objective.slack * float(np.abs(step).sum())
+    least = min(1.0, LEAST_GAIN * (1.0 + abs(state.loss)) / max(abs(slope), 1e-300))
     length = 1.0
-    while length > 1e-12:
-        v = np.clip(state.v + length * step, lower, upper)
-        if length == 1.0:  # v + (bound - v) may miss the bound by a rounding
-            v = np.where(step == lower - state.v, lower, np.where(step == upper - state.v, upper, v))
-        # to first order, t there
-        expected = None if xi == 0.0 else 2.0 * xi * (state.sums.t + state.E @ (v - state.v))
-        sums = objective.sums(v, expected)
+    while length >= least:
+        v, sums = _sums_along(objective, state, step, length, xi)
         if math.isfinite(sums.loglik):
             gain = state.loss - loss_of(objective, sums, xi)
             if gain >= -ARMIJO * length * slope or (gain >= -noise and abs(slope) <= 1e4 * noise):

@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from anchortm.anchors import AnchorColumns
 from anchortm.arrow import Arrow
@@ -427,6 +428,15 @@ class NormalObjective(Objective):
         return self.n_total * math.log(slope) if slope > 0.0 else -math.inf
 
 
+class LogAlpha(NamedTuple):
+    """Second derivatives of -loglik in v, in both and in log(alpha), and the scores of log(alpha) by row."""
+
+    hessian: Array
+    cross: Array
+    own: float
+    scores: Array
+
+
 class MeanObjective(Objective):
     """Rows whose mean is modelled by a family; see ``families``."""
 
@@ -447,6 +457,21 @@ class MeanObjective(Objective):
         eta += 0.0 if term.offset is None else term.offset
         assert term.outcome is not None  # noqa: S101
         return eta, term.outcome, term.weights
+
+    def at_alpha(self, factor: float) -> MeanObjective:
+        """Return the objective of negative binomial rows with alpha times a factor, whose loglik lacks a constant."""
+        link = replace(self.link, alpha=factor * self.link.alpha)
+        return MeanObjective(link, self.coordinates, self.anchors, self.blocks, self.names)
+
+    def with_log_alpha(self, v: Array) -> LogAlpha:
+        """Return the derivatives of the negative binomial log-likelihood with log(alpha) among the parameters."""
+        eta, outcome, weights = self.predictors(v)
+        y, mean, k = outcome[:, 0], self.link.mean(eta), 1.0 / self.link.alpha
+        w, far = np.ones(y.size) if weights is None else weights, mean.mu + k
+        slope = special.digamma(y + k) - special.digamma(k) - np.log1p(mean.mu / k) + (mean.mu - y) / far
+        bend = special.polygamma(1, y + k) - special.polygamma(1, k) + mean.mu / (k * far) - (mean.mu - y) / far**2
+        cross = self.terms[0].C.T @ (-w * k * mean.d1 * (mean.mu - y) / far**2)
+        return LogAlpha(self.derivatives(v).hessian, cross, -float(w @ (k * slope + k**2 * bend)), -k * slope)
 
     def dispersion(self, v: Array) -> float:
         """Return the dispersion as the family finds it, in the family's unit."""

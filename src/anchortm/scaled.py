@@ -31,7 +31,7 @@ from anchortm.blocks import Block, Piece, Shape, Work
 from anchortm.columns import Coordinates, Rows
 from anchortm.design import WIDE, Design, WideMatrix
 from anchortm.ends import Ends
-from anchortm.exceptions import InputError, InputTypeError, SeparationError
+from anchortm.exceptions import IdentificationError, InputError, InputTypeError, SeparationError
 from anchortm.likelihood import Term, evaluate
 from anchortm.links import Link, OneEnd, TwoEnds
 from anchortm.numbers import one_number
@@ -54,6 +54,7 @@ Array = NDArray[np.float64]
 
 FAR_SCALE = 4.0  # |zeta| at a row, without a strict minimum, from which the scale is said to grow without limit
 LOOSE = 1e-3  # share of a scale effect in flat directions, which shift and baseline move along much faster
+LARGEST_EXPONENT = 600.0  # of a scale that is a number, and that of theta too
 FAR_MEAN = 20.0  # of a covariate from 0, in its deviations, from which its zero is worth a word
 
 
@@ -75,18 +76,28 @@ class ScaledCoordinates(Coordinates):
     def split(self, v: Array) -> tuple[Array, Array]:
         """Return theta where z = 0, and beta and g in one vector."""
         theta, others = super().split(v)
-        return theta * math.exp(-0.5 * float(self.z_mean @ others[-self.z_mean.size :])), others
+        return theta / self._scale_at_mean(others), others
 
     def join(self, theta: Array, beta: Array) -> Array:
         """Return v for such a theta, and beta and g in one vector."""
-        return super().join(theta * math.exp(0.5 * float(self.z_mean @ beta[-self.z_mean.size :])), beta)
+        return super().join(theta * self._scale_at_mean(beta), beta)
+
+    def _scale_at_mean(self, others: Array) -> float:
+        """Return exp(z'g / 2) at the means of the scale columns, refused where it is not a number."""
+        exponent = 0.5 * float(self.z_mean @ others[-self.z_mean.size :])
+        if not abs(exponent) < LARGEST_EXPONENT:
+            raise IdentificationError(
+                f"the scale effects run away: at average covariates the scale is exp({exponent:.3g}), which a double "
+                "does not hold; take a smaller xi, leave columns out of scale, or subtract typical values from them"
+            )
+        return math.exp(exponent)
 
     def jacobian_at(self, v: Array) -> Array:
         """Return d(theta, beta, g)/dv."""
         J = self.jacobian.copy()
         theta, others = self.split(v)
         q, k = self.z_mean.size, theta.size
-        J[:k] *= math.exp(-0.5 * float(self.z_mean @ others[-q:]))
+        J[:k] /= self._scale_at_mean(others)
         J[:k] -= np.outer(theta, 0.5 * self.z_mean @ J[-q:])
         return J
 

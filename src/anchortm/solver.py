@@ -41,6 +41,13 @@ __all__ = ["first_solution", "follow", "restarts", "solve", "solve_near", "solve
 Array = NDArray[np.float64]
 
 FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
+ROUGH = 1e-3  # KKT residual of a point that is on the branch, if rounding or quadrature keep it from a better one
+MOST_ROUGH, MOST_FAILED = 2, 5  # such points before they are taken as they are, and failures before the path stops
+SLOW = 20  # Newton steps from a predictor to its minimum that count as a failure: derivatives are not exact there
+MOST_CORRECTIONS = 25  # Newton steps from a predictor, where a shorter step of the path is possible
+LONGEST_PATH, MOST_WASTED = 15, 2  # Newton steps on a path and in steps that it did not take, relative to max_iter
+KINK_POINTS = 11  # where a kink may be, as shares of a step
+RUNAWAY = 1e6  # growth of the largest standardised parameter from xi = 0 on
 NO_MINIMUM = "the branch connected to xi = 0 ends near xi = {:.3g}, and no other minimum was found"
 SUBSAMPLE_FROM = 100_000
 FAR = 3.0  # how far off the constant of a start may be, on the scale of h
@@ -50,8 +57,10 @@ STRONGER = tuple(2.0**k for k in range(7, 0, -1))  # penalties on the way to a w
 WIDE_STEPS = 10  # from the solution of some levels to that of all
 
 
-def follow(objective: Objective, start: Solution, target: float, options: Options) -> Solution:
-    """Return the solution at ``target`` on the branch through ``start``.
+def follow(
+    objective: Objective, start: Solution, target: float, options: Options, first: Solution | None = None
+) -> Solution:
+    """Return the solution at ``target`` on the branch through ``start``; ``first`` is where the branch began.
 
     Predictor: along dv/ds with s = log(1 + xi). Corrector: Newton. A step is taken if the
     corrector stays near the predictor and meets positive curvature on its way; else it is halved.
@@ -61,26 +70,43 @@ def follow(objective: Objective, start: Solution, target: float, options: Option
     if objective.affine:  # convex: one minimum, whatever the way
         return _correct(objective, start, target, options)
     here, step = start, max(FIRST_STEP, math.log1p(start.xi))
-    n_iter, history = 0, list(start.history)
-    while here.xi < target and here.converged:
+    n_iter, n_wasted, n_rough, n_failed = 0, 0, 0, 0
+    history, tracked = list(start.history), here.converged
+    short = replace(options, max_iter=min(options.max_iter, MOST_CORRECTIONS))
+    while here.xi < target and tracked:
         left = math.log1p(target) - math.log1p(here.xi)
         xi = target if step >= left else math.expm1(math.log1p(here.xi) + step)
-        there = _correct(objective, here, xi, options)
+        there = _correct(objective, here, xi, options if step <= SHORTEST_STEP else short)
         n_iter += there.n_iter
         move, miss = _distances(objective, here, there, xi)
+        near = _smooth(there) and miss <= 0.5 * move + 1e-6
+        rough = near and not there.converged and there.kkt <= ROUGH
+        n_rough, n_failed = n_rough + rough, n_failed + (near and (rough or there.n_iter > SLOW))
+        tracked = there.converged or (rough and n_rough > MOST_ROUGH)
         folds = here.folds
-        if not (_smooth(there) and miss <= 0.5 * move + 1e-6 and there.converged):
+        if not (near and tracked):
+            n_wasted += there.n_iter
+            long = n_iter > LONGEST_PATH * options.max_iter or n_wasted > MOST_WASTED * options.max_iter
+            if n_failed > MOST_FAILED or long:
+                here = replace(here, converged=False, reason="the path needs too many Newton steps")
+                break
             if step > SHORTEST_STEP:
-                step = 0.5 * min(step, left)
+                step, tracked = 0.5 * min(step, left), True
                 continue
+            tracked = there.converged
             if not _is_kink(objective, here, there):
                 # a step before was already too long near the same fold: it is the later one
                 earlier = tuple(xi for xi in folds if math.log1p(here.xi) - math.log1p(xi) > 2.0 * SHORTEST_STEP)
                 folds = (*earlier, here.xi)
-                there = replace(there, reason=there.reason if there.converged else NO_MINIMUM.format(here.xi))
+            if not tracked:  # the end of the branch, and not the chance point where the search for another one ended
+                here = replace(here, converged=False, reason=NO_MINIMUM.format(here.xi), folds=folds)
+                break
             miss = move
         history += there.history
         here = replace(there, folds=folds)
+        lost = _run_away(objective, start if first is None else first, here)
+        if lost:
+            here, tracked = replace(here, converged=False, reason=lost), False
         step *= 2.0 if miss <= 0.1 * move else 1.25
     here = replace(here, n_iter=start.n_iter + n_iter, history=history)
     return here if here.xi == target else _stopped(objective, here, target)
@@ -105,7 +131,8 @@ def _smooth(solution: Solution) -> bool:
 
 def _stopped(objective: Objective, here: Solution, target: float) -> Solution:
     """Return where the path stopped, judged by the loss at the xi it was to reach."""
-    reason = here.reason if here.reason.startswith("the branch") else f"{here.reason} at xi = {here.xi:.3g}"
+    own = here.reason.startswith(("the branch", "the parameters"))
+    reason = here.reason if own else f"{here.reason} at xi = {here.xi:.3g}"
     reason = f"{reason}, on the way to {target:.3g}"
     if isinstance(objective, Net):
         found = minimise(objective, here.v, target, Options(max_iter=0))
@@ -137,10 +164,15 @@ def _distances(objective: Objective, here: Solution, there: Solution, xi: float)
     """Return how far the step went and by how much it misses the predictor, in the metric of the loss.
 
     Of the two predictors, from here and back from there, the worse counts: beyond a fold another branch can be as
-    near to the one as if the path went on, but its own way back does not lead here.
+    near to the one as if the path went on, but its own way back does not lead here. Where a bound takes hold or lets
+    go in between, the path has a kink: it follows the one up to there and the other beyond.
     """
     ahead, back = _predict(here, xi), _predict(there, here.xi)
     miss = max(_length(objective, there, there.v, ahead), _length(objective, there, here.v, back))
+    if not np.array_equal(here.active, there.active):
+        shares = np.linspace(0.0, 1.0, KINK_POINTS)
+        kinks = [(1.0 - s) * ahead + s * (here.v + there.v - back) for s in shares]
+        miss = min(miss, 2.0 * min(_length(objective, there, there.v, v) for v in kinks))
     return _length(objective, there, there.v, here.v), miss
 
 
@@ -171,10 +203,25 @@ def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Op
     found[here.xi] = here
     for xi in finite:
         if xi > here.xi:
-            here = found[xi] = follow(objective, here, xi, options)
+            here = found[xi] = follow(objective, here, xi, options, found[first])
     if any(math.isinf(xi) for xi in xis):
         found[math.inf] = solve_limit(objective, here, options)
     return [found[xi] for xi in xis]
+
+
+def _run_away(objective: Objective, first: Solution, here: Solution) -> str:
+    """Return what to say of parameters that have run away from where a branch began, or nothing.
+
+    Some losses fall for ever, or have minima that no data are like: the deviance residuals of gamma and negative
+    binomial rows become equal as means go to infinity, which costs no more than their logarithm.
+    """
+    before, now = (float(np.abs(s.v).max(initial=0.0)) for s in (first, here))
+    if getattr(objective.link, "link", "") == "inverse":  # means are large where eta is small
+        before, now = 1.0 / before, 1.0 / now
+    if now <= RUNAWAY * (1.0 + before):
+        return ""
+    what = "mean" if getattr(objective.link, "link", "") == "inverse" else "standardised parameter"
+    return f"the parameters run away: the largest {what} is about {now:.1e}, and was {before:.1e} at xi = {first.xi:g}"
 
 
 def _on_ray(objective: ScaledObjective, v: Array, xi: float, options: Options) -> Solution:

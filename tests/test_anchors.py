@@ -202,6 +202,7 @@ KINDS = {
 }
 
 
+@pytest.mark.bug("other software", "anchors that covariates explain made the penalty zero without a word")
 @pytest.mark.parametrize(("model", "outcome"), KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("right", ["x + z | x", "x + z | mix", "x + C(site) | site"])
 def test_anchors_that_covariates_explain_are_idle(model, outcome: str, right: str) -> None:

@@ -337,6 +337,7 @@ PYTHON = re.compile(
 )
 
 
+@pytest.mark.bug("other software", "the command line named arguments of Python and rows of arrays")
 @pytest.mark.parametrize(("arguments", "message"), TRANSLATED)
 def test_errors_are_in_the_words_of_the_command_line(folder: Path, arguments: str, message: str, capsys) -> None:
     """Options for arguments of Python, and lines of the file for rows, a blank and a broken one among them."""

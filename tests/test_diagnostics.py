@@ -113,6 +113,7 @@ def rejected(name: str, n_places: int, n_rows: int, n_samples: int, n_draws: int
     return float(np.mean(low))
 
 
+@pytest.mark.bug("other software", "the score test rejected three of four true models with 100 places of two rows")
 def test_many_tiny_places_do_not_reject_a_true_model() -> None:
     """With 100 places of two rows the observed information rejects three quarters of true models."""
     assert rejected("linear", 100, 2, n_samples=40, n_draws=19) <= 0.15

@@ -347,6 +347,9 @@ def _shift_data(name: str) -> tuple[pd.DataFrame, object, pd.Series]:
     return frame, kinds.get(name, y), site
 
 
+@pytest.mark.bug(
+    "other software", "the shift of a predicted distribution had the opposite sign of an offset, but for hazards"
+)
 @pytest.mark.parametrize("name", SHIFT)
 def test_shift_is_the_linear_predictor_with_the_offset(name: str) -> None:
     """One sign for all models: what is added to the offset is added to the shift, and h follows by its gain."""
@@ -412,6 +415,7 @@ def own_link(name: str) -> Link:
     return type("Own", (Link,), {"name": f"my {name}", **required})()
 
 
+@pytest.mark.bug("other software", "a link of the user's own gave a finite mean where there is none")
 @pytest.mark.parametrize("name", LINKS)
 def test_means_under_a_link_of_ones_own(name: str) -> None:
     shift = np.array([-2.0, 0.0, 3.0])

@@ -286,6 +286,10 @@ def test_one_standard_error_is_that_of_paired_differences(loeo) -> None:
         assert search.results_.standard_error[xi] == pytest.approx(wanted, abs=1e-12)
 
 
+@pytest.mark.bug(
+    "other software",
+    "the one-standard-error rule took the spread between sites for the error of a difference, and the largest xi",
+)
 def test_one_standard_error_keeps_maximum_likelihood_where_sites_differ_but_xi_does_not_help() -> None:
     """Sites of very different difficulty: the spread of their losses says nothing about the difference of two fits."""
     rng = np.random.default_rng(4)

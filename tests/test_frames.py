@@ -116,6 +116,7 @@ def test_lazy_tables_are_refused() -> None:
 LONG = pd.DataFrame({"y": LATENT, "n": SITE, "x": TABLE.age.round(3)})
 
 
+@pytest.mark.bug("other software", "polars columns of 128 bits ended in an error of Python's")
 @pytest.mark.parametrize("formula", ["y ~ n", "n ~ x", "y ~ x | n", "y ~ C(n)"])
 def test_polars_whole_numbers_of_128_bits(formula: str) -> None:
     table = pl.from_dict(LONG.to_dict("list")).with_columns(pl.col("n").cast(pl.Int128))
@@ -133,6 +134,7 @@ def test_polars_whole_numbers_of_128_bits(formula: str) -> None:
     )
 
 
+@pytest.mark.bug("other software", "decimals in formulas were cut to whole numbers")
 def test_decimals_and_objects_of_numbers_in_formulas_are_numbers() -> None:
     words = [f"{x:.3f}" for x in LONG.x]
     decimals = [Decimal(word) for word in words]
@@ -219,6 +221,7 @@ def entries(d: pd.DataFrame, o: pd.DataFrame):
     }
 
 
+@pytest.mark.bug("other software", "pandas inputs whose rows were in different orders were fitted without a word")
 @pytest.mark.parametrize("call", entries(ROWS, OTHER), ids=" ".join)
 def test_rows_in_another_order_are_refused(call: tuple[str, str, str]) -> None:
     a, b, _ = call

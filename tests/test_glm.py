@@ -552,6 +552,7 @@ def test_sandwich_is_that_of_statsmodels_and_influence_that_of_refits():
             np.testing.assert_allclose(found[row], (ends[0] - ends[1]) / (2 * h), rtol=1e-4, atol=1e-8)
 
 
+@pytest.mark.bug("other software", "parameters that ran away were called converged, because their gradient vanished")
 def test_parameters_that_run_away_are_not_a_minimum():
     """As means grow deviance residuals become equal: the gradient vanishes, and the loss still falls."""
     rng = np.random.default_rng(0)
@@ -567,6 +568,7 @@ def test_parameters_that_run_away_are_not_a_minimum():
         assert clone(model).set_params(xi=10.0).fit(x[:, None], y, anchors=site).converged_
 
 
+@pytest.mark.bug("other software", "deviance residuals of gamma rows overflowed on the way to a large xi")
 @pytest.mark.parametrize("link", FAMILIES["gamma"])
 def test_gamma_deviance_residuals_far_out(link):
     """No power of the mean is taken, so that none overflows: means up to 1e100 against 50 digits."""
@@ -587,6 +589,7 @@ def test_gamma_deviance_residuals_far_out(link):
             np.testing.assert_allclose(values, np.array(theirs, dtype=float), rtol=1e-9)
 
 
+@pytest.mark.bug("other software", "fits of a hundred rows took minutes where rounding hid the descent")
 def test_rounding_does_not_end_a_path():
     """At xi = 1e6 the last steps gain less than the loss resolves: the gradient judges them."""
     X, y, site, _ = simulate("poisson", "log", n=60)
@@ -595,6 +598,7 @@ def test_rounding_does_not_end_a_path():
     assert model.n_iter_ < 200
 
 
+@pytest.mark.bug("other software", "standard errors took an estimated alpha of the negative binomial as known")
 def test_sandwich_counts_alpha_as_estimated():
     """Against the sandwich of the stacked equations of alpha and b at xi = 0, and of b at xi, by differences."""
     X, y, site, _ = simulate("negative_binomial", "log", n=150)

@@ -33,6 +33,7 @@ def test_control_characters_become_codes_and_letters_stay() -> None:
     assert plain_lines("a\nb\x1b\r") == "a\nb\\x1b\\r"
 
 
+@pytest.mark.bug("other software", "escape sequences in names of columns reached the terminal")
 def test_summaries_and_reprs_are_plain() -> None:
     model = atm.ContinuousLogit(order=2, xi=1.0).fit(X, Y, anchors=SITE)
     path = atm.anchor_path(model, X, Y, SITE, [0.0, 1.0])
@@ -114,6 +115,7 @@ ENTRIES: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.bug("other software", "warnings pointed into the package instead of at the user's line")
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_warnings_point_at_the_line_of_the_user(entry: str) -> None:
     with warnings.catch_warnings(record=True) as caught:

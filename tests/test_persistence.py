@@ -242,6 +242,7 @@ def special(tmp_path: Path) -> Iterator[dict[str, Path]]:
         yield found | {"(FIFO)": tmp_path / "link.json"}
 
 
+@pytest.mark.bug("other software", "saving replaced devices and pipes, and loading waited for them for ever")
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_special_files_are_neither_replaced_nor_read(special: dict[str, Path], tmp_path: Path) -> None:
     for kind, file in special.items():

@@ -533,6 +533,7 @@ def test_the_scale_takes_positions():
             atm.NormalLinear(scale=scale).fit(X, Y)
 
 
+@pytest.mark.bug("other software", "with scale effects the estimate depended on the order of rows")
 @pytest.mark.slow
 def test_the_result_does_not_depend_on_the_order_of_rows():
     """Where the branch ends without another minimum its end is the result, not where the search ended by chance."""

@@ -175,6 +175,7 @@ def test_jacobian_of_the_parameters():
     np.testing.assert_allclose(c.jacobian_at(v), np.column_stack(columns), rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.bug("other software", "scale effects at xi = inf ended in an OverflowError")
 def test_scales_beyond_doubles_are_refused():
     objective = build("logit", "ordinal", -1.0)[0]
     coordinates = replace(objective.coordinates, z_mean=np.full_like(objective.coordinates.z_mean, 1e4))

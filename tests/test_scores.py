@@ -117,6 +117,7 @@ def test_brier_weights_make_up_for_censoring() -> None:
     assert abs(naive - full) > 3 * abs(atm.scores.brier(dist, y, 0.7)[0] - full)
 
 
+@pytest.mark.bug("other software", "the Brier score kept rows that die at a time at risk of being censored at it")
 def test_brier_is_right_with_tied_times() -> None:
     """Deaths and censorings on whole weeks: the truth is the score of the uncensored times."""
     rng = np.random.default_rng(0)
@@ -224,6 +225,7 @@ def test_brier_of_plain_survival_probabilities() -> None:
         atm.scores.brier(np.full(50, np.nan), y, 1.0)
 
 
+@pytest.mark.bug("other software", "scores of plain arrays, lists and series ended in errors of Python's")
 @pytest.mark.parametrize(
     ("ask", "match"),
     [
@@ -253,6 +255,7 @@ def test_scores_refuse_in_our_words(ask, match: str) -> None:
         ask()
 
 
+@pytest.mark.bug("other software", "censored counts had a CRPS as if they were known")
 def test_table_has_no_crps_of_censored_counts() -> None:
     k = np.random.default_rng(9).poisson(3.0, 50).astype(float)
     y = atm.Interval(np.where(k > 4, 4.0, k), np.where(k > 4, np.inf, k))  # more than 4 is all that is known

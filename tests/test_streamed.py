@@ -259,6 +259,7 @@ def _replace_after(monkeypatch: pytest.MonkeyPatch, passes: int, replace: Callab
     monkeypatch.setattr(sources.Source, "each", replaced)
 
 
+@pytest.mark.bug("other software", "a Parquet file that was replaced between two passes was not noticed")
 @pytest.mark.parametrize("passes", [1, 2])
 @pytest.mark.parametrize("rows_left", [3000, 2999, 0])
 def test_a_file_that_is_replaced_between_passes_is_named(

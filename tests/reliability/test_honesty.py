@@ -231,8 +231,12 @@ def unseen_class() -> object:
 
 WARNED = {
     "collinear anchors": (
-        lambda: atm.NormalLinear(xi=1.0).fit(X, LATENT, anchors=np.column_stack([X.age, 2 * X.age])),
+        lambda: atm.NormalLinear(xi=1.0).fit(X[["dose"]], LATENT, anchors=np.column_stack([X.age, 2 * X.age])),
         "anchor columns dropped as constant or collinear: anchor1",
+    ),
+    "anchors that covariates explain": (
+        lambda: atm.NormalLinear(xi=1.0).fit(X, LATENT, anchors=X.age.to_numpy()),
+        "the covariates explain the anchors exactly",
     ),
     "constant anchors": (
         lambda: atm.NormalLinear(xi=1.0).fit(X, LATENT, anchors=pd.DataFrame({"site": SITE, "one": 1.0})),

@@ -705,7 +705,9 @@ def test_score_test_holds_the_covariance_of_random_effects():
     P = W - W @ X @ np.linalg.solve(X.T @ W @ X, X.T @ W)
     t = Q.T @ P @ data.y * model.baseline_[1]
     gls = t @ np.linalg.pinv(Q.T @ P @ Q, rcond=1e-10) @ t
-    test = atm.diagnostics.score_test(atm.NormalLinear(random="g", tol=1e-10), data[["x", "g"]], data.y, env)
+    test = atm.diagnostics.score_test(
+        atm.NormalLinear(random="g", tol=1e-10), data[["x", "g"]], data.y, env, method="observed"
+    )
     assert test.df == 3
     assert test.statistic == pytest.approx(gls / (1.0 - gls / (2.0 * n)), rel=1e-6)  # the residual scale is estimated
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import anchortm as atm
-from anchortm.redrawn import observed, whole_rows, why_not
+from anchortm.redrawn import censoring_limits, observed, whole_rows, why_not
 from anchortm.response import Kind
 
 N = 3000
@@ -71,7 +71,7 @@ def test_draws_of_classes_and_counts() -> None:
     codes = np.digitize(time, [0.3, 1.0])
     fitted, data, y = drawn(atm.OrdinalRegression(), x, pd.Categorical(codes, ordered=True), rng)
     assert np.bincount(y.astype(int)) == pytest.approx(fitted.predict_proba(x).sum(axis=0), rel=0.1)
-    response = observed(data.response, y, rng)
+    response = observed(data.response, y, rng, None)
     np.testing.assert_array_equal(response.codes, y)
     count = rng.poisson(3 * time)
     for model in (atm.CountRegression(), atm.AnchorGLM(family="poisson")):
@@ -80,7 +80,7 @@ def test_draws_of_classes_and_counts() -> None:
             assert y.mean() == pytest.approx(fitted.predict_distribution(x).mean().mean(), rel=0.1)
         else:
             assert y.mean() == pytest.approx(count.mean(), rel=0.1)
-        np.testing.assert_array_equal(observed(data.response, y, rng).upper, y)
+        np.testing.assert_array_equal(observed(data.response, y, rng, None).upper, y)
 
 
 def test_random_effects_are_drawn_by_cluster() -> None:
@@ -99,7 +99,8 @@ def test_censoring_is_kept() -> None:
     limit = 2.0 * rng.random(N)
     y = atm.Surv(np.minimum(time, limit), time <= limit)
     fitted, data, t = drawn(atm.ParametricSurvival(), x, y, rng)
-    again = observed(data.response, t, rng)
+    limits = censoring_limits(data.response, rng)
+    again = observed(data.response, t, rng, limits)
     was, now = y.kind == Kind.RIGHT, again.kind == Kind.RIGHT
     assert now.mean() == pytest.approx(was.mean(), abs=0.03)
     both = was & now
@@ -108,16 +109,16 @@ def test_censoring_is_kept() -> None:
     refit = atm.ParametricSurvival().fit(x, again)
     np.testing.assert_allclose(refit.coef_, fitted.coef_, atol=0.12)
     # the limits that were drawn have the distribution of those that are not seen, beyond the events
-    never = observed(data.response, np.full(N, np.inf), rng).lower
-    assert (never[~was] >= y.lower[~was]).all()
-    assert stats.ks_2samp(never, limit).pvalue > 0.01
+    assert (limits[~was] >= y.lower[~was]).all()
+    assert stats.ks_2samp(limits, limit).pvalue > 0.01
 
 
 def test_an_event_at_a_limit_comes_before_it() -> None:
     """Rows that die at t could not be censored at t any more, but at t or later they would have been."""
     y = atm.Surv([1.0, 1.0, 1.0, 1.0], [1, 1, 0, 0])
-    never = observed(y, np.full(4, np.inf), np.random.default_rng(0))
-    np.testing.assert_array_equal(never.lower, 1.0)
+    limits = censoring_limits(y, np.random.default_rng(0))
+    np.testing.assert_array_equal(limits, 1.0)
+    never = observed(y, np.full(4, np.inf), np.random.default_rng(0), limits)
     assert (never.kind == Kind.RIGHT).all()
 
 
@@ -133,7 +134,7 @@ def test_intervals_are_those_of_the_data() -> None:
     data = model._prepare(x, y, None, None, None)
     mass = np.exp(-model.nll(x, y))
     t = model._draw(data, rng)
-    again = observed(y, t, rng, mass)
+    again = observed(y, t, rng, None, mass)
     assert ((again.lower < t) & (t <= again.upper)).all()
     for kind in (Kind.LEFT, Kind.RIGHT, Kind.INTERVAL):
         assert (again.kind == kind).mean() == pytest.approx((y.kind == kind).mean(), abs=0.04)
@@ -146,11 +147,12 @@ def test_limits_beside_numbers() -> None:
     """A detection limit: beyond it numbers are seen. Intervals are looked at when they were, at their ends."""
     inf, rng = np.inf, np.random.default_rng(0)
     y = atm.Interval([5.0, -inf, -inf, 1.0, 1.0, 1.0], [5.0, 2.0, 2.0, 3.0, 3.0, 3.0])
-    again = observed(y, np.array([1.0, 1.0, 3.0, 0.5, 2.0, 4.0]), rng)
+    again = observed(y, np.array([1.0, 1.0, 3.0, 0.5, 2.0, 4.0]), rng, censoring_limits(y, rng))
     np.testing.assert_array_equal(again.lower, [1.0, -inf, 3.0, -inf, 1.0, 3.0])
     np.testing.assert_array_equal(again.upper, [1.0, 2.0, 3.0, 1.0, 3.0, inf])
     # an outcome beyond a flat end has no number
-    again = observed(atm.Interval([1.0, 2.0], [1.0, 2.0]), np.array([-inf, inf]), rng)
+    y = atm.Interval([1.0, 2.0], [1.0, 2.0])
+    again = observed(y, np.array([-inf, inf]), rng, censoring_limits(y, rng))
     np.testing.assert_array_equal(again.lower, [-inf, 2.0])
     np.testing.assert_array_equal(again.upper, [1.0, inf])
 

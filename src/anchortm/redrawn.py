@@ -1,9 +1,11 @@
 """Outcomes drawn anew from a fitted model and observed as the data were: in classes, censored, after an entry.
 
 A test of a fitted model can be judged by what it says of such outcomes, which obey the model. Censoring is kept: a row
-that was censored has the same limit in every draw, and a row whose outcome was seen gets a limit beyond it from the
-Kaplan-Meier estimate of the limits. Where no outcome is a number, an interval around the drawn one is taken from those
-of the data: with the right frequency if intervals say no more about outcomes than that they lie within.
+that was censored keeps its limit, and a row whose outcome was seen gets a limit beyond it from the Kaplan-Meier
+estimate of the limits, the same in all draws. (New limits for each draw would not do: rows with an event would have
+later ones on average than rows without, and what is expected of a row would depend on what happened to it.) Where no
+outcome is a number, an interval around the drawn one is taken from those of the data: with the right frequency if
+intervals say no more about outcomes than that they lie within.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from anchortm.inputs import Data
 from anchortm.objective import Objective
 from anchortm.response import Kind, Response
 
-__all__ = ["observed", "redraws", "whole_rows", "why_not"]
+__all__ = ["censoring_limits", "observed", "redraws", "whole_rows", "why_not"]
 
 Array = NDArray[np.float64]
 
@@ -59,8 +61,9 @@ def redraws(fitted: Any, objective: Objective, data: Data, rng: np.random.Genera
     failures, mass = 0, None
     if not (data.response.lower == data.response.upper).any():
         mass = np.exp(fitted._loglik(objective.link, fitted.basis_, fitted.baseline_, fitted._others, data))
+    limits = censoring_limits(data.response, rng)
     while True:
-        response = observed(data.response, fitted._draw(data, rng), rng, mass)
+        response = observed(data.response, fitted._draw(data, rng), rng, limits, mass)
         try:
             drawn = fitted._redrawn(objective, data._replace(response=response))
         except IdentificationError:  # such as no event at all
@@ -80,24 +83,27 @@ def _cells(response: Response) -> Array:
     return cell
 
 
-def observed(response: Response, y: Array, rng: np.random.Generator, mass: Array | None = None) -> Response:
+def observed(
+    response: Response, y: Array, rng: np.random.Generator, limits: Array | None, mass: Array | None = None
+) -> Response:
     """Return outcomes y (classes as codes) as they would have been observed in place of those of a response.
 
-    ``mass`` is the probability of each row's interval, where no outcome is a number.
+    ``limits`` are those of ``censoring_limits``, ``mass`` is the probability of each row's interval, where no outcome
+    is a number.
     """
     if response.scale in ("ordinal", "count"):
         last = np.inf if response.levels is None else len(response.levels) - 1.0
         return replace(response, lower=np.where(y <= 0.0, -np.inf, y - 1.0), upper=np.where(y == last, np.inf, y))
-    exact, kinds = response.kind == Kind.EXACT, np.unique(response.kind)
-    if np.isin(kinds, (Kind.EXACT, Kind.RIGHT)).all():
-        limit = _limits(response, rng) if Kind.RIGHT in kinds else np.full(y.size, np.inf)
-        lower, upper = np.minimum(y, limit), np.where(y > limit, np.inf, y)
+    if limits is not None:
+        lower, upper = np.minimum(y, limits), np.where(y > limits, np.inf, y)
     elif mass is not None:
         lower, upper = _intervals(response, y, mass, rng)
     else:
         lower, upper = _between(response.lower, response.upper, y)
         # beyond a single limit numbers are seen
-        number = exact | (~((lower == response.lower) & (upper == response.upper)) & (response.kind != Kind.INTERVAL))
+        number = (response.kind == Kind.EXACT) | (
+            ~((lower == response.lower) & (upper == response.upper)) & (response.kind != Kind.INTERVAL)
+        )
         lower, upper = np.where(number, y, lower), np.where(number, y, upper)
     smallest, largest = response.reach()
     # beyond a flat end of h an outcome has no place: it lies outside of what was seen
@@ -127,9 +133,14 @@ def _intervals(response: Response, y: Array, mass: Array, rng: np.random.Generat
     return lower if response.entry is None else np.maximum(lower, response.entry), upper
 
 
-def _limits(response: Response, rng: np.random.Generator) -> Array:
-    """Return where rows are censored if they are seen for so long: known for some, drawn for those with an event."""
+def censoring_limits(response: Response, rng: np.random.Generator) -> Array | None:
+    """Return where each row is censored, if it lives so long: known for some, drawn beyond the event for others.
+
+    None where rows are censored in other ways than on the right.
+    """
     exact, time = response.kind == Kind.EXACT, response.lower
+    if response.scale in ("ordinal", "count") or not (exact | (response.kind == Kind.RIGHT)).all():
+        return None
     limits = np.where(exact, np.inf, time)
     points, cdf = censoring_distribution(time, exact, response.entry)
     before = np.append(0.0, cdf)[np.searchsorted(points, time[exact])]  # P(limit < time)

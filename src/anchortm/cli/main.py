@@ -120,8 +120,9 @@ class _Plain:
 @contextlib.contextmanager
 def _plain_streams() -> Iterator[None]:
     """Let all that is printed be plain; bars of progress go back to the start of their line."""
-    out: Any = _Plain(sys.stdout, "\n\t")
-    err: Any = _Plain(sys.stderr, "\n\t\r")
+    # a stream that the shell has closed is None
+    out: Any = sys.stdout and _Plain(sys.stdout, "\n\t")
+    err: Any = sys.stderr and _Plain(sys.stderr, "\n\t\r")
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         yield
 

@@ -169,11 +169,16 @@ def _distances(objective: Objective, here: Solution, there: Solution, xi: float)
     """
     ahead, back = _predict(here, xi), _predict(there, here.xi)
     miss = max(_length(objective, there, there.v, ahead), _length(objective, there, here.v, back))
-    if not np.array_equal(here.active, there.active):
+    if _turns(here, there):
         shares = np.linspace(0.0, 1.0, KINK_POINTS)
         kinks = [(1.0 - s) * ahead + s * (here.v + there.v - back) for s in shares]
         miss = min(miss, 2.0 * min(_length(objective, there, there.v, v) for v in kinks))
     return _length(objective, there, there.v, here.v), miss
+
+
+def _turns(here: Solution, there: Solution) -> bool:
+    """Return whether a bound takes hold or lets go between two solutions."""
+    return not np.array_equal(here.active, there.active)
 
 
 def _length(objective: Objective, solution: Solution, v: Array, w: Array) -> float:

@@ -622,7 +622,8 @@ def test_a_turn_of_the_path_is_no_fold(monkeypatch: pytest.MonkeyPatch) -> None:
     turning = clone(model).fit(X, ORDINAL, anchors=SITE)
     assert turning.converged_
     assert not turning.folds_
-    monkeypatch.setattr(solver, "_is_kink", lambda *_: False)
+    for name in ("_is_kink", "_turns"):
+        monkeypatch.setattr(solver, name, lambda *_: False)
     with pytest.warns(AnchorTMWarning, match="ends near"):  # what it would be taken for
         turns = clone(model).fit(X, ORDINAL, anchors=SITE).folds_
     assert len(turns) == 2

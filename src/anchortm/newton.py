@@ -33,6 +33,7 @@ ARMIJO = 1e-4
 QP_TOLERANCE = 1e-6  # of the slope at a solution of the QP, relative to that at its start
 BIG = 1e30  # what the QP solver takes for infinity
 NEGLIGIBLE, LAST_GAIN = 1e-3, 1e-15  # what a step without a look at the rows may neglect, of tol and of the loss
+LAST_STEP = 1e-9  # relative to the largest parameter, with which a search that rounding stops is at its end
 LONGEST = 1e3  # step, relative to the largest parameter
 FAR = 100.0  # standardised parameters beyond this are judged relative to their size
 RESOLUTION = 1e-6  # expected gains below this, relative to the loss, may be judged by the gradient instead
@@ -349,7 +350,8 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
         there, length = _advance(objective, state, step, xi, kkt if model == "newton" else 0.0)
         history[-1] |= {"model": model, "step": length}
         if there is None:
-            reason = "no descent along the step"
+            converged = model == "newton" and _at_rounding(state, step)
+            reason = "converged to rounding" if converged else "no descent along the step"
             break
         stalls = stalls + 1 if length < 1.0 and state.loss - there.loss <= NO_GAIN * (1.0 + abs(state.loss)) else 0
         if stalls > STALLS:
@@ -357,6 +359,13 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
             break
         state = there
     return solution_at(objective, state, xi, binding, kkt, converged, reason, history)
+
+
+def _at_rounding(state: State, step: Array) -> bool:
+    """Return whether a Newton step would change the parameters by next to nothing, and the loss by nothing at all."""
+    gain = -float(state.gradient @ step)
+    short = float(np.abs(step).max()) <= LAST_STEP * (1.0 + float(np.abs(state.v).max()))
+    return short and gain <= LAST_GAIN * (1.0 + abs(state.loss))
 
 
 def _shortened(step: Array, v: Array) -> Array:

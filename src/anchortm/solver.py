@@ -42,7 +42,8 @@ Array = NDArray[np.float64]
 
 FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
 ROUGH = 1e-3  # KKT residual of a point that is on the branch, if rounding or quadrature keep it from a better one
-MOST_ROUGH, MOST_FAILED = 2, 5  # such points before they are taken as they are, and failures before the path stops
+MOST_ROUGH = {False: 12, True: 2}  # such points before they are taken as they are; the second for integrals
+MOST_FAILED = 5  # steps before the path stops
 SLOW = 20  # Newton steps from a predictor to its minimum that count as a failure: derivatives are not exact there
 MOST_CORRECTIONS = 25  # Newton steps from a predictor, where a shorter step of the path is possible
 LONGEST_PATH, MOST_WASTED = 15, 2  # Newton steps on a path and in steps that it did not take, relative to max_iter
@@ -72,6 +73,7 @@ def follow(
     here, step = start, max(FIRST_STEP, math.log1p(start.xi))
     n_iter, n_wasted, n_rough, n_failed = 0, 0, 0, 0
     history, tracked = list(start.history), here.converged
+    integrals = isinstance(objective, MixedObjective)  # by quadrature, which shorter steps do not make finer
     short = replace(options, max_iter=min(options.max_iter, MOST_CORRECTIONS))
     while here.xi < target and tracked:
         left = math.log1p(target) - math.log1p(here.xi)
@@ -81,15 +83,16 @@ def follow(
         move, miss = _distances(objective, here, there, xi)
         near = _smooth(there) and miss <= 0.5 * move + 1e-6
         rough = near and not there.converged and there.kkt <= ROUGH
-        n_rough, n_failed = n_rough + rough, n_failed + (near and (rough or there.n_iter > SLOW))
-        tracked = there.converged or (rough and n_rough > MOST_ROUGH)
+        n_rough += rough
+        n_failed += (integrals and not there.converged) or (near and there.n_iter > SLOW)
+        tracked = there.converged or (rough and n_rough > MOST_ROUGH[integrals])
         folds = here.folds
+        n_wasted += 0 if near and tracked else there.n_iter
+        long = n_iter > LONGEST_PATH * options.max_iter or n_wasted > MOST_WASTED * options.max_iter
+        if (long or n_failed > MOST_FAILED) and not (near and tracked and xi == target):
+            here = replace(here, converged=False, reason="the path needs too many Newton steps")
+            break
         if not (near and tracked):
-            n_wasted += there.n_iter
-            long = n_iter > LONGEST_PATH * options.max_iter or n_wasted > MOST_WASTED * options.max_iter
-            if n_failed > MOST_FAILED or long:
-                here = replace(here, converged=False, reason="the path needs too many Newton steps")
-                break
             if step > SHORTEST_STEP:
                 step, tracked = 0.5 * min(step, left), True
                 continue
@@ -169,11 +172,16 @@ def _distances(objective: Objective, here: Solution, there: Solution, xi: float)
     """
     ahead, back = _predict(here, xi), _predict(there, here.xi)
     miss = max(_length(objective, there, there.v, ahead), _length(objective, there, here.v, back))
-    if not np.array_equal(here.active, there.active):
+    if _turns(here, there):
         shares = np.linspace(0.0, 1.0, KINK_POINTS)
         kinks = [(1.0 - s) * ahead + s * (here.v + there.v - back) for s in shares]
         miss = min(miss, 2.0 * min(_length(objective, there, there.v, v) for v in kinks))
     return _length(objective, there, there.v, here.v), miss
+
+
+def _turns(here: Solution, there: Solution) -> bool:
+    """Return whether a bound takes hold or lets go between two solutions."""
+    return not np.array_equal(here.active, there.active)
 
 
 def _length(objective: Objective, solution: Solution, v: Array, w: Array) -> float:

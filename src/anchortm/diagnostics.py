@@ -101,7 +101,7 @@ class ScoreTest:
     >>> test = atm.diagnostics.score_test(atm.OrdinalRegression(), frame.X, frame.y, frame.anchors)
     >>> test.frame().round(4)
        statistic  df  pvalue
-    0    26.0842   8   0.005
+    0    26.2281   8   0.005
     """
 
     statistic: float
@@ -194,7 +194,7 @@ def score_test(
     >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
     >>> test = atm.diagnostics.score_test(atm.OrdinalRegression(), frame.X, frame.y, frame.anchors)
     >>> print(f"{test.statistic:.1f} on {test.df} degrees of freedom, p = {test.pvalue:.3f}")  # the judges differ
-    26.1 on 8 degrees of freedom, p = 0.005
+    26.2 on 8 degrees of freedom, p = 0.005
     """
     if method not in ("auto", *METHODS):
         raise InputError(f"method must be 'auto', {', '.join(map(repr, METHODS))}, not {method!r}")

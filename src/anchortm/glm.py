@@ -14,6 +14,7 @@ from scipy import optimize, special, stats
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from anchortm.arrow import Arrow
 from anchortm.bases import Basis, ConstantBasis
 from anchortm.design import to_design
 from anchortm.estimators import _ATTRIBUTES, _SHARED, _Regressor
@@ -142,7 +143,10 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
 
     @property
     def _inverse_of(self) -> str:  # type: ignore[override]
-        return "inverse Hessian, alpha included" if self._alpha_estimated else "inverse expected information"
+        if not self._alpha_estimated:
+            return "inverse expected information"
+        wide = isinstance(getattr(self, "_information", None), Arrow)
+        return "inverse expected information, alpha as known" if wide else "inverse Hessian, alpha included"
 
     @property
     def _effect(self) -> str:  # type: ignore[override]

@@ -280,7 +280,7 @@ def test_a_table_whose_rows_change_in_number_is_noticed(
     file = tmp_path / "rows.parquet"
     rows.to_parquet(file, index=False)
     _replace_after(monkeypatch, 1, lambda: rows[:2500].to_parquet(file, index=False))
-    with pytest.raises(InputError, match="it had 3000 rows and now has 2500|cannot read the table"):
+    with pytest.raises(InputError, match=r"it had 3000 rows and now has 2500|cannot read the table"):
         atm.ContinuousLogit.from_formula("y ~ x0", pl.scan_parquet(file))
 
 

@@ -165,7 +165,7 @@ def change(record: dict[str, Any], rng: np.random.Generator) -> str:
     inner, key = some_place(record, rng)
     old = inner[key]
     kind = ["replace", "replace", "nudge", "delete", "add", "double", "permute", "swap"][rng.integers(8)]
-    if kind == "nudge" and isinstance(old, (int, float)) and not isinstance(old, bool):
+    if kind == "nudge" and isinstance(old, (int, float)) and not isinstance(old, bool) and abs(old) < 1e300:
         inner[key] = old + [1, -1, 0.5, 1e-9, old, -2 * old, 10 * old][rng.integers(7)]
     elif kind == "nudge" and isinstance(old, str):
         at = int(rng.integers(len(old) + 1))

@@ -183,7 +183,7 @@ COMMANDS = {  # what says that it is in the middle, and what it does
     "fit one xi": ("anchortm.model:solve", "fit {}/rows.parquet --order 20 --xi 1e5 --save m.json --output c.csv"),
     "fit in batches": ("anchortm.blocks:Blocks.tell", "fit {}/rows.parquet --batches --xi 100 --save m.json"),
     "path": ("anchortm.path:solve_path", "path {}/rows.csv --xi " + XIS + " --output p.csv --plot p.png"),
-    "loeo": ("anchortm.evaluation:_full_path", "loeo {}/rows.csv --xi 0,1,10,100 --output l.csv --plot l.pdf"),
+    "loeo": ("anchortm.evaluation:full_paths", "loeo {}/rows.csv --xi 0,1,10,100 --output l.csv --plot l.pdf"),
     "loeo with jobs": ("joblib:Parallel.__call__", "loeo {}/rows.csv --jobs 2 --xi 0,1,10,100 --output l.csv"),
 }
 

@@ -276,7 +276,7 @@ def test_a_file_that_is_replaced_between_passes_is_named(
 def test_a_table_whose_rows_change_in_number_is_noticed(
     rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a lazy frame there is no file to look at: rows are counted, unless polars trips over the new file before."""
+    """A lazy frame does not name its file, so rows are counted; polars may also fail to read the new file."""
     file = tmp_path / "rows.parquet"
     rows.to_parquet(file, index=False)
     _replace_after(monkeypatch, 1, lambda: rows[:2500].to_parquet(file, index=False))

@@ -120,18 +120,15 @@ class ScoreTest:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the statistic in its distribution under invariance and return the axes."""
-        return plotting.chi_square(
-            self.statistic, self.df, ax, simulated=self.simulated if self.simulated.size else None
-        )
+        return plotting.chi_square(self.statistic, self.df, ax, simulated=self.simulated)
 
     @shown
     def __str__(self) -> str:
         word = "explain more" if self.pvalue < 0.05 else "are not seen to explain more"
         how = METHODS[self.method]
         if self.method == "simulate":
-            how += f", {self.simulated.size} draws" + (
-                "" if (self.simulated >= self.statistic).any() else ", all smaller"
-            )
+            how += f", {self.simulated.size} draws"
+            how += "" if (self.simulated >= self.statistic).any() else ", all smaller"
         elif self.method == "observed" and self.rows < FEW_ROWS:
             how += f", {self.rows:.2g} rows for each degree of freedom: this version rejects too often"
         return (

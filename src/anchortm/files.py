@@ -67,7 +67,7 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     target = Path(os.path.realpath(path))  # what a link points to, not the link
     for folder, name in ((Path(path).parent, Path(path).name), (target.parent, target.name)):
         if not folder.is_dir():
-            raise InputError(f"there is no folder {folder} to write {name} to")
+            raise InputError(f"cannot write {name}: the folder {folder} does not exist")
     try:
         mode = os.stat(target).st_mode
     except FileNotFoundError:

@@ -543,7 +543,9 @@ def smooth_effects(
         names = [name for own in model.formula_.columns_of(term) for name in own]
         terms = {name: places for name, places in terms.items() if set(names) & {model.coef_names_[j] for j in places}}
         if not terms:
-            raise InputError(f"{term} is no smooth term: there are {', '.join(smooth_terms(model._marks))}")
+            raise InputError(
+                f"{term} is not a smooth term of this model, which has {', '.join(smooth_terms(model._marks))}"
+            )
     if at is not None and len(terms) > 1:
         raise InputError(f"at is for one term: name one of {', '.join(terms)}")
     V = covariance(model, kind, clusters, **options)[model.baseline_.size :, model.baseline_.size :]

@@ -700,10 +700,10 @@ def intervals(table: Any, ax: Any = None, *, value: str, unit: str, title: str =
     return ax
 
 
-def chi_square(statistic: float, df: int, ax: Any = None, *, level: float = 0.05, simulated: Any = None) -> Any:
+def chi_square(statistic: float, df: int, ax: Any = None, *, level: float = 0.05, simulated: Any = ()) -> Any:
     """Draw a test statistic in its chi-square distribution, with the region of rejection shaded.
 
-    ``simulated`` are statistics of a simulation: their histogram then says what is rejected.
+    If ``simulated`` statistics are given, their histogram is drawn too, and their quantile says what is rejected.
 
     Examples
     --------
@@ -716,19 +716,25 @@ def chi_square(statistic: float, df: int, ax: Any = None, *, level: float = 0.05
     from scipy import stats
 
     ax = _axes(ax)
-    largest = float(stats.chi2.isf(1e-4, df)) if simulated is None else float(np.max(simulated))
+    largest, height = float(stats.chi2.isf(1e-4, df)), 0.0
     grid = np.linspace(1e-3, max(1.15 * statistic, largest), 600)
     density = stats.chi2.pdf(grid, df)
     ax.plot(grid, density, color="black", label=f"chi-square, {df} degrees of freedom")
-    if simulated is None:
-        beyond = grid >= float(stats.chi2.isf(level, df))
-        ax.fill_between(grid[beyond], density[beyond], color="0.7", label=f"rejected at {level:.0%}")
+    if len(simulated):
+        label = f"{len(simulated)} draws from the fitted model"
+        height = float(np.max(ax.hist(simulated, bins=15, density=True, color="0.85", label=label)[0]))
+        critical = float(np.quantile(simulated, 1.0 - level))
     else:
-        ax.hist(simulated, bins=25, density=True, color="0.85", label=f"{len(simulated)} draws from the fitted model")
-        ax.axvline(np.quantile(simulated, 1.0 - level), color="0.5", label=f"rejected at {level:.0%} beyond")
+        critical = float(stats.chi2.isf(level, df))
+    beyond = grid >= critical
+    ax.fill_between(grid[beyond], density[beyond], color="0.7", label=f"rejected at {level:.0%}")
     ax.axvline(statistic, color="tab:red", linestyle="--", label=f"observed, {statistic:.4g}")
-    ax.set(xlabel="score statistic", ylabel="density under invariance", ylim=(0.0, 1.1 * min(density.max(), 1.0)))
-    ax.legend(frameon=False)
+    ax.set(
+        xlabel="score statistic",
+        ylabel="density under invariance",
+        ylim=(0.0, 1.1 * max(height, min(density.max(), 1.0))),
+    )
+    _outside_legend(ax)
     return ax
 
 

@@ -58,10 +58,9 @@ def whole_rows(data: Data) -> Data:
 
 def redraws(fitted: Any, objective: Objective, data: Data, rng: np.random.Generator) -> Iterator[Objective]:
     """Yield the losses of outcomes drawn from a fitted model, in the coordinates of ``objective``, without end."""
-    failures, mass = 0, None
-    if not (data.response.lower == data.response.upper).any():
+    failures, mass, limits = 0, None, censoring_limits(data.response, rng)
+    if data.response.scale in ("continuous", "time") and not (data.response.lower == data.response.upper).any():
         mass = np.exp(fitted._loglik(objective.link, fitted.basis_, fitted.baseline_, fitted._others, data))
-    limits = censoring_limits(data.response, rng)
     while True:
         response = observed(data.response, fitted._draw(data, rng), rng, limits, mass)
         try:

@@ -107,17 +107,17 @@ def simulated_statistic(
 
 
 def refuse_net(model: Any, marks: Marks) -> None:
-    """Refuse penalised coefficients: the scores of shrunken ones are not zero, and there is no test."""
+    """Refuse penalised coefficients, whose scores are not zero at the fit."""
     if model.l1 or model.l2:
-        raise InputError("there is no score test with an elastic net: set l1=0 and l2=0, or choose xi by ElasticNetCV")
+        raise InputError("score tests do not support an elastic net: set l1=0 and l2=0, or choose xi by ElasticNetCV")
     if model._netted(marks):
-        raise InputError("there is no score test with smooth terms: set smooth=0, or choose xi by SmoothSearchCV")
+        raise InputError("score tests do not support smooth terms: set smooth=0, or choose xi by SmoothSearchCV")
 
 
 def check_directions(objective: Objective) -> None:
     """Refuse anchors with too many directions for a test."""
     if isinstance(objective, ScaledObjective):
-        raise InputError("score tests of models with scale effects are not there: test the model without scale")
+        raise InputError("score tests do not support scale effects yet: test the model without scale")
     if objective.anchors is not None and objective.anchors.rank > MAX_DIRECTIONS:
         raise InputError(
             f"the anchors have {objective.anchors.rank} directions, more than {MAX_DIRECTIONS}: merge levels"

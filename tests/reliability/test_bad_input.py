@@ -908,7 +908,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "saving nowhere": (
         lambda: atm.save(FITTED, "no/model.json"),
         InputError,
-        "there is no folder .*no to write model.json",
+        "cannot write model.json: the folder .*no does not exist",
     ),
     "loading what is not there": (lambda: atm.load("no.json"), ModelFileError, "cannot read no.json: No such file"),
     "loading a number": (lambda: atm.load(3), InputTypeError, "load takes the path of a file written by save, not 3"),

@@ -24,7 +24,7 @@ CLASSES = {cls: name for name, (cls, _) in reversed(MODELS.items()) if cls != "A
 FAMILIES = {options["family"]: name for name, (_, options) in MODELS.items() if "family" in options}
 MEMORY = "name one file, without --batches"
 RULES: list[tuple[str, Any]] = [
-    # what there is no option for
+    # arguments that have no option
     (r"pass fit\(\.\.\., anchors=\.\.\.\), name them after '\|' in a formula", "name them after '|' in --formula"),
     (r"pass them after y, or name them after '\|' in a formula", "name them after '|' in --formula"),
     (r"pass an ordered categorical, or write (ordered\(.*?\)) in a formula", r"write \1 in --formula"),

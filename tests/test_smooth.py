@@ -361,7 +361,11 @@ def test_curves_with_bands() -> None:
 
 def test_refused_curves() -> None:
     model = fit(atm.NormalLinear(), "y", covariates="s(x) + s(z) + sex")
-    for term, at, message in (("sex", None, "not a smooth term"), ("s(w)", None, "no terms"), (None, [1.0], "one term")):
+    for term, at, message in (
+        ("sex", None, "not a smooth term"),
+        ("s(w)", None, "no terms"),
+        (None, [1.0], "one term"),
+    ):
         with pytest.raises(InputError, match=message):
             model.smooth_effects(term, at)
     with pytest.raises(InputError, match="write s"):

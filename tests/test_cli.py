@@ -220,7 +220,7 @@ def test_classes_at_points(folder: Path, capsys) -> None:
             "--scale does not go with --varying",
         ),
         ("fit data.csv --model lm --formula 'y ~ x | site' --xi 0,1 --save m.json", "--save takes one model"),
-        ("fit data.csv --model lm --formula 'y ~ x' --save nowhere/m.json", "no folder nowhere"),
+        ("fit data.csv --model lm --formula 'y ~ x' --save nowhere/m.json", "the folder nowhere does not exist"),
         ("fit data.csv --model lm --formula 'y ~ x' --output m.txt", "should end in"),
         ("fit data.csv --model lm --formula 'y ~ x' --weights w", "no column 'w'"),
         ("loeo data.csv --model lm --formula 'y ~ x'", "name the anchors"),

@@ -16,9 +16,9 @@ from anchortm.backends.streamed import Stream, _Sum
 from anchortm.bases import BernsteinBasis
 from anchortm.bench.disk import FORMULA, write_rows
 from anchortm.bench.engine import best
-from anchortm.likelihood import start_values
+from anchortm.engine.rows.block_sums import LogLikelihood, SecondOrder
+from anchortm.engine.rows.likelihood import start_values
 from anchortm.links import Logistic
-from anchortm.works import LogLikelihood, SecondOrder
 
 
 def passes(stream: Stream, repeats: int) -> dict[str, Any]:

@@ -14,8 +14,8 @@ import pandas as pd
 from anchortm import Interval, Response, Surv
 from anchortm.bases import Basis, BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
 from anchortm.datasets import LOADERS
+from anchortm.inputs.response import as_response
 from anchortm.links import LINKS, Link
-from anchortm.response import as_response
 
 FOLDER = Path(__file__).parent / "reference"
 LINK_NAMES = {

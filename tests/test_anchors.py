@@ -9,10 +9,10 @@ import pytest
 import scipy.sparse as sp
 
 import anchortm as atm
-from anchortm.anchors import anchor_columns
+from anchortm.engine.rows.projections import projection
+from anchortm.engine.solve.identification import anchors_explained
 from anchortm.exceptions import AnchorWarning, InputError, InputTypeError
-from anchortm.identification import anchors_explained
-from anchortm.projections import projection
+from anchortm.inputs.anchors import anchor_columns
 
 rng = np.random.default_rng(7)
 N = 60

@@ -7,9 +7,9 @@ from scipy import stats
 from test_inference import simulate
 
 import anchortm as atm
-from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError
-from anchortm.inference import resolve
+from anchortm.inference.covariance import resolve
+from anchortm.predict.distribution import PredictedDistribution
 
 NEW = np.array([[0.0, 0.0], [2.0, -1.0]])
 Z = stats.norm.ppf(0.975)

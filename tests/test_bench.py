@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import anchortm as atm
-from anchortm.anchors import anchor_columns
 from anchortm.bench import adam, bars, curves, disk, engine, rows, suite
 from anchortm.bench.engine import FULL, Options, Sizes, count, in_child, measured, outcome, simulate
 from anchortm.bench.peers import PEERS
 from anchortm.bench.rows import Bar, Comparison, Line, Peer, compare
 from anchortm.cli.main import main
-from anchortm.objective import build_objective
+from anchortm.engine.objective.plain import build_objective
+from anchortm.inputs.anchors import anchor_columns
 
 ROOT = Path(__file__).resolve().parents[1]
 TINY = Sizes(

@@ -18,6 +18,8 @@ from sklearn.utils import get_tags
 
 import anchortm as atm
 from anchortm.bases import LogLinearBasis
+from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
+from anchortm.engine.solve.newton import expand
 from anchortm.exceptions import (
     AnchorTMError,
     AnchorTMWarning,
@@ -26,11 +28,9 @@ from anchortm.exceptions import (
     InputTypeError,
     ModelFileError,
 )
-from anchortm.likelihood import build_terms, loglik_and_residuals
-from anchortm.newton import expand
-from anchortm.persistence import _digest
-from anchortm.rounds import Booster
-from anchortm.trees import binned, grow
+from anchortm.models.boosted.booster import Booster
+from anchortm.models.boosted.trees import binned, grow
+from anchortm.saving import _digest
 
 N = 160
 

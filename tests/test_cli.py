@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import anchortm as atm
-from anchortm import persistence
+from anchortm import saving as persistence
 from anchortm.cli import tables, words
 from anchortm.cli.main import main, parser
 from anchortm.cli.models import MODELS

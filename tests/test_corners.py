@@ -14,8 +14,7 @@ from reference_fits import COVARIATES, basis_of, data, record
 from sklearn.base import clone
 
 import anchortm as atm
-from anchortm import persistence
-from anchortm.corners import Corners, Group, make_mixture
+from anchortm import saving as persistence
 from anchortm.exceptions import (
     AnchorTMWarning,
     IdentificationError,
@@ -24,7 +23,8 @@ from anchortm.exceptions import (
     ModelFileError,
     SeparationError,
 )
-from anchortm.inference import influence
+from anchortm.inference.covariance import influence
+from anchortm.inputs.baselines import Corners, Group, make_mixture
 
 BOSTON = data("BostonHousing2").assign(side=lambda d: np.where(d.nox > 0.55, "east", "west"))
 RIVER = [142, 152, 154, 155, 160, 162, 163, 208, 209, 210, 211, 212, 216, 218, 219, 220, 221, 222, 234, 236, 269, 273]

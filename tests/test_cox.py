@@ -16,7 +16,13 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import anchortm as atm
-from anchortm.anchors import anchor_columns
+from anchortm.engine.objective.partial_likelihood import (
+    Outcome,
+    PartialObjective,
+    build_partial,
+    risk_sets,
+    row_logliks,
+)
 from anchortm.exceptions import (
     AnchorTMWarning,
     IdentificationError,
@@ -26,9 +32,9 @@ from anchortm.exceptions import (
     OverIdentifiedError,
     SeparationError,
 )
-from anchortm.inference import influence
+from anchortm.inference.covariance import influence
+from anchortm.inputs.anchors import anchor_columns
 from anchortm.links import get_link
-from anchortm.partial import Outcome, PartialObjective, build_partial, risk_sets, row_logliks
 
 R = json.loads((Path(__file__).parent / "reference" / "survival" / "coxph.json").read_text())
 MADE = pd.DataFrame(R["columns"]["made"])
@@ -594,7 +600,7 @@ def test_a_stratum_without_events_is_saved(tmp_path: Path) -> None:
 
 
 def test_a_damaged_baseline_is_not_loaded(tmp_path: Path) -> None:
-    from anchortm.persistence import _digest
+    from anchortm.saving import _digest
 
     model = atm.CoxPH.from_formula(FORMULA, CGD)
     good = json.loads(atm.save(model, tmp_path / "model.json").read_text())

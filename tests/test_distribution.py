@@ -8,9 +8,9 @@ from scipy import integrate, special, stats
 
 import anchortm as atm
 from anchortm.bases import Basis, BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
-from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.links import LINKS, Link
+from anchortm.predict.distribution import PredictedDistribution
 
 BOSTON = data("BostonHousing2")
 X, Y, TOWN = BOSTON[COVARIATES], BOSTON.cmedv, BOSTON.town

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from anchortm import Interval, Surv
-from anchortm.empirical import default_support, empirical_distribution
-from anchortm.response import as_response
+from anchortm.inputs.empirical import default_support, empirical_distribution
+from anchortm.inputs.response import as_response
 
 inf = np.inf
 

@@ -10,7 +10,7 @@ import pytest
 
 import anchortm as atm
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
-from anchortm.grammar import parse_formula
+from anchortm.inputs.formula.grammar import parse_formula
 
 CGD, BOSTON, WINE, TICKS = (
     getattr(atm.datasets, f"load_{n}")() for n in ("cgd", "boston_housing2", "wine", "grouseticks")

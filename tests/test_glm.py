@@ -16,14 +16,14 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import anchortm as atm
-from anchortm.anchors import anchor_columns
 from anchortm.bases import ConstantBasis
+from anchortm.engine.objective.plain import build_objective
 from anchortm.exceptions import ConvergenceWarning, IdentificationError, InputError, InputTypeError, SeparationError
 from anchortm.families import FAMILIES, get_family
-from anchortm.inference import influence
-from anchortm.means import FamilyDistribution, _or_summed
-from anchortm.objective import build_objective
-from anchortm.response import as_response
+from anchortm.inference.covariance import influence
+from anchortm.inputs.anchors import anchor_columns
+from anchortm.inputs.response import as_response
+from anchortm.predict.family import FamilyDistribution, _or_summed
 
 COMBINATIONS = [(family, link) for family, links in FAMILIES.items() for link in links]
 SM_LINKS = {
@@ -808,7 +808,7 @@ def test_save_and_load(tmp_path, options):
 def test_damaged_files_are_refused(tmp_path):
     import json
 
-    from anchortm import persistence
+    from anchortm import saving as persistence
 
     X, y, site, _ = simulate("gamma", "log")
     path = atm.save(atm.AnchorGLM(0.5, family="gamma").fit(X, y, anchors=site), tmp_path / "model.json")
@@ -1228,7 +1228,7 @@ def test_small_things(tmp_path):
 
     import json
 
-    from anchortm import persistence
+    from anchortm import saving as persistence
 
     numbered = atm.AnchorGLM(1.0, family="poisson", anchor_names=[2]).fit(np.column_stack([X, site + 0.5]), y)
     path = atm.save(numbered, tmp_path / "model.json")

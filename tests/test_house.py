@@ -1,33 +1,57 @@
 """The map of the code is true: every module is on it, and imports only from rooms above."""
 
-import ast
 import importlib
-import re
+import runpy
 from pathlib import Path
 
 import pytest
 
 import anchortm as atm
+from anchortm._moved import MOVED
 
 ROOT = Path(__file__).resolve().parents[1]
+house = runpy.run_path(str(ROOT / "scripts" / "house.py"))
+TREES = house["sources"]()
+
+
+def test_every_module_is_in_a_room() -> None:
+    lost = [name for name in TREES if name not in house["OUTSIDE"] and house["room_of"](name) is None]
+    assert not lost
+    assert set(house["ORDER"]) <= set(TREES)
 
 
 def test_rooms_import_only_from_above() -> None:
-    order = []
-    for line in (ROOT / "docs" / "house.md").read_text().splitlines():
-        if line.startswith("| `"):
-            order += re.findall(r"`(\w+)`", line.split("|")[1])
-    package = ROOT / "src" / "anchortm"
-    modules = {path.stem: [path] for path in package.glob("*.py") if not path.stem.startswith("__")}
-    modules["backends"] = list((package / "backends").glob("*.py"))
-    assert sorted(order) == sorted(modules)
-    for name, path in [(name, path) for name, paths in modules.items() for path in paths]:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.ImportFrom) or (node.module or "").split(".")[0] != "anchortm":
-                continue
-            names = [node.module.split(".")[1]] if "." in node.module else [alias.name for alias in node.names]
-            for other in set(names) & set(modules) - {name}:
-                assert order.index(other) < order.index(name), f"{name} imports {other} from below"
+    order, room_of = house["ORDER"], house["room_of"]
+    against = [
+        f"{name} imports {other}"
+        for name, tree in TREES.items()
+        for other in sorted(house["imported"](tree))
+        if room_of(name) and room_of(other) and order.index(room_of(other)) > order.index(room_of(name))
+    ]
+    assert not against
+
+
+def test_the_page_is_made_from_the_tree() -> None:
+    """If this fails, run scripts/house.py, and scripts/draw_docs.py house for the picture."""
+    assert (ROOT / "docs" / "house.md").read_text() == house["page"]()
+
+
+def test_names_for_type_checkers_are_those_at_run_time() -> None:
+    shown = {name.rpartition(".")[::2] for name in house["imported"](TREES[""])}
+    homes = {("anchortm", name) for name in ("_moved", *atm._MODULES)} | {
+        (home, name) for name, home in atm._HOME.items()
+    }
+    assert {(module or "anchortm", name) for module, name in shown} == homes
+
+
+@pytest.mark.parametrize("old", MOVED)
+def test_old_addresses_warn_and_work(old: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"anchortm.{old} is now anchortm.{MOVED[old]}"):
+        module = importlib.reload(importlib.import_module(f"anchortm.{old}"))
+    new = importlib.import_module(f"anchortm.{MOVED[old]}")
+    assert all(getattr(module, name) is getattr(new, name) for name in new.__all__)
+    assert new.__spec__ is not None
+    assert new.__spec__.name == new.__name__
 
 
 @pytest.mark.bug("other software", "dir() of public modules showed what they import")

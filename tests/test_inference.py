@@ -12,7 +12,7 @@ from scipy import stats
 
 import anchortm as atm
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
-from anchortm.inference import influence
+from anchortm.inference.covariance import influence
 
 BOSTON = data("BostonHousing2")
 

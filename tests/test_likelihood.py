@@ -11,10 +11,10 @@ from scipy import stats
 
 from anchortm import Interval, Surv
 from anchortm.bases import BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
+from anchortm.engine.rows.likelihood import build_terms, evaluate, loglik_and_residuals, start_values
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.likelihood import build_terms, evaluate, loglik_and_residuals, start_values
+from anchortm.inputs.response import as_response
 from anchortm.links import LINKS, Link, Logistic, MinExtremeValue, Normal
-from anchortm.response import as_response
 
 inf = np.inf
 links = pytest.mark.parametrize("link", LINKS.values(), ids=LINKS.keys())

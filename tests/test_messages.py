@@ -10,9 +10,9 @@ import pytest
 
 import anchortm as atm
 from anchortm import diagnostics, scores
+from anchortm._messages import plain, plain_lines
 from anchortm.cli.main import main
 from anchortm.exceptions import AnchorTMWarning, InputError
-from anchortm.messages import plain, plain_lines
 
 BAD = "\x1b[31mred\x1b[0m\x07\x9b1m\u202ename"
 rng = np.random.default_rng(0)

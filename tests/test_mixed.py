@@ -11,9 +11,10 @@ from scipy import integrate, optimize, stats
 from sklearn.base import clone
 
 import anchortm as atm
-from anchortm.anchors import anchor_columns
 from anchortm.bases import BernsteinBasis, LinearBasis, OrdinalBasis
-from anchortm.clusters import make_clusters
+from anchortm.engine.objective.plain import build_objective
+from anchortm.engine.objective.random_effects import MixedObjective
+from anchortm.engine.rows.likelihood import start_values
 from anchortm.exceptions import (
     AnchorTMWarning,
     AnchorWarning,
@@ -22,12 +23,11 @@ from anchortm.exceptions import (
     InputTypeError,
     ModelFileError,
 )
-from anchortm.likelihood import start_values
+from anchortm.inputs.anchors import anchor_columns
+from anchortm.inputs.clusters import make_clusters
+from anchortm.inputs.response import as_response
 from anchortm.links import get_link
-from anchortm.mixed import MixedObjective
-from anchortm.objective import build_objective
-from anchortm.persistence import _digest
-from anchortm.response import as_response
+from anchortm.saving import _digest
 
 
 def simulated(seed=0, clusters=15, rows=5, sites=5, slope=0.6):

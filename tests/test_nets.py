@@ -18,8 +18,9 @@ from sklearn.base import clone
 from sklearn.linear_model import ElasticNet, LogisticRegression, Ridge
 
 import anchortm as atm
-from anchortm import penalty, solver
 from anchortm.bases import BernsteinBasis
+from anchortm.engine.objective import penalised as penalty
+from anchortm.engine.solve import continuation as solver
 from anchortm.exceptions import (
     AnchorTMWarning,
     IdentificationError,
@@ -28,8 +29,8 @@ from anchortm.exceptions import (
     ModelFileError,
     SeparationError,
 )
-from anchortm.inference import influence
-from anchortm.persistence import _digest
+from anchortm.inference.covariance import influence
+from anchortm.saving import _digest
 
 mpl.use("Agg")
 

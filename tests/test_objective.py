@@ -5,10 +5,10 @@ import pytest
 from reference_fits import Fit, data, load
 from scipy.stats import gumbel_l, gumbel_r, logistic, norm
 
-from anchortm.anchors import anchor_columns
-from anchortm.ends import CellEnds, RowEnds
-from anchortm.objective import NormalObjective, Objective, build_objective
-from anchortm.projections import projection
+from anchortm.engine.objective.plain import NormalObjective, Objective, build_objective
+from anchortm.engine.rows.interval_columns import CellEnds, RowEnds
+from anchortm.engine.rows.projections import projection
+from anchortm.inputs.anchors import anchor_columns
 
 NAMES = [
     "boston_exact_Lm",

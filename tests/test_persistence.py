@@ -15,11 +15,12 @@ import pandas as pd
 import pytest
 
 import anchortm as atm
-from anchortm import files, persistence
+from anchortm import saving as persistence
+from anchortm._util import files
 from anchortm.bases import BernsteinBasis
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, ModelFileError
 from anchortm.links import Logistic
-from anchortm.persistence import VERSION, _digest
+from anchortm.saving import VERSION, _digest
 
 HELD = Path(__file__).parent / "saved"
 rng = np.random.default_rng(0)
@@ -217,7 +218,7 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputTypeError, match=message):
             atm.save(model, tmp_path / "m.json")
-    with pytest.raises(InputError, match="the folder .* does not exist"):
+    with pytest.raises(InputError, match=r"the folder .* does not exist"):
         atm.save(fit("linear"), tmp_path / "nowhere" / "m.json")
     with pytest.raises(InputError, match=r"end in \.json"):
         atm.save(fit("linear"), tmp_path / "model.pkl")

@@ -6,8 +6,8 @@ import pytest
 from scipy import stats
 
 import anchortm as atm
-from anchortm.redrawn import censoring_limits, observed, whole_rows, why_not
-from anchortm.response import Kind
+from anchortm.inference.redrawn import censoring_limits, observed, whole_rows, why_not
+from anchortm.inputs.response import Kind
 
 N = 3000
 

@@ -5,10 +5,10 @@ import pytest
 from reference_fits import NAMES, UNSTRATIFIED, Fit, data, load, record
 
 from anchortm.bases import BernsteinBasis
-from anchortm.empirical import default_support
-from anchortm.likelihood import build_terms, loglik_and_residuals
+from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
+from anchortm.inputs.empirical import default_support
+from anchortm.inputs.response import as_response
 from anchortm.links import Logistic
-from anchortm.response import as_response
 
 fits = pytest.mark.parametrize("fit", [load(name) for name in UNSTRATIFIED], ids=UNSTRATIFIED)
 

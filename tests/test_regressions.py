@@ -358,8 +358,8 @@ def test_the_mode_of_large_counts_is_found_quickly() -> None:
 
 def test_means_given_survival_far_out() -> None:
     from anchortm.bases import LinearBasis, LogLinearBasis
-    from anchortm.distribution import PredictedDistribution
     from anchortm.links import LINKS
+    from anchortm.predict.distribution import PredictedDistribution
 
     def standard(link: str, n: int = 1, basis=None, theta=(0.0, 1.0)):
         return PredictedDistribution(LINKS[link], basis or LinearBasis(), np.array(theta), np.zeros(n))

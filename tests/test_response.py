@@ -9,7 +9,7 @@ from sklearn.utils import _safe_indexing
 
 from anchortm import Interval, Response, Surv
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.response import Kind, as_response
+from anchortm.inputs.response import Kind, as_response
 
 inf, nan = np.inf, np.nan
 

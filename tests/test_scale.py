@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import anchortm as atm
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, ModelFileError, SeparationError
-from anchortm.inference import influence
+from anchortm.inference.covariance import influence
 
 rng = np.random.default_rng(11)
 N = 240
@@ -300,7 +300,7 @@ def test_files_and_pickles_keep_the_scale(tmp_path):
 def _refused(folder, change):
     import json
 
-    from anchortm.persistence import _digest
+    from anchortm.saving import _digest
 
     record = json.loads((folder / "model.json").read_text())
     record["fit"] |= change

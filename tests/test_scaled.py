@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from high_precision import DISTRIBUTIONS
 
-from anchortm.anchors import anchor_columns
 from anchortm.bases import BernsteinBasis, OrdinalBasis
+from anchortm.engine.objective.location_scale import ScaledObjective, scale_residuals
+from anchortm.engine.objective.plain import build_objective
+from anchortm.engine.rows.likelihood import build_terms
 from anchortm.exceptions import IdentificationError
-from anchortm.likelihood import build_terms
+from anchortm.inputs.anchors import anchor_columns
+from anchortm.inputs.response import Response
 from anchortm.links import LINKS
-from anchortm.objective import build_objective
-from anchortm.response import Response
-from anchortm.scaled import ScaledObjective, scale_residuals
 
 mpf, INF = mp.mpf, np.inf
 STEP = mpf(10) ** -18

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 import anchortm as atm
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.response import as_response
+from anchortm.inputs.response import as_response
 
 BOSTON = data("BostonHousing2")
 X, Y, TOWN = BOSTON[COVARIATES], BOSTON.cmedv.to_numpy(), BOSTON.town

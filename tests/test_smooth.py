@@ -19,8 +19,8 @@ from sklearn.base import clone
 
 import anchortm as atm
 from anchortm.exceptions import AnchorTMError, InputError, ModelFileError
-from anchortm.inference import influence
-from anchortm.splines import FEWEST, MOST
+from anchortm.inference.covariance import influence
+from anchortm.inputs.splines import FEWEST, MOST
 
 mpl.use("Agg")
 
@@ -495,7 +495,7 @@ def tampered(record: dict[str, Any], how: str) -> None:
 
 @pytest.mark.parametrize("how", ["knots", "outside", "values", "bends", "rougher", "fewer", "nan", "edf", "strength"])
 def test_tampered_files_are_refused(how: str, tmp_path: Path) -> None:
-    from anchortm.persistence import _digest
+    from anchortm.saving import _digest
 
     path = atm.save(fit(atm.NormalLinear(), "y"), tmp_path / "model.json")
     record = json.loads(path.read_text())

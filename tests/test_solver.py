@@ -11,7 +11,8 @@ from reference_fits import COVARIATES, boston_response, data
 from sklearn.base import clone
 
 import anchortm as atm
-from anchortm.anchors import anchor_columns
+from anchortm.engine.objective.plain import build_objective
+from anchortm.engine.solve.newton import Options, minimise
 from anchortm.exceptions import (
     AnchorTMWarning,
     ConvergenceWarning,
@@ -19,8 +20,7 @@ from anchortm.exceptions import (
     OverIdentifiedError,
     SeparationError,
 )
-from anchortm.newton import Options, minimise
-from anchortm.objective import build_objective
+from anchortm.inputs.anchors import anchor_columns
 
 BOSTON = data("BostonHousing2")
 X, TOWN = BOSTON[COVARIATES].to_numpy(), BOSTON.town.to_numpy()

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import anchortm as atm
-from anchortm import newton
 from anchortm.backends import scan, sources
+from anchortm.engine.solve import newton
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError, SeparationError
-from anchortm.model import TransformationModel
+from anchortm.models.base import TransformationModel
 
 X = "x0 + x1 + x2"
 TIGHT = {"tol": 1e-10}

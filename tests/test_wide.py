@@ -10,11 +10,11 @@ import pytest
 import scipy.sparse as sp
 
 import anchortm as atm
-import anchortm.formula
-from anchortm.arrow import MAX_KEPT, Arrow
-from anchortm.design import WideMatrix, to_design
+import anchortm.inputs.formula.evaluation
+from anchortm.engine.rows.factor_hessian import MAX_KEPT, Arrow
+from anchortm.engine.solve.newton import expand
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError, SeparationError
-from anchortm.newton import expand
+from anchortm.inputs.design import WideMatrix, to_design
 
 RIGHT = "age + hospital + bmi + age:bmi"
 
@@ -50,7 +50,7 @@ def both(cls, text, data, monkeypatch, **options):
     """Return the fit with the factor as codes, and the one with its dummies as numbers."""
     wide = cls.from_formula(text, data, **options)
     with monkeypatch.context() as patch:
-        patch.setattr(anchortm.formula, "WIDE", 10**9)
+        patch.setattr(anchortm.inputs.formula.evaluation, "WIDE", 10**9)
         dense = cls.from_formula(text, data, **options)
     assert wide.coef_names_ == dense.coef_names_
     return wide, dense
@@ -134,8 +134,8 @@ def test_start_from_some_levels(xi, monkeypatch) -> None:
     data = rows(4000, 150)
     text = "grade ~ C(code) + age + hospital | site"
     wide = atm.OrdinalRegression.from_formula(text, data, xi=xi)
-    monkeypatch.setattr("anchortm.solver.SUBSAMPLE_FROM", 1000)
-    monkeypatch.setattr("anchortm.blocks.Blocks.sample_rows", 1200)
+    monkeypatch.setattr("anchortm.engine.solve.continuation.SUBSAMPLE_FROM", 1000)
+    monkeypatch.setattr("anchortm.engine.rows.blocks.Blocks.sample_rows", 1200)
     sampled = atm.OrdinalRegression.from_formula(text, data, xi=xi, n_jobs=2)
     np.testing.assert_allclose(sampled.coef_, wide.coef_, atol=1e-8)
 
@@ -370,8 +370,8 @@ def test_what_needs_all_columns_has_them_where_they_are_few(monkeypatch) -> None
 def test_limits_are_said(monkeypatch) -> None:
     data = rows(3000, 1000)
     data["place"] = np.arange(3000) // 2
-    monkeypatch.setattr("anchortm.objective.MAX_CROSS", 10**6)
-    monkeypatch.setattr("anchortm.design.MAX_DENSE", 10**5)
+    monkeypatch.setattr("anchortm.engine.objective.plain.MAX_CROSS", 10**6)
+    monkeypatch.setattr("anchortm.inputs.design.MAX_DENSE", 10**5)
     with pytest.raises(InputError, match="their product may be"):
         atm.NormalLinear.from_formula("y ~ age + hospital | place", data, xi=1.0)
     with pytest.raises(InputError, match="as numbers, too many"):

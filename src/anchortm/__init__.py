@@ -3,61 +3,111 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from anchortm.public import dir_of
+from anchortm import _moved
 
 __version__ = "0.1.0.dev0"
 
-# name -> module that holds it; loaded on first use, so that importing anchortm stays cheap
+# name -> the module that holds it; loaded on first use, so that importing anchortm stays cheap
 _HOME = {
-    "AnchorBoostedTM": "boosted",
-    "AnchorBoosting": "boosting",
-    "AnchorGLM": "glm",
-    "AnchorTM": "estimators",
-    "ContinuousLogit": "estimators",
-    "ContinuousProbit": "estimators",
-    "CountRegression": "estimators",
-    "CoxPH": "cox",
-    "ElasticNetCV": "nets",
-    "Formula": "formula",
-    "Interval": "response",
-    "Lehmann": "estimators",
-    "LinearAnchorRegression": "linear",
-    "NormalLinear": "estimators",
-    "OrdinalRegression": "estimators",
-    "ParametricSurvival": "estimators",
-    "ProportionalHazards": "estimators",
-    "Response": "response",
-    "SmoothSearchCV": "search",
-    "Surv": "response",
-    "Trials": "response",
-    "XiSearchCV": "search",
-    "anchor_path": "path",
-    "elastic_net_path": "nets",
-    "gamma_from_quantile": "path",
-    "gamma_from_xi": "path",
-    "leave_one_environment_out": "evaluation",
-    "likelihood_ratio_test": "summary",
-    "load": "persistence",
-    "marginal_effects": "effects",
-    "predict_table": "predictions",
-    "proportionality_test": "proportionality",
-    "save": "persistence",
-    "xi_by_score_test": "search",
-    "xi_from_gamma": "path",
+    "AnchorBoostedTM": "models.boosted.estimator",
+    "AnchorBoosting": "competitors.boosting",
+    "AnchorGLM": "models.glm",
+    "AnchorTM": "models.transformation",
+    "ContinuousLogit": "models.transformation",
+    "ContinuousProbit": "models.transformation",
+    "CountRegression": "models.transformation",
+    "CoxPH": "models.cox",
+    "ElasticNetCV": "selection.elastic_net",
+    "Formula": "inputs.formula.evaluation",
+    "Interval": "inputs.response",
+    "Lehmann": "models.transformation",
+    "LinearAnchorRegression": "competitors.linear",
+    "NormalLinear": "models.transformation",
+    "OrdinalRegression": "models.transformation",
+    "ParametricSurvival": "models.transformation",
+    "ProportionalHazards": "models.transformation",
+    "Response": "inputs.response",
+    "SmoothSearchCV": "selection.searches",
+    "Surv": "inputs.response",
+    "Trials": "inputs.response",
+    "XiSearchCV": "selection.searches",
+    "anchor_path": "selection.path",
+    "elastic_net_path": "selection.elastic_net",
+    "gamma_from_quantile": "selection.path",
+    "gamma_from_xi": "selection.path",
+    "leave_one_environment_out": "selection.left_out",
+    "likelihood_ratio_test": "inference.summary",
+    "load": "saving",
+    "marginal_effects": "diagnostics.marginal_effects",
+    "predict_table": "predict.tables",
+    "proportionality_test": "diagnostics.proportionality",
+    "save": "saving",
+    "xi_by_score_test": "selection.searches",
+    "xi_from_gamma": "selection.path",
 }
 
 _MODULES = ("datasets", "diagnostics", "links", "plotting", "scenarios", "scores", "sem")
 
+if TYPE_CHECKING:  # the same names for type checkers and editors, which do not run __getattr__
+    from anchortm import datasets as datasets
+    from anchortm import diagnostics as diagnostics
+    from anchortm import links as links
+    from anchortm import plotting as plotting
+    from anchortm import scenarios as scenarios
+    from anchortm import scores as scores
+    from anchortm import sem as sem
+    from anchortm.competitors.boosting import AnchorBoosting as AnchorBoosting
+    from anchortm.competitors.linear import LinearAnchorRegression as LinearAnchorRegression
+    from anchortm.diagnostics.marginal_effects import marginal_effects as marginal_effects
+    from anchortm.diagnostics.proportionality import proportionality_test as proportionality_test
+    from anchortm.inference.summary import likelihood_ratio_test as likelihood_ratio_test
+    from anchortm.inputs.formula.evaluation import Formula as Formula
+    from anchortm.inputs.response import Interval as Interval
+    from anchortm.inputs.response import Response as Response
+    from anchortm.inputs.response import Surv as Surv
+    from anchortm.inputs.response import Trials as Trials
+    from anchortm.models.boosted.estimator import AnchorBoostedTM as AnchorBoostedTM
+    from anchortm.models.cox import CoxPH as CoxPH
+    from anchortm.models.glm import AnchorGLM as AnchorGLM
+    from anchortm.models.transformation import AnchorTM as AnchorTM
+    from anchortm.models.transformation import ContinuousLogit as ContinuousLogit
+    from anchortm.models.transformation import ContinuousProbit as ContinuousProbit
+    from anchortm.models.transformation import CountRegression as CountRegression
+    from anchortm.models.transformation import Lehmann as Lehmann
+    from anchortm.models.transformation import NormalLinear as NormalLinear
+    from anchortm.models.transformation import OrdinalRegression as OrdinalRegression
+    from anchortm.models.transformation import ParametricSurvival as ParametricSurvival
+    from anchortm.models.transformation import ProportionalHazards as ProportionalHazards
+    from anchortm.predict.tables import predict_table as predict_table
+    from anchortm.saving import load as load
+    from anchortm.saving import save as save
+    from anchortm.selection.elastic_net import ElasticNetCV as ElasticNetCV
+    from anchortm.selection.elastic_net import elastic_net_path as elastic_net_path
+    from anchortm.selection.left_out import leave_one_environment_out as leave_one_environment_out
+    from anchortm.selection.path import anchor_path as anchor_path
+    from anchortm.selection.path import gamma_from_quantile as gamma_from_quantile
+    from anchortm.selection.path import gamma_from_xi as gamma_from_xi
+    from anchortm.selection.path import xi_from_gamma as xi_from_gamma
+    from anchortm.selection.searches import SmoothSearchCV as SmoothSearchCV
+    from anchortm.selection.searches import XiSearchCV as XiSearchCV
+    from anchortm.selection.searches import xi_by_score_test as xi_by_score_test
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return importlib.import_module(f"anchortm.{name}")
+        if name in _HOME:
+            return getattr(importlib.import_module(f"anchortm.{_HOME[name]}"), name)
+        raise AttributeError(f"module 'anchortm' has no attribute {name!r}")
+
+
 __all__ = ["__version__", *_HOME, *_MODULES]
 
-__dir__ = dir_of(__all__)
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"anchortm.{name}")
-    if name in _HOME:
-        return getattr(importlib.import_module(f"anchortm.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'anchortm' has no attribute {name!r}")
+_moved.install()

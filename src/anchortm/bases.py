@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from anchortm._util.checks import one_number
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.numbers import one_number
 
 __all__ = [
     "Basis",

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from importlib.resources import files
 from typing import Any, Literal
 
+from anchortm._util.frames import read_csv
 from anchortm.exceptions import InputError
-from anchortm.frames import read_csv
-from anchortm.public import dir_of
 
 __all__ = ["load_boston_housing2", "load_cgd", "load_geyser", "load_grouseticks", "load_wine"]
 
-__dir__ = dir_of(__all__)
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 Backend = Literal["pandas", "polars"]
 

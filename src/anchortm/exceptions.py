@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from anchortm.messages import plain
-from anchortm.public import dir_of
+from anchortm._messages import plain
 
 __all__ = [
     "AnchorTMError",
@@ -26,7 +25,9 @@ __all__ = [
     "rows_of",
 ]
 
-__dir__ = dir_of(__all__)
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 class AnchorTMError(Exception):

@@ -38,7 +38,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from anchortm.exceptions import InputError
-from anchortm.public import dir_of
 
 __all__ = [
     "LINKS",
@@ -52,7 +51,10 @@ __all__ = [
     "get_link",
 ]
 
-__dir__ = dir_of(__all__)
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 Array = NDArray[np.float64]
 

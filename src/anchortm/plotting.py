@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from anchortm.anchors import anchor_columns
+from anchortm._util.frames import aligned
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.frames import aligned
-from anchortm.public import dir_of
+from anchortm.inputs.anchors import anchor_columns
 
 __all__ = [
     "band",
@@ -43,7 +42,10 @@ __all__ = [
     "transport",
 ]
 
-__dir__ = dir_of(__all__)
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 Array = NDArray[np.float64]
 

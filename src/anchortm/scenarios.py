@@ -15,15 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from anchortm._util.checks import generator
 from anchortm.bases import BernsteinBasis, LinearBasis, OrdinalBasis
 from anchortm.exceptions import InputError
-from anchortm.numbers import generator
-from anchortm.public import dir_of
 from anchortm.sem import SEM, Additive, Linear, Normal, Rademacher, Sample, Transformation
 
 __all__ = ["NAMES", "Run", "Scenario", "iv1", "iv2", "la", "nla", "scenario"]
 
-__dir__ = dir_of(__all__)
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 Array = NDArray[np.float64]
 

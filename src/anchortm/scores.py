@@ -18,19 +18,18 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
-from anchortm.anchors import groups_of
-from anchortm.averaged import AveragedDistribution
+from anchortm._messages import shown
+from anchortm._util.checks import generator, level_between, real_numbers
+from anchortm._util.frames import aligned, native, take
 from anchortm.bases import OrdinalBasis
-from anchortm.distribution import NODES, WEIGHTS, PredictedDistribution
-from anchortm.empirical import censoring_distribution
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.frames import aligned, native, take
-from anchortm.means import FamilyDistribution
-from anchortm.messages import shown
-from anchortm.numbers import generator, level_between, real_numbers
-from anchortm.public import dir_of
-from anchortm.response import Kind, Response, as_response
-from anchortm.steps import StepDistribution
+from anchortm.inputs.anchors import groups_of
+from anchortm.inputs.empirical import censoring_distribution
+from anchortm.inputs.response import Kind, Response, as_response
+from anchortm.predict.distribution import NODES, WEIGHTS, PredictedDistribution
+from anchortm.predict.family import FamilyDistribution
+from anchortm.predict.marginal import AveragedDistribution
+from anchortm.predict.survival_steps import StepDistribution
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +46,10 @@ __all__ = [
     "transforms",
 ]
 
-__dir__ = dir_of(__all__)
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 Array = NDArray[np.float64]
 

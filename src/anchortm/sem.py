@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anchortm import plotting
+from anchortm._util.checks import generator
 from anchortm.bases import Basis, OrdinalBasis
-from anchortm.distribution import PredictedDistribution
 from anchortm.exceptions import InputError
 from anchortm.links import Link, get_link
-from anchortm.numbers import generator
-from anchortm.public import dir_of
+from anchortm.predict.distribution import PredictedDistribution
 
 __all__ = [
     "SEM",
@@ -36,7 +35,10 @@ __all__ = [
     "Transformation",
 ]
 
-__dir__ = dir_of(__all__)
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 Array = NDArray[np.float64]
 

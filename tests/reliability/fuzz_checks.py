@@ -19,7 +19,6 @@ from sklearn.base import clone
 from slow_fit import SlowModel
 
 import anchortm as atm
-from anchortm.empirical import default_support
 from anchortm.exceptions import (
     AnchorTMWarning,
     ConvergenceWarning,
@@ -27,7 +26,8 @@ from anchortm.exceptions import (
     OverIdentifiedError,
     SeparationError,
 )
-from anchortm.response import as_response
+from anchortm.inputs.empirical import default_support
+from anchortm.inputs.response import as_response
 
 DUAL = {"probit": "probit", "logit": "logit", "cloglog": "loglog", "loglog": "cloglog"}
 FLAT = 1e-6  # a curvature below this leaves some direction open

@@ -26,7 +26,7 @@ from anchortm.exceptions import (
     SeparationError,
     UnavailableError,
 )
-from anchortm.response import Response
+from anchortm.inputs.response import Response
 
 N = 120
 rng = np.random.default_rng(0)

@@ -29,9 +29,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from threadpoolctl import threadpool_info
 
 import anchortm as atm
+from anchortm._util.files import write_whole
+from anchortm._util.threads import one_blas_thread
 from anchortm.cli.main import main
-from anchortm.files import write_whole
-from anchortm.threads import one_blas_thread
 
 WAIT = 60.0  # seconds, far more than is needed
 ROWS = 20_000  # more than one block

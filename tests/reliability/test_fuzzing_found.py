@@ -7,7 +7,7 @@ import pytest
 
 import anchortm as atm
 from anchortm.bases import LinearBasis
-from anchortm.empirical import empirical_distribution
+from anchortm.inputs.empirical import empirical_distribution
 from anchortm.links import get_link
 
 

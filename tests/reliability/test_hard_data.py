@@ -10,8 +10,8 @@ import pytest
 from checks import no_lower_place_nearby
 
 import anchortm as atm
+from anchortm.engine.solve.newton import _qp
 from anchortm.exceptions import AnchorTMError, AnchorTMWarning, IdentificationError, SeparationError
-from anchortm.newton import _qp
 
 N = 400
 rng = np.random.default_rng(1)

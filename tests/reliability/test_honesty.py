@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import anchortm as atm
 from anchortm.cli.main import main
 from anchortm.exceptions import AnchorTMWarning, ConvergenceWarning, InputError, InputTypeError
-from anchortm.inference import FLAT_CURVATURE
+from anchortm.inference.covariance import FLAT_CURVATURE
 
 N = 300
 rng = np.random.default_rng(2)

@@ -21,10 +21,11 @@ import writing
 from threadpoolctl import threadpool_info
 
 import anchortm as atm
-from anchortm import blocks, evaluation
+from anchortm.engine.rows import blocks
 from anchortm.exceptions import AnchorWarning, InputError
 from anchortm.reproduce import table as reproduction
 from anchortm.reproduce.engine import Options
+from anchortm.selection import left_out as evaluation
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 
@@ -179,11 +180,17 @@ def check(running: Running, number: int, tally: Callable[..., None], to_all: boo
 
 XIS = ",".join(str(k) for k in range(400))
 COMMANDS = {  # what says that it is in the middle, and what it does
-    "fit a CSV file": ("anchortm.path:solve_path", "fit {}/rows.csv --xi " + XIS + " --output c.csv"),
-    "fit one xi": ("anchortm.model:solve", "fit {}/rows.parquet --order 20 --xi 1e5 --save m.json --output c.csv"),
-    "fit in batches": ("anchortm.blocks:Blocks.tell", "fit {}/rows.parquet --batches --xi 100 --save m.json"),
-    "path": ("anchortm.path:solve_path", "path {}/rows.csv --xi " + XIS + " --output p.csv --plot p.png"),
-    "loeo": ("anchortm.evaluation:full_paths", "loeo {}/rows.csv --xi 0,1,10,100 --output l.csv --plot l.pdf"),
+    "fit a CSV file": ("anchortm.selection.path:solve_path", "fit {}/rows.csv --xi " + XIS + " --output c.csv"),
+    "fit one xi": (
+        "anchortm.models.base:solve",
+        "fit {}/rows.parquet --order 20 --xi 1e5 --save m.json --output c.csv",
+    ),
+    "fit in batches": (
+        "anchortm.engine.rows.blocks:Blocks.tell",
+        "fit {}/rows.parquet --batches --xi 100 --save m.json",
+    ),
+    "path": ("anchortm.selection.path:solve_path", "path {}/rows.csv --xi " + XIS + " --output p.csv --plot p.png"),
+    "loeo": ("anchortm.selection.left_out:full_paths", "loeo {}/rows.csv --xi 0,1,10,100 --output l.csv --plot l.pdf"),
     "loeo with jobs": ("joblib:Parallel.__call__", "loeo {}/rows.csv --jobs 2 --xi 0,1,10,100 --output l.csv"),
 }
 

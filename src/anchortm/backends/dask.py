@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm import tqdm
 
+from anchortm._util.frames import select
+from anchortm._util.threads import one_blas_thread
 from anchortm.backends.sources import BATCH_ROWS, Read, Source, T
 from anchortm.exceptions import InputError
-from anchortm.frames import select
-from anchortm.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd

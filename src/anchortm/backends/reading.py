@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.anchors import AnchorColumns, anchor_columns
-from anchortm.design import to_design
+from anchortm._util.checks import check_weights, finite_numbers
+from anchortm.engine.rows.projections import AnchorFrame
 from anchortm.exceptions import InputError
-from anchortm.formula import Formula
-from anchortm.numbers import check_weights, finite_numbers
-from anchortm.projections import AnchorFrame
-from anchortm.response import Response, Scale, as_response
+from anchortm.inputs.anchors import AnchorColumns, anchor_columns
+from anchortm.inputs.design import to_design
+from anchortm.inputs.formula.evaluation import Formula
+from anchortm.inputs.response import Response, Scale, as_response
 
 if TYPE_CHECKING:
     import pandas as pd

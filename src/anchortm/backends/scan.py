@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.anchors import MOST_CODES, AnchorColumns, anchor_columns, look_like_codes, units_of
+from anchortm._util.checks import check_total_weight
 from anchortm.backends.reading import AnchorCoding, Reader, located
 from anchortm.backends.sources import Source
-from anchortm.empirical import SUPPORT_QUANTILES, quantile_among, replicated_quantile
+from anchortm.engine.rows.projections import AnchorFrame, AnchorMoments
+from anchortm.engine.solve.identification import CovariateSums
 from anchortm.exceptions import InputError
-from anchortm.facts import ColumnFacts
-from anchortm.identification import CovariateSums
-from anchortm.numbers import check_total_weight
-from anchortm.projections import AnchorFrame, AnchorMoments
-from anchortm.response import Response, as_response, classes_of
+from anchortm.inputs.anchors import MOST_CODES, AnchorColumns, anchor_columns, look_like_codes, units_of
+from anchortm.inputs.empirical import SUPPORT_QUANTILES, quantile_among, replicated_quantile
+from anchortm.inputs.formula.column_kinds import ColumnFacts
+from anchortm.inputs.response import Response, as_response, classes_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from tqdm import tqdm
 
+from anchortm._util.files import check_regular
+from anchortm._util.frames import known, select
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, first_line
-from anchortm.files import check_regular
-from anchortm.frames import known, select
 
 if TYPE_CHECKING:
     import pandas as pd

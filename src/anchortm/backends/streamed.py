@@ -15,18 +15,18 @@ from anchortm.backends.reading import AnchorCoding, Batch, Reader, located
 from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets
 from anchortm.backends.sources import Source
 from anchortm.bases import Basis
-from anchortm.blocks import Blocks, MemoryBlocks, Total, Work, add, run
-from anchortm.columns import Coordinates, Rows, make_coordinates
-from anchortm.empirical import SUPPORT_QUANTILES
+from anchortm.engine.objective.plain import Objective, build_objective, objective_type
+from anchortm.engine.problem import About
+from anchortm.engine.rows.blocks import Blocks, MemoryBlocks, Total, Work, add, run
+from anchortm.engine.rows.likelihood import layout
+from anchortm.engine.rows.projections import GroupProjection, Projection
+from anchortm.engine.rows.standardised import Coordinates, Rows, make_coordinates
+from anchortm.engine.solve.identification import check_counts, check_size
 from anchortm.exceptions import IdentificationError, InputError
-from anchortm.formula import Formula
-from anchortm.identification import check_counts, check_size
-from anchortm.inputs import About
-from anchortm.likelihood import layout
+from anchortm.inputs.empirical import SUPPORT_QUANTILES
+from anchortm.inputs.formula.evaluation import Formula
+from anchortm.inputs.response import Response, Scale, as_response, plain_words
 from anchortm.links import Link
-from anchortm.objective import Objective, build_objective, objective_type
-from anchortm.projections import GroupProjection, Projection
-from anchortm.response import Response, Scale, as_response, plain_words
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -181,8 +181,8 @@ def _rows(basis: Any, X: Array, y: Any, codes: NDArray[Any]) -> LogisticRows:
 def _boston(n: int) -> tuple[Side, Any]:
     """Return c-logit on BostonHousing2 with prices censored at 50, covariates standardised."""
     from anchortm.datasets import load_boston_housing2
-    from anchortm.estimators import ContinuousLogit
-    from anchortm.response import Surv
+    from anchortm.inputs.response import Surv
+    from anchortm.models.transformation import ContinuousLogit
 
     data = load_boston_housing2().iloc[:n]
     X = data[COVARIATES].to_numpy(dtype=float)
@@ -193,7 +193,7 @@ def _boston(n: int) -> tuple[Side, Any]:
 def _wine(n: int) -> tuple[Side, Any]:
     """Return o-logit on the ratings of wine, judges as anchors."""
     from anchortm.datasets import load_wine
-    from anchortm.estimators import OrdinalRegression
+    from anchortm.models.transformation import OrdinalRegression
 
     data = load_wine().iloc[:n]
     X = np.column_stack([data.temp == "warm", data.contact == "yes"]).astype(float)
@@ -202,7 +202,7 @@ def _wine(n: int) -> tuple[Side, Any]:
 
 def _ordinal(n: int) -> tuple[Side, Any]:
     """Return o-logit on simulated rows with six classes and a hundred levels."""
-    from anchortm.estimators import OrdinalRegression
+    from anchortm.models.transformation import OrdinalRegression
 
     X, latent, site = simulate(n)
     return _sides(OrdinalRegression, X, classes(latent), site)

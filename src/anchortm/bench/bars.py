@@ -54,7 +54,7 @@ def _no_facts(_: Any) -> Facts:
 
 def c_logit(n: int, levels: int = 100) -> Side:
     """Return an anchored c-logit fit with a tenth of the rows censored."""
-    from anchortm.estimators import ContinuousLogit
+    from anchortm.models.transformation import ContinuousLogit
 
     X, latent, site = simulate(n, levels)
     y = censored(latent)
@@ -63,8 +63,8 @@ def c_logit(n: int, levels: int = 100) -> Side:
 
 def c_probit_path(n: int, levels: int = 100) -> Side:
     """Return the path of a c-probit model along six xi."""
-    from anchortm.estimators import ContinuousProbit
-    from anchortm.path import anchor_path
+    from anchortm.models.transformation import ContinuousProbit
+    from anchortm.selection.path import anchor_path
 
     X, latent, site = simulate(n, levels)
     y = outcome(latent)
@@ -73,7 +73,7 @@ def c_probit_path(n: int, levels: int = 100) -> Side:
 
 def o_logit(n: int, levels: int = 100) -> Side:
     """Return an anchored o-logit fit with six classes."""
-    from anchortm.estimators import OrdinalRegression
+    from anchortm.models.transformation import OrdinalRegression
 
     X, latent, site = simulate(n, levels)
     y = classes(latent)
@@ -109,9 +109,9 @@ def leave_one_out(options: Options) -> Rows:
     from threadpoolctl import threadpool_limits
 
     from anchortm.datasets import load_boston_housing2
-    from anchortm.estimators import ContinuousLogit, ContinuousProbit, NormalLinear
-    from anchortm.evaluation import leave_one_environment_out
-    from anchortm.response import Surv
+    from anchortm.inputs.response import Surv
+    from anchortm.models.transformation import ContinuousLogit, ContinuousProbit, NormalLinear
+    from anchortm.selection.left_out import leave_one_environment_out
 
     data = load_boston_housing2()
     data = data[data.town.isin(sorted(data.town.unique())[: options.sizes.towns])]
@@ -134,7 +134,7 @@ def wide_factor(options: Options) -> Rows:
     """Return the time of a fit with a factor of many levels among the covariates, its formula included."""
     import pandas as pd
 
-    from anchortm.estimators import ContinuousLogit
+    from anchortm.models.transformation import ContinuousLogit
 
     n, levels = options.sizes.large, options.sizes.wide_levels
     X, latent, site = simulate(n)
@@ -154,7 +154,7 @@ def wide_factor(options: Options) -> Rows:
 
 def peak_of_a_fit(n: int) -> Facts:
     """Return the peak of a c-logit fit, its inputs included, in bytes of design plus basis."""
-    from anchortm.estimators import ContinuousLogit
+    from anchortm.models.transformation import ContinuousLogit
 
     c_logit(400)[0]()  # loads what is loaded on first use
     X, latent, site = simulate(n)
@@ -181,11 +181,11 @@ def _row_and_pass(n: int, levels: int, repeats: int) -> float:
     """Return the seconds of the sums and the derivatives for a row."""
     from threadpoolctl import threadpool_limits
 
-    from anchortm.anchors import anchor_columns
     from anchortm.bases import BernsteinBasis
-    from anchortm.likelihood import start_values
+    from anchortm.engine.objective.plain import build_objective
+    from anchortm.engine.rows.likelihood import start_values
+    from anchortm.inputs.anchors import anchor_columns
     from anchortm.links import Logistic
-    from anchortm.objective import build_objective
 
     X, latent, site = simulate(n, levels, p=4)
     y, basis, link = censored(latent), BernsteinBasis(6, (5.0, 20.0)), Logistic()

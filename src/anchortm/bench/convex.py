@@ -95,35 +95,35 @@ def _cvxpy(make: Any, X: Array, y: Array, codes: NDArray[Any]) -> Side:
 
 def lm_ours(n: int) -> Side:
     """Return Lm on BostonHousing2."""
-    from anchortm.estimators import NormalLinear
+    from anchortm.models.transformation import NormalLinear
 
     return _ours(NormalLinear, *_boston(n))
 
 
 def lm_cvxpy(n: int) -> Side:
     """Return Lm on BostonHousing2 by cvxpy."""
-    from anchortm.estimators import NormalLinear
+    from anchortm.models.transformation import NormalLinear
 
     return _cvxpy(NormalLinear, *_boston(n))
 
 
 def c_probit_ours(n: int) -> Side:
     """Return c-probit on BostonHousing2."""
-    from anchortm.estimators import ContinuousProbit
+    from anchortm.models.transformation import ContinuousProbit
 
     return _ours(ContinuousProbit, *_boston(n))
 
 
 def c_probit_cvxpy(n: int) -> Side:
     """Return c-probit on BostonHousing2 by cvxpy."""
-    from anchortm.estimators import ContinuousProbit
+    from anchortm.models.transformation import ContinuousProbit
 
     return _cvxpy(ContinuousProbit, *_boston(n))
 
 
 def c_probit_cvxpy_simulated(n: int) -> Side:
     """Return c-probit at one xi on simulated rows by cvxpy."""
-    from anchortm.estimators import ContinuousProbit
+    from anchortm.models.transformation import ContinuousProbit
 
     X, latent, site = simulate(n)
     return _cvxpy(ContinuousProbit, X, outcome(latent), site)
@@ -142,7 +142,7 @@ def _anchor_facts(X: Array, y: Array, codes: NDArray[Any], slope: Array, interce
 
 def normal_linear_ours(n: int) -> Side:
     """Return Lm on simulated rows; its coefficients on the scale of y."""
-    from anchortm.estimators import NormalLinear
+    from anchortm.models.transformation import NormalLinear
 
     X, y, site = simulate(n)
 
@@ -155,7 +155,7 @@ def normal_linear_ours(n: int) -> Side:
 
 def linear_anchor_ours(n: int) -> Side:
     """Return linear anchor regression."""
-    from anchortm.linear import LinearAnchorRegression
+    from anchortm.competitors.linear import LinearAnchorRegression
 
     X, y, site = simulate(n)
     work = LinearAnchorRegression(gamma=2.0 * XI + 1.0).fit
@@ -187,7 +187,7 @@ def _binary_facts(X: Array, y: NDArray[np.int64], slope: Array, intercept: float
 
 def binary_ours(n: int) -> Side:
     """Return an ordinal model with two classes."""
-    from anchortm.estimators import OrdinalRegression
+    from anchortm.models.transformation import OrdinalRegression
 
     X, y = _binary(n)
     return lambda: OrdinalRegression().fit(X, y), lambda m: _binary_facts(X, y, m.coef_, -m.baseline_[0])

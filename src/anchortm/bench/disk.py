@@ -45,7 +45,7 @@ def _facts(model: object, seconds: float) -> Facts:
 
 def fit_on_disk(pattern: str) -> Facts:
     """Fit from the files."""
-    from anchortm.estimators import ContinuousLogit
+    from anchortm.models.transformation import ContinuousLogit
 
     start = time.perf_counter()
     model = ContinuousLogit.from_formula(FORMULA, data=pattern, xi=10.0)
@@ -56,7 +56,7 @@ def fit_in_memory(pattern: str) -> Facts:
     """Read the files, then fit from memory; reading is not on the clock."""
     import pandas as pd
 
-    from anchortm.estimators import ContinuousLogit
+    from anchortm.models.transformation import ContinuousLogit
 
     path = Path(pattern)
     frame = pd.concat([pd.read_parquet(file) for file in sorted(path.parent.glob(path.name))], ignore_index=True)

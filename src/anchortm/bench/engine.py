@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.response import Response, Surv
+from anchortm.inputs.response import Response, Surv
 
 __all__ = [
     "FULL",

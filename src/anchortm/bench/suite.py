@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from anchortm._util.files import make_folder, write_figure, write_whole
 from anchortm.bench import bars, disk, peers
 from anchortm.bench.curves import Curve, curves, draw
 from anchortm.bench.engine import Options, first_line
 from anchortm.bench.report import report
 from anchortm.bench.rows import Comparison, Line, unfinished
 from anchortm.exceptions import InputError
-from anchortm.files import make_folder, write_figure, write_whole
 
 __all__ = ["FIGURE", "PARTS", "check_parts", "run"]
 

@@ -46,7 +46,7 @@ def _ordinal_facts(X: Array, y: NDArray[np.intp], thresholds: Array, beta: Array
 
 def ordinal_ours(n: int) -> Side:
     """Return an ordinal logit fit."""
-    from anchortm.estimators import OrdinalRegression
+    from anchortm.models.transformation import OrdinalRegression
 
     X, y = _ordinal(n)
     return lambda: OrdinalRegression().fit(X, y), lambda m: _ordinal_facts(X, y, m.baseline_, m.coef_)
@@ -90,8 +90,8 @@ def _weibull_facts(n: int, theta: Array, beta: Array) -> Facts:
 
 def weibull_ours(n: int) -> Side:
     """Return a Weibull fit."""
-    from anchortm.estimators import ParametricSurvival
-    from anchortm.response import Surv
+    from anchortm.inputs.response import Surv
+    from anchortm.models.transformation import ParametricSurvival
 
     X, time, event = _times(n)
     y = Surv(time, event)
@@ -116,8 +116,8 @@ def weibull_lifelines(n: int) -> Side:
 
 def cox_ours(n: int) -> Side:
     """Return a proportional hazards fit with a Bernstein baseline in log t."""
-    from anchortm.estimators import ProportionalHazards
-    from anchortm.response import Surv
+    from anchortm.inputs.response import Surv
+    from anchortm.models.transformation import ProportionalHazards
 
     X, time, event = _times(n)
     y = Surv(time, event)
@@ -157,7 +157,7 @@ def cox_scikit_survival(n: int) -> Side:
 
 def _partial_facts(n: int, beta: Array) -> Facts:
     """Return the mean loss of the partial likelihood; no times are tied."""
-    from anchortm.partial import Outcome, row_logliks
+    from anchortm.engine.objective.partial_likelihood import Outcome, row_logliks
 
     X, time, event = _times(n)
     rows = row_logliks(Outcome(time, event, None, None, None, None, "breslow"), X @ beta)
@@ -166,8 +166,8 @@ def _partial_facts(n: int, beta: Array) -> Facts:
 
 def partial_ours(n: int) -> Side:
     """Return a Cox fit by the partial likelihood."""
-    from anchortm.cox import CoxPH
-    from anchortm.response import Surv
+    from anchortm.inputs.response import Surv
+    from anchortm.models.cox import CoxPH
 
     X, time, event = _times(n)
     y = Surv(time, event)

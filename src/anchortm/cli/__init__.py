@@ -1,1 +1,1 @@
-"""The command line: ``anchortm demo | fit | path | loeo | predict | data | completion``."""
+"""The command line: `anchortm` and its commands."""

@@ -32,7 +32,7 @@ def _template(options: Any) -> Any:
 def _prepare(options: Any) -> tuple[Any, Any, dict[str, Any]]:
     """Return the model, the formula with its data, and weights and offset."""
     from anchortm.cli.tables import read_table
-    from anchortm.formula import Formula
+    from anchortm.inputs.formula.evaluation import Formula
 
     model = _template(options)
     table = read_table(options.data)
@@ -67,8 +67,8 @@ def data(options: Any) -> None:
 def fit(options: Any) -> None:
     """Fit one model and print its summary, or several along xi and print a table."""
     from anchortm.cli.tables import as_json, as_text, check_output, in_batches, read_table, write_table
-    from anchortm.path import anchor_path
-    from anchortm.persistence import save
+    from anchortm.saving import save
+    from anchortm.selection.path import anchor_path
 
     check_output(options.output)
     check_output(options.save, (".json",))
@@ -134,7 +134,7 @@ def _report(options: Any, table: Any, shown: Any, draw: Callable[[Any], Any]) ->
 
     _write(table, options.output, write_table)
     if options.plot is not None:
-        from anchortm.files import write_figure
+        from anchortm._util.files import write_figure
 
         figure = _figure()
         draw(figure.subplots())
@@ -163,7 +163,7 @@ def _check_outputs(options: Any) -> None:
 
 def path(options: Any) -> None:
     """Print, write and draw a path in xi."""
-    from anchortm.path import anchor_path
+    from anchortm.selection.path import anchor_path
 
     _check_outputs(options)
     model, made, extra = _prepare(options)
@@ -174,7 +174,7 @@ def path(options: Any) -> None:
 
 def loeo(options: Any) -> None:
     """Print, write and draw the left-out environments."""
-    from anchortm.evaluation import leave_one_environment_out
+    from anchortm.selection.left_out import leave_one_environment_out
 
     _check_outputs(options)
     model, made, extra = _prepare(options)
@@ -223,8 +223,8 @@ def _start_workers(jobs: int) -> None:
 def predict(options: Any) -> None:
     """Predict with a saved model; Parquet to Parquet in batches."""
     from anchortm.cli.tables import as_json, as_text, check_output, in_batches, read_table, write_table
-    from anchortm.persistence import load
-    from anchortm.predictions import predict_table
+    from anchortm.predict.tables import predict_table
+    from anchortm.saving import load
 
     check_output(options.output)
     _apart(options.model, options.data, options.output)

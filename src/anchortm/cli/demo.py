@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anchortm as atm
-from anchortm.files import make_folder, write_figure
+from anchortm._util.files import make_folder, write_figure
 
 __all__ = ["COVARIATES", "XIS", "run"]
 

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from anchortm import __version__
+from anchortm._messages import plain_lines
 from anchortm.cli import commands
 from anchortm.cli.models import MODELS
 from anchortm.cli.words import in_shell
 from anchortm.exceptions import AnchorTMError, AnchorTMWarning
-from anchortm.messages import plain_lines
 
 __all__ = ["main", "parser"]
 

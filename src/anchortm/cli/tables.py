@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anchortm._util.files import check_regular, check_target, write_whole
+from anchortm._util.frames import each_once, read_csv
 from anchortm.exceptions import AnchorTMError, InputError, first_line
-from anchortm.files import check_regular, check_target, write_whole
-from anchortm.frames import each_once, read_csv
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from anchortm import __version__, scenarios, sem
-from anchortm.files import check_regular, make_folder, write_figure, write_whole
+from anchortm._util.files import check_regular, make_folder, write_figure, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd

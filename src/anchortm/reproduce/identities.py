@@ -18,8 +18,8 @@ from scipy import stats
 
 import anchortm as atm
 from anchortm.bases import LinearBasis
-from anchortm.distribution import PredictedDistribution
 from anchortm.links import LINKS
+from anchortm.predict.distribution import PredictedDistribution
 from anchortm.reproduce.engine import CAVEAT, NOT, REPRODUCED, Arrays, Claim, Options, Part
 from anchortm.scenarios import iv2_model
 from anchortm.sem import SEM, Choice, Linear, Normal, Transformation

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from anchortm._util.files import check_regular, write_whole
 from anchortm.exceptions import InputError
-from anchortm.files import check_regular, write_whole
 from anchortm.reproduce import boston, identities, iv1, iv2, la, nla
 from anchortm.reproduce.engine import CAVEAT, NOT, REPRODUCED, Claim, Options, Part, run_part
 

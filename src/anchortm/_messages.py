@@ -1,0 +1,58 @@
+"""What reaches a reader: control characters made visible, and warnings that point at the line of the user."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["plain", "plain_lines", "shown", "warn"]
+
+PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+# C0, DEL and C1 (a terminal obeys them), ends of lines, directions of writing that reorder a line, halves of letters
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def plain(text: str) -> str:
+    r"""Return a text in one line with control characters as codes: names of columns may hold escapes of a terminal.
+
+    Examples
+    --------
+    >>> from anchortm._messages import plain
+    >>> print(plain("\x1b[31mâge"))
+    \x1b[31mâge
+    """
+    return CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def plain_lines(text: str, keep: str = "\n") -> str:
+    """Return a text with its lines, and all other control characters but those to ``keep`` as codes."""
+    return CONTROL.sub(lambda found: found[0] if found[0] in keep else plain(found[0]), text)
+
+
+def shown(method: Callable[..., str]) -> Callable[..., str]:
+    """Let a ``__str__`` or ``__repr__`` write control characters as codes."""
+
+    @functools.wraps(method)
+    def wrapped(*given: Any, **named: Any) -> str:
+        return plain_lines(method(*given, **named))
+
+    return wrapped
+
+
+def warn(text: str, category: type[Warning]) -> None:
+    """Warn at the line that called this package.
+
+    That is the caller of the outermost function of ours: between ours there may be frames of decorators and of joblib.
+    """
+    level = depth = 1
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        if frame.f_code.co_filename.startswith(PACKAGE):
+            level = depth + 1
+        frame, depth = frame.f_back, depth + 1
+    warnings.warn(text, category, stacklevel=level)

@@ -1,0 +1,1 @@
+"""Checks, tables, threads and files: what every package uses."""

@@ -1,0 +1,213 @@
+"""Linear anchor regression (Rothenhaeusler et al., 2021) in closed form: the L2 competitor of ``NormalLinear``.
+
+The coefficients minimise |(I - P) e|^2 + gamma |P e|^2 over e = y - a - Xb: partialling the anchors out at
+gamma = 0, least squares at 1, two-stage least squares in the limit.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from anchortm._util.checks import check_weights, one_number
+from anchortm._util.frames import aligned, is_frame, native
+from anchortm.engine.rows.projections import Projection, projection
+from anchortm.engine.solve.identification import check_covariates
+from anchortm.exceptions import IdentificationError, InputError
+from anchortm.inputs.anchors import anchor_columns
+from anchortm.inputs.design import Design, check_columns, to_design
+from anchortm.inputs.formula.evaluation import FormulaMixin
+from anchortm.inputs.response import as_response
+from anchortm.models.fitted import one_column
+
+__all__ = ["L2Data", "L2Regressor", "LinearAnchorRegression", "check_gamma", "l2_data"]
+
+Array = NDArray[np.float64]
+
+HUGE = 1e12  # a gamma from which on the limit is meant
+
+
+class L2Data:
+    """Checked rows of an L2 fit, ordered by the main anchor factor, and their projection."""
+
+    def __init__(self, design: Design, y: Array, anchors: Any, weights: Array | None, anchor_intercept: bool) -> None:
+        columns = None if anchors is None else anchor_columns(anchors)
+        if columns is not None and len(columns) != y.size:
+            raise InputError(f"anchors has {len(columns)} rows, but y has {y.size}")
+        order = None if columns is None else columns.order()
+        self.order = np.arange(y.size) if order is None else order
+        self.X, self.y = design.matrix[self.order], y[self.order]
+        self.weights = None if weights is None else weights[self.order]
+        self.P: Projection | None = None
+        if columns is not None:
+            self.P = projection(columns.take(self.order), self.weights, anchor_intercept)
+
+    def project(self, values: Array) -> Array:
+        """Return P v for a vector or for each column."""
+        if self.P is None:
+            return np.zeros_like(values)
+        if values.ndim == 1:
+            return self.P(values, self.weights)
+        return np.column_stack([self.P(column, self.weights) for column in values.T]) if values.size else values
+
+
+def l2_data(X: Any, y: Any, anchors: Any, sample_weight: Any, anchor_intercept: bool) -> tuple[Design, L2Data]:
+    """Return the design and the checked rows; rows of weight zero are dropped."""
+    if y is None:
+        raise InputError("requires y to be passed, but the target y is None")
+    aligned(X=X, y=y, anchors=anchors, sample_weight=sample_weight)
+    response = as_response(one_column(native(y)))
+    if not (response.lower == response.upper).all() or response.truncated.any():
+        raise InputError("this model takes numbers: for censored or truncated outcomes use a transformation model")
+    values, design = np.array(response.upper), to_design(X, len(response))
+    if design.matrix.shape[0] != values.size:
+        raise InputError(f"X has {design.matrix.shape[0]} rows, but y has {values.size}")
+    if design.matrix.shape[1] == 0:
+        raise InputError(f"X has 0 feature(s) (shape={design.matrix.shape}) while a minimum of 1 is required.")
+    weights = check_weights(sample_weight, values.size)
+    if weights is not None and not weights.all():
+        keep = weights > 0.0
+        design, values, weights = design._replace(matrix=design.matrix[keep]), values[keep], weights[keep]
+        anchors = None if anchors is None else anchor_columns(anchors).subset(keep)
+    if values.size == 1:
+        raise IdentificationError("n_samples = 1: nothing can be learnt from one row")
+    return design, L2Data(design, values, anchors, weights, anchor_intercept)
+
+
+def check_gamma(gamma: Any, anchors: Any) -> float:
+    """Return gamma as a float, or raise."""
+    if not one_number(gamma, "gamma") >= 0.0:
+        raise InputError(f"gamma must be a number of at least 0 (1 is least squares), not {gamma!r}")
+    if anchors is None and gamma != 1.0:
+        raise InputError(f"gamma = {gamma:g} needs anchors: pass fit(..., anchors=...), or use gamma=1")
+    return float(gamma)
+
+
+class L2Regressor(FormulaMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """What the L2 competitors share: the names of their covariates, and new rows checked against them."""
+
+    def _remember(self, design: Design, X: Any) -> None:
+        for stale in ("feature_names_in_", "formula_"):
+            self.__dict__.pop(stale, None)
+        self.coef_names_, self.n_features_in_ = list(design.names), design.matrix.shape[1]
+        if design.named and is_frame(X):
+            self.feature_names_in_ = np.array(design.names, dtype=object)
+
+    def _new_rows(self, X: Any) -> Array:
+        check_is_fitted(self, "coef_names_")
+        design = to_design(self._covariates(native(X)))
+        check_columns(design, self.coef_names_, hasattr(self, "feature_names_in_"), type(self).__name__)
+        return np.asarray(design.matrix)
+
+
+class LinearAnchorRegression(L2Regressor):
+    """Linear regression whose squared error is weighted gamma in the span of the anchors.
+
+    Parameters
+    ----------
+    gamma : float
+        From 0 (anchors partialled out) over 1 (least squares) to ``math.inf`` (two-stage least squares; where the
+        anchors do not identify all coefficients, the limit of large gamma).
+    fit_intercept : bool
+    anchor_intercept : bool
+        Whether the constant belongs to the span of the anchors.
+
+    Attributes
+    ----------
+    coef_, intercept_
+    coef_names_ : list of str
+
+    See Also
+    --------
+    anchortm.NormalLinear : the same as a distribution
+
+    Notes
+    -----
+    Equal to ``NormalLinear(xi=(gamma - 1) / 2)`` on the scale of y.
+
+    Examples
+    --------
+    >>> import numpy as np, anchortm as atm
+    >>> rng = np.random.default_rng(0)
+    >>> site, hidden = rng.integers(0, 4, 500), rng.normal(size=500)
+    >>> x = rng.normal(size=500) + site + hidden
+    >>> y = x + 2 * hidden + rng.normal(size=500)
+    >>> fits = [atm.LinearAnchorRegression(g).fit(x[:, None], y, anchors=site) for g in (1, 10, np.inf)]
+    >>> [round(float(fit.coef_[0]), 2) for fit in fits]
+    [1.63, 1.04, 0.87]
+    """
+
+    def __init__(self, gamma: float = 1.0, *, fit_intercept: bool = True, anchor_intercept: bool = True) -> None:
+        self.gamma = gamma
+        self.fit_intercept = fit_intercept
+        self.anchor_intercept = anchor_intercept
+
+    def fit(self, X: Any, y: Any, *, anchors: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the coefficients; X, y and anchors as for the other models."""
+        gamma = check_gamma(self.gamma, anchors)
+        X = native(X)
+        design, data = l2_data(X, y, anchors, sample_weight, self.anchor_intercept)
+        if self.fit_intercept:
+            check_covariates(data.X, design.names, turned=None)
+        centred = self.fit_intercept and (self.anchor_intercept or anchors is None)
+        if centred:  # the intercept then makes residuals sum to zero, whatever gamma
+            x_mean, y_mean = np.average(data.X, axis=0, weights=data.weights), np.average(data.y, weights=data.weights)
+            C, target = data.X - x_mean, data.y - y_mean
+        else:
+            ones = np.ones((data.y.size, int(self.fit_intercept)))
+            C, target = np.hstack([ones, data.X]), data.y
+        b = _solve(data, C, target, gamma)
+        fitted = copy(self)
+        fitted._remember(design, X)
+        if centred:
+            fitted.coef_, fitted.intercept_ = b, float(y_mean - x_mean @ b)
+        else:
+            k = int(self.fit_intercept)
+            fitted.coef_, fitted.intercept_ = b[k:], float(b[0]) if k else 0.0
+        self.__dict__ = fitted.__dict__  # at once: a fit that is interrupted leaves the model as it was
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return the conditional means."""
+        return np.asarray(self._new_rows(X) @ self.coef_ + self.intercept_)
+
+
+def _solve(data: L2Data, C: Array, target: Array, gamma: float) -> Array:
+    """Return argmin |(I - P)(target - C b)|^2 + gamma |P (target - C b)|^2."""
+    scale = np.sqrt(np.average(C**2, axis=0, weights=data.weights))
+    C = C / scale
+    PC, Py = data.project(C), data.project(target)
+    root = np.ones(1) if data.weights is None else np.sqrt(data.weights)
+    inside = root[:, None] * PC, root * Py
+    outside = root[:, None] * (C - PC), root * (target - Py)
+    # |C| is about sqrt(n) in each column: what is smaller by 1e-10 is rounding
+    size = 1e-10 * math.sqrt(float(root @ root) if data.weights is not None else target.size)
+    if gamma >= HUGE:
+        return _first_then(inside, outside, size) / scale
+    if gamma == 0.0:
+        return _first_then(outside, inside, size) / scale
+    factor = math.sqrt(gamma)
+    rows = np.vstack([outside[0], factor * inside[0]])
+    b, *_ = np.linalg.lstsq(rows, np.concatenate([outside[1], factor * inside[1]]), rcond=1e-13)
+    return np.asarray(b / scale)
+
+
+def _first_then(first: tuple[Array, Array], then: tuple[Array, Array], size: float) -> Array:
+    """Return the least squares of the first problem; what it leaves open is decided by the second.
+
+    With the span of the anchors first, this is the limit of large gamma; with its complement first, of small gamma.
+    """
+    U, values, Vt = np.linalg.svd(first[0], full_matrices=False)
+    rank = int((values > size).sum())
+    b = Vt[:rank].T @ ((U[:, :rank].T @ first[1]) / values[:rank])
+    free = Vt[rank:].T
+    if free.shape[1]:
+        rest, *_ = np.linalg.lstsq(then[0] @ free, then[1] - then[0] @ b, rcond=1e-13)
+        b = b + free @ rest
+    return np.asarray(b)

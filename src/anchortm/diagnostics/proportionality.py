@@ -1,0 +1,184 @@
+"""Does a covariate shift h by the same amount everywhere? A score test against effects that vary along the response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from sklearn.base import clone
+
+from anchortm._messages import shown
+from anchortm.engine.objective.plain import Objective
+from anchortm.exceptions import InputError
+from anchortm.inference.score_tests import refuse_net
+from anchortm.inputs.baselines import varying_groups
+from anchortm.models.base import TransformationModel, check_model, tell_alphabetical
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ProportionalityTest", "proportionality_test"]
+
+Array = NDArray[np.float64]
+
+AT_BOUND = 1e-9  # of an increment, relative to the largest parameter
+
+
+@dataclass(frozen=True, eq=False)
+class ProportionalityTest:
+    """Score tests of "the effect does not vary along the response", one for each covariate or factor.
+
+    Attributes
+    ----------
+    rows : list of dict
+        What ``frame`` makes a table of.
+    model : str
+        Name of the model.
+
+    See Also
+    --------
+    anchortm.proportionality_test : makes one
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> atm.proportionality_test(atm.OrdinalRegression(), frame.X, frame.y).frame().round(3)
+                    statistic  df  p-value
+    covariate
+    temp[T.warm]        1.965   3    0.580
+    contact[T.yes]      0.653   3    0.884
+    """
+
+    rows: list[dict[str, Any]]
+    model: str
+
+    def frame(self) -> pd.DataFrame:
+        """Return statistic, degrees of freedom and p-value of each covariate or factor."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows).set_index("covariate")
+
+    @shown
+    def __repr__(self) -> str:
+        table = self.frame().to_string(float_format="{:.4g}".format)
+        return f"Score test of effects that do not vary along the response, {self.model}\n{table}"
+
+
+def proportionality_test(
+    model: TransformationModel,
+    X: Any,
+    y: Any,
+    covariates: Any = None,
+    *,
+    anchors: Any = None,
+    sample_weight: Any = None,
+    offset: Any = None,
+) -> ProportionalityTest:
+    """Test for each covariate whether its effect varies along the response: proportional odds, or hazards.
+
+    The maximum-likelihood fit, with the effect the same everywhere, is compared with a model in which it is a curve
+    in the basis of the baseline (``varying``), by the slope and curvature of its log-likelihood there (Rao's score
+    test); that model need not be fitted. Increments of the baseline at their bound count as known.
+
+    Parameters
+    ----------
+    model : estimator
+        Any model of this package with strata or effects that vary, or without; its xi is not used.
+    X, y : covariates and outcome
+        As for ``fit``.
+    covariates : list, optional
+        Names or positions of covariates, by default each of X; the dummies of a factor as a list, to be tested
+        together: ``["age", ["stage[T.2]", "stage[T.3]"]]``.
+    anchors, sample_weight, offset : optional
+        As for ``fit``. Anchors are not used, and may be named in the model.
+
+    See Also
+    --------
+    anchortm.diagnostics.proportionality.ProportionalityTest : what is returned
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> atm.proportionality_test(atm.ContinuousLogit(), data[["rm", "lstat"]], data.cmedv)
+    Score test of effects that do not vary along the response, ContinuousLogit
+               statistic  df   p-value
+    covariate
+    rm             135.4   5 1.712e-27
+    lstat          14.31   5   0.01376
+    """
+    check_model(model)
+    if not model._varies or model.scale is not None or model.random is not None:
+        what = type(model).__name__ if not model._varies else "a model with scale or random effects"
+        raise InputError(
+            f"effects of {what} cannot vary along the response; those of ProportionalHazards, CountRegression, "
+            "OrdinalRegression and other models with a baseline can"
+        )
+    plain = clone(model).set_params(xi=0.0)
+    plain._check_limits()
+    data = plain._prepare(X, y, anchors, sample_weight, offset)
+    refuse_net(plain, data.design.marks)
+    tell_alphabetical(data)
+    link, basis = plain._make_link(), plain._make_basis(data.response, data.weights)
+    if basis.kind == "constant":
+        raise InputError(
+            f"{type(model).__name__} has no baseline along which effects could vary: take CountRegression, "
+            "OrdinalRegression or another transformation model"
+        )
+    objective = plain._objective(link, basis, data)
+    with plain._threads(objective):
+        solution, _ = plain._solve(objective, basis, data, 0.0)
+    if not solution.converged:
+        raise InputError(f"the maximum-likelihood fit did not converge ({solution.reason}): no score test")
+    theta, beta = objective.coordinates.split(solution.v)
+    free = _dimension(objective, solution.v)[0]
+    constant = basis.increments.matrix[:, 0]  # what makes h the same everywhere
+    names = list(data.design.names)
+    rows = []
+    groups = (
+        [[name] for name in names] if covariates is None else [g for g, _ in varying_groups(covariates, "covariates")]
+    )
+    if not groups:
+        raise InputError("there are no covariates whose effect could vary")
+    for group in groups:
+        wider = clone(plain).set_params(varying=[*_own(plain.varying), group])
+        other = wider._prepare(X, y, anchors, sample_weight, offset)
+        assert other.mixture is not None  # noqa: S101
+        new = [name for name in names if name not in other.design.names]
+        moved = np.array([beta[names.index(name)] * constant for name in new])
+        corners, first = other.mixture.corners, theta.reshape(-1, basis.n_parameters).copy()
+        # baselines are now those of the low end of the covariate's range
+        first[: corners.n_baselines] += corners.sign * corners.groups[-1].low * moved.sum(axis=0)
+        larger = wider._objective(link, basis, other)
+        rest = np.array([beta[names.index(name)] for name in other.design.names])
+        v = larger.coordinates.join(np.vstack([first, moved]).ravel(), rest)
+        with plain._threads(larger):
+            at = larger.derivatives(v)
+        size, inside = _dimension(larger, v)
+        step = np.linalg.lstsq(at.hessian[np.ix_(inside, inside)], at.gradient[inside], rcond=1e-12)[0]
+        statistic, df = float(at.gradient[inside] @ step), size - free
+        row = {"covariate": ", ".join(new), "statistic": statistic, "df": df}
+        rows.append(row | {"p-value": float(stats.chi2.sf(statistic, df)) if df else np.nan})
+    return ProportionalityTest(rows, type(model).__name__)
+
+
+def _own(varying: Any) -> list[Any]:
+    """Return what varies already, as a list."""
+    if isinstance(varying, Mapping):
+        raise InputError("a test of more varying effects takes a model whose varying is a list, without ranges")
+    return [group for group, _ in varying_groups(varying)]
+
+
+def _dimension(objective: Objective, v: Array) -> tuple[int, NDArray[np.bool_]]:
+    """Return the number of free directions at v, and the parameters that are not at a bound."""
+    coordinates = objective.coordinates
+    free = v - coordinates.lower > AT_BOUND * (1.0 + np.abs(v).max())
+    free &= coordinates.lower < coordinates.upper
+    shared = sum(int(free[piece].all(axis=0).sum()) for piece in coordinates.pieces[1:])
+    return int(free.sum()) - shared, free

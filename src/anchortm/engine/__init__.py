@@ -1,0 +1,1 @@
+"""The anchor loss and its minimum, on plain arrays."""

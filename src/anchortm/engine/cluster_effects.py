@@ -1,0 +1,240 @@
+"""What a fitted model holds of its random effects: their covariance, and the effects of its clusters after the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.engine.objective.random_effects import MOST_NODES, MixedObjective
+from anchortm.engine.problem import Data
+from anchortm.engine.solve.continuation import quadrature_error
+from anchortm.engine.solve.newton import Solution
+from anchortm.exceptions import AnchorTMWarning, AnchorWarning, InputError
+from anchortm.inputs.clusters import INTERCEPT, Clusters, Effects
+from anchortm.links import Link
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RandomEffects"]
+
+Array = NDArray[np.float64]
+
+MARGINAL_NODES = 161  # of the trapezoidal rule for one normal variable, to rounding up to a deviation of 5
+FURTHEST = 10.0
+NOTHING = 1e-12  # variance
+TO_BE_FELT = 1e-5  # error of a gradient, in standardised parameters
+LEAST_WEIGHT = 1e-25  # of a node that counts
+MOST_SAVED = 1_000_000  # numbers of the clusters' effects in a file
+ONE_GROUPING = (
+    "clusters of {cluster} and the anchor {name} are the same groups: a random intercept for each environment is "
+    "anchor regression with gamma < 1 (s2 / (s2 + n tau2) for normal outcomes), and the penalty one with gamma > 1, so "
+    "the two work against each other; take clusters other than the anchors"
+)
+NESTED = (
+    "each cluster of {cluster} lies in one level of the anchor {name}: random effects take up what environments do, as "
+    "anchor regression with gamma < 1 would, and the penalty may raise their variance instead of moving coefficients; "
+    "compare with the fit without random effects, and standard_errors(clusters=...)"
+)
+VARIANCES = {"probit": 1.0, "logit": math.pi**2 / 3.0, "cloglog": math.pi**2 / 6.0, "loglog": math.pi**2 / 6.0}
+
+
+@dataclass(frozen=True, eq=False)
+class RandomEffects:
+    """The random effects of a fitted model."""
+
+    effects: Effects
+    tau: Array  # parameters of L
+    labels: tuple[Any, ...]  # of the clusters
+    sizes: NDArray[np.intp]
+    n_nodes: int
+    error: float  # what finer nodes change in the gradient, scaled as the KKT residual is
+    points: Array | None  # (clusters, nodes, effects), inside; a file of very many clusters has none
+    weights: Array | None  # (clusters, nodes)
+
+    @classmethod
+    def of(cls, objective: MixedObjective, clusters: Clusters, solution: Solution, tau: Array) -> RandomEffects:
+        """Return the random effects of a solution."""
+        n_nodes = objective.n_nodes
+        finer = MixedObjective(objective.fixed, objective.clusters._replace(n_nodes=n_nodes + max(4, n_nodes // 2)))
+        error = quadrature_error(objective, finer, solution.v, solution.sums, solution.xi)
+        points, weights = objective.posterior(solution.v)
+        points = points * clusters.effects.estimate(tau).any(axis=1)  # effects at their bound are 0 after the data too
+        labels = tuple(clusters.labels[k] for k in np.unique(clusters.codes))
+        sizes = clusters.sizes[clusters.sizes > 0]
+        return cls(clusters.effects, np.array(tau), labels, sizes, n_nodes, error, points, weights)
+
+    @property
+    def covariance(self) -> Array:
+        """Return Sigma, in the units of the covariates."""
+        return self.effects.covariance(self.tau)
+
+    @property
+    def none(self) -> bool:
+        """Return whether clusters do not differ."""
+        return bool(np.diag(self.covariance).max() <= NOTHING)
+
+    def standard_deviations(self) -> dict[str, float]:
+        """Return the standard deviations of the effects between clusters, by name."""
+        called = ["intercept" if name == INTERCEPT else name for name in self.effects.names]
+        return dict(zip(called, np.sqrt(np.diag(self.covariance)).tolist(), strict=True))
+
+    @property
+    def correlation(self) -> float:
+        """Return the correlation of two effects, nan where one of them does not vary."""
+        Sigma = self.covariance
+        sd = np.sqrt(np.diag(Sigma))
+        return float(Sigma[0, 1] / (sd[0] * sd[1])) if sd.size == 2 and sd.min() > 0.0 else math.nan
+
+    def table(self) -> pd.DataFrame:
+        """Return means and standard deviations of the effects of each cluster after the data."""
+        import pandas as pd
+
+        points, weights = self._known()
+        b = points @ self.effects.units.T
+        mean = np.einsum("gk,gkq->gq", weights, b)
+        sd = np.sqrt(np.maximum(np.einsum("gk,gkq->gq", weights, (b - mean[:, None]) ** 2), 0.0))
+        columns: dict[str, Array] = {}
+        for j, name in enumerate(self.effects.names):
+            columns |= {name: mean[:, j], f"sd of {name}": sd[:, j]}
+        return pd.DataFrame(columns, index=pd.Index(self.labels, name=self.effects.cluster)).assign(rows=self.sizes)
+
+    def _known(self) -> tuple[Array, Array]:
+        if self.points is None or self.weights is None:
+            raise InputError("the file of this model had no room for the effects of its clusters: fit again")
+        return self.points, self.weights
+
+    def deviations(self, Z: Array) -> Array:
+        """Return the standard deviation of z'b of rows of new clusters."""
+        return np.asarray(np.sqrt(((Z @ self.effects.estimate(self.tau)) ** 2).sum(axis=1)))
+
+    def draw(self, clusters: Clusters, rng: np.random.Generator) -> Array:
+        """Return z'b of rows whose clusters have effects drawn anew."""
+        b = rng.standard_normal((len(clusters.labels), self.effects.size)) @ self.effects.estimate(self.tau).T
+        return np.asarray((clusters.Z * b[clusters.codes]).sum(axis=1))
+
+    def marginal(self, Z: Array) -> tuple[Array, Array]:
+        """Return values of z'b for rows of new clusters, (n, nodes), and their weights."""
+        x = np.linspace(-FURTHEST, FURTHEST, MARGINAL_NODES)
+        w = np.exp(-0.5 * x**2)
+        return self.deviations(Z)[:, None] * x, np.broadcast_to(w / w.sum(), (len(Z), x.size))
+
+    def conditional(self, Z: Array, labels: Sequence[Any]) -> tuple[Array, Array]:
+        """Return the same for rows of these clusters: after the data where the fit knew them, new ones as marginal."""
+        points, weights = self._known()
+        place = {label: k for k, label in enumerate(self.labels)}
+        code = np.array([place.get(label, -1) for label in labels], dtype=np.intp)
+        values, shares = self.marginal(Z)
+        size = max(values.shape[1], weights.shape[1])
+        result, share = np.zeros((len(Z), size)), np.zeros((len(Z), size))
+        known, new = np.flatnonzero(code >= 0), np.flatnonzero(code < 0)
+        result[new, : values.shape[1]], share[new, : values.shape[1]] = values[new], shares[new]
+        K = weights.shape[1]
+        result[known, :K] = np.einsum("jq,jkq->jk", Z[known], points[code[known]])
+        share[known, :K] = weights[code[known]]
+        used = (share > LEAST_WEIGHT).any(axis=0)
+        return result[:, used], share[:, used]
+
+    def facts(self, link: Link, slope: float | None) -> dict[str, str]:
+        """Return what a summary says of them; ``slope`` is that of a linear baseline."""
+        names, deviations = self.effects.names, self.standard_deviations()
+        sd = np.array(list(deviations.values()))
+        spread = ", ".join(f"{name} {value:.4g}" for name, value in deviations.items())
+        if not math.isnan(self.correlation):
+            spread += f", correlation {self.correlation:.3f}"
+        if slope is not None:
+            spread += f" (on the scale of y {', '.join(f'{value / slope:.4g}' for value in sd)})"
+        small, large = int(self.sizes.min()), int(self.sizes.max())
+        rows = f"{small} to {large} rows" if small < large else f"{small} rows each"
+        facts = {"clusters": f"{len(self.labels)} of {self.effects.cluster}, {rows}", "random sd": spread}
+        if names == (INTERCEPT,) and link.name in VARIANCES:
+            share = sd[0] ** 2 / (sd[0] ** 2 + VARIANCES[link.name])
+            facts["random sd"] += f"; share of the variance of h {share:.3f}"
+        return facts | {"quadrature": f"{self.n_nodes} nodes an effect, error of the gradient {self.error:.1e}"}
+
+    def remarks(self, data: Any, xi: float, tol: float) -> Iterator[tuple[str, type[Warning] | None]]:
+        """Yield what a fit should warn of."""
+        cluster = self.effects.cluster
+        if self.none:
+            yield f"clusters of {cluster} do not differ: the fit is the one without random effects", None
+        elif abs(self.correlation) > 1.0 - NOTHING:
+            yield f"random effects of {cluster} are correlated by 1 or -1: the data do not tell them apart", None
+        if self.error > tol:
+            more = (
+                f"raise n_nodes, up to {MOST_NODES}" if self.n_nodes < MOST_NODES else "rescale what has random slopes"
+            )
+            yield (
+                f"the integrals over random effects leave an error of {self.error:.1e} in the gradient, more than tol: "
+                f"the certificate is that of {self.n_nodes} nodes; {more}",
+                AnchorTMWarning if self.error > TO_BE_FELT else None,
+            )
+        if xi != 0.0 and isinstance(data, Data) and data.anchors is not None and data.clusters is not None:
+            for codes, name in zip(data.anchors.factors, data.anchors.factor_names, strict=True):
+                if data.clusters.within(codes):
+                    same = data.clusters.same(codes)
+                    yield (ONE_GROUPING if same else NESTED).format(cluster=cluster, name=name), AnchorWarning
+
+    def record(self) -> dict[str, Any]:
+        """Return what a file holds."""
+        if not all(isinstance(label, (str, bool, int)) for label in self.labels):
+            raise InputError(f"clusters of {self.effects.cluster} have names that cannot be saved: make them text")
+        roomy = self.points is not None and self.points.size <= MOST_SAVED
+        return {
+            "cluster": self.effects.cluster,
+            "names": self.effects.names,
+            "centre": self.effects.centre,
+            "scale": self.effects.scale,
+            "tau": self.tau,
+            "labels": self.labels,
+            "sizes": self.sizes,
+            "n_nodes": self.n_nodes,
+            "error": self.error,
+            "points": self.points if roomy else None,
+            "weights": self.weights if roomy else None,
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any], names: Sequence[str]) -> RandomEffects:
+        """Return what ``record`` gave, checked; ``names`` are the covariates of the model."""
+
+        def numbers(name: str) -> Array:
+            values = np.array(record[name], dtype=np.float64)
+            if not np.isfinite(values).all():
+                raise InputError(f"{name} of the random effects are not numbers")
+            return values
+
+        effects = Effects(record["cluster"], tuple(record["names"]), tuple(numbers("centre")), tuple(numbers("scale")))
+        size, labels = effects.size, tuple(record["labels"])
+        fine = (
+            isinstance(effects.cluster, str)
+            and 1 <= size <= 2
+            and set(effects.names) <= {INTERCEPT, *names}
+            and len(set(effects.names)) == size == len(effects.centre) == len(effects.scale)
+            and INTERCEPT not in effects.names[1:]
+            and min(effects.scale) > 0.0
+            and all(isinstance(label, (str, bool, int)) for label in labels)
+            and len(set(labels)) == len(labels) > 0
+            and isinstance(record["n_nodes"], int)
+            and 1 <= record["n_nodes"] <= MOST_NODES
+        )
+        if not fine:
+            raise InputError("the random effects do not belong to the model")
+        tau, sizes = numbers("tau"), np.array(record["sizes"])
+        if tau.shape != (effects.n_parameters,) or not (tau >= effects.lower).all():
+            raise InputError("the deviations of the random effects are not those of an L")
+        if sizes.shape != (len(labels),) or sizes.dtype.kind != "i" or sizes.min() < 1:
+            raise InputError("the sizes of the clusters are not theirs")
+        made = cls(effects, tau, labels, sizes, record["n_nodes"], float(record["error"]), None, None)
+        if record["points"] is None:
+            return made
+        points, weights = numbers("points"), numbers("weights")
+        K = record["n_nodes"] ** size
+        good = points.shape == (len(labels), K, size) and weights.shape == (len(labels), K)
+        if not (good and (weights >= 0.0).all() and np.allclose(weights.sum(axis=1), 1.0)):
+            raise InputError("the effects of the clusters do not hold together")
+        return replace(made, points=points, weights=weights)

@@ -1,0 +1,1 @@
+"""The anchor loss of each kind of model."""

@@ -1,0 +1,1 @@
+"""Rows: likelihood terms, standardised columns, blocks, projections, sums over blocks."""

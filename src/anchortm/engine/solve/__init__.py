@@ -1,0 +1,1 @@
+"""The minimum of an objective, and whether the data determine it."""

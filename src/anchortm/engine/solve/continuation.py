@@ -1,0 +1,434 @@
+"""The path of solutions in xi, from maximum likelihood to the limit.
+
+The loss is convex for xi = 0 (without truncation) and, for any xi, for exact rows under
+the normal link. Otherwise several minima are possible: the estimate is the one on the
+branch that is connected to xi = 0, which is followed with step control. A branch can end
+in a fold, where its smallest curvature reaches zero; the solution says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.engine.objective.location_scale import ScaledObjective
+from anchortm.engine.objective.penalised import Net, minimise
+from anchortm.engine.objective.plain import NormalObjective, Objective, Sums
+from anchortm.engine.objective.random_effects import NODES, MixedObjective
+from anchortm.engine.solve.ends_of_path import linear_solution, over_identified, sqp
+from anchortm.engine.solve.identification import check_separation
+from anchortm.engine.solve.newton import (
+    FLAT,
+    STRICT,
+    Options,
+    Solution,
+    binding_bounds,
+    expand,
+    is_strict,
+    kkt_residual,
+    loss_of,
+    solution_at,
+)
+from anchortm.exceptions import IdentificationError, InputError, OverIdentifiedError
+
+__all__ = ["first_solution", "follow", "restarts", "solve", "solve_near", "solve_path", "with_enough_nodes"]
+
+Array = NDArray[np.float64]
+
+FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
+ROUGH = 1e-3  # KKT residual of a point that is on the branch, if rounding or quadrature keep it from a better one
+MOST_ROUGH = {False: 12, True: 2}  # such points before they are taken as they are; the second for integrals
+MOST_FAILED = 5  # steps before the path stops
+SLOW = 20  # Newton steps from a predictor to its minimum that count as a failure: derivatives are not exact there
+MOST_CORRECTIONS = 25  # Newton steps from a predictor, where a shorter step of the path is possible
+LONGEST_PATH, MOST_WASTED = 15, 2  # Newton steps on a path and in steps that it did not take, relative to max_iter
+KINK_POINTS = 11  # where a kink may be, as shares of a step
+RUNAWAY = 1e6  # growth of the largest standardised parameter from xi = 0 on
+NO_MINIMUM = "the branch connected to xi = 0 ends near xi = {:.3g}, and no other minimum was found"
+SUBSAMPLE_FROM = 100_000
+FAR = 3.0  # how far off the constant of a start may be, on the scale of h
+ENOUGH = 0.01  # of the tolerance, that nodes may leave in a gradient
+NET_STEPS = 30  # on a face; an easy one takes about ten
+STRONGER = tuple(2.0**k for k in range(7, 0, -1))  # penalties on the way to a weak one
+WIDE_STEPS = 10  # from the solution of some levels to that of all
+
+
+def follow(
+    objective: Objective, start: Solution, target: float, options: Options, first: Solution | None = None
+) -> Solution:
+    """Return the solution at ``target`` on the branch through ``start``; ``first`` is where the branch began.
+
+    Predictor: along dv/ds with s = log(1 + xi). Corrector: Newton. A step is taken if the
+    corrector stays near the predictor and meets positive curvature on its way; else it is halved.
+    Where no step is short enough the branch folds back: the path drops into the minimum below
+    and goes on from there, which does not depend on where it was asked for.
+    """
+    if objective.affine:  # convex: one minimum, whatever the way
+        return _correct(objective, start, target, options)
+    here, step = start, max(FIRST_STEP, math.log1p(start.xi))
+    n_iter, n_wasted, n_rough, n_failed = 0, 0, 0, 0
+    history, tracked = list(start.history), here.converged
+    integrals = isinstance(objective, MixedObjective)  # by quadrature, which shorter steps do not make finer
+    short = replace(options, max_iter=min(options.max_iter, MOST_CORRECTIONS))
+    while here.xi < target and tracked:
+        left = math.log1p(target) - math.log1p(here.xi)
+        xi = target if step >= left else math.expm1(math.log1p(here.xi) + step)
+        there = _correct(objective, here, xi, options if step <= SHORTEST_STEP else short)
+        n_iter += there.n_iter
+        move, miss = _distances(objective, here, there, xi)
+        near = _smooth(there) and miss <= 0.5 * move + 1e-6
+        rough = near and not there.converged and there.kkt <= ROUGH
+        n_rough += rough
+        n_failed += (integrals and not there.converged) or (near and there.n_iter > SLOW)
+        tracked = there.converged or (rough and n_rough > MOST_ROUGH[integrals])
+        folds = here.folds
+        n_wasted += 0 if near and tracked else there.n_iter
+        long = n_iter > LONGEST_PATH * options.max_iter or n_wasted > MOST_WASTED * options.max_iter
+        if (long or n_failed > MOST_FAILED) and not (near and tracked and xi == target):
+            here = replace(here, converged=False, reason="the path needs too many Newton steps")
+            break
+        if not (near and tracked):
+            if step > SHORTEST_STEP:
+                step, tracked = 0.5 * min(step, left), True
+                continue
+            tracked = there.converged
+            if not _is_kink(objective, here, there):
+                # a step before was already too long near the same fold: it is the later one
+                earlier = tuple(xi for xi in folds if math.log1p(here.xi) - math.log1p(xi) > 2.0 * SHORTEST_STEP)
+                folds = (*earlier, here.xi)
+            if not tracked:  # the end of the branch, and not the chance point where the search for another one ended
+                here = replace(here, converged=False, reason=NO_MINIMUM.format(here.xi), folds=folds)
+                break
+            miss = move
+        history += there.history
+        here = replace(there, folds=folds)
+        lost = _run_away(objective, start if first is None else first, here)
+        if lost:
+            here, tracked = replace(here, converged=False, reason=lost), False
+        step *= 2.0 if miss <= 0.1 * move else 1.25
+    here = replace(here, n_iter=start.n_iter + n_iter, history=history)
+    return here if here.xi == target else _stopped(objective, here, target)
+
+
+def _is_kink(objective: Objective, here: Solution, there: Solution) -> bool:
+    """Return whether the path turns because a coefficient leaves zero or gets there.
+
+    Then it goes no further than the tangents on its two sides, and the loss rises as it does along any branch.
+    """
+    if not (isinstance(objective, Net) and there.converged and there.loss >= here.loss):
+        return False
+    ends = ((here, there), (there, here))
+    expected = max(_length(objective, there, _predict(a, b.xi), a.v) for a, b in ends)
+    return _length(objective, there, there.v, here.v) <= 1.5 * expected + 1e-6
+
+
+def _smooth(solution: Solution) -> bool:
+    """Return whether the way to a solution met no downward curvature."""
+    return all(row.get("model", "newton") == "newton" for row in solution.history)
+
+
+def _stopped(objective: Objective, here: Solution, target: float) -> Solution:
+    """Return where the path stopped, judged by the loss at the xi it was to reach."""
+    own = here.reason.startswith(("the branch", "the parameters"))
+    reason = here.reason if own else f"{here.reason} at xi = {here.xi:.3g}"
+    reason = f"{reason}, on the way to {target:.3g}"
+    if isinstance(objective, Net):
+        found = minimise(objective, here.v, target, Options(max_iter=0))
+        return replace(
+            found, converged=False, reason=reason, history=here.history, n_iter=here.n_iter, folds=here.folds
+        )
+    state = expand(objective, here.v, here.sums, target)
+    binding = binding_bounds(objective, here.v, state.gradient)
+    kkt = kkt_residual(state, binding)
+    found = solution_at(objective, state, target, binding, kkt, False, reason, here.history)
+    return replace(found, n_iter=here.n_iter, folds=here.folds)
+
+
+def _correct(objective: Objective, here: Solution, xi: float, options: Options) -> Solution:
+    """Return the minimum at xi from a predicted start, or from here where that is worse."""
+    predicted = np.clip(_predict(here, xi), objective.coordinates.lower, objective.coordinates.upper)
+    sums = objective.sums(predicted)
+    if not (math.isfinite(sums.loglik) and loss_of(objective, sums, xi) <= loss_of(objective, here.sums, xi)):
+        predicted, sums = here.v, here.sums
+    return minimise(objective, predicted, xi, options, sums)
+
+
+def _predict(here: Solution, xi: float) -> Array:
+    """Return the tangent in log(1 + xi): dv/ds = (1 + xi) dv/dxi."""
+    return here.v + here.tangent * (1.0 + here.xi) * (math.log1p(xi) - math.log1p(here.xi))
+
+
+def _distances(objective: Objective, here: Solution, there: Solution, xi: float) -> tuple[float, float]:
+    """Return how far the step went and by how much it misses the predictor, in the metric of the loss.
+
+    Of the two predictors, from here and back from there, the worse counts: beyond a fold another branch can be as
+    near to the one as if the path went on, but its own way back does not lead here. Where a bound takes hold or lets
+    go in between, the path has a kink: it follows the one up to there and the other beyond.
+    """
+    ahead, back = _predict(here, xi), _predict(there, here.xi)
+    miss = max(_length(objective, there, there.v, ahead), _length(objective, there, here.v, back))
+    if _turns(here, there):
+        shares = np.linspace(0.0, 1.0, KINK_POINTS)
+        kinks = [(1.0 - s) * ahead + s * (here.v + there.v - back) for s in shares]
+        miss = min(miss, 2.0 * min(_length(objective, there, there.v, v) for v in kinks))
+    return _length(objective, there, there.v, here.v), miss
+
+
+def _turns(here: Solution, there: Solution) -> bool:
+    """Return whether a bound takes hold or lets go between two solutions."""
+    return not np.array_equal(here.active, there.active)
+
+
+def _length(objective: Objective, solution: Solution, v: Array, w: Array) -> float:
+    """Return the distance of two points in the metric of the loss at a solution."""
+    step = objective.coordinates.apart(v, w)
+    return math.sqrt(max(float(step @ solution.hessian @ step), 0.0))
+
+
+def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Options) -> list[Solution]:
+    """Return the solutions at these xi (any order, inf allowed), each on the branch from xi = 0."""
+    if isinstance(objective, NormalObjective) and objective.linear:
+        return [linear_solution(objective, xi, options) for xi in xis]
+    if isinstance(objective, ScaledObjective) and objective.xi_scale is not None:
+        return [_on_ray(objective, v, xi, options) for xi in xis]  # each has a ray of its own
+    if objective.coordinates.wide is not None and (min(xis) < 0.0 or math.isinf(max(xis))):
+        raise InputError("sparse covariates and factors of many levels take xi from 0 to a large finite number only")
+    if isinstance(objective, Net) and (min(xis) < 0.0 or math.isinf(max(xis))):
+        raise InputError(
+            "an elastic net or smooth terms (l1, l2, smooth) take xi from 0 to a large finite number only, such as 1e4"
+        )
+    if min(xis) < 0.0:
+        raise InputError("a negative xi needs NormalLinear with exact rows: it partials the anchors out")
+    finite = sorted({xi for xi in xis if not math.isinf(xi)})
+    found: dict[float, Solution] = {}
+    first = finite[0] if finite and objective.affine else 0.0  # convex: any xi will do
+    here = first_solution(objective, v, options, first)
+    found[here.xi] = here
+    for xi in finite:
+        if xi > here.xi:
+            here = found[xi] = follow(objective, here, xi, options, found[first])
+    if any(math.isinf(xi) for xi in xis):
+        found[math.inf] = solve_limit(objective, here, options)
+    return [found[xi] for xi in xis]
+
+
+def _run_away(objective: Objective, first: Solution, here: Solution) -> str:
+    """Return what to say of parameters that have run away from where a branch began, or nothing.
+
+    Some losses fall for ever, or have minima that no data are like: the deviance residuals of gamma and negative
+    binomial rows become equal as means go to infinity, which costs no more than their logarithm.
+    """
+    before, now = (float(np.abs(s.v).max(initial=0.0)) for s in (first, here))
+    if getattr(objective.link, "link", "") == "inverse":  # means are large where eta is small
+        before, now = 1.0 / before, 1.0 / now
+    if now <= RUNAWAY * (1.0 + before):
+        return ""
+    what = "mean" if getattr(objective.link, "link", "") == "inverse" else "standardised parameter"
+    return f"the parameters run away: the largest {what} is about {now:.1e}, and was {before:.1e} at xi = {first.xi:g}"
+
+
+def _on_ray(objective: ScaledObjective, v: Array, xi: float, options: Options) -> Solution:
+    """Return the solution at (xi, xi_scale), on the branch along the ray from (0, 0)."""
+    along, tau = objective.ray(xi)
+    return replace(solve(along, v, tau, options), xi=xi)
+
+
+def first_solution(objective: Objective, v: Array, options: Options, xi: float = 0.0) -> Solution:
+    """Return the solution that a path starts from; large data begin with the optimum of a sample of their rows."""
+    near = _from_sample(objective, v, xi, options)
+    v = _start(objective, v, options) if near is None else near
+    if not isinstance(objective, Net):
+        return _checked(objective, minimise(objective, v, xi, options))
+    found = minimise(objective, v, xi, replace(options, max_iter=min(options.max_iter, NET_STEPS)))
+    if not found.converged:  # from stronger penalties, which leave fewer coefficients
+        for factor in STRONGER:
+            v = minimise(objective.scaled(factor), v, xi, options).v
+        found = minimise(objective, v, xi, options)
+    return _checked(objective, found)
+
+
+def _start(objective: Objective, v: Array, options: Options) -> Array:
+    """Return where a minimisation starts: scale effects from the optimum without them."""
+    if objective.simpler is None:
+        return _startable(objective, v)
+    return _checked(objective.simpler, minimise(objective.simpler, _startable(objective, v), 0.0, options)).v
+
+
+def _checked(objective: Objective, solution: Solution) -> Solution:
+    """Return the solution, or raise if the data have none."""
+    if not is_strict(objective, solution):
+        if isinstance(objective, ScaledObjective) and not objective.held:
+            objective.check_scales(solution.v, np.asarray(solution.hessian), STRICT, FLAT, solution.converged)
+        else:
+            check_separation(objective.undetermined() if isinstance(objective, Net) else objective)
+    return solution
+
+
+def _from_sample(objective: Objective, v: Array, xi: float, options: Options) -> Array | None:
+    """Return the solution of a sample of the rows of large data, or None where it is no good start.
+
+    The sample is a hint: whatever it lacks (an event, a class, a branch) says nothing of all rows.
+    """
+    if objective.n_rows < SUBSAMPLE_FROM and not objective.blocks.costly:
+        return None
+    sample = objective.sample(objective.blocks.sample_rows)
+    try:
+        near = minimise(sample, _start(sample, sample.from_whole(objective, v), options), 0.0, options)
+        if xi > 0.0 and near.converged:
+            near = follow(sample, near, xi, options)
+    except (ArithmeticError, InputError):
+        return None
+    good = is_strict(sample, near) and not near.folds
+    v = sample.to_whole(objective, near.v)
+    return v if good and math.isfinite(objective.sums(v).loglik) else None
+
+
+def _startable(objective: Objective, v: Array) -> Array:
+    """Return v, or a flatter or shifted baseline where that is likelier.
+
+    Rows far out, or a large offset, can make the first guess hopeless.
+    """
+    coordinates = objective.coordinates
+    if not coordinates.n_baseline:
+        return v  # no baseline to be placed
+    constant = np.zeros_like(v)
+    constant[0] = 1.0
+
+    def likeliest(shape: Array, shares: Sequence[float], levels: Iterable[float]) -> tuple[Array, float]:
+        starts = [np.clip(share * shape, coordinates.lower, coordinates.upper) for share in shares]
+        found = [start + level * constant for start in starts for level in levels]
+        logliks = [objective.sums(start).loglik for start in found]
+        best = int(np.argmax(np.nan_to_num(logliks, nan=-np.inf)))
+        return found[best], logliks[best]
+
+    shape = v - v[0] * constant
+    best, loglik = likeliest(shape, (1.0, 0.3, 0.1, 0.03, 0.01), (float(v[0]),))
+    if not math.isfinite(loglik):
+        steps = np.outer([-1.0, 1.0], 10.0 ** np.arange(0, 4, 0.5)).ravel()
+        levels = [level + shift for level in (float(v[0]), 0.0) for shift in (0.0, -objective.mean_offset, *steps)]
+        best, loglik = likeliest(np.clip(shape, -1.0, 1.0), (1.0, 0.1, 1e-2, 1e-4, 1e-6, 1e-8), levels)
+    if not math.isfinite(loglik):
+        raise IdentificationError(
+            "the log-likelihood is not finite at any start value that was tried: look for outliers in y, X or offset; "
+            "for positive outcomes of many orders of magnitude take a baseline in log y (log_first=True)"
+        )
+    moved = True
+    while moved:  # the constant may be far off: steps that double while they help, then from there again
+        moved = False
+        for step in (FAR, -FAR):
+            while (there := objective.sums(best + step * constant).loglik) > loglik:
+                best, loglik, step, moved = best + step * constant, there, 2.0 * step, True
+    return best
+
+
+def solve(objective: Objective, v: Array, xi: float, options: Options) -> Solution:
+    """Return the solution at xi (``math.inf`` allowed) on the branch connected to xi = 0.
+
+    Large data follow the branch on a sample of their rows and finish from there.
+    """
+    if isinstance(objective, ScaledObjective) and objective.xi_scale is not None:
+        return _on_ray(objective, v, xi, options)
+    enough = objective.anchors is None or 5 * objective.anchors.rank <= objective.blocks.sample_rows
+    if 0.0 < xi < math.inf and enough and not objective.affine:
+        near = _from_sample(objective, v, xi, options)
+        if near is not None:
+            if objective.coordinates.wide is None:
+                return _checked(objective, minimise(objective, near, xi, options))
+            # levels that the sample lacks start from afar: the branch is the same if the way is short and smooth
+            found = minimise(objective, near, xi, replace(options, max_iter=min(options.max_iter, WIDE_STEPS)))
+            if found.converged and _smooth(found):
+                return _checked(objective, found)
+    return solve_path(objective, v, [xi], options)[0]
+
+
+def solve_near(objective: Objective, theta: Array, beta: Array, cold: Array, xi: float, options: Options) -> Solution:
+    """Return the solution at xi near (theta, beta), the fit to similar rows, or along the path where that fails."""
+    if math.isfinite(xi) and theta.size == objective.coordinates.matrix.shape[0]:
+        along, tau = objective.ray(xi)
+        v = objective.coordinates.join(theta, beta)
+        sums = objective.sums(np.clip(v, objective.coordinates.lower, objective.coordinates.upper))
+        if math.isfinite(sums.loglik):
+            near = minimise(along, v, tau, options)
+            if is_strict(objective, near):
+                return replace(near, xi=xi)
+    return solve_path(objective, cold, [xi], options)[0]
+
+
+def solve_limit(objective: Objective, start: Solution, options: Options) -> Solution:
+    """Return the limit of the path, by sequential quadratic programming from a large xi.
+
+    It exists where the penalty falls like 1 / xi^2; with over-identified anchors h flattens and
+    the penalty falls like 1 / xi only.
+    """
+    if objective.anchors is None:
+        raise OverIdentifiedError("xi = inf needs anchors")
+    here = start if start.xi >= 1.0 else follow(objective, start, 1.0, options)
+    E = objective.derivatives(here.v).E
+    rest = here.sums.t - E @ np.linalg.lstsq(E, here.sums.t, rcond=1e-10)[0]
+    if np.linalg.norm(rest) > 1e-6 * np.linalg.norm(here.sums.t):
+        raise over_identified(objective)
+    before, found = here, sqp(objective, here, options)
+    for xi in [xi for xi in (1e2, 1e4, 1e6) if xi > here.xi] or [100.0 * here.xi]:
+        if found.converged:
+            return found
+        before, here = here, follow(objective, here, xi, options)
+        if not here.converged:
+            return replace(here, xi=math.inf, loss=-here.sums.loglik / objective.n_total)
+        found = sqp(objective, here, options)
+    if not found.converged:
+        fall = math.log10(before.penalty_sum / here.penalty_sum) / math.log10(here.xi / before.xi)
+        if fall < 1.5:
+            raise over_identified(objective)
+    return found
+
+
+def restarts(
+    objective: Objective, solution: Solution, n_restarts: int, options: Options, rng: np.random.Generator
+) -> list[Solution]:
+    """Return the distinct minima found from random starts, lowest loss first."""
+    found, (objective, xi) = [solution], objective.ray(solution.xi)
+    for _ in range(n_restarts):
+        step = rng.normal(size=solution.v.size) * rng.choice([0.3, 1.0, 3.0])
+        if isinstance(objective, Net):
+            step[(objective.first > 0.0) & (solution.v == 0.0)] = 0.0  # which coefficients matter is not restarted
+        v = solution.v + step
+        bounded = np.isfinite(objective.coordinates.lower)
+        v[bounded] = objective.coordinates.lower[bounded] + np.abs(v[bounded]) + 0.01
+        sums = objective.sums(v)
+        if not loss_of(objective, sums, xi) < 1e8 * (1.0 + abs(solution.loss)):
+            continue  # hopeless, or not a number
+        other = minimise(objective, v, xi, options, sums)
+        if other.converged and all(abs(other.loss - s.loss) > 1e-7 * (1.0 + abs(s.loss)) for s in found):
+            found.append(other)
+    return sorted(found, key=lambda s: s.loss)
+
+
+def with_enough_nodes(
+    objective: Any, v: Array, make: Callable[[int], Any], options: Options, given: bool
+) -> MixedObjective:
+    """Return the objective with so many nodes that more would change its gradient by little of the tolerance.
+
+    ``make`` makes it anew; nodes that are ``given`` stay. What is asked for is judged at the maximum of the likelihood,
+    where a fit then starts.
+    """
+    known = NODES[objective.effects.size]
+    while True:
+        here = minimise(objective, _startable(objective, v), 0.0, options)
+        more = next((n for n in known if n > objective.n_nodes), None)
+        finer = make(objective.n_nodes + max(4, objective.n_nodes // 2) if given or more is None else more)
+        objective.slack, v = quadrature_error(objective, finer, here.v, here.sums, 0.0), here.v
+        if given or more is None or objective.slack <= ENOUGH * options.tol:
+            objective.begin = v
+            return objective  # type: ignore[no-any-return]
+        finer.slack, objective = objective.slack, finer
+
+
+def quadrature_error(objective: Objective, finer: Objective, v: Array, sums: Sums, xi: float) -> float:
+    """Return how much the gradient of the loss changes with finer nodes, scaled as the KKT residual is."""
+    here, there = (expand(o, v, s, xi) for o, s in ((objective, sums), (finer, finer.sums(v))))
+    return float((np.abs(there.gradient - here.gradient) / (1.0 + there.parts)).max())

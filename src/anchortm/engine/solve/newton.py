@@ -1,0 +1,545 @@
+"""Constrained Newton for the anchor loss at one xi, with a certificate.
+
+The minimum is sought in the standardised parameters v of the objective, under bounds on
+the increments of the baseline. A step minimises the quadratic model under the bounds (a
+small QP), with the full Hessian where it is positive definite and the absolute values of
+its eigenvalues otherwise, and a line search on the true loss.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import daqp
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.optimize import lsq_linear
+
+from anchortm.engine.objective.plain import Objective, Sums
+from anchortm.engine.rows.factor_hessian import Arrow
+from anchortm.exceptions import IdentificationError
+
+__all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise", "shrunken_step"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+ARMIJO = 1e-4
+QP_TOLERANCE = 1e-6  # of the slope at a solution of the QP, relative to that at its start
+BIG = 1e30  # what the QP solver takes for infinity
+NEGLIGIBLE, LAST_GAIN = 1e-3, 1e-15  # what a step without a look at the rows may neglect, of tol and of the loss
+LAST_STEP = 1e-9  # relative to the largest parameter: a search that rounding stops at such a step has converged
+LONGEST = 1e3  # step, relative to the largest parameter
+FAR = 100.0  # standardised parameters beyond this are judged relative to their size
+RESOLUTION = 1e-6  # expected gains below this, relative to the loss, may be judged by the gradient instead
+LEAST_GAIN = 1e-12  # expected of a part of a step, relative to the loss
+STALLS, NO_GAIN = 10, 1e-13  # steps without a gain, relative to the loss, or a smaller gradient before the search stops
+OVERFLOW = (
+    "the derivatives of the loss overflow: look for outliers in y, X or offset, or take a baseline in log y for "
+    "positive outcomes of many orders of magnitude"
+)
+LIFTS = (1e-8, 1e-6, 1e-4, 1e-2)  # of a flat matrix, relative to its largest curvature
+STRICT = 1e-5  # a curvature above this, in standardised parameters, rules separation out
+FLAT = 1e-8  # a curvature below this, relative to the largest, is a flat direction
+
+
+@dataclass(frozen=True)
+class Options:
+    """Tolerance on the scaled KKT residual, and the iteration limit of one minimisation."""
+
+    tol: float = 1e-8
+    max_iter: int = 200
+    verbose: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A point that satisfies the optimality conditions, or the best reached, with its certificate."""
+
+    v: Array
+    xi: float
+    sums: Sums
+    loss: float
+    kkt: float
+    min_eigenvalue: float
+    active: Mask
+    converged: bool
+    reason: str
+    n_iter: int
+    tangent: Array  # dv / dxi along the path
+    hessian: Array | Arrow  # of the loss, in v
+    folds: tuple[float, ...] = ()  # where the branch from xi = 0 ended and dropped into another minimum
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def penalty_sum(self) -> float:
+        """Return |t|^2 = r'WPr."""
+        return float(self.sums.t @ self.sums.t)
+
+
+def is_strict(objective: Objective, solution: Solution) -> bool:
+    """Return whether the solution is a minimum with so much curvature that there is no separation.
+
+    The smallest curvature falls with the share of a wide factor's smallest level, so that
+    curvature is judged within levels there.
+    """
+    if not solution.converged or solution.min_eigenvalue > STRICT or not isinstance(solution.hessian, Arrow):
+        return solution.converged and solution.min_eigenvalue > STRICT
+    return solution.hessian.curves(
+        solution.active | (objective.coordinates.lower == objective.coordinates.upper), STRICT
+    )
+
+
+def loss_of(objective: Objective, sums: Sums, xi: float) -> float:
+    """Return the anchor loss; at xi = inf the negative mean log-likelihood."""
+    if xi == 0.0 or math.isinf(xi):
+        return -sums.loglik / objective.n_total
+    with np.errstate(over="ignore"):
+        return (xi * float(sums.t @ sums.t) - sums.loglik) / objective.n_total
+
+
+@dataclass(eq=False)
+class State:
+    """What changes from step to step."""
+
+    v: Array
+    sums: Sums
+    loss: float
+    gradient: Array
+    parts: Array  # size of the two parts of the gradient, for the scale of the KKT residual
+    noise: Array  # what rounding leaves in the gradient of the penalty
+    hessian: Any  # an array, or an Arrow where the levels of a wide factor are among the parameters
+    E: Array
+    likelihood: Array  # gradient of the mean negative log-likelihood alone
+
+    @property
+    def sizes(self) -> Array:
+        """Return the units of parameters in which gradient and curvature are judged.
+
+        Far out a loss can fall without end while its gradient vanishes, as log(v) does: there a parameter is measured
+        relative to its own size.
+        """
+        return np.maximum(1.0, np.abs(self.v) / FAR)
+
+    @property
+    def finite(self) -> bool:
+        """Return whether loss and derivatives are numbers."""
+        H = self.hessian.schur if isinstance(self.hessian, Arrow) else self.hessian
+        return math.isfinite(self.loss) and bool(np.isfinite(self.gradient).all() and np.isfinite(H).all())
+
+    def small(self, objective: Objective, binding: Mask) -> tuple[State, Mask, Array, Array]:
+        """Return the state, what is held and the bounds on a step; with a wide factor, of all but its levels."""
+        lower, upper = objective.coordinates.lower - self.v, objective.coordinates.upper - self.v
+        H = self.hessian
+        if not isinstance(H, Arrow):
+            return self, binding, lower, upper
+        return (
+            replace(self, gradient=H.reduce(self.gradient), hessian=H.schur),
+            ~H.free(binding),
+            *H.bounds(lower, upper),
+        )
+
+    def whole(self, step: Array, gradient: bool = True) -> Array:
+        """Return the step of all parameters: levels of a wide factor follow the others."""
+        if not isinstance(self.hessian, Arrow):
+            return step
+        return self.hessian.recover(step, self.gradient if gradient else None)
+
+
+def expand(objective: Objective, v: Array, sums: Sums, xi: float) -> State:
+    n = objective.n_total
+    pull = 2.0 * xi * sums.t
+    loss = loss_of(objective, sums, xi)
+    objective.blocks.tell(loss)
+    d = objective.derivatives(v, pull if xi != 0.0 else None)
+    penalty_gradient = d.E.T @ pull / n
+    hessian = (1.0 / n) * d.penalised(2.0 * xi)
+    return State(
+        v,
+        sums,
+        loss,
+        d.gradient / n + penalty_gradient,
+        np.abs(d.gradient / n) + np.abs(penalty_gradient),
+        # each element of t is a sum of about sqrt(n) in absolute terms
+        4.0 * np.finfo(float).eps * abs(xi) / math.sqrt(n) * np.abs(d.E).sum(axis=0),
+        hessian,
+        d.E,
+        d.gradient / n,
+    )
+
+
+def binding_bounds(objective: Objective, v: Array, gradient: Array) -> Mask:
+    """Return the bounds that hold the minimum back: reached, and the loss falls beyond."""
+    lower, upper = objective.coordinates.lower, objective.coordinates.upper
+    held: Mask = ((v <= lower) & (gradient > 0.0)) | ((v >= upper) & (gradient < 0.0)) | (lower == upper)
+    return held
+
+
+def kkt_residual(state: State, binding: Mask) -> float:
+    """Return the largest free component of the gradient, relative to what cancels in it."""
+    beyond_rounding = np.maximum(np.abs(state.gradient) - state.noise, 0.0)
+    return float((state.sizes * beyond_rounding / (1.0 + state.parts))[~binding].max(initial=0.0))
+
+
+def cholesky(matrix: Array) -> Array | None:
+    """Return the upper Cholesky factor, or None if the matrix is not safely positive definite."""
+    factor, info = dpotrf(matrix)
+    if info != 0:
+        return None
+    diagonal = factor.diagonal()
+    safe = diagonal.min(initial=1.0) > 1e-7 * diagonal.max(initial=0.0)
+    return np.asarray(factor) if safe else None
+
+
+def _scaled_cholesky(matrix: Array) -> tuple[Array | None, Array]:
+    """Return the Cholesky factor of the matrix with a diagonal of ones, or None, and the scales that make it so.
+
+    Parameters that are large or small beside others make a matrix look singular that is not.
+    """
+    diagonal = matrix.diagonal()
+    if not (diagonal > 0.0).all():
+        return None, np.ones(diagonal.size)
+    scale = 1.0 / np.sqrt(diagonal)
+    return cholesky(matrix * np.outer(scale, scale)), scale
+
+
+def _solve(matrix: Array, right: Array) -> Array:
+    """Return matrix^-1 right for a positive definite matrix; the shortest solution where it is nearly singular."""
+    factor = cholesky(matrix)
+    if factor is not None:
+        return np.asarray(dpotrs(factor, right)[0])
+    factor, scale = _scaled_cholesky(matrix)
+    if factor is not None:
+        return np.asarray(scale * dpotrs(factor, scale * right)[0])
+    return np.asarray(np.linalg.lstsq(matrix, right, rcond=1e-12)[0])
+
+
+def _model(state: State, binding: Mask) -> tuple[Array, str]:
+    """Return a matrix that is positive definite on the free parameters, and which one it is.
+
+    The Hessian itself, or where it curves downwards the matrix with the absolute values of its
+    eigenvalues: a step then runs from a saddle instead of towards it.
+    """
+    free = ~binding
+    inner = state.hessian[np.ix_(free, free)]
+    if not free.any() or cholesky(inner) is not None or _scaled_cholesky(inner)[0] is not None:
+        return state.hessian, "newton"
+    values, vectors = np.linalg.eigh(inner)
+    name = "newton" if values[0] >= -FLAT * values[-1] else "saddle-free"
+    H = state.hessian.copy()
+    # turn downward curvature around, and lift what is flat
+    lifted = np.maximum(np.abs(values), FLAT * max(values[-1], FLAT))
+    H[np.ix_(free, free)] = (vectors * lifted) @ vectors.T
+    return H, name
+
+
+def _step(state: State, H: Array, binding: Mask, lower: Array, upper: Array) -> Array:
+    """Return the minimiser of the quadratic model under the bounds."""
+    free = ~binding
+    step = np.zeros_like(state.gradient)
+    inner = H[np.ix_(free, free)]
+    step[free] = _solve(inner, -state.gradient[free])
+    if (step >= lower).all() and (step <= upper).all():
+        return step
+    try:
+        if cholesky(H) is not None:
+            step = _qp(H, state.gradient, lower, upper)
+        else:  # positive definite on the free parameters only: leave the others where they are
+            step[free] = _qp(inner, state.gradient[free], lower[free], upper[free])
+    except ArithmeticError:
+        # the QP solver can give up on extreme curvatures; this is a descent direction all the same
+        step[free] = np.clip(-state.gradient[free] / np.diag(inner), lower[free], upper[free])
+    if float(state.gradient @ step + 0.5 * step @ H @ step) > 1e-12 * (1.0 + abs(state.loss)):
+        # worse than no step at all: H is so flat that the QP solver is lost
+        step = np.zeros_like(step)
+        step[free] = _lifted_step(inner, state.gradient[free], lower[free], upper[free])
+    return step
+
+
+def _lifted_step(H: Array, g: Array, lower: Array, upper: Array) -> Array:
+    """Return the minimiser under the bounds of a model with enough curvature for the QP solver."""
+    for lift in LIFTS:
+        with suppress(ArithmeticError):
+            step = _qp(H + lift * np.diag(H).max() * np.eye(g.size), g, lower, upper)
+            if float(g @ step + 0.5 * step @ H @ step) < 0.0:
+                return step
+    return np.asarray(np.clip(-g / np.diag(H), lower, upper))
+
+
+def _qp(H: Array, g: Array, lower: Array, upper: Array) -> Array:
+    """Return argmin x'Hx/2 + g'x under lower <= x <= upper, for positive definite H.
+
+    The QP solver can be wrong where H is nearly singular, without saying so; then least squares find the minimum.
+    """
+    x = qp_with_equalities(H, g, lower, upper, np.zeros((0, g.size)), np.zeros(0))[0]
+    scale = 1.0 / np.sqrt(np.diag(H))
+    slope = (H @ x + g) * scale
+    small = QP_TOLERANCE * float(np.abs(g * scale).max(initial=0.0))
+    if (((slope <= small) | (x <= lower)) & ((slope >= -small) | (x >= upper))).all():
+        return x
+    free = lower < upper
+    root = cholesky((H * np.outer(scale, scale))[np.ix_(free, free)])
+    if root is None:
+        raise ArithmeticError("the matrix of the QP is singular to rounding")
+    root = np.triu(root)
+    target = -solve_triangular(root, (g * scale)[free], trans="T")
+    x = np.clip(0.0, lower, upper)
+    x[free] = scale[free] * lsq_linear(root, target, ((lower / scale)[free], (upper / scale)[free]), method="bvls").x
+    return np.asarray(np.clip(x, lower, upper))
+
+
+def qp_with_equalities(H: Array, g: Array, lower: Array, upper: Array, A: Array, b: Array) -> tuple[Array, Array]:
+    """Return the minimiser under A x = b too, and the multipliers of A x = b."""
+    scale = 1.0 / np.sqrt(np.diag(H))
+    bounds = np.concatenate([np.clip(upper / scale, -BIG, BIG), b])
+    floors = np.concatenate([np.clip(lower / scale, -BIG, BIG), b])
+    sense = np.concatenate([np.zeros(g.size), np.full(b.size, 5)]).astype(np.int32)
+    x, _, flag, info = daqp.solve(
+        np.ascontiguousarray(H * np.outer(scale, scale)),
+        np.ascontiguousarray(g * scale),
+        np.ascontiguousarray(A * scale),
+        bounds,
+        floors,
+        sense,
+    )
+    if flag < 1:
+        raise ArithmeticError(f"the QP solver gave up (flag {flag})")
+    held, dual = np.sign(info["lam"][: g.size]), np.asarray(info["lam"][g.size :])
+    # on a bound that holds, be exactly on it
+    x = np.where(held < 0.0, lower, np.where(held > 0.0, upper, x * scale))
+    return np.clip(x, lower, upper), dual
+
+
+def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: Sums | None = None) -> Solution:
+    """Return the minimum of the anchor loss at a finite xi that Newton's method finds from v."""
+    lower, upper = objective.coordinates.lower, objective.coordinates.upper
+    v = np.clip(v, lower, upper)
+    sums = objective.sums(v) if sums is None else sums
+    if not math.isfinite(sums.loglik):
+        raise ArithmeticError("the log-likelihood is not finite at the start values")
+    history: list[dict[str, Any]] = []
+    reason, converged, kkt, stalls = "iteration limit", False, math.inf, 0
+    state = expand(objective, v, sums, xi)
+    if not state.finite:
+        raise IdentificationError(f"{OVERFLOW} at the start values")
+    for iteration in range(options.max_iter + 1):
+        state.v = objective.coordinates.shared_out(state.v)
+        binding = binding_bounds(objective, state.v, state.gradient)
+        kkt = kkt_residual(state, binding)
+        history.append({"iteration": iteration, "xi": xi, "loss": state.loss, "kkt": kkt, "active": int(binding.sum())})
+        if options.verbose:
+            print(f"xi {xi:.6g}  iteration {iteration}  loss {state.loss:.10g}  KKT {kkt:.1e}")
+        small, held, lowest, highest = state.small(objective, binding)
+        if kkt <= options.tol and _is_minimum(small, held):
+            reason, converged = "converged", True
+            state = _polished(objective, state, small, held, binding, xi, options.tol)
+            break
+        if iteration == options.max_iter:
+            break
+        H, model = _model(small, held)
+        if kkt > options.tol:
+            step = state.whole(_step(small, H, held, lowest, highest))
+        else:
+            step = _escape(objective, state, small, held, xi)
+        step = _shortened(step, state.v)
+        there, length = _advance(objective, state, step, xi, kkt if model == "newton" else 0.0)
+        history[-1] |= {"model": model, "step": length}
+        if there is None:
+            converged = model == "newton" and _at_rounding(state, step)
+            reason = "converged to rounding" if converged else "no descent along the step"
+            break
+        stalls = stalls + 1 if length < 1.0 and state.loss - there.loss <= NO_GAIN * (1.0 + abs(state.loss)) else 0
+        if stalls > STALLS:
+            reason = "no progress beyond rounding"
+            break
+        state = there
+    return solution_at(objective, state, xi, binding, kkt, converged, reason, history)
+
+
+def _at_rounding(state: State, step: Array) -> bool:
+    """Return whether a Newton step would change the parameters by next to nothing, and the loss by nothing at all."""
+    gain = -float(state.gradient @ step)
+    short = float(np.abs(step).max()) <= LAST_STEP * (1.0 + float(np.abs(state.v).max()))
+    return short and gain <= LAST_GAIN * (1.0 + abs(state.loss))
+
+
+def _shortened(step: Array, v: Array) -> Array:
+    """Return the step, no longer than standardised parameters ever have to go: flat regions ask for more."""
+    longest = LONGEST * (1.0 + float(np.abs(v).max()))
+    size = float(np.abs(step).max())
+    return step if size <= longest else step * (longest / size)
+
+
+def _polished(
+    objective: Objective, state: State, small: State, held: Mask, binding: Mask, xi: float, tol: float
+) -> State:
+    """Return the state after one more Newton step that is too short to need another pass over the rows.
+
+    Its derivatives are known, so the step squares what is left of the error. It is taken where the loss changes by
+    rounding only; then sums and gradient are exact to rounding by their derivatives.
+    """
+    free = ~held
+    inner = small.hessian[np.ix_(free, free)]
+    if not free.any() or cholesky(inner) is None:
+        return state
+    step = np.zeros_like(small.gradient)
+    step[free] = _solve(inner, -small.gradient[free])
+    step = state.whole(step)
+    v = state.v + step
+    inside = (v > objective.coordinates.lower) & (v < objective.coordinates.upper)
+    # what is neglected: of the gradient about step^2, times xi for the penalty's; of the loss half the gain
+    neglected = (1.0 + 2.0 * abs(xi)) * float(np.abs(step).max()) ** 2
+    gain = abs(float(state.gradient @ step))
+    rounding = np.finfo(float).eps * float(np.abs(np.diag(small.hessian)).max() * np.abs(v).sum())
+    if rounding > 10.0 * NEGLIGIBLE * tol:  # v itself is not exact enough for a better gradient
+        return state
+    if not (neglected <= NEGLIGIBLE * tol and gain <= LAST_GAIN * (1.0 + abs(state.loss)) and inside[~binding].all()):
+        return state
+    loglik = state.sums.loglik - objective.n_total * float(state.likelihood @ step)
+    sums = Sums(loglik, state.sums.t + state.E @ step)
+    return replace(
+        state, v=v, sums=sums, loss=loss_of(objective, sums, xi), gradient=state.gradient + state.hessian @ step
+    )
+
+
+def _is_minimum(state: State, binding: Mask) -> bool:
+    """Return whether no free direction curves down."""
+    free = ~binding
+    if not free.any():
+        return True
+    eigenvalues = np.linalg.eigvalsh(state.hessian[np.ix_(free, free)])
+    return bool(eigenvalues[0] >= -1e-8 * max(1.0, eigenvalues[-1]))
+
+
+def _escape(objective: Objective, state: State, small: State, binding: Mask, xi: float) -> Array:
+    """Return a step away from a saddle, along the direction that curves down most, to the side where the loss is lower.
+
+    The gradient, zero but for rounding, does not tell which side that is.
+    """
+    free = np.flatnonzero(~binding)
+    _, vectors = np.linalg.eigh(small.hessian[np.ix_(free, free)])
+    step = np.zeros_like(small.gradient)
+    step[free] = 0.1 * vectors[:, 0]
+    step = state.whole(step, gradient=False)
+    losses = []
+    for side in (step, -step):
+        _, sums = _sums_along(objective, state, side, 1.0, xi)
+        losses.append(loss_of(objective, sums, xi) if math.isfinite(sums.loglik) else math.inf)
+    return -step if losses[1] < losses[0] else step
+
+
+def _advance(objective: Objective, state: State, step: Array, xi: float, kkt: float) -> tuple[State | None, float]:
+    """Return the state along the step, not so far that its derivatives overflow, and the share of the step taken."""
+    if -float(state.gradient @ step) <= RESOLUTION * (1.0 + abs(state.loss)):
+        there = _by_gradient(objective, state, step, xi, kkt)
+        if there is not None:
+            return there, 1.0
+    share = 1.0
+    while (found := _line_search(objective, state, share * step, xi)) is not None:
+        there = expand(objective, found[0], found[1], xi)
+        if there.finite:
+            return there, share * found[2]
+        share *= 0.1 * found[2]
+    return None, 0.0
+
+
+def _by_gradient(objective: Objective, state: State, step: Array, xi: float, kkt: float) -> State | None:
+    """Return the state after the whole step if it halves the gradient and hardly changes the loss, else None.
+
+    Near a minimum the loss is too coarse a guide: it is a difference of large numbers, or of integrals by quadrature.
+    """
+    v, sums = _sums_along(objective, state, step, 1.0, xi)
+    if not (math.isfinite(sums.loglik) and np.any(v != state.v)):
+        return None
+    if abs(loss_of(objective, sums, xi) - state.loss) > RESOLUTION * (1.0 + abs(state.loss)):
+        return None
+    there = expand(objective, v, sums, xi)
+    binding = binding_bounds(objective, v, there.gradient)
+    return there if there.finite and kkt_residual(there, binding) <= 0.5 * kkt else None
+
+
+def _sums_along(objective: Objective, state: State, step: Array, length: float, xi: float) -> tuple[Array, Sums]:
+    """Return the point at this share of a step, and the sums there."""
+    lower, upper = objective.coordinates.lower, objective.coordinates.upper
+    v = np.clip(state.v + length * step, lower, upper)
+    if length == 1.0:  # v + (bound - v) may miss the bound by a rounding
+        v = np.where(step == lower - state.v, lower, np.where(step == upper - state.v, upper, v))
+    # to first order, t there
+    expected = None if xi == 0.0 else 2.0 * xi * (state.sums.t + state.E @ (v - state.v))
+    return v, objective.sums(v, expected)
+
+
+def _line_search(objective: Objective, state: State, step: Array, xi: float) -> tuple[Array, Sums, float] | None:
+    slope = float(state.gradient @ step)
+    noise = 1e-14 * (1.0 + abs(state.sums.loglik) / objective.n_total + abs(state.loss))
+    noise += 2.0 * objective.slack * float(np.abs(step).sum())
+    least = min(1.0, LEAST_GAIN * (1.0 + abs(state.loss)) / max(abs(slope), 1e-300))
+    length = 1.0
+    while length >= least:
+        v, sums = _sums_along(objective, state, step, length, xi)
+        if math.isfinite(sums.loglik):
+            gain = state.loss - loss_of(objective, sums, xi)
+            if gain >= -ARMIJO * length * slope or (gain >= -noise and abs(slope) <= 1e4 * noise):
+                return (v, sums, length) if np.any(v != state.v) else None
+        length *= 0.5
+    return None
+
+
+def solution_at(
+    objective: Objective,
+    state: State,
+    xi: float,
+    binding: Mask,
+    kkt: float,
+    converged: bool,
+    reason: str,
+    history: list[dict[str, Any]],
+) -> Solution:
+    free = np.flatnonzero(~binding)
+    pull = (2.0 / objective.n_total) * (state.E.T @ state.sums.t)
+    tangent = np.zeros_like(state.v)
+    H = state.hessian if isinstance(state.hessian, Arrow) else state.hessian + objective.coordinates.lift(state.v)
+    if isinstance(H, Arrow):
+        lowest, inside = H.smallest_eigenvalue(binding), H.free(binding)
+        if objective.anchors is not None and lowest > -FLAT:
+            small = np.zeros(inside.size)
+            small[inside] = -_solve(H.schur[np.ix_(inside, inside)], H.reduce(pull)[inside])
+            tangent = H.recover(small, pull)
+    else:
+        inner = H[np.ix_(free, free)]
+        eigenvalues = np.linalg.eigvalsh(inner) if free.size else np.array([math.inf])
+        lowest = float(eigenvalues[0])
+        if free.size and objective.anchors is not None and lowest > -FLAT * eigenvalues[-1]:
+            tangent[free] = -_solve(inner, pull[free])
+    return Solution(
+        state.v,
+        xi,
+        state.sums,
+        state.loss,
+        kkt,
+        lowest,
+        binding & (objective.coordinates.lower < objective.coordinates.upper),
+        converged,
+        reason,
+        len(history) - 1,
+        tangent,
+        H,
+        history=history,
+    )
+
+
+def shrunken_step(objective: Objective, v: Array, xi: float, share: float) -> Array | None:
+    """Return where this share of a Newton step from v leads, at a loss no higher; None where no descent is found."""
+    state = expand(objective, v, objective.sums(v), xi)
+    if not state.finite:
+        return None
+    binding = binding_bounds(objective, v, state.gradient)
+    H, _ = _model(state, binding)
+    step = _step(state, H, binding, objective.coordinates.lower - v, objective.coordinates.upper - v)
+    found = _line_search(objective, state, share * _shortened(step, v), xi)
+    return None if found is None else found[0]

@@ -1,0 +1,237 @@
+"""Confidence bands of predicted distributions and quantiles.
+
+By the delta method: h(y|x) = a(y)'theta +- x'beta is linear in the parameters, so its standard error
+is exact given their covariance; probabilities take the band of h through the link and stay in [0, 1];
+a quantile has the standard error of h there divided by h'. By the bootstrap: percentiles over the refits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from anchortm import plotting
+from anchortm._util.checks import level_between
+from anchortm.exceptions import InputError
+from anchortm.inference.covariance import Bootstrap
+from anchortm.predict.distribution import PredictedDistribution
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ConfidenceBand", "Of", "confidence_band"]
+
+Array = NDArray[np.float64]
+Of = Literal["cdf", "sf", "ppf"]
+
+DRAWS = 10_000  # of the process whose maximum makes a band simultaneous
+
+
+@dataclass(frozen=True, eq=False)
+class ConfidenceBand:
+    """Estimate, lower and upper end for each row (first) and each point of ``at``.
+
+    Attributes
+    ----------
+    of : {"cdf", "sf", "ppf"}
+    at : array of shape (m,)
+        Outcomes or probabilities.
+    estimate, lower, upper : array of shape (n, m)
+    level : float
+    simultaneous : bool
+    method : str
+        Delta method or bootstrap.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.ContinuousProbit().fit(data[["duration"]], data.waiting)
+    >>> band = model.confidence_band(data[["duration"]][:1], [60, 80], of="sf")
+    >>> band
+    ConfidenceBand(sf, 1 rows x 2 points, 95% pointwise, delta method)
+    >>> band.frame().round(2)
+       row     y  estimate  lower  upper
+    0    0  60.0      0.68   0.62   0.74
+    1    0  80.0      0.19   0.15   0.24
+    """
+
+    of: Of
+    at: NDArray[Any]
+    estimate: Array
+    lower: Array
+    upper: Array
+    level: float
+    simultaneous: bool
+    method: str
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row for each row of X and each point."""
+        import pandas as pd
+
+        n, m = self.estimate.shape
+        return pd.DataFrame(
+            {
+                "row": np.repeat(np.arange(n), m),
+                "q" if self.of == "ppf" else "y": np.tile(self.at, n),
+                "estimate": self.estimate.ravel(),
+                "lower": self.lower.ravel(),
+                "upper": self.upper.ravel(),
+            }
+        )
+
+    def plot(self, ax: Any = None, labels: Any = None, *, unit: str = "y") -> Any:
+        """Draw the estimate of each row with its band and return the axes."""
+        return plotting.band(self, ax, labels, unit=unit)
+
+    def __repr__(self) -> str:
+        kind = "simultaneous" if self.simultaneous else "pointwise"
+        return (
+            f"ConfidenceBand({self.of}, {self.estimate.shape[0]} rows x {self.at.size} points, "
+            f"{self.level:.0%} {kind}, {self.method})"
+        )
+
+
+def confidence_band(
+    distribution: PredictedDistribution,
+    X: Array,
+    sign: float,
+    fixed: Array,
+    at: ArrayLike,
+    of: Of,
+    level: float,
+    simultaneous: bool,
+    uncertainty: Array | Bootstrap,
+    shares: Array | None = None,
+) -> ConfidenceBand:
+    """Return the band of a fitted model's predictions; see ``TransformationModel.confidence_band``.
+
+    h(y | x_i) = a(y)'theta + sign * x_i'beta + fixed_i, or with the ``shares`` of row i in several baselines
+    a(y)'(sum_b share_ib theta_b) in place of the first term.
+    """
+    points = np.atleast_1d(np.asarray(at, dtype=object if distribution.basis.kind == "ordinal" else np.float64))
+    level_between(level)
+    if of not in ("cdf", "sf", "ppf"):
+        raise InputError(f"of must be 'cdf', 'sf' or 'ppf', not {of!r}")
+    if points.ndim != 1:
+        raise InputError(f"at must be a number or a vector, not of shape {points.shape}")
+    if points.dtype == np.float64 and np.isnan(points).any():
+        raise InputError("at contains what is not a number")
+    if of == "ppf":
+        if distribution.basis.discrete:
+            raise InputError("quantiles of classes and counts jump: ask for the band of the cdf")
+        scale = _quantile_scale(distribution, points)
+    else:
+        scale = _probability_scale(distribution, points, of)
+    size, K = scale.estimate.shape, distribution.basis.n_parameters
+    shares = np.ones((size[0], 1)) if shares is None else shares
+    lower, upper = np.empty(size), np.empty(size)
+    for i in range(size[0]):
+        if isinstance(uncertainty, Bootstrap):
+            k = uncertainty.draws.shape[1] - X.shape[1]
+            shifts = fixed[i] + sign * (uncertainty.draws[:, k:] @ X[i])
+            thetas = np.einsum("b,dbk->dk", shares[i], uncertainty.draws[:, :k].reshape(-1, shares.shape[1], K))
+            values = scale.again(i, thetas, shifts)
+            lower[i], upper[i] = _by_draws(scale.estimate[i], values, level, simultaneous)
+        else:
+            lower[i], upper[i] = _by_delta(scale, i, shares[i], sign * X[i], uncertainty, level, simultaneous)
+    lower, upper = scale.back(lower), scale.back(upper)
+    if of == "sf":
+        lower, upper = upper, lower
+    method = f"bootstrap of {len(uncertainty.draws)}" if isinstance(uncertainty, Bootstrap) else "delta method"
+    return ConfidenceBand(of, points, scale.back(scale.estimate), lower, upper, level, simultaneous, method)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scale:
+    """Where a band is symmetric: h for probabilities, y or log y for quantiles."""
+
+    estimate: Array  # (n, m)
+    rows: Callable[[int], tuple[Array, Array]]  # of row i: a(y) at its points, and the factor from h to this scale
+    again: Callable[[int, Array, Array], Array]  # row i's values for draws of theta and of its shift
+    back: Callable[[Array], Array]  # to what was asked for
+
+
+def _probability_scale(distribution: PredictedDistribution, points: NDArray[Any], of: Of) -> _Scale:
+    y = distribution._codes(points)
+    h = distribution.trafo(points)
+    inside = np.isfinite(h).all(axis=0) & np.isfinite(y)  # whatever the row
+    a = np.zeros((y.size, distribution.basis.n_parameters))
+    a[inside] = distribution.basis.rows(y[inside])
+    link = distribution.link
+
+    def again(i: int, thetas: Array, shifts: Array) -> Array:
+        return np.where(inside, thetas @ a.T + shifts[:, None], h[i])
+
+    log = link.log_cdf if of == "cdf" else link.log_sf
+    return _Scale(
+        h,
+        lambda i: (a, inside.astype(np.float64)),
+        again,
+        lambda h: np.exp(log(h)),
+    )
+
+
+def _quantile_scale(distribution: PredictedDistribution, q: Array) -> _Scale:
+    if not ((q > 0.0) & (q < 1.0)).all():
+        raise InputError("probabilities of a quantile band must lie between 0 and 1")
+    basis = distribution.basis
+    y = np.asarray(distribution.ppf(q))
+    if not np.isfinite(y).all():
+        raise InputError("some quantiles are infinite (h is flat beyond the support): choose others")
+    logs = distribution.positive or basis.lower_bound == 0.0
+    if logs and (y <= 0.0).any():
+        raise InputError("some quantiles lie in the atom at 0: choose higher ones, or use log_first=True")
+
+    def rows(i: int) -> tuple[Array, Array]:
+        slope = basis.derivative_rows(y[i]) @ distribution._of_rows(i)
+        with np.errstate(divide="ignore"):
+            return basis.rows(y[i]), 1.0 / (slope * y[i] if logs else slope)
+
+    def again(i: int, thetas: Array, shifts: Array) -> Array:
+        h = distribution.link.quantile(q)[None, :] - shifts[:, None]
+        values = np.array([basis.inverse(t, row) for t, row in zip(thetas, h, strict=True)])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(np.maximum(values, 0.0)) if logs else values
+
+    return _Scale(np.log(y) if logs else y, rows, again, np.exp if logs else lambda value: value)
+
+
+def _by_delta(
+    scale: _Scale, i: int, share: Array, x: Array, covariance: Array, level: float, simultaneous: bool
+) -> tuple[Array, Array]:
+    a, factor = scale.rows(i)
+    C = np.hstack([np.kron(share, a), np.broadcast_to(x, (a.shape[0], x.size))])
+    error = factor * np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", C, covariance, C), 0.0))
+    critical = stats.norm.ppf(0.5 + 0.5 * level)
+    moving = error > 0.0
+    if simultaneous and moving.any():
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        z = np.random.default_rng(0).normal(size=(root.shape[1], DRAWS))
+        paths = (factor[:, None] * (C @ root))[moving] @ z / error[moving, None]
+        critical = np.quantile(np.abs(paths).max(axis=0), level)
+    width = np.where(moving, critical * error, 0.0)
+    return scale.estimate[i] - width, scale.estimate[i] + width
+
+
+def _by_draws(estimate: Array, values: Array, level: float, simultaneous: bool) -> tuple[Array, Array]:
+    """Return percentiles of the draws, or the estimate -+ a multiple of their deviations that holds everywhere."""
+    if not simultaneous:
+        tails = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
+        lower, upper = np.quantile(values, tails, axis=0, method="inverted_cdf")  # draws may be infinite
+        return lower, upper
+    spread = np.zeros(estimate.size)
+    finite = np.isfinite(estimate)
+    spread[finite] = values[:, finite].std(axis=0, ddof=1)
+    if not np.isfinite(spread).all():
+        raise InputError("some resampled quantiles are infinite: ask for a pointwise band, or for other points")
+    moving = spread > 0.0
+    away = np.abs(values[:, moving] - estimate[moving]) / spread[moving]
+    width = np.quantile(away.max(axis=1, initial=0.0), level) * spread
+    return estimate - width, estimate + width

@@ -1,0 +1,147 @@
+"""The numbers behind score tests: information about anchors and parameters, and the statistics made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.engine.objective.location_scale import ScaledObjective
+from anchortm.engine.objective.plain import Objective
+from anchortm.engine.objective.random_effects import MixedObjective
+from anchortm.engine.rows.factor_hessian import Arrow
+from anchortm.exceptions import InputError
+from anchortm.inputs.splines import Marks
+
+__all__ = [
+    "Information",
+    "Quadratic",
+    "check_directions",
+    "free_parameters",
+    "refuse_net",
+    "score_statistic",
+    "simulated_statistic",
+]
+
+Array = NDArray[np.float64]
+
+MAX_DIRECTIONS = 3000
+HALVINGS = 10  # of a step that does not increase the likelihood
+
+
+class Information(NamedTuple):
+    """Second derivatives of -loglik in the coordinates of the anchors and the parameters."""
+
+    anchors: Array  # Q'diag(r')Q
+    cross: Array  # E
+    parameters: Array  # nH
+
+    @classmethod
+    def at(cls, objective: Objective, v: Array) -> Information:
+        """Return those of one data set."""
+        d = objective.derivatives(v)
+        weights = 1.0 if objective.weights is None else objective.weights
+        anchors = objective.anchor_information(v, weights * objective.residual_slopes(v))
+        return cls(anchors, d.E, d.hessian.toarray() if isinstance(d.hessian, Arrow) else d.hessian)
+
+    @classmethod
+    def mean(cls, several: Sequence[Information]) -> Information:
+        """Return the average of several data sets' information."""
+        return cls(*(np.mean(part, axis=0) for part in zip(*several, strict=True)))
+
+    def efficient(self, t: Array, gradient: Array, free: NDArray[np.bool_]) -> Array:
+        """Return t less what it owes to the gradient of -loglik, which is zero at the maximum."""
+        return t - self.cross[:, free] @ np.linalg.solve(self.parameters[np.ix_(free, free)], gradient[free])
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """t'B^+ t, B the variance of t that the parameters leave."""
+
+    root: Array
+    df: int
+
+    @classmethod
+    def of(cls, information: Information, free: NDArray[np.bool_]) -> Quadratic:
+        """Return the form with B = Q'diag(r')Q - E (nH)^-1 E'."""
+        E, H = information.cross[:, free], information.parameters[np.ix_(free, free)]
+        bracket = information.anchors - E @ np.linalg.solve(H, E.T)
+        values, vectors = np.linalg.eigh(0.5 * (bracket + bracket.T))
+        keep = values > max(1e-8 * values[-1], 1e-12)
+        if not keep.any():
+            raise InputError("the anchors have no direction that the model does not contain already: nothing to test")
+        return cls(vectors[:, keep].T / np.sqrt(values[keep])[:, None], int(keep.sum()))
+
+    def __call__(self, t: Array) -> float:
+        """Return the value at t."""
+        return float(np.sum((self.root @ t) ** 2))
+
+
+def free_parameters(objective: Objective, active: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which parameters are estimated: not at a bound, not fixed, and no covariance of random effects."""
+    free = ~(active | (objective.coordinates.lower == objective.coordinates.upper))
+    if isinstance(objective, MixedObjective):
+        free[objective.n_fixed :] = False
+    return np.asarray(free)
+
+
+def simulated_statistic(
+    objective: Objective, v: Array, information: Information, quadratic: Quadratic, free: NDArray[np.bool_]
+) -> float:
+    """Return the score statistic of drawn outcomes, whose own maximum is a step away from v."""
+    H, step, coordinates = information.parameters[np.ix_(free, free)], np.zeros(v.size), objective.coordinates
+    step[free] = -np.linalg.solve(H, objective.derivatives(v).gradient[free])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = np.where(step < 0.0, (coordinates.lower - v) / step, (coordinates.upper - v) / step)
+    step *= min(1.0, 0.9 * float(np.min(room, where=step != 0.0, initial=np.inf)))
+    loglik = objective.sums(v).loglik
+    for _ in range(HALVINGS):
+        if objective.sums(v + step).loglik >= loglik:
+            break
+        step *= 0.5
+    t = information.efficient(objective.sums(v + step).t, objective.derivatives(v + step).gradient, free)
+    return quadratic(t) / objective.dispersion(v + step)
+
+
+def refuse_net(model: Any, marks: Marks) -> None:
+    """Refuse penalised coefficients, whose scores are not zero at the fit."""
+    if model.l1 or model.l2:
+        raise InputError("score tests do not support an elastic net: set l1=0 and l2=0, or choose xi by ElasticNetCV")
+    if model._netted(marks):
+        raise InputError("score tests do not support smooth terms: set smooth=0, or choose xi by SmoothSearchCV")
+
+
+def check_directions(objective: Objective) -> None:
+    """Refuse anchors with too many directions for a test."""
+    if isinstance(objective, ScaledObjective):
+        raise InputError("score tests do not support scale effects yet: test the model without scale")
+    if objective.anchors is not None and objective.anchors.rank > MAX_DIRECTIONS:
+        raise InputError(
+            f"the anchors have {objective.anchors.rank} directions, more than {MAX_DIRECTIONS}: merge levels"
+        )
+
+
+def score_statistic(
+    objective: Objective, v: Array, active: NDArray[np.bool_], *, studentised: bool = False
+) -> tuple[float, int]:
+    """Return the score statistic at v and its degrees of freedom.
+
+    ``studentised`` divides by sum r^2 / sum r', which is 1 on average for a true model at its maximum
+    likelihood; under a penalty h flattens, residuals shrink, and the plain statistic would shrink with them. A
+    dispersion that is given as a number is divided by as it is. The covariance of random effects counts as known:
+    scores of shifts and of variances are uncorrelated for a normal model, and what they share in one sample would
+    only narrow the bracket.
+    """
+    objective = objective.scored
+    quadratic = Quadratic.of(Information.at(objective, v), free_parameters(objective, active))
+    statistic = quadratic(objective.sums(v).t)
+    if studentised and not objective.known_dispersion:
+        weights = 1.0 if objective.weights is None else objective.weights
+        slopes, squares = weights * objective.residual_slopes(v), weights * objective.residuals(v) ** 2
+        statistic *= float(slopes.sum() / squares.sum())
+    else:
+        statistic /= objective.dispersion(v)
+    return statistic, quadratic.df

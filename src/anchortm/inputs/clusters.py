@@ -1,0 +1,236 @@
+"""Clusters of rows that share random effects: which rows, which effects, and their scale.
+
+    h(y | x, g) = a(y)'theta + sign * (x'beta + z'b_g),      b_g ~ N(0, Sigma)
+
+Inside, slopes are those of centred and scaled covariates, and Sigma = L L' with L lower-triangular. The parameters tau
+are its entries, in the order of ``np.tril_indices``, those of the diagonal squared. L and -L are the same model, so 0
+is a stationary point in a deviation whatever the data, but an ordinary bound of a variance. Centre and scale are set
+once from all rows, so that fits to parts of them are on the same scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.exceptions import IdentificationError, InputError, InputTypeError
+from anchortm.inputs.baselines import known_strata
+
+__all__ = ["INTERCEPT", "Clusters", "Effects", "make_clusters", "named_effects"]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+MOST = 2  # random effects of a cluster
+LEAST = 1e-8  # square of an entry of L
+INTERCEPT = "1"
+
+
+@dataclass(frozen=True)
+class Effects:
+    """The random effects of a cluster: an intercept ``1``, covariates with random slopes, and their units inside."""
+
+    cluster: str
+    names: tuple[str, ...]
+    centre: tuple[float, ...]
+    scale: tuple[float, ...]
+
+    @property
+    def size(self) -> int:
+        """Return the number of effects."""
+        return len(self.names)
+
+    @property
+    def n_parameters(self) -> int:
+        """Return the number of entries of L."""
+        return self.size * (self.size + 1) // 2
+
+    @property
+    def places(self) -> tuple[Codes, Codes]:
+        """Return rows and columns of the entries of L."""
+        return np.tril_indices(self.size)
+
+    @property
+    def squared(self) -> NDArray[np.bool_]:
+        """Return which parameters are squares."""
+        rows, columns = self.places
+        return np.asarray(rows == columns)
+
+    @property
+    def lower(self) -> Array:
+        """Return the lower bounds of the parameters; of squares next to 0, so that they have roots to differentiate."""
+        return np.where(self.squared, LEAST, -np.inf)
+
+    def entries(self, tau: Array) -> Array:
+        """Return the entries of L."""
+        return np.where(self.squared, np.sqrt(np.maximum(tau, LEAST)), tau)
+
+    def slopes(self, tau: Array) -> tuple[Array, Array]:
+        """Return first and second derivatives of each entry in its parameter."""
+        root = self.entries(tau)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.squared, 0.5 / root, 1.0), np.where(self.squared, -0.25 / root**3, 0.0)
+
+    def root(self, tau: Array) -> Array:
+        """Return L."""
+        L = np.zeros((self.size, self.size))
+        L[self.places] = self.entries(tau)
+        return L
+
+    def estimate(self, tau: Array) -> Array:
+        """Return L with zeros where entries are at their bound."""
+        L = np.zeros((self.size, self.size))
+        L[self.places] = np.where(self.at_bound(tau), 0.0, self.entries(tau))
+        return L
+
+    def at_bound(self, tau: Array) -> NDArray[np.bool_]:
+        """Return which entries of L are no more than zero.
+
+        Squares are held at LEAST. Beside such a square another entry of its row matters no more while its own square
+        is as small.
+        """
+        held = self.squared & (tau <= 2.0 * LEAST)
+        rows, _ = self.places
+        return np.asarray(held | (held[self.squared][rows] & ~self.squared & (tau**2 <= 2.0 * LEAST)))
+
+    @property
+    def units(self) -> Array:
+        """Return T such that the effects are T c, c those of the columns inside."""
+        T = np.diag(1.0 / np.array(self.scale))
+        if self.names[0] == INTERCEPT:
+            T[0] -= np.array(self.centre) / np.array(self.scale)
+        return T
+
+    def covariance(self, tau: Array) -> Array:
+        """Return Sigma, in the units of the covariates."""
+        root = self.units @ self.estimate(tau)
+        return np.asarray(root @ root.T)
+
+    def columns(self, names: Sequence[str], matrix: Array) -> Array:
+        """Return the columns z of rows, inside, from their covariates."""
+        found = [
+            np.ones(matrix.shape[0]) if name == INTERCEPT else (matrix[:, list(names).index(name)] - centre) / scale
+            for name, centre, scale in zip(self.names, self.centre, self.scale, strict=True)
+        ]
+        return np.column_stack(found)
+
+    def parameter_names(self) -> list[str]:
+        """Return the names of the parameters."""
+        pairs = zip(*self.places, strict=True)
+        return [f"L[{self.names[a]}, {self.names[b]}]" + ("^2" if a == b else "") for a, b in pairs]
+
+
+class Clusters(NamedTuple):
+    """The cluster of each row, the names of all clusters, and the columns of the random effects."""
+
+    codes: Codes
+    labels: tuple[Any, ...]
+    Z: Array
+    effects: Effects
+    n_nodes: int | None = None  # of each dimension of the integrals, where this is settled
+    slack: float | None = None  # what such nodes leave in a gradient, where this is known
+
+    def take(self, rows: Any) -> Clusters:
+        """Return these rows, under the same codes."""
+        return self._replace(codes=self.codes[rows], Z=self.Z[rows])
+
+    def check(self) -> None:
+        """Refuse clusters that tell nothing of how clusters differ."""
+        column, sizes = self.effects.cluster, self.sizes
+        if (sizes > 0).sum() < 2:
+            raise IdentificationError(f"there is a single cluster of {column}: nothing is known of how clusters differ")
+        if sizes.max() == 1:
+            raise IdentificationError(
+                f"every cluster of {column} has one row: effects of clusters cannot be told from those of rows; "
+                "leave random out"
+            )
+
+    def check_whole(self, groups: Codes, what: str) -> None:
+        """Refuse groups of rows that cut through clusters."""
+        if not self.within(groups):
+            raise InputError(
+                f"{what} cut through the clusters of {self.effects.cluster}: rows of one depend on each other, so "
+                "give groups that hold clusters whole"
+            )
+
+    def within(self, groups: Codes) -> bool:
+        """Return whether each cluster lies in one group."""
+        first = np.empty(len(self.labels), dtype=groups.dtype)
+        first[self.codes] = groups
+        return bool((first[self.codes] == groups).all())
+
+    def same(self, groups: Codes) -> bool:
+        """Return whether clusters and groups are the same partition of the rows."""
+        return self.within(groups) and np.unique(groups).size == np.unique(self.codes).size
+
+    @property
+    def sizes(self) -> Codes:
+        """Return how many rows each cluster has; 0 of those that are elsewhere."""
+        return np.bincount(self.codes, minlength=len(self.labels))
+
+
+def named_effects(random: Any) -> tuple[Any, list[Any]] | None:
+    """Return the column of the clusters and the effects that the argument ``random`` names."""
+    if random is None:
+        return None
+    if isinstance(random, (str, int, np.integer)) and not isinstance(random, bool):
+        return random, [INTERCEPT]
+    if not isinstance(random, Mapping) or len(random) != 1:
+        raise InputTypeError(
+            "random must name one column of clusters, such as 'patient' or {'patient': ['1', 'x']}, "
+            f"not {random!r}; several random terms are not supported"
+        )
+    ((column, effects),) = random.items()
+    if isinstance(effects, (str, int, np.integer)):
+        effects = [effects]
+    if not isinstance(effects, Sequence) or not effects:
+        raise InputTypeError(f"random gives {column!r} the effects {effects!r}: give a list such as ['1', 'x']")
+    if isinstance(column, str) and not all(isinstance(effect, str) for effect in effects):
+        raise InputTypeError(
+            f"random gives {column!r} the effects {effects!r}: give words, '1' for the intercept and names"
+        )
+    effects = [effect for effect in effects if effect == INTERCEPT] + [e for e in effects if e != INTERCEPT]
+    if len(set(effects)) != len(effects) or len(effects) > MOST:
+        raise InputError(
+            f"random names the effects {', '.join(map(str, effects))}: a cluster has an intercept '1', a slope, or both"
+        )
+    return column, effects
+
+
+def make_clusters(
+    labels: Sequence[Any], column: Any, effects: Sequence[Any], names: Sequence[str], X: Array
+) -> Clusters:
+    """Return the clusters of rows with the columns of their effects."""
+    known = known_strata(labels)
+    place = {label: k for k, label in enumerate(known)}
+    codes = np.array([place[label] for label in labels], dtype=np.intp)
+    found, centre, scale = [], [], []
+    for effect in effects:
+        name = effect if effect == INTERCEPT else _name(effect, names)
+        x = np.zeros(0) if name == INTERCEPT else X[:, list(names).index(name)]
+        found.append(name)
+        centre.append(float(x.mean()) if x.size and INTERCEPT in effects else 0.0)
+        spread = float(x.std() if INTERCEPT in effects else math.sqrt(np.mean(x**2))) if x.size else 1.0
+        if spread == 0.0:
+            raise IdentificationError(f"the random slope of {name} has a constant covariate: leave it out")
+        scale.append(spread)
+    made = Effects(str(column), tuple(found), tuple(centre), tuple(scale))
+    clusters = Clusters(codes, tuple(known), made.columns(names, X), made)
+    clusters.check()
+    return clusters
+
+
+def _name(effect: Any, names: Sequence[str]) -> str:
+    if isinstance(effect, (int, np.integer)) and not isinstance(effect, bool) and 0 <= effect < len(names):
+        return names[int(effect)]
+    if effect not in names:
+        raise InputError(
+            f"random names the slope of {effect!r}, which is no covariate: there are {', '.join(names) or 'none'}; "
+            "a random slope varies around the effect of a covariate"
+        )
+    return str(effect)

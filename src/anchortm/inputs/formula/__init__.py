@@ -1,0 +1,1 @@
+"""Formulas: taken apart, checked, evaluated on a table."""

@@ -1,0 +1,1 @@
+"""Models whose shift is a sum of trees."""

@@ -1,0 +1,263 @@
+"""Boosting the anchor loss: rounds of shrunken Newton steps in the values of leaves, jointly with the baseline.
+
+The model is h = a(y)'theta + sign (x'beta + f(x) + offset), f a sum of trees or a linear function that grows in steps,
+x'beta there only where a linear part is wanted beside trees. The loss L = -(1/n) sum w l + (xi/n) |P r|^2 falls
+fastest along the pseudo-residual
+
+    -n dL/df_i = -sign w_i (r_i + 2 xi r'_i (P r)_i),
+
+which a tree is grown on. With Z the leaves as columns of 0 and 1, the Hessian of L in their values is
+
+    Z'[W diag(r' + 2 xi (P r) r'') + 2 xi diag(r') W P diag(r')]Z / n.
+
+The objective with Z as covariates and f as offset has it, and the parts that belong to theta and beta: one Newton step
+goes to all of them, of which a share is gone. Then theta and beta are solved for, given f.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.bases import Basis, OrdinalBasis
+from anchortm.engine.objective.plain import Derivatives, Objective, Sums, objective_type
+from anchortm.engine.problem import Data
+from anchortm.engine.rows.likelihood import Term, build_terms, evaluate, loglik_and_residuals
+from anchortm.engine.rows.standardised import Coordinates, Rows
+from anchortm.engine.solve.continuation import solve
+from anchortm.engine.solve.newton import Options, Solution, minimise, shrunken_step
+from anchortm.exceptions import InputError
+from anchortm.inputs.response import as_response
+from anchortm.links import Link, OneEnd
+from anchortm.predict.distribution import PredictedDistribution
+
+__all__ = ["Booster", "Shrunk", "Stage", "Watched"]
+
+Array = NDArray[np.float64]
+
+
+class RowDerivatives(NamedTuple):
+    """The score residual of each row and its derivative in h."""
+
+    r: Array
+    dr: Array
+
+
+def row_derivatives(link: Link, terms: tuple[Term, ...], theta: Array, shift: Array) -> RowDerivatives:
+    """Return r and r' = r_u + r_v of each row of the response."""
+    found = RowDerivatives(*np.zeros((2, shift.size)))
+    for term in terms:
+        t = evaluate(link, term, theta, shift).values
+        for total, values in zip(found, (t.r, t.dr if isinstance(t, OneEnd) else t.r_u + t.r_v), strict=True):
+            total[term.rows] += term.sign * values
+    return found
+
+
+class Shrunk(Objective):
+    """An objective with a quadratic pull towards a centre: its loss plus (v - centre)'Q(v - centre) / 2."""
+
+    def __init__(self, inner: Objective, centre: Array, Q: Array) -> None:
+        super().__init__(inner.link, inner.coordinates, inner.anchors, inner.blocks, inner.names)
+        self.inner, self.centre, self.Q = inner, centre, inner.n_total * Q
+
+    def sums(self, v: Array, expected: Array | None = None) -> Sums:
+        """Return the sums of the objective, its log-likelihood less the pull."""
+        loglik, t = self.inner.sums(v, expected)
+        away = v - self.centre
+        return Sums(loglik - 0.5 * float(away @ self.Q @ away), t)
+
+    def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
+        """Return the derivatives of both."""
+        gradient, hessian, E = self.inner.derivatives(v, multiplier)
+        return Derivatives(gradient + self.Q @ (v - self.centre), hessian + self.Q, E)
+
+
+class Stage(NamedTuple):
+    """What a round ends with: the best baseline and coefficients for f, the loss, and their certificate."""
+
+    theta: Array
+    beta: Array
+    loss: float
+    loglik: float
+    penalty: float
+    kkt: float
+    min_eigenvalue: float
+    converged: bool
+    n_iter: int
+    convexity: str
+    folds: tuple[float, ...]
+    active: NDArray[np.bool_]
+    atom: float  # at time 0, for average covariates
+    reason: str
+    history: list[dict[str, Any]]
+    information: Array | None  # None in files, where it would be too large
+
+    @classmethod
+    def of(cls, basis: Basis, objective: Objective, s: Solution, time: bool) -> Stage:
+        """Return what a solution says."""
+        theta, beta = objective.coordinates.split(s.v)
+        n, shift = objective.n_total, objective.average_shift(s.v)
+        return cls(
+            theta,
+            beta,
+            s.loss,
+            s.sums.loglik,
+            s.penalty_sum / n,
+            s.kkt,
+            s.min_eigenvalue,
+            s.converged,
+            max(1, s.n_iter),
+            objective.convexity(s.sums, s.xi),
+            s.folds,
+            s.active,
+            float(PredictedDistribution(objective.link, basis, theta, np.array([shift])).cdf(0.0)[0]) if time else 0.0,
+            s.reason,
+            s.history,
+            n * np.asarray(s.hessian),
+        )
+
+    def put(self, model: Any) -> Any:
+        """Return a copy of a fitted model with what is said here."""
+        model = copy(model)
+        model.baseline_ = model._typical = self.theta
+        model.coef_ = self.beta
+        for name, value in zip(self._fields[2:], self[2:], strict=True):
+            setattr(model, f"_{name}" if name in ("reason", "history", "information") else f"{name}_", value)
+        model._data = model._sandwich = None
+        return model
+
+
+class Booster:
+    """The rows of a fit, f so far, and theta and beta that are best for it.
+
+    Rows are held in the order of the main anchor factor; ``order`` says where they come from.
+    """
+
+    def __init__(self, base: Any, data: Data, xi: float) -> None:
+        order = None if data.anchors is None else data.anchors.order()
+        n = len(data.response)
+        self.order = np.arange(n) if order is None else order
+        self.data = data = data if order is None else _reordered(data, order)
+        self.xi, self.sign, self.options = xi, base._sign, Options(tol=base.tol, max_iter=base.max_iter)
+        self.link, self.basis = base._make_link(), base._make_basis(data.response, data.weights)
+        self.objective: Objective = base._objective(self.link, self.basis, data)
+        self.terms = build_terms(self.basis, data.response)
+        self.offset = np.zeros(n) if data.offset is None else data.offset
+        self.f = np.zeros(n)
+        start = base._start(self.objective, self.basis, data)
+        self.solution: Solution = solve(self.objective, start, xi, self.options)
+
+    @property
+    def parameters(self) -> tuple[Array, Array]:
+        """Return theta and beta."""
+        return self.objective.coordinates.split(self.solution.v)
+
+    def stage(self) -> Stage:
+        """Return where the rounds so far have led."""
+        return Stage.of(self.basis, self.objective, self.solution, self.data.response.scale == "time")
+
+    def shift(self) -> Array:
+        """Return what is added to the baseline in each row."""
+        return np.asarray(self.sign * (self.data.design.matrix @ self.parameters[1] + self.offset + self.f))
+
+    def project(self, values: Array) -> Array:
+        """Return P v, or zeros without anchors."""
+        P = self.objective.anchors
+        return np.zeros_like(values) if P is None else P(values, self.data.weights)
+
+    def pseudo_residuals(self) -> Array:
+        """Return -n dL/df of each row."""
+        rows = row_derivatives(self.link, self.terms, self.parameters[0], self.shift())
+        pull = rows.r if self.xi == 0.0 else rows.r + 2.0 * self.xi * rows.dr * self.project(rows.r)
+        return np.asarray(-self.sign * (pull if self.data.weights is None else self.data.weights * pull))
+
+    def with_columns(self, Z: Array) -> Objective:
+        """Return the objective with f as offset and further covariates Z."""
+        c, objective = self.objective.coordinates, self.objective
+        p = Z.shape[1]
+        mean, scale = Z.mean(axis=0), Z.std(axis=0)
+        scale = np.where(scale > 0.0, scale, 1.0)
+        wider = Coordinates(
+            c.matrix,
+            np.concatenate([c.mean, self.sign * mean]),
+            np.concatenate([c.scale, scale]),
+            np.concatenate([c.lower, np.full(p, -np.inf)]),
+            np.concatenate([c.upper, np.full(p, np.inf)]),
+            None,
+            c.pieces,
+        )
+        own, offset = self.sign * (Z - mean) / scale, self.sign * (self.offset + self.f)
+
+        def change(rows: Rows) -> Rows:
+            C = np.hstack([rows.C, own[rows.rows]]) if p else rows.C
+            return replace(rows, C=C, offset=offset[rows.rows])
+
+        blocks = objective.memory.changed(change, objective.anchors)
+        return objective_type(self.link, blocks)(
+            self.link, wider, objective.anchors, blocks, (*objective.names, *(f"z{j}" for j in range(p)))
+        )
+
+    def step(self, Z: Array, share: float, l2: float) -> Array | None:
+        """Take a share of a Newton step in the coefficients of Z and in theta and beta; return the former.
+
+        ``l2`` is curvature added for each coefficient, in rows. Afterwards theta and beta are the best for the new f.
+        None where nothing gets better.
+        """
+        objective = self.with_columns(Z)
+        k = self.solution.v.size
+        v = np.append(self.solution.v, np.zeros(Z.shape[1]))
+        scale = objective.coordinates.scale[k:]
+        ridge = np.diag(np.append(np.zeros(k), l2 / objective.n_total / scale**2))
+        there = shrunken_step(Shrunk(objective, v, ridge), v, self.xi, share)
+        if there is None:
+            return None
+        theta, beta = objective.coordinates.split(there)
+        own = beta[beta.size - Z.shape[1] :]
+        self.f = self.f + Z @ own
+        self._solve(theta, beta[: beta.size - Z.shape[1]])
+        return own
+
+    def _solve(self, theta: Array, beta: Array) -> None:
+        """Find theta and beta for f, from near them."""
+        self.objective = self.with_columns(np.zeros((self.f.size, 0)))
+        self.solution = minimise(self.objective, self.objective.coordinates.join(theta, beta), self.xi, self.options)
+
+
+def _reordered(data: Data, order: NDArray[np.intp]) -> Data:
+    """Return the rows in another order, all else as it is."""
+    part = data.take(order)
+    return data._replace(
+        response=part.response,
+        design=part.design,
+        anchors=None if data.anchors is None else data.anchors.take(order),
+        weights=part.weights,
+        offset=part.offset,
+    )
+
+
+class Watched:
+    """Rows of an environment that was held out, and f there so far."""
+
+    def __init__(self, basis: Basis, rows: Data, linear: bool) -> None:
+        response = rows.response
+        if isinstance(basis, OrdinalBasis):
+            try:
+                response = as_response(response, "ordinal", basis.levels)
+            except InputError as error:
+                raise InputError(f"an environment that is held out has a class that no other has: {error}") from None
+        self.terms, self.X, self.weights = build_terms(basis, response), rows.design.matrix, rows.weights
+        self.linear = self.X if linear else self.X[:, :0]
+        self.f = np.zeros(len(response)) if rows.offset is None else rows.offset.copy()
+
+    def nll(self, link: Link, sign: float, theta: Array, beta: Array) -> float:
+        """Return the mean negative log-likelihood."""
+        loglik = loglik_and_residuals(link, self.terms, theta, sign * (self.linear @ beta + self.f))[0]
+        return float(-np.average(loglik, weights=self.weights))
+
+    def at(self, booster: Booster) -> float:
+        """Return it at the parameters of a round."""
+        return self.nll(booster.link, booster.sign, *booster.parameters)

@@ -1,0 +1,188 @@
+"""Predicted distributions averaged over random effects: P(Y <= y | x) = sum_k w_k F(h_0(y) + gain * (shift + o_k))."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anchortm._util.checks import probabilities
+from anchortm.exceptions import InputError, InputTypeError
+from anchortm.predict.distribution import PredictedDistribution
+
+__all__ = ["AveragedDistribution"]
+
+Array = NDArray[np.float64]
+
+STEPS, CLOSE = 100, 1e-13  # of the search for quantiles
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AveragedDistribution(PredictedDistribution):
+    """Distributions of one outcome for n rows, averaged over the random effects of their clusters.
+
+    It has the methods of ``PredictedDistribution`` but ``trafo``: an average of distributions has no h of its own.
+
+    Attributes
+    ----------
+    added : array of shape (n, K)
+        What random effects add to the shift of each row, at K nodes.
+    weights : array of shape (n, K)
+        Weights of the nodes; those of a row add up to 1.
+
+    See Also
+    --------
+    anchortm.predict.distribution.PredictedDistribution : the distribution at one value of the effects
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact + (1 | judge)", data)
+    >>> distribution = model.predict_distribution(data[:1])  # of a judge whom the fit does not know
+    >>> distribution
+    AveragedDistribution(1 rows of classes, logit link)
+    >>> distribution.probabilities().round(2)
+    array([[0.21, 0.56, 0.2 , 0.02, 0.  ]])
+    """
+
+    added: Array = field(default_factory=lambda: np.zeros((0, 1)))
+    weights: Array = field(default_factory=lambda: np.ones((0, 1)))
+
+    def __getitem__(self, rows: Any) -> AveragedDistribution:
+        rows = [rows] if isinstance(rows, (int, np.integer)) else rows
+        part: Any = super().__getitem__(rows)
+        return replace(part, added=self.added[rows], weights=self.weights[rows])  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("Predicted", "Averaged", 1)
+
+    def parts(self) -> Iterator[tuple[Array, PredictedDistribution]]:
+        """Yield log weights and distributions at each node; of rows known to exceed something, given that."""
+        weights = self.weights
+        known = self.after
+        if known is not None:  # who has survived is likelier to have effects that let them
+            plain = [part._log_sf_after() for _, part in replace(self, weights=np.ones_like(weights))._plain(known)]
+            logs = np.log(np.maximum(weights, np.finfo(float).tiny)) + np.column_stack(plain)
+            weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+            weights = weights / weights.sum(axis=1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            logs = np.log(weights)
+        for log_weight, (_, part) in zip(logs.T, self._plain(known), strict=True):
+            yield log_weight, part
+
+    def _plain(self, after: Array | None) -> Iterator[tuple[int, PredictedDistribution]]:
+        for k, added in enumerate(self.added.T):
+            yield (
+                k,
+                PredictedDistribution(
+                    self.link, self.basis, self.theta, self.shift + added, self.positive, after, self.gain
+                ),
+            )
+
+    def _average(self, values: Callable[[PredictedDistribution], Array]) -> Array:
+        """Return log sum_k w_k exp(values of part k)."""
+        total: Any = None
+        for log_weight, part in self.parts():
+            found = values(part)
+            term = found + (log_weight if found.ndim == 1 else log_weight[:, None])
+            total = term if total is None else np.logaddexp(total, term)
+        return np.asarray(total)
+
+    def trafo(self, y: Any) -> NoReturn:
+        """Refuse: an average has no transformation of its own."""
+        raise InputTypeError(
+            "a distribution averaged over random effects has no h of its own; conditional=True does not give one "
+            "either: see cdf, or leave random out"
+        )
+
+    def logcdf(self, y: Any) -> Array:
+        """Return log P(Y <= y)."""
+        return np.minimum(self._average(lambda part: part.logcdf(y)), 0.0)
+
+    def logsf(self, y: Any) -> Array:
+        """Return log P(Y > y)."""
+        return np.minimum(self._average(lambda part: part.logsf(y)), 0.0)
+
+    def logpdf(self, y: Any) -> Array:
+        """Return the log density; of a discrete outcome log P(Y = y)."""
+        return self._average(lambda part: part.logpdf(y))
+
+    def _log_mass(self, y: Any) -> Array:
+        return self._average(lambda part: part._log_mass(y))
+
+    def _log_sf_after(self) -> Array:
+        assert self.after is not None  # noqa: S101
+        return replace(self, after=None).logsf(self.after[:, None])[:, 0]
+
+    def mean(self) -> Array:
+        """Return the expectations: averages of those at the nodes."""
+        means = [(np.exp(log_weight), part.mean()) for log_weight, part in self.parts()]
+        return np.asarray(sum(np.where(weight > 0.0, weight * mean, 0.0) for weight, mean in means))
+
+    def ppf(self, q: ArrayLike) -> Any:
+        """Return the smallest y with P(Y <= y) >= q; infinite where a flat end never gets there."""
+        q = probabilities(q)
+        with np.errstate(divide="ignore"):
+            return self._quantiles(np.log(q), np.log1p(-q))
+
+    def isf(self, q: ArrayLike) -> Any:
+        """Return the y with P(Y > y) = q, exact for tiny q."""
+        q = probabilities(q)
+        with np.errstate(divide="ignore"):
+            return self._quantiles(np.log1p(-q), np.log(q))
+
+    def _quantiles(self, log_q: Array, log_rest: Array) -> Any:
+        """Return the quantiles whose log probabilities of both sides these are."""
+        ndim, n = log_q.ndim, len(self)
+        if ndim > 2 or (ndim == 2 and log_q.shape[0] != n):
+            raise InputError(f"q must be a number, a vector or of shape ({n}, k), not {log_q.shape}")
+        width = 1 if ndim == 0 else log_q.shape[-1]
+        below, above = (np.broadcast_to(a if ndim else a.reshape(1), (n, width)) for a in (log_q, log_rest))
+        if self.after is not None:
+            above = above + self._log_sf_after()[:, None]
+            with np.errstate(divide="ignore"):
+                below = np.log(-np.expm1(above))
+        z = self._h_of(below, above)
+        if ndim == 0:
+            z = z[:, 0]
+        if self.after is not None:
+            y = self._from_h(z - (self._moved if z.ndim == 1 else self._moved[:, None]))
+            return np.maximum(y, self.after if y.ndim == 1 else self.after[:, None])
+        # each row has its own: as a table, whatever was asked for
+        found = self._invert(z[:, None] if z.ndim == 1 else z, 2)
+        return found[:, 0] if z.ndim == 1 else found
+
+    def _h_of(self, below: Array, above: Array) -> Array:
+        """Return z with sum_k w_k F(z + gain * o_k) = q, by Newton's method between those at the outermost nodes."""
+        used, moved = self.weights > 0.0, np.asarray(self.gain)[..., None] * self.added
+        first = np.where(used, moved, np.inf).min(axis=1)[:, None]
+        last = np.where(used, moved, -np.inf).max(axis=1)[:, None]
+        lower_half = below <= above
+        with np.errstate(invalid="ignore"):
+            middle = np.where(lower_half, self.link.quantile_from_log_cdf(below), self.link.quantile_from_log_sf(above))
+        low, high = middle - last, middle - first
+        target = np.where(lower_half, below, above)
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.weights)
+        z = 0.5 * (low + high)
+        for _ in range(STEPS):
+            total, density = np.full(z.shape, -np.inf), np.full(z.shape, -np.inf)
+            for log_weight, own in zip(logs.T, moved.T, strict=True):
+                at = z + own[:, None]
+                value = np.where(lower_half, self.link.log_cdf(at), self.link.log_sf(at))
+                total = np.logaddexp(total, log_weight[:, None] + value)
+                density = np.logaddexp(density, log_weight[:, None] + self.link.log_density(at))
+            gap = np.where(lower_half, total - target, target - total)  # positive above the quantile
+            low, high = np.where(gap >= 0.0, low, z), np.where(gap >= 0.0, z, high)
+            with np.errstate(all="ignore"):
+                newton = z - gap * np.exp(total - density)
+                there = np.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
+                done = ~(np.abs(there - z) > CLOSE * (1.0 + np.abs(z)))
+            z = there
+            if done.all():
+                break
+        return np.where(np.isfinite(middle), z, middle)

@@ -1,0 +1,255 @@
+"""Predicted survival with a baseline of steps: P(Y > y | x) = exp(-Lambda_0(y) exp(shift - centre)), by stratum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anchortm._util.checks import generator, level_between, probabilities, real_numbers, whole_number
+from anchortm.bases import Basis, Increments
+from anchortm.exceptions import InputError, InputTypeError
+
+__all__ = ["StepBasis", "StepDistribution", "Steps", "strata_curves"]
+
+Array = NDArray[np.float64]
+
+ROUNDING = 1e-12  # by which a cumulative hazard may miss the one that a quantile asks for, relative
+
+
+@dataclass(frozen=True)
+class StepBasis(Basis):
+    """A baseline that is all steps and has no parameters: what a partial likelihood leaves open."""
+
+    kind: ClassVar[str] = "step"
+
+    @property
+    def n_parameters(self) -> int:
+        """Return 0."""
+        return 0
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """Return no names."""
+        return []
+
+    def rows(self, y: ArrayLike) -> Array:
+        """Return rows without columns."""
+        return np.zeros((np.size(y), 0))
+
+    derivative_rows = rows
+
+    @property
+    def increments(self) -> Increments:
+        """Return no constraints."""
+        return Increments(np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros((0, 0)))
+
+    def start(self, points: ArrayLike, z: ArrayLike) -> Array:
+        """Return no parameters."""
+        return np.zeros(0)
+
+    def inverse(self, theta: ArrayLike, z: ArrayLike) -> Array:
+        """Refuse: the steps are not part of the basis."""
+        raise NotImplementedError("a baseline of steps is inverted by StepDistribution")
+
+    def _arguments(self) -> dict[str, Any]:
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """One cumulative hazard: its event times and its values from each of them on."""
+
+    time: Array
+    total: Array
+
+    def __call__(self, y: Array) -> Array:
+        """Return the cumulative hazard at y; it stays what it is beyond the last event time."""
+        values = np.append(0.0, self.total)[np.searchsorted(self.time, y, side="right")]
+        return np.where(np.isnan(y), np.nan, values)
+
+    def first_at(self, z: Array) -> Array:
+        """Return the first time with a cumulative hazard of at least z, infinite where there is none."""
+        found = np.append(self.time, np.inf)[np.searchsorted(self.total, z * (1.0 - ROUNDING))]
+        return np.where(np.isnan(z), np.nan, found)
+
+
+@dataclass(frozen=True, eq=False)
+class StepDistribution:
+    """Predicted survival of n rows, as ``predict_distribution`` of ``CoxPH`` returns it.
+
+    A number gives one value a row, a vector of m numbers an (n, m) table, an (n, k) table is read row by row.
+    Rows are taken by indexing: ``distribution[:3]``. The curves have steps at the event times of the fit and stay
+    flat beyond the last one, so that quantiles they never reach are infinite, and there is no density.
+
+    Attributes
+    ----------
+    curves : tuple of Steps
+        The cumulative baseline hazard of each stratum, that of a row whose shift is ``centre``.
+    stratum : array of shape (n,)
+        The stratum of each row.
+    shift : array of shape (n,)
+        x'beta + offset: what is added to the offset of a row is added here.
+    after : array of shape (n,) or None
+        What each outcome is known to exceed, see ``given``.
+    centre : number
+        The shift at which the baseline hazards hold; a row's hazard is exp(shift - centre) times them.
+
+    See Also
+    --------
+    anchortm.CoxPH : predicts them
+    anchortm.plotting.distributions : draws them
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_cgd()
+    >>> model = atm.CoxPH.from_formula("Surv(tstop, status) ~ treat + age | center", data)
+    >>> distribution = model.predict_distribution(data[:2])
+    >>> distribution
+    StepDistribution(2 rows, 43 event times)
+    >>> distribution.sf([100.0, 300.0]).round(2)
+    array([[0.94, 0.79],
+           [0.83, 0.5 ]])
+    >>> distribution.ppf(0.1)
+    array([168.,  52.])
+    >>> distribution.given(after=200.0).sf(300.0).round(2)  # of those without an infection for 200 days
+    array([0.89, 0.71])
+    """
+
+    curves: tuple[Steps, ...]
+    stratum: NDArray[np.intp]
+    shift: Array
+    after: Array | None = None
+    centre: float = 0.0
+
+    basis: ClassVar[StepBasis] = StepBasis()
+
+    def __len__(self) -> int:
+        return self.shift.size
+
+    def __getitem__(self, rows: Any) -> StepDistribution:
+        rows = [rows] if isinstance(rows, (int, np.integer)) else rows
+        after = None if self.after is None else self.after[rows]
+        return replace(self, stratum=self.stratum[rows], shift=self.shift[rows], after=after)
+
+    def __repr__(self) -> str:
+        times = sum(curve.time.size for curve in self.curves)
+        strata = f" in {len(self.curves)} strata" if len(self.curves) > 1 else ""
+        return f"StepDistribution({len(self)} rows, {times} event times{strata})"
+
+    def times(self) -> Array:
+        """Return 0 and the event times at which the curves of these rows have steps."""
+        own = [self.curves[code].time for code in np.unique(self.stratum)]
+        return np.unique(np.concatenate([[0.0], *own]))
+
+    def given(self, after: ArrayLike) -> StepDistribution:
+        """Return the distributions given that the outcome lies beyond ``after`` (one value, or one a row)."""
+        values = real_numbers(after, "after")
+        if values.shape not in ((), self.shift.shape):
+            raise InputError(f"after must be one number, or one for each of the {len(self)} rows, not {values.shape}")
+        later = np.broadcast_to(values, self.shift.shape)
+        return replace(self, after=later.copy() if self.after is None else np.maximum(later, self.after))
+
+    def _table(self, values: Array, what: str, work: Callable[[Steps, Array, Array, Array], Array]) -> Array:
+        """Return work(curve, values, log hazard ratio, hazard so far) of each row, values broadcast over rows."""
+        n = len(self)
+        if values.ndim > 2 or (values.ndim == 2 and values.shape[0] != n):
+            raise InputError(f"{what} must be a number, a vector or of shape ({n}, k), not {values.shape}")
+        out = np.empty((n, values.shape[1] if values.ndim == 2 else values.size))
+        for code in np.unique(self.stratum):
+            own, curve = np.flatnonzero(self.stratum == code), self.curves[code]
+            known = np.zeros(own.size) if self.after is None else curve(self.after[own])
+            part = values[own] if values.ndim == 2 else values.reshape(1, -1)
+            out[own] = work(curve, part, self.shift[own, None] - self.centre, known[:, None])
+        return out[:, 0] if values.ndim == 0 else out
+
+    def cumhazard(self, y: Any) -> Array:
+        """Return the cumulative hazard, -log P(Y > y)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._table(
+                real_numbers(y, "y"),
+                "y",
+                lambda curve, at, shift, known: np.maximum(curve(at) - known, 0.0) * np.exp(shift),
+            )
+
+    def logsf(self, y: Any) -> Array:
+        """Return log P(Y > y)."""
+        return -self.cumhazard(y)
+
+    def sf(self, y: Any) -> Array:
+        """Return P(Y > y)."""
+        return np.exp(-self.cumhazard(y))
+
+    def cdf(self, y: Any) -> Array:
+        """Return P(Y <= y)."""
+        return -np.expm1(-self.cumhazard(y))
+
+    def logcdf(self, y: Any) -> Array:
+        """Return log P(Y <= y)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.cdf(y))
+
+    def odds(self, y: Any) -> Array:
+        """Return P(Y <= y) / P(Y > y)."""
+        with np.errstate(over="ignore"):
+            return np.expm1(self.cumhazard(y))
+
+    def ppf(self, q: ArrayLike) -> Array:
+        """Return the smallest y with P(Y <= y) >= q; infinite where the curve never gets there."""
+        with np.errstate(divide="ignore"):
+            return self._first(-np.log1p(-probabilities(q)))
+
+    def isf(self, q: ArrayLike) -> Array:
+        """Return the smallest y with P(Y > y) <= q."""
+        with np.errstate(divide="ignore"):
+            return self._first(-np.log(probabilities(q)))
+
+    def _first(self, hazard: Array) -> Array:
+        with np.errstate(over="ignore"):
+            found = self._table(hazard, "q", lambda curve, z, shift, known: curve.first_at(z * np.exp(-shift) + known))
+        lowest = 0.0 if all((curve.time[:1] >= 0.0).all() for curve in self.curves) else -np.inf
+        start = np.full(len(self), lowest) if self.after is None else self.after
+        # nothing is needed to be where one is
+        return np.where(hazard == 0.0, start if found.ndim == 1 else start[:, None], found)
+
+    def median(self) -> Array:
+        """Return the medians."""
+        return self.ppf(0.5)
+
+    def interval(self, level: float = 0.9) -> tuple[Array, Array]:
+        """Return the ends of the central intervals with probability ``level``."""
+        tail = 0.5 * (1.0 - level_between(level, ends=True))
+        return self.ppf(tail), self.isf(tail)
+
+    def rvs(self, size: int = 1, random_state: Any = None) -> Array:
+        """Return random draws, (n, size); infinite for those who outlive the curve."""
+        rng = generator(random_state)
+        return self.ppf(rng.random((len(self), whole_number(size, "size", 0))))
+
+    def mean(self) -> NoReturn:
+        """Refuse: beyond the last event time nothing is known."""
+        raise InputTypeError(
+            "a step curve has no mean: beyond the last event time nothing is known; take median(), or "
+            "ProportionalHazards, whose baseline goes on"
+        )
+
+    def pdf(self, y: Any) -> NoReturn:
+        """Refuse: steps have no density."""
+        raise InputTypeError(
+            "a step curve has no density and no hazard rate: take cumhazard or sf, or ProportionalHazards, whose "
+            "baseline is smooth"
+        )
+
+    logpdf = hazard = pdf
+
+
+def strata_curves(time: Array, stratum: NDArray[np.intp], jump: Array, n_strata: int) -> tuple[Steps, ...]:
+    """Return the cumulative hazard of each stratum; one without events has none."""
+    ends = np.searchsorted(stratum, np.arange(n_strata + 1))
+    return tuple(
+        Steps(time[a:b], np.cumsum(jump[a:b])) for a, b in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+    )

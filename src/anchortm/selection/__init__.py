@@ -1,0 +1,1 @@
+"""Choosing xi: paths, left-out environments, searches."""

@@ -1,0 +1,360 @@
+"""The elastic net over a grid of (lambda, xi): its path, and the choice of both by left-out environments.
+
+lambda = l1 + l2 and l1_ratio = l1 / lambda, as in glmnet and scikit-learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from anchortm import plotting
+from anchortm._util.checks import one_number, real_numbers, several_xi, whole_number
+from anchortm.engine.problem import Data
+from anchortm.engine.solve.continuation import solve_path
+from anchortm.engine.solve.newton import Options
+from anchortm.exceptions import InputError
+from anchortm.models.base import TransformationModel, check_model
+from anchortm.selection.left_out import full_paths
+from anchortm.selection.searches import XiSearchCV
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ElasticNetCV", "ElasticNetPath", "elastic_net_path"]
+
+Array = NDArray[np.float64]
+
+ABOVE = 1.0 + 1e-12  # of a largest lambda: beyond what rounding leaves of a slope
+LEAST_RATIO = 1e-3  # a ridge alone has no largest lambda: as if it had so much of l1
+
+
+@dataclass(frozen=True, eq=False)
+class ElasticNetPath:
+    """Fits of one model to one data set over a grid of lambda and xi.
+
+    Attributes
+    ----------
+    lambdas : array of shape (k,)
+        Strengths of the elastic net, the largest first.
+    xis : array of shape (m,)
+    l1_ratio : float
+        The share of l1 in lambda.
+    coefs : array of shape (k, m, p)
+        Coefficients.
+    coef_names : tuple of str
+    models : tuple of tuples of estimators
+        The fitted models, ``models[i][j]`` at ``lambdas[i]`` and ``xis[j]``.
+
+    See Also
+    --------
+    anchortm.elastic_net_path : makes one
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> X = data[["crim", "nox", "rm", "lstat"]]
+    >>> model = atm.NormalLinear(penalty_factor="deviation")
+    >>> path = atm.elastic_net_path(model, X, data.cmedv, data.town, [0, 1], n_lambdas=3)
+    >>> path.frame()[["lambda", "xi", "nonzero", "loss", "converged"]].round(3)
+       lambda   xi  nonzero   loss  converged
+    0   1.169  0.0        0  3.635       True
+    1   1.169  1.0        0  4.080       True
+    2   0.037  0.0        3  3.168       True
+    3   0.037  1.0        4  3.547       True
+    4   0.001  0.0        4  3.113       True
+    5   0.001  1.0        4  3.503       True
+    """
+
+    lambdas: Array
+    xis: Array
+    l1_ratio: float
+    coefs: Array
+    coef_names: tuple[str, ...]
+    models: tuple[tuple[Any, ...], ...]
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row for each lambda and xi: how many coefficients are not zero, loss and certificate."""
+        import pandas as pd
+
+        rows = [
+            {
+                "lambda": strength,
+                "xi": xi,
+                "nonzero": int(np.count_nonzero(m.coef_)),
+                "loss": m.loss_,
+                "loglik": m.loglik_,
+                "penalty": m.penalty_,
+                "converged": m.converged_,
+                "kkt": m.kkt_,
+                "min_eigenvalue": m.min_eigenvalue_,
+                "n_iter": m.n_iter_,
+                "convexity": m.convexity_,
+            }
+            for strength, row in zip(self.lambdas.tolist(), self.models, strict=True)
+            for xi, m in zip(self.xis.tolist(), row, strict=True)
+        ]
+        return pd.DataFrame(rows)
+
+    def coefficients(self) -> pd.DataFrame:
+        """Return one row for each coefficient that is not zero: lambda, xi, covariate and coefficient."""
+        import pandas as pd
+
+        i, j, k = np.nonzero(self.coefs)
+        names = np.array(self.coef_names, dtype=object)[k]
+        columns = {"lambda": self.lambdas[i], "xi": self.xis[j], "covariate": names, "coef": self.coefs[i, j, k]}
+        return pd.DataFrame(columns)
+
+    def plot(self, axes: Any = None, label: int = 8) -> Any:
+        """Draw the coefficients against lambda, a panel for each xi, naming the ``label`` largest; return the axes."""
+        return plotting.net_path(self, axes, label)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.frame().to_html(index=False, float_format='{:.5g}'.format)}"
+
+    def __repr__(self) -> str:
+        fits = [m for row in self.models for m in row]
+        done = sum(m.converged_ for m in fits)
+        sizes = f"{self.lambdas.size} values of lambda, {self.xis.size} of xi, {len(self.coef_names)} coefficients"
+        return f"ElasticNetPath({type(fits[0]).__name__}, {sizes}, {done} of {len(fits)} converged)"
+
+
+def elastic_net_path(
+    model: Any,
+    X: Any,
+    y: Any,
+    anchors: Any,
+    xis: Sequence[float] = (0.0,),
+    *,
+    lambdas: Sequence[float] | None = None,
+    l1_ratio: float = 1.0,
+    n_lambdas: int = 30,
+    smallest: float | None = None,
+    sample_weight: Any = None,
+    offset: Any = None,
+) -> ElasticNetPath:
+    """Return the fits of ``model`` with an elastic net at each lambda and xi, each warm-started.
+
+    Every fit is the one that ``model`` with l1 = lambda * l1_ratio, l2 = lambda * (1 - l1_ratio) and this xi gives
+    alone: on the branch connected to xi = 0 at this lambda.
+
+    Parameters
+    ----------
+    model : estimator
+        Any model of this package; its ``penalty_factor`` counts, its own xi, l1 and l2 do not.
+    X, y, anchors : covariates, outcome and anchors
+        As for ``fit``.
+    xis : sequence of float
+        Strengths of the anchor penalty, finite.
+    lambdas : sequence of float, optional
+        Strengths of the elastic net; by default ``n_lambdas`` from the smallest at which no penalised coefficient
+        differs from zero, for any of the xi, down to ``smallest`` times this.
+    l1_ratio : float
+        The share of l1: 1 is the lasso, 0 a ridge (whose default lambdas are those of 0.001).
+    n_lambdas : int
+        How many lambdas there are by default.
+    smallest : float, optional
+        By default 0.001, or 0.01 for more covariates than rows.
+    sample_weight, offset : arrays, optional
+        As for ``fit``.
+
+    See Also
+    --------
+    anchortm.selection.elastic_net.ElasticNetPath : what is returned
+    anchortm.ElasticNetCV : chooses lambda and xi
+
+    Examples
+    --------
+    >>> import numpy as np, anchortm as atm
+    >>> rng = np.random.default_rng(0)
+    >>> site = rng.integers(0, 4, 200)
+    >>> X = rng.normal(size=(200, 30))
+    >>> y = X[:, 0] - X[:, 1] + rng.normal(size=200)
+    >>> path = atm.elastic_net_path(atm.NormalLinear(), X, y, site, [0, 10], n_lambdas=10)
+    >>> path
+    ElasticNetPath(NormalLinear, 10 values of lambda, 2 of xi, 30 coefficients, 20 of 20 converged)
+    >>> path.coefs.shape, np.flatnonzero(path.coefs[2, 1])
+    ((10, 2, 30), array([ 0,  1,  9, 11, 24, 29]))
+    """
+    check_model(model)
+    values = several_xi(xis)
+    grid = _Grid(lambdas, l1_ratio, n_lambdas, smallest)
+    first = grid.at(model, 1.0)
+    for xi in values:
+        clone(first).set_params(xi=xi)._check_xi()
+    first._check_limits()
+    data = first._prepare(X, y, anchors, sample_weight, offset)
+    if data.anchors is None and any(values):
+        raise InputError("xi > 0 needs anchors: pass them after y")
+    models = grid.models(model, data, values)
+    link, basis = model._make_link(), model._make_basis(data.response, data.weights)
+    found = []
+    for m, (objective, solutions) in zip(models, full_paths(models, data, values), strict=True):
+        row = [clone(m).set_params(xi=xi) for xi in values]
+        for fitted, solution in zip(row, solutions, strict=True):
+            fitted._store(link, basis, data, objective, solution, [solution])
+            fitted._tell()
+        found.append(tuple(row))
+    coefs = np.array([[m.coef_ for m in row] for row in found])
+    strengths = np.array([m.l1 + m.l2 for m in models])
+    return ElasticNetPath(
+        strengths, np.array(values), grid.l1_ratio, coefs, tuple(found[0][0].coef_names_), tuple(found)
+    )
+
+
+class _Grid:
+    """The lambdas of a grid, given or from the data."""
+
+    def __init__(self, lambdas: Any, l1_ratio: Any, n_lambdas: Any, smallest: Any) -> None:
+        self.l1_ratio = one_number(l1_ratio, "l1_ratio")
+        if not 0.0 <= self.l1_ratio <= 1.0:
+            raise InputError(f"l1_ratio must be between 0 and 1, not {l1_ratio}")
+        self.n_lambdas = whole_number(n_lambdas, "n_lambdas", 1)
+        self.smallest = None if smallest is None else one_number(smallest, "smallest")
+        if self.smallest is not None and not 0.0 < self.smallest < 1.0:
+            raise InputError(f"smallest must be between 0 and 1, not {smallest}")
+        self.given = None if lambdas is None else np.unique(real_numbers(lambdas, "lambdas"))[::-1]
+        if self.given is not None and not (self.given.size and np.isfinite(self.given).all() and self.given[-1] > 0.0):
+            raise InputError("lambdas must be positive numbers; for none set l1=0 and l2=0 and use anchor_path")
+
+    def at(self, model: Any, strength: float, ratio: float | None = None) -> Any:
+        """Return the model with this strength."""
+        ratio = self.l1_ratio if ratio is None else ratio
+        l1 = strength * ratio
+        return clone(model).set_params(l1=l1, l2=strength - l1)
+
+    def models(self, model: Any, data: Data, xis: list[float]) -> list[TransformationModel]:
+        """Return the models of the grid, the strongest penalty first."""
+        strengths = self.given
+        if strengths is None:
+            n, p = data.design.matrix.shape
+            smallest = (1e-3 if p < n else 1e-2) if self.smallest is None else self.smallest
+            largest = self._largest(model, data, xis)
+            strengths = np.geomspace(largest, smallest * largest, self.n_lambdas)
+        return [self.at(model, float(strength)) for strength in strengths]
+
+    def _largest(self, model: Any, data: Data, xis: list[float]) -> float:
+        """Return the smallest lambda that leaves no penalised coefficient, for any xi."""
+        ratio = max(self.l1_ratio, LEAST_RATIO)
+        net = self.at(model, 1.0, ratio)
+        basis = net._make_basis(data.response, data.weights)
+        objective = net._objective(net._make_link(), basis, data)
+        k, penalised = objective.coordinates.n_baseline, objective.first > 0.0
+        if not penalised.any():
+            raise InputError("no coefficient has a penalty: penalty_factor is 0 for all of them")
+        at = np.flatnonzero(~penalised)
+        kept = objective.restricted(np.flatnonzero(~penalised[k:]))
+        null = kept if kept.second.any() else objective.undetermined()
+        v = net._start(objective, basis, data)
+        options = Options(tol=model.tol, max_iter=model.max_iter)
+        largest = 0.0
+        for solution in solve_path(null, v[at], xis, options):
+            v[:] = 0.0
+            v[at] = solution.v
+            slope = objective.slopes(v, 2.0 * solution.xi * solution.sums.t) / objective.n_total
+            largest = max(largest, float((np.abs(slope)[penalised[k:]] / objective.first[penalised]).max()))
+        return largest * ABOVE
+
+
+class ElasticNetCV(XiSearchCV):
+    """Fit a model with the elastic net and the xi that do best when each environment is left out in turn.
+
+    Parameters
+    ----------
+    model : estimator
+        Any model of this package; its ``penalty_factor`` counts, its own xi, l1 and l2 do not.
+    xis : sequence of float
+        Values to choose from.
+    lambdas, l1_ratio, n_lambdas, smallest : optional
+        As for ``elastic_net_path``; lambdas are the same for all fits.
+    objective : {"worst", "mean"} or float
+        What is made small over environments: the largest mean negative log-likelihood, its
+        average, or a quantile of it between 0 and 1.
+    one_standard_error : bool
+        With "mean": of the fits whose average is within one standard error of the best take those with the largest
+        lambda, and of these the smallest xi. The error is that of the difference from the best, environment by
+        environment.
+    cut : int, optional
+        Cut numeric environments at quantiles into so many groups.
+    n_jobs, progress : optional
+        As for ``leave_one_environment_out``.
+
+    Attributes
+    ----------
+    best_lambda_, best_xi_ : float
+    best_estimator_ : estimator
+        The model with these, fitted to all rows.
+    results_ : DataFrame
+        The objective and the hardest environment for each lambda and xi; with "mean" also the average difference from
+        the best, and its standard error over environments.
+    loeo_ : LeaveOneEnvironmentOut
+
+    See Also
+    --------
+    anchortm.elastic_net_path : the fits to all rows
+    anchortm.XiSearchCV : chooses xi alone
+
+    Examples
+    --------
+    >>> import numpy as np, anchortm as atm
+    >>> rng = np.random.default_rng(0)
+    >>> site = rng.integers(0, 4, 200)
+    >>> X = rng.normal(size=(200, 30))
+    >>> y = X[:, 0] - X[:, 1] + rng.normal(size=200)
+    >>> search = atm.ElasticNetCV(atm.NormalLinear(), [0, 1], n_lambdas=5, smallest=0.01)
+    >>> search.fit(X, y, anchors=site).best_estimator_.coef_.nonzero()[0]
+    array([0, 1])
+    """
+
+    _by: ClassVar[tuple[str, ...]] = ("lambda", "xi")
+    best_lambda_: float
+
+    def __init__(
+        self,
+        model: Any,
+        xis: Sequence[float] = (0.0, 1.0, 10.0, 100.0),
+        lambdas: Sequence[float] | None = None,
+        objective: str | float = "worst",
+        *,
+        l1_ratio: float = 1.0,
+        n_lambdas: int = 20,
+        smallest: float | None = None,
+        one_standard_error: bool = False,
+        cut: int | None = None,
+        n_jobs: int | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        super().__init__(
+            model, xis, objective, one_standard_error=one_standard_error, cut=cut, n_jobs=n_jobs, progress=progress
+        )
+        self.lambdas = lambdas
+        self.l1_ratio = l1_ratio
+        self.n_lambdas = n_lambdas
+        self.smallest = smallest
+
+    def _grid(self) -> _Grid:
+        return _Grid(self.lambdas, self.l1_ratio, self.n_lambdas, self.smallest)
+
+    def _searched(self) -> Any:
+        return self._grid().at(self.model, 1.0)
+
+    def _nets(self) -> Any:
+        grid = self._grid()
+        return lambda data, xis: grid.models(self.model, data, xis)
+
+    def _parameters(self, *at: float) -> dict[str, float]:
+        found = self._grid().at(self.model, at[0])
+        return {"l1": found.l1, "l2": found.l2, "xi": at[1]}
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the objective against lambda, a line for each xi, and return the axes."""
+        check_is_fitted(self, "best_estimator_")
+        return plotting.net_search(self, ax)

@@ -1,0 +1,219 @@
+"""The path of a model along xi, and xi in other people's units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from sklearn.base import clone
+
+from anchortm import plotting
+from anchortm._util.checks import generator, one_number, several_xi
+from anchortm.engine.solve.continuation import restarts, solve_path
+from anchortm.engine.solve.newton import Options, Solution
+from anchortm.exceptions import InputError
+from anchortm.models.base import check_model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["AnchorPath", "anchor_path", "gamma_from_quantile", "gamma_from_xi", "xi_from_gamma"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class AnchorPath:
+    """Fits of one model to one data set at several xi, each on the branch connected to xi = 0.
+
+    Attributes
+    ----------
+    xis : array of shape (k,)
+    coefs : array of shape (k, p)
+        Coefficients at each xi, those of the scale last.
+    baselines : array
+        Parameters of the baseline at each xi, one row each.
+    coef_names : tuple of str
+    models : tuple of estimators
+        The fitted models.
+
+    See Also
+    --------
+    anchortm.anchor_path : makes one
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> path = atm.anchor_path(atm.OrdinalRegression(), frame.X, frame.y, frame.anchors, [0, 1, 10])
+    >>> path.frame()[["xi", "coef_temp[T.warm]", "penalty", "converged"]].round(3)
+         xi  coef_temp[T.warm]  penalty  converged
+    0   0.0              2.503    0.104       True
+    1   1.0              2.281    0.098       True
+    2  10.0              0.306    0.048       True
+    >>> path.models[1].predict(frame.X[:3])
+    array([2, 2, 3])
+    """
+
+    xis: Array
+    coefs: Array
+    baselines: Array
+    coef_names: tuple[str, ...]
+    models: tuple[Any, ...]
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row for each xi: loss, log-likelihood, penalty, certificate and coefficients.
+
+        Models with random effects have columns of their standard deviations too (``sd_intercept``, ``sd_x``), and of
+        the correlation where there are two.
+        """
+        import pandas as pd
+
+        rows = [
+            {"xi": xi, "loss": m.loss_}
+            | {f"coef_{name}": value for name, value in zip(self.coef_names, coef, strict=True)}
+            | m._spread
+            | {
+                "loglik": m.loglik_,
+                "penalty": m.penalty_,
+                "converged": m.converged_,
+                "kkt": m.kkt_,
+                "min_eigenvalue": m.min_eigenvalue_,
+                "n_iter": m.n_iter_,
+                "convexity": m.convexity_,
+                "lower_minimum_known": bool(m.lower_minima_),
+            }
+            for xi, m, coef in zip(self.xis, self.models, self.coefs, strict=True)
+        ]
+        return pd.DataFrame(rows)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the coefficients against xi and return the axes."""
+        return plotting.coefficient_path(self, ax)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.frame().to_html(index=False, float_format='{:.5g}'.format)}"
+
+    def __repr__(self) -> str:
+        done = sum(m.converged_ for m in self.models)
+        return f"AnchorPath({type(self.models[0]).__name__}, {self.xis.size} values of xi, {done} converged)"
+
+
+def anchor_path(
+    model: Any,
+    X: Any,
+    y: Any,
+    anchors: Any,
+    xis: Sequence[float],
+    *,
+    sample_weight: Any = None,
+    offset: Any = None,
+) -> AnchorPath:
+    """Return the fits of ``model`` at each xi, warm-started along the path.
+
+    The results do not depend on the grid: between its values the branch is followed with
+    steps of its own. ``model`` itself is left as it is.
+
+    See Also
+    --------
+    anchortm.selection.path.AnchorPath : what is returned
+    anchortm.leave_one_environment_out : the path as left-out environments see it
+
+    Examples
+    --------
+    >>> import numpy as np, anchortm as atm
+    >>> rng = np.random.default_rng(0)
+    >>> site = rng.integers(0, 4, 200)
+    >>> X = rng.normal(size=(200, 1)) + site[:, None]
+    >>> y = X[:, 0] - site + rng.normal(size=200)
+    >>> path = atm.anchor_path(atm.NormalLinear(), X, y, site, [0, 1, 10])
+    >>> path
+    AnchorPath(NormalLinear, 3 values of xi, 3 converged)
+    """
+    check_model(model)
+    values = np.array(several_xi(xis))
+    models = [clone(model).set_params(xi=float(xi)) for xi in values]
+    for m in models:
+        m._check_xi()
+    model._check_limits()
+    data = model._prepare(X, y, anchors, sample_weight, offset)
+    if data.anchors is None and values.any():
+        raise InputError("a path in xi needs anchors: pass them after y, or name them after '|' in a formula")
+    link, basis = model._make_link(), model._make_basis(data.response, data.weights)
+    options = Options(tol=model.tol, max_iter=model.max_iter, verbose=model.verbose)
+    objective = model._objective(link, basis, data)
+    v = model._start(objective, basis, data)
+    with model._threads(objective):
+        solutions = solve_path(objective, v, values.tolist(), options)
+        found = _minima(model, objective, solutions, options)
+    for m, solution, others in zip(models, solutions, found, strict=True):
+        m._store(link, basis, data, objective, solution, others)
+        m._tell()
+    return AnchorPath(
+        values,
+        np.array([m._others[: m._others.size - m._extra.size] for m in models]).reshape(values.size, -1),
+        np.array([m.baseline_ for m in models]),
+        tuple(models[0]._other_names[: models[0]._others.size - models[0]._extra.size]),
+        tuple(models),
+    )
+
+
+def _minima(model: Any, objective: Any, solutions: list[Solution], options: Options) -> list[list[Solution]]:
+    """Return the minima that random restarts find at each xi."""
+    if not model.n_restarts:
+        return [[s] for s in solutions]
+    rng = generator(model.random_state)
+    quiet = replace(options, verbose=0)
+    return [restarts(objective, s, model.n_restarts, quiet, rng) if math.isfinite(s.xi) else [s] for s in solutions]
+
+
+def xi_from_gamma(gamma: float) -> float:
+    """Return xi = (gamma - 1) / 2, the strength in the units of this package.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.xi_from_gamma(13.0)
+    6.0
+    """
+    if not one_number(gamma, "gamma") >= 0.0:
+        raise InputError(f"gamma must be at least 0, not {gamma}")
+    return (gamma - 1.0) / 2.0
+
+
+def gamma_from_xi(xi: float) -> float:
+    """Return gamma = 2 xi + 1, the strength in the units of linear anchor regression.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.gamma_from_xi(6.0)
+    13.0
+    """
+    if not one_number(xi, "xi") >= -0.5:
+        raise InputError(f"xi must be at least -1/2, not {xi}")
+    return 2.0 * xi + 1.0
+
+
+def gamma_from_quantile(alpha: float) -> float:
+    """Return the gamma whose anchor risk is the alpha quantile of the risk over Gaussian anchors.
+
+    The quantile of the chi-square distribution with one degree of freedom (Rothenhaeusler et al.,
+    2021, Lemma 1).
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> round(atm.gamma_from_quantile(0.99185), 2)
+    7.0
+    """
+    if not 0.0 <= one_number(alpha, "alpha") < 1.0:
+        raise InputError(f"alpha must be in [0, 1), not {alpha}")
+    return float(stats.chi2.ppf(alpha, 1))

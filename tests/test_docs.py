@@ -14,22 +14,22 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 ROOT = DOCS.parent
 WRITTEN = {DOCS / "gallery" / "index.rst", DOCS / "reliability.md"}  # by make docs and make reliability
 RESULTS = {
-    "averaged.AveragedDistribution",
-    "bands.ConfidenceBand",
-    "distribution.PredictedDistribution",
-    "effects.MarginalEffects",
-    "evaluation.LeaveOneEnvironmentOut",
+    "diagnostics.marginal_effects.MarginalEffects",
+    "diagnostics.proportionality.ProportionalityTest",
     "inference.Bootstrap",
-    "means.FamilyDistribution",
-    "nets.ElasticNetPath",
-    "path.AnchorPath",
-    "proportionality.ProportionalityTest",
-    "response.Kind",
-    "response.as_response",
-    "search.InvarianceRule",
-    "steps.StepDistribution",
-    "summary.LikelihoodRatio",
-    "summary.Summary",
+    "inference.ConfidenceBand",
+    "inference.LikelihoodRatio",
+    "inference.Summary",
+    "inputs.Kind",
+    "inputs.as_response",
+    "predict.AveragedDistribution",
+    "predict.FamilyDistribution",
+    "predict.PredictedDistribution",
+    "predict.StepDistribution",
+    "selection.AnchorPath",
+    "selection.ElasticNetPath",
+    "selection.InvarianceRule",
+    "selection.LeaveOneEnvironmentOut",
 }
 
 

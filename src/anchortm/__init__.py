@@ -20,7 +20,7 @@ _HOME = {
     "CountRegression": "models.transformation",
     "CoxPH": "models.cox",
     "ElasticNetCV": "selection.elastic_net",
-    "Formula": "inputs.formula.evaluation",
+    "Formula": "inputs.formula",
     "Interval": "inputs.response",
     "Lehmann": "models.transformation",
     "LinearAnchorRegression": "competitors.linear",
@@ -63,7 +63,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors, which do not 
     from anchortm.diagnostics.marginal_effects import marginal_effects as marginal_effects
     from anchortm.diagnostics.proportionality import proportionality_test as proportionality_test
     from anchortm.inference.summary import likelihood_ratio_test as likelihood_ratio_test
-    from anchortm.inputs.formula.evaluation import Formula as Formula
+    from anchortm.inputs.formula import Formula as Formula
     from anchortm.inputs.response import Interval as Interval
     from anchortm.inputs.response import Response as Response
     from anchortm.inputs.response import Surv as Surv

@@ -22,7 +22,7 @@ MOVED = {
     "effects": "diagnostics.marginal_effects",
     "estimators": "models.transformation",
     "evaluation": "selection.left_out",
-    "formula": "inputs.formula.evaluation",
+    "formula": "inputs.formula",
     "glm": "models.glm",
     "linear": "competitors.linear",
     "means": "predict.family",

@@ -32,7 +32,7 @@ from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, Model
 from anchortm.families import FAMILIES, Family
 from anchortm.inference.covariance import default_kind
 from anchortm.inputs.baselines import Corners, Group, known_strata, varying_groups
-from anchortm.inputs.formula.evaluation import Formula
+from anchortm.inputs.formula import Formula
 from anchortm.inputs.splines import marks_by_name, smooth_terms
 from anchortm.links import LINKS, Link
 from anchortm.models import transformation as estimators

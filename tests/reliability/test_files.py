@@ -359,7 +359,7 @@ GREEDY = """
 import json, resource, sys, time, warnings
 import anchortm as atm
 from anchortm.exceptions import ModelFileError
-from anchortm.inputs.formula.evaluation import Formula
+from anchortm.inputs.formula import Formula
 atm.load(sys.argv[1]).formula_  # all modules are there
 taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (taken + 900 * 2**20,) * 2)

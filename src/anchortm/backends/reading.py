@@ -16,7 +16,7 @@ from anchortm.engine.rows.projections import AnchorFrame
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import AnchorColumns, anchor_columns
 from anchortm.inputs.design import to_design
-from anchortm.inputs.formula.evaluation import Formula
+from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, Scale, as_response
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from anchortm.engine.rows.standardised import Coordinates, Rows, make_coordinate
 from anchortm.engine.solve.identification import check_counts, check_size
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.inputs.empirical import SUPPORT_QUANTILES
-from anchortm.inputs.formula.evaluation import Formula
+from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, Scale, as_response, plain_words
 from anchortm.links import Link
 

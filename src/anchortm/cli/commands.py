@@ -32,13 +32,14 @@ def _template(options: Any) -> Any:
 def _prepare(options: Any) -> tuple[Any, Any, dict[str, Any]]:
     """Return the model, the formula with its data, and weights and offset."""
     from anchortm.cli.tables import read_table
-    from anchortm.inputs.formula.evaluation import Formula
+    from anchortm.inputs.formula import Formula
+    from anchortm.models.from_formula import with_roles
 
     model = _template(options)
     table = read_table(options.data)
     weights = Formula.new_column(table, options.weights)
     made = Formula.counted(options.formula, table, weights)
-    return made.with_roles(model), made, {"sample_weight": weights, "offset": made.column(options.offset)}
+    return with_roles(model, made), made, {"sample_weight": weights, "offset": made.column(options.offset)}
 
 
 def demo(options: Any) -> None:

@@ -22,9 +22,9 @@ from anchortm.engine.solve.identification import check_covariates
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.inputs.anchors import anchor_columns
 from anchortm.inputs.design import Design, check_columns, to_design
-from anchortm.inputs.formula.evaluation import FormulaMixin
 from anchortm.inputs.response import as_response
 from anchortm.models.fitted import one_column
+from anchortm.models.from_formula import FormulaMixin
 
 __all__ = ["L2Data", "L2Regressor", "LinearAnchorRegression", "check_gamma", "l2_data"]
 

@@ -398,7 +398,7 @@ def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:
 
     See Also
     --------
-    anchortm.inference.summary.LikelihoodRatio : what is returned
+    anchortm.inference.LikelihoodRatio : what is returned
 
     Examples
     --------

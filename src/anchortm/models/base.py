@@ -73,7 +73,7 @@ from anchortm.inputs.anchors import anchor_columns
 from anchortm.inputs.baselines import make_mixture, varying_groups
 from anchortm.inputs.clusters import make_clusters, named_effects
 from anchortm.inputs.design import WIDE, Design, WideMatrix, to_design
-from anchortm.inputs.formula.evaluation import Formula
+from anchortm.inputs.formula import Formula
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.response import Response, as_response, sorted_words
 from anchortm.inputs.splines import Marks, wiggly

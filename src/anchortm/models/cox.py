@@ -29,7 +29,7 @@ from anchortm.engine.solve.identification import Checked
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError
 from anchortm.inputs.baselines import stratum_codes
 from anchortm.inputs.design import Design
-from anchortm.inputs.formula.evaluation import Formula
+from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Kind, Response, as_response
 from anchortm.links import Link, get_link
 from anchortm.models.base import TransformationModel, model
@@ -71,7 +71,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
     See Also
     --------
     anchortm.ProportionalHazards : the full likelihood, with a smooth baseline
-    anchortm.predict.survival_steps.StepDistribution : what it predicts
+    anchortm.predict.StepDistribution : what it predicts
 
     Examples
     --------
@@ -355,7 +355,7 @@ class CoxPH(_Regressor, TransformationModel):  # noqa: D101
 
         See Also
         --------
-        anchortm.predict.survival_steps.StepDistribution : what is returned
+        anchortm.predict.StepDistribution : what is returned
 
         Examples
         --------

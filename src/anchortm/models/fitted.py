@@ -39,10 +39,10 @@ from anchortm.inference.summary import Summary, summarise
 from anchortm.inputs.baselines import Corners, Mixture, known_strata, stratum_codes, stratum_labels
 from anchortm.inputs.clusters import Clusters, named_effects
 from anchortm.inputs.design import Design, check_columns, split_columns, to_design, without_anchors
-from anchortm.inputs.formula.evaluation import FormulaMixin
 from anchortm.inputs.response import as_response
 from anchortm.inputs.splines import Marks
 from anchortm.links import Link, Normal
+from anchortm.models.from_formula import FormulaMixin
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.extrapolation import extrapolation
 from anchortm.predict.marginal import AveragedDistribution
@@ -441,7 +441,7 @@ class FittedModel(FormulaMixin):
 
         See Also
         --------
-        anchortm.inference.covariance.Bootstrap : what is returned
+        anchortm.inference.Bootstrap : what is returned
 
         Examples
         --------
@@ -676,8 +676,8 @@ class FittedModel(FormulaMixin):
 
         See Also
         --------
-        anchortm.predict.distribution.PredictedDistribution : what is returned
-        anchortm.predict.marginal.AveragedDistribution : with random effects
+        anchortm.predict.PredictedDistribution : what is returned
+        anchortm.predict.AveragedDistribution : with random effects
 
         Examples
         --------
@@ -776,7 +776,7 @@ class FittedModel(FormulaMixin):
 
         See Also
         --------
-        anchortm.inference.bands.ConfidenceBand : what is returned
+        anchortm.inference.ConfidenceBand : what is returned
 
         Examples
         --------
@@ -828,7 +828,7 @@ class FittedModel(FormulaMixin):
 
         See Also
         --------
-        anchortm.inference.summary.Summary : what is returned
+        anchortm.inference.Summary : what is returned
 
         Examples
         --------

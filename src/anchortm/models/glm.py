@@ -26,7 +26,7 @@ from anchortm.engine.solve.newton import Options, Solution, minimise
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.families import FAMILIES, Family, get_family, likeliest_shape
 from anchortm.inputs.design import to_design
-from anchortm.inputs.formula.evaluation import Formula
+from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, as_response
 from anchortm.models.base import TransformationModel, model
 from anchortm.models.fitted import one_column
@@ -108,7 +108,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
     See Also
     --------
     anchortm.CountRegression, anchortm.OrdinalRegression, anchortm.NormalLinear : transformation models
-    anchortm.predict.family.FamilyDistribution : what it predicts
+    anchortm.predict.FamilyDistribution : what it predicts
 
     Notes
     -----
@@ -584,7 +584,7 @@ class AnchorGLM(_Regressor, TransformationModel):  # noqa: D101
 
         See Also
         --------
-        anchortm.predict.family.FamilyDistribution : what is returned
+        anchortm.predict.FamilyDistribution : what is returned
 
         Examples
         --------

@@ -35,7 +35,7 @@ class AveragedDistribution(PredictedDistribution):
 
     See Also
     --------
-    anchortm.predict.distribution.PredictedDistribution : the distribution at one value of the effects
+    anchortm.predict.PredictedDistribution : the distribution at one value of the effects
 
     Examples
     --------

@@ -168,7 +168,7 @@ def elastic_net_path(
 
     See Also
     --------
-    anchortm.selection.elastic_net.ElasticNetPath : what is returned
+    anchortm.selection.ElasticNetPath : what is returned
     anchortm.ElasticNetCV : chooses lambda and xi
 
     Examples

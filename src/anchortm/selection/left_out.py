@@ -144,7 +144,7 @@ def leave_one_environment_out(
 
     See Also
     --------
-    anchortm.selection.left_out.LeaveOneEnvironmentOut : what is returned
+    anchortm.selection.LeaveOneEnvironmentOut : what is returned
     anchortm.XiSearchCV : chooses xi by it
 
     Notes

@@ -123,7 +123,7 @@ def anchor_path(
 
     See Also
     --------
-    anchortm.selection.path.AnchorPath : what is returned
+    anchortm.selection.AnchorPath : what is returned
     anchortm.leave_one_environment_out : the path as left-out environments see it
 
     Examples

@@ -23,9 +23,9 @@ from anchortm.exceptions import ConvergenceWarning, InputError
 from anchortm.inference.score_tests import check_directions, refuse_net, score_statistic
 from anchortm.inputs.anchors import group_codes
 from anchortm.inputs.design import split_columns
-from anchortm.inputs.formula.evaluation import FormulaMixin
 from anchortm.inputs.splines import wiggly
 from anchortm.models.base import TransformationModel, check_model
+from anchortm.models.from_formula import FormulaMixin
 from anchortm.selection.left_out import LeaveOneEnvironmentOut, left_out
 
 if TYPE_CHECKING:
@@ -459,7 +459,7 @@ def xi_by_score_test(
 
     See Also
     --------
-    anchortm.selection.searches.InvarianceRule : what is returned
+    anchortm.selection.InvarianceRule : what is returned
     anchortm.XiSearchCV : another rule
 
     Examples

@@ -1,1 +1,5 @@
 """Formulas: taken apart, checked, evaluated on a table."""
+
+from anchortm.inputs.formula.evaluation import Formula
+
+__all__ = ["Formula"]

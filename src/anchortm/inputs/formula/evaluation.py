@@ -11,15 +11,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from inspect import signature
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import clone
 
 from anchortm._util.checks import as_floats, check_weights, finite_numbers, real_numbers
-from anchortm._util.frames import aligned, column_names, is_batched, known, native, select, take
+from anchortm._util.frames import aligned, column_names, known, native, select, take
 from anchortm.exceptions import InputError, InputTypeError, rows_of
 from anchortm.inputs.design import MAX_DENSE, MAX_SPARSE, SMOOTH, WIDE, Design, WideMatrix, to_design
 from anchortm.inputs.formula.column_kinds import ColumnFacts, check_levels, level_key
@@ -40,7 +38,7 @@ from anchortm.inputs.splines import Marks, Smooth, check_smooth_state, curves
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Formula", "FormulaMixin"]
+__all__ = ["Formula"]
 
 LONGEST = 300_000  # characters of covariates, a dot written out
 MAX_COLUMNS = 20_000
@@ -270,6 +268,11 @@ class Formula:
         return x, np.column_stack([x - state["centre"], curves(x, knots, state["values"], state["bends"])])
 
     @property
+    def smooth_terms(self) -> list[str]:
+        """Return the terms that are smoothed, such as ``s(bmi)``."""
+        return list(self._smooth)
+
+    @property
     def marks(self) -> Marks:
         """Return which smooth term each covariate belongs to, if any."""
         places, names = self._wide_columns()
@@ -278,36 +281,6 @@ class Formula:
             for j in range(places[term].start, places[term].stop):
                 marks[j] = Smooth(term, j > places[term].start)  # the line comes first
         return tuple(marks)
-
-    def check_smooth(self, model: Any) -> None:
-        """Refuse smooth terms for an estimator that does not smooth."""
-        terms = self._smooth
-        if terms and "smooth" not in model.get_params():
-            raise InputTypeError(
-                f"{type(model).__name__} does not smooth {terms[0]}: write bs(x, 4), or take a model with smooth, "
-                "such as NormalLinear"
-            )
-
-    def with_roles(self, model: Any) -> Any:
-        """Return an estimator that knows the strata, and by their columns the terms that it names in words."""
-        roles: dict[str, Any] = {}
-        self.check_smooth(model)
-        if getattr(model, "strata", None) is not None:
-            raise InputError("name the strata before '~' in the formula, outcome | stratum ~ ..., not in strata")
-        if self.strata:
-            if "strata" not in model.get_params():
-                raise InputTypeError(f"{type(model).__name__} takes no strata: leave them out")
-            roles["strata"] = self.strata
-        if getattr(model, "random", None) is not None:
-            raise InputError("name random effects in the formula, y ~ x + (1 | cluster), not in random")
-        if self.random is not None:
-            if "random" not in model.get_params():
-                raise InputTypeError(f"{type(model).__name__} takes no random effects: leave them out")
-            roles["random"] = self.random
-        for role in ("varying", "scale"):
-            if isinstance(getattr(model, role, None), str):
-                roles[role] = self.columns_of(getattr(model, role))
-        return clone(model).set_params(**roles) if roles else model
 
     @property
     def covariate_columns(self) -> list[str]:
@@ -623,97 +596,6 @@ class Formula:
 
     def __repr__(self) -> str:
         return f"Formula({self.text!r})"
-
-
-class FormulaMixin:
-    """Estimators that can be fitted to a table by a formula, and then take tables with its columns."""
-
-    formula_: Formula
-
-    @classmethod
-    def from_formula(
-        cls,
-        formula: str,
-        data: Any,
-        *,
-        sample_weight: Any = None,
-        offset: Any = None,
-        environments: Any = None,
-        **parameters: Any,
-    ) -> Self:
-        """Return the model fitted to a table by a formula.
-
-        Parameters
-        ----------
-        formula : str
-            ``outcome ~ covariates | anchors``, such as ``Surv(time, event) ~ age + C(stage) + bs(bmi, 4) | site``;
-            see ``Formula``.
-        data : frame
-            A pandas, polars or pyarrow table. Or one that does not fit into memory and is read in batches: a path
-            or glob of Parquet files, a pyarrow dataset, a polars LazyFrame, a Dask DataFrame.
-        sample_weight, offset : array or column name, optional
-            As for ``fit``; column names where rows are read in batches.
-        environments : array or column name, optional
-            Of what leaves environments out: searches, and boosted models with ``validation``.
-        **parameters
-            Arguments of the constructor, such as ``xi``.
-
-        Returns
-        -------
-        The fitted model. It takes tables with the formula's columns for predictions, and finds the outcome
-        in them where none is given.
-
-        See Also
-        --------
-        anchortm.Formula : what can be written
-
-        Examples
-        --------
-        >>> import anchortm as atm
-        >>> data = atm.datasets.load_cgd()
-        >>> formula = "Surv(tstop, status) ~ treat + scale(age) | center"
-        >>> model = atm.ProportionalHazards.from_formula(formula, data, xi=1.0)
-        >>> model.coef_names_
-        ['treat[T.rIFN-g]', 'scale(age)']
-        >>> model.predict_distribution(data[:3]).sf([100.0, 300.0]).shape
-        (3, 2)
-        """
-        needed = [name for name, p in signature(cls).parameters.items() if p.default is p.empty]
-        missing = [f"{name}=" for name in needed if name not in parameters]
-        if missing:
-            raise InputTypeError(f"{cls.__name__} needs {', '.join(missing)}, such as model=NormalLinear()")
-        model: Any = cls(**parameters)
-        if getattr(model, "anchor_names", None) is not None:
-            raise InputError("name the anchors after '|' in the formula, not in anchor_names")
-        if is_batched(data):
-            if not hasattr(model, "_fit_source"):
-                raise InputTypeError(f"{cls.__name__} takes a table in memory, not {data!r}: read it first")
-            if environments is not None:
-                raise InputTypeError(f"{cls.__name__} takes no environments: leave it out")
-            made = model._fit_source(formula, data, sample_weight, offset)
-            made.offset = offset
-            model.formula_ = made
-            return model  # type: ignore[no-any-return]
-        named = {"sample_weight": sample_weight, "offset": offset, "environments": environments}
-        extra = {name: Formula.new_column(data, values) for name, values in named.items() if values is not None}
-        made = Formula.counted(formula, data, extra.get("sample_weight"))
-        if hasattr(model, "learner"):  # boosting, which smooths nothing whatever its model does
-            made.check_smooth(model)
-        if hasattr(model, "model"):  # a search, or boosting
-            model.set_params(model=made.with_roles(model.model))
-        else:
-            model = made.with_roles(model)
-        foreign = [name for name in extra if name not in signature(model.fit).parameters]
-        if foreign:
-            raise InputTypeError(f"{cls.__name__} takes no {' and no '.join(foreign)}: leave it out")
-        model.fit(made.X, made.y, anchors=made.anchors, **extra)
-        made.offset = offset if isinstance(offset, str) else None
-        model.formula_ = made.without_data()
-        return model  # type: ignore[no-any-return]
-
-    def _covariates(self, X: Any) -> Any:
-        """Return X, or the covariates that the formula makes of a table."""
-        return self.formula_.design(X) if hasattr(self, "formula_") and X is not None else X
 
 
 def _formula(text: str, more: str = " + 1") -> Any:

@@ -36,7 +36,6 @@ from anchortm.exceptions import AnchorTMWarning, ConvergenceWarning, Identificat
 from anchortm.inference.summary import Summary, baseline_facts
 from anchortm.inputs.anchors import anchor_columns, group_codes
 from anchortm.inputs.design import Design, check_columns, to_design, without_anchors
-from anchortm.inputs.formula.evaluation import FormulaMixin
 from anchortm.inputs.response import Response, as_response
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.booster import Booster, Stage, Watched
@@ -44,6 +43,7 @@ from anchortm.models.boosted.refit import STRONGEST, Target
 from anchortm.models.boosted.trees import ARRAYS, Binned, Tree, binned, checked_tree, grow
 from anchortm.models.cox import CoxPH
 from anchortm.models.fitted import FittedModel, one_column
+from anchortm.models.from_formula import FormulaMixin
 from anchortm.models.glm import AnchorGLM
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.extrapolation import extrapolation
@@ -610,7 +610,7 @@ class AnchorBoostedTM(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
         See Also
         --------
-        anchortm.predict.distribution.PredictedDistribution : what is returned
+        anchortm.predict.PredictedDistribution : what is returned
 
         Examples
         --------

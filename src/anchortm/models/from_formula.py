@@ -1,0 +1,147 @@
+"""Estimators that are fitted to a table by a formula, and then take tables with its columns."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any, Self
+
+from sklearn.base import clone
+
+from anchortm._util.frames import is_batched
+from anchortm.exceptions import InputError, InputTypeError
+from anchortm.inputs.formula import Formula
+
+__all__ = ["FormulaMixin", "with_roles"]
+
+
+class FormulaMixin:
+    """Estimators that can be fitted to a table by a formula, and then take tables with its columns."""
+
+    formula_: Formula
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        data: Any,
+        *,
+        sample_weight: Any = None,
+        offset: Any = None,
+        environments: Any = None,
+        **parameters: Any,
+    ) -> Self:
+        """Return the model fitted to a table by a formula.
+
+        Parameters
+        ----------
+        formula : str
+            ``outcome ~ covariates | anchors``, such as ``Surv(time, event) ~ age + C(stage) + bs(bmi, 4) | site``;
+            see ``Formula``.
+        data : frame
+            A pandas, polars or pyarrow table. Or one that does not fit into memory and is read in batches: a path
+            or glob of Parquet files, a pyarrow dataset, a polars LazyFrame, a Dask DataFrame.
+        sample_weight, offset : array or column name, optional
+            As for ``fit``; column names where rows are read in batches.
+        environments : array or column name, optional
+            Of what leaves environments out: searches, and boosted models with ``validation``.
+        **parameters
+            Arguments of the constructor, such as ``xi``.
+
+        Returns
+        -------
+        The fitted model. It takes tables with the formula's columns for predictions, and finds the outcome
+        in them where none is given.
+
+        See Also
+        --------
+        anchortm.Formula : what can be written
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> formula = "Surv(tstop, status) ~ treat + scale(age) | center"
+        >>> model = atm.ProportionalHazards.from_formula(formula, data, xi=1.0)
+        >>> model.coef_names_
+        ['treat[T.rIFN-g]', 'scale(age)']
+        >>> model.predict_distribution(data[:3]).sf([100.0, 300.0]).shape
+        (3, 2)
+        """
+        needed = [name for name, p in signature(cls).parameters.items() if p.default is p.empty]
+        missing = [f"{name}=" for name in needed if name not in parameters]
+        if missing:
+            raise InputTypeError(f"{cls.__name__} needs {', '.join(missing)}, such as model=NormalLinear()")
+        model: Any = cls(**parameters)
+        if getattr(model, "anchor_names", None) is not None:
+            raise InputError("name the anchors after '|' in the formula, not in anchor_names")
+        if is_batched(data):
+            return _fit_batches(model, formula, data, sample_weight, offset, environments)  # type: ignore[no-any-return]
+        named = {"sample_weight": sample_weight, "offset": offset, "environments": environments}
+        return _fit_table(model, formula, data, named)  # type: ignore[no-any-return]
+
+    def _covariates(self, X: Any) -> Any:
+        """Return X, or the covariates that the formula makes of a table."""
+        return self.formula_.design(X) if hasattr(self, "formula_") and X is not None else X
+
+
+def _fit_batches(model: Any, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any) -> Any:
+    """Return the model fitted to a table that is read in batches."""
+    if not hasattr(model, "_fit_source"):
+        raise InputTypeError(f"{type(model).__name__} takes a table in memory, not {data!r}: read it first")
+    if environments is not None:
+        raise InputTypeError(f"{type(model).__name__} takes no environments: leave it out")
+    made = model._fit_source(formula, data, sample_weight, offset)
+    made.offset = offset
+    model.formula_ = made
+    return model
+
+
+def _fit_table(model: Any, formula: str, data: Any, named: dict[str, Any]) -> Any:
+    """Return the model fitted to a table in memory; ``named`` are the other arguments of fit, or their columns."""
+    extra = {name: Formula.new_column(data, values) for name, values in named.items() if values is not None}
+    made = Formula.counted(formula, data, extra.get("sample_weight"))
+    if hasattr(model, "learner"):  # boosting, which smooths nothing whatever its model does
+        _check_smooth(model, made)
+    if hasattr(model, "model"):  # a search, or boosting
+        model.set_params(model=with_roles(model.model, made))
+    else:
+        model = with_roles(model, made)
+    foreign = [name for name in extra if name not in signature(model.fit).parameters]
+    if foreign:
+        raise InputTypeError(f"{type(model).__name__} takes no {' and no '.join(foreign)}: leave it out")
+    model.fit(made.X, made.y, anchors=made.anchors, **extra)
+    offset = named["offset"]
+    made.offset = offset if isinstance(offset, str) else None
+    model.formula_ = made.without_data()
+    return model
+
+
+def with_roles(model: Any, formula: Formula) -> Any:
+    """Return an estimator that knows the formula's strata and random effects, and the columns of terms it names."""
+    _check_smooth(model, formula)
+    if getattr(model, "strata", None) is not None:
+        raise InputError("name the strata before '~' in the formula, outcome | stratum ~ ..., not in strata")
+    if getattr(model, "random", None) is not None:
+        raise InputError("name random effects in the formula, y ~ x + (1 | cluster), not in random")
+    roles: dict[str, Any] = {}
+    if formula.strata:
+        if "strata" not in model.get_params():
+            raise InputTypeError(f"{type(model).__name__} takes no strata: leave them out")
+        roles["strata"] = formula.strata
+    if formula.random is not None:
+        if "random" not in model.get_params():
+            raise InputTypeError(f"{type(model).__name__} takes no random effects: leave them out")
+        roles["random"] = formula.random
+    for role in ("varying", "scale"):
+        if isinstance(getattr(model, role, None), str):
+            roles[role] = formula.columns_of(getattr(model, role))
+    return clone(model).set_params(**roles) if roles else model
+
+
+def _check_smooth(model: Any, formula: Formula) -> None:
+    """Refuse smooth terms for an estimator that does not smooth."""
+    if formula.smooth_terms and "smooth" not in model.get_params():
+        raise InputTypeError(
+            f"{type(model).__name__} does not smooth {formula.smooth_terms[0]}: write bs(x, 4), or take a model with "
+            "smooth, such as NormalLinear"
+        )

@@ -80,6 +80,7 @@ html_show_sourcelink = False
 html_sidebars = {"index": [], "references": []}
 toc_object_entries_show_parents = "hide"
 html_theme_options = {
+    "github_url": "https://github.com/anchortm/anchortm",
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "navbar_align": "left",

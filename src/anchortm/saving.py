@@ -495,7 +495,10 @@ def _fitted(record: dict[str, Any]) -> Any:
             setattr(model, key, tuple(value) if key == "outcome_range_" else value)
     if hasattr(model, "covariate_ranges_"):
         model.covariate_ranges_ = np.array(model.covariate_ranges_, dtype=np.float64)
-        _check(model.covariate_ranges_.shape == (2, len(model._columns)), "the ranges are not those of the covariates")
+        _check(
+            model.covariate_ranges_.shape == (2, len(model.covariate_names_)),
+            "the ranges are not those of the covariates",
+        )
     _check((model.l1_, model.l2_) == (model.l1, model.l2), "l1_ and l2_ are not those of the parameters")
     Penalty.of(0.0, 0.0, 0.0, model.penalty_factor, tuple(names), None, None)  # refuses what are no factors of these
     _check_scale(model)
@@ -509,7 +512,7 @@ def _fitted(record: dict[str, Any]) -> Any:
         _check(names_of_anchors is None, "anchors are named by the formula and by anchor_names")
         model.formula_ = Formula.from_state(record["formula"], len(names))
         columns = list(model.formula_.design_columns())
-        _check(columns == model._columns, "the formula does not give the covariates of the model")
+        _check(columns == model.covariate_names_, "the formula does not give the covariates of the model")
         marks = dict(zip(columns, model.formula_.marks, strict=True))
         model._marks = tuple(marks[name] for name in names)
     else:

@@ -539,7 +539,7 @@ class TransformationModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             settled = data.clusters._replace(n_nodes=objective.n_nodes, slack=self._random.error)
             data = data._replace(clusters=settled)
         named = {str(name) for what in ("anchor_names", "strata") for name in self._named(what)}
-        self.n_features_in_ = len(self._columns) + len(named | set(map(str, self._cluster)))
+        self.n_features_in_ = len(self.covariate_names_) + len(named | set(map(str, self._cluster)))
         for stale in ("feature_names_in_", "support_", "classes_", "formula_", "n_passes_", *SCALED):
             self.__dict__.pop(stale, None)
         if about.columns_given is not None:

@@ -488,8 +488,8 @@ class FittedModel(FormulaMixin):
         return split_columns(X, [*anchors, *strata, *cluster])[0], named, labels, clusters
 
     @property
-    def _columns(self) -> list[str]:
-        """Return all covariates, as X has them: those whose effects vary too."""
+    def covariate_names_(self) -> list[str]:
+        """Names of all covariates in the order of X, including those whose effects vary along the outcome."""
         return self.coef_names_ if self._corners is None else list(self._corners.covariates)
 
     def _split_new(self, X: Any) -> tuple[Any, Sequence[Any] | None]:
@@ -539,12 +539,12 @@ class FittedModel(FormulaMixin):
         """Return the covariates of new rows, checked against those of the fit, and their shares in baselines."""
         X, labels = self._split_new(X)
         design = to_design(X, n_rows, wide=True)
-        check_columns(design, self._columns, hasattr(self, "feature_names_in_"), type(self).__name__)
+        check_columns(design, self.covariate_names_, hasattr(self, "feature_names_in_"), type(self).__name__)
         if self._corners is None:
             return design, None
         known = self._corners.strata
         codes = None if known is None or labels is None else stratum_codes(labels, known.labels)
-        places = [self._columns.index(name) for name in self._corners.varying_names]
+        places = [self.covariate_names_.index(name) for name in self._corners.varying_names]
         weights = self._corners.weights(codes, to_design(design).matrix[:, places])
         return design.without(places), Mixture(self._corners, weights)
 

@@ -204,6 +204,8 @@ _ATTRIBUTES = """
         Numeric anchors that look like codes of places.
     atom_ : float
         Probability at time 0 that the baseline leaves for average covariates (0 for outcomes that are no times).
+    covariate_names_ : list of str
+        All covariates, including those whose effects vary; ``coef_names_`` has those with one coefficient.
     covariate_ranges_ : array of shape (2, p)
         Smallest and largest value of each covariate.
     outcome_range_ : pair of float

@@ -38,7 +38,7 @@ def extrapolation(model: Any, X: Any, y: Any = None) -> pd.DataFrame:
         columns = np.column_stack(values) if values else np.zeros((design.matrix.shape[0], 0))
         low, high = np.array([ends for _, ends in known.values()]).reshape(-1, 2).T
     else:
-        names, columns = model._columns, to_design(model._split_new(X)[0], wide=True).matrix
+        names, columns = model.covariate_names_, to_design(model._split_new(X)[0], wide=True).matrix
         columns = columns.toarray() if isinstance(columns, WideMatrix) else columns
         low, high = model.covariate_ranges_
     width = np.where(high > low, high - low, 1.0)

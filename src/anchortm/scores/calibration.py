@@ -1,0 +1,86 @@
+"""Calibration: probability integral transforms and the coverage of prediction intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anchortm._util.checks import generator
+from anchortm.inputs.response import Kind, Response
+from anchortm.predict.distribution import PredictedDistribution
+from anchortm.predict.family import FamilyDistribution
+from anchortm.predict.marginal import AveragedDistribution
+from anchortm.predict.survival_steps import StepDistribution
+from anchortm.scores.outcomes import check_predicted, exact_values, outcomes_of
+
+__all__ = ["coverage", "pit"]
+
+Array = NDArray[np.float64]
+
+
+def pit(
+    distribution: PredictedDistribution | FamilyDistribution, y: ArrayLike | Response, random_state: Any = None
+) -> Array:
+    """Return the probability integral transforms, uniform if the predictions are calibrated.
+
+    Exact rows give F(y); censored and discrete rows give a random number between F at their two ends. Pass ``y`` as to
+    ``fit``: numbers, classes, counts, ``Surv`` or ``Interval``.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_cgd()
+    >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age", data, order=3)
+    >>> u = atm.scores.pit(model.predict_distribution(data), atm.Surv(data.tstop, data.status), random_state=0)
+    >>> u.shape, bool((u >= 0).all() and (u <= 1).all())
+    ((128,), True)
+    """
+    check_predicted(distribution)
+    rows = outcomes_of(distribution, y)
+    low, high = (_cdf_at(distribution, end) for end in (rows.lower, rows.upper))
+    if rows.entry is not None or rows.exit is not None:
+        nothing = np.full(len(rows), np.inf)
+        first = _cdf_at(distribution, -nothing if rows.entry is None else rows.entry)
+        last = _cdf_at(distribution, nothing if rows.exit is None else rows.exit)
+        low, high = ((end - first) / (last - first) for end in (low, high))
+    low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+    draw = generator(random_state).random(len(rows))
+    return np.where(rows.kind == Kind.EXACT, high, low + draw * (high - low))
+
+
+def _cdf_at(distribution: PredictedDistribution | FamilyDistribution, codes: Array) -> Array:
+    if isinstance(distribution, FamilyDistribution):
+        return distribution.cdf(codes[:, None])[:, 0]
+    if isinstance(distribution, AveragedDistribution):
+        parts = [np.exp(log_weight) * _cdf_at(part, codes) for log_weight, part in distribution.parts()]
+        return np.asarray(np.sum(parts, axis=0))
+    h = distribution._baseline(codes, np.arange(codes.size)) + distribution._moved
+    return np.exp(distribution.link.log_cdf(h))
+
+
+def coverage(
+    distribution: PredictedDistribution | FamilyDistribution | StepDistribution,
+    y: ArrayLike | Response,
+    level: float = 0.9,
+) -> Array:
+    """Return which known outcomes lie in the central interval of probability ``level``.
+
+    Both ends belong to the interval, also where they are classes. Pass ``y`` as to ``fit``; censored rows are refused.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.ContinuousProbit().fit(data[["duration"]], data.waiting)
+    >>> distribution = model.predict_distribution(data[["duration"]])
+    >>> print(atm.scores.coverage(distribution, data.waiting, level=0.9).mean().round(2))
+    0.91
+    """
+    check_predicted(distribution, steps=True)
+    values = exact_values(distribution, y, "coverage")
+    low, high = distribution.interval(level)
+    if isinstance(distribution, PredictedDistribution):  # positions of classes
+        low, high = distribution._codes(low), distribution._codes(high)
+    return np.asarray((values >= low) & (values <= high))

@@ -1,0 +1,86 @@
+"""What was observed, on the scale of the predicted distributions that are scored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.bases import OrdinalBasis
+from anchortm.exceptions import InputError, InputTypeError
+from anchortm.inputs.response import Kind, Response, as_response
+from anchortm.predict.distribution import PredictedDistribution
+from anchortm.predict.family import FamilyDistribution
+from anchortm.predict.survival_steps import StepDistribution
+
+__all__ = ["check_predicted", "exact_values", "is_prediction", "known_rows", "known_values", "outcomes_of"]
+
+Array = NDArray[np.float64]
+
+
+def check_predicted(distribution: Any, steps: bool = False) -> None:
+    """Refuse anything but predicted distributions; ``steps`` allows the survival curves of CoxPH."""
+    if isinstance(distribution, StepDistribution):
+        if steps:
+            return
+        raise InputTypeError(
+            "survival curves of CoxPH are steps that end at the last event time: they are scored by brier and "
+            "concordance, and the full distributions of ProportionalHazards by all scores"
+        )
+    if not isinstance(distribution, (PredictedDistribution, FamilyDistribution)):
+        raise InputTypeError(
+            f"pass predicted distributions, model.predict_distribution(X), not {type(distribution).__name__}; "
+            "score_table takes a model"
+        )
+
+
+def is_prediction(values: Any) -> bool:
+    """Return whether values are predicted distributions or a model, which NumPy would turn into an object array."""
+    return hasattr(values, "predict") or isinstance(
+        values, (PredictedDistribution, FamilyDistribution, StepDistribution)
+    )
+
+
+def outcomes_of(distribution: Any, y: Any) -> Response:
+    """Return the observed outcomes on the scale of the distributions, one row for each distribution."""
+    basis = distribution.basis
+    levels = basis.levels if isinstance(basis, OrdinalBasis) else None
+    response = as_response(y, "ordinal" if levels is not None else "count" if basis.discrete else "continuous", levels)
+    if len(response) != len(distribution):
+        raise InputError(
+            f"y has {len(response)} rows, but there are {len(distribution)} predicted distributions: pass one value "
+            f"for each of the {len(distribution)} rows"
+        )
+    return response
+
+
+def known_rows(response: Response) -> NDArray[np.bool_]:
+    """Return which rows have a known outcome: an exact number, a single class or a single count."""
+    if response.scale == "ordinal":
+        return np.ones(len(response), dtype=bool)
+    if response.scale == "count":
+        return np.asarray(response.upper - np.maximum(response.lower, -1.0) == 1.0)
+    return np.asarray(response.kind == Kind.EXACT)
+
+
+def known_values(response: Response) -> Array:
+    """Return the outcomes of known rows as numbers, classes as their positions."""
+    return np.asarray(response.codes if response.scale == "ordinal" else response.upper, dtype=np.float64)
+
+
+def exact_values(distribution: Any, y: Any, score: str) -> Array:
+    """Return the outcomes as numbers; refuse censored and truncated rows, which ``score`` cannot use."""
+    response = outcomes_of(distribution, y)
+    censored = int((~known_rows(response)).sum())
+    if censored:
+        raise InputError(
+            f"{score} needs known outcomes, but {censored} of the {len(response)} rows are censored: score the others "
+            "only, or take score_table, whose nll and pit take all rows"
+        )
+    if response.truncated.any():
+        raise InputError(
+            f"{score} does not know of truncation, and {int(response.truncated.sum())} rows have some: with delayed "
+            "entry pass distribution.given(after=entry) and the plain times, or take score_table"
+        )
+    return known_values(response)

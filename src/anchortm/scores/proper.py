@@ -1,0 +1,202 @@
+"""Proper scores: quantiles of the negative log-likelihood, and the continuous ranked probability score (CRPS)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anchortm.bases import OrdinalBasis
+from anchortm.exceptions import InputTypeError
+from anchortm.inputs.response import Response
+from anchortm.predict.distribution import NODES, WEIGHTS, PredictedDistribution
+from anchortm.predict.family import FamilyDistribution
+from anchortm.predict.marginal import AveragedDistribution
+from anchortm.scores.outcomes import check_predicted, exact_values
+
+__all__ = ["crps", "crps_of_values", "nll_quantiles"]
+
+Array = NDArray[np.float64]
+
+CRPS_PANELS = 64  # panels of probabilities, where the quantile loss is integrated
+CRPS_STEP = 0.5  # width in h of a panel in y
+CRPS_TAIL = 1e-10  # tail probability beyond which F^2 and (1 - F)^2 are negligible
+FIRST_COUNTS = 4096  # counts up to here are summed one by one
+FEW_COUNTS = 64  # and beyond in panels of at most so many
+LARGEST_COUNT = 1e150  # where sums that have not converged count as infinite
+CRPS_ROWS = 500  # rows in one pass over quantiles or counts
+CRPS_VALUES = 1_000_000  # values of F in one pass over panels
+
+
+def nll_quantiles(nll: ArrayLike, alpha: ArrayLike) -> Array:
+    """Return quantiles of the rows' negative log-likelihood, by which the paper compares models under shifts.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+    >>> atm.scores.nll_quantiles(model.nll(data), [0.5, 0.9, 1.0]).round(2)
+    array([1.09, 1.63, 2.78])
+    """
+    return np.asarray(np.quantile(np.asarray(nll, dtype=np.float64), np.asarray(alpha, dtype=np.float64)))
+
+
+def crps(distribution: PredictedDistribution | FamilyDistribution, y: ArrayLike | Response) -> Array:
+    """Return the continuous ranked probability score of exact outcomes, one value per row.
+
+    The integral of (F(t) - 1{y <= t})^2 over t, by Gauss-Legendre to a relative error of about 1e-8.
+    Classes are scored by their positions. Pass ``y`` as to ``fit``; censored rows are refused.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.ContinuousProbit().fit(data[["duration"]], data.waiting)
+    >>> distribution = model.predict_distribution(data[["duration"]])
+    >>> print(atm.scores.crps(distribution, data.waiting).mean().round(2))
+    5.78
+    """
+    check_predicted(distribution)
+    return crps_of_values(distribution, exact_values(distribution, y, "the CRPS"))
+
+
+def crps_of_values(distribution: Any, codes: Array) -> Array:
+    """Return the CRPS of known outcomes, given as numbers or positions of classes."""
+    if isinstance(distribution, FamilyDistribution):
+        return distribution.crps(codes)
+    if distribution.theta.ndim == 2:
+        scores = np.empty(codes.size)
+        for rows, part in distribution.by_baseline():
+            scores[rows] = crps_of_values(part, codes[rows])
+        return scores
+    n = len(distribution)
+    if distribution.basis.discrete:
+        work: Callable[[PredictedDistribution, Array], Array] = _discrete_crps
+    elif (
+        isinstance(distribution, AveragedDistribution)
+        or distribution.after is not None
+        or any(distribution.basis.flat_ends(distribution.theta))
+    ):
+        work = _crps_by_quantiles
+    else:
+        return _crps_on_panels(distribution, codes)
+    parts = [slice(start, start + CRPS_ROWS) for start in range(0, n, CRPS_ROWS)]
+    return np.concatenate([work(distribution[part], codes[part]) for part in parts]) if parts else np.zeros(0)
+
+
+def _crps_on_panels(distribution: PredictedDistribution, codes: Array) -> Array:
+    """Integrate F^2 below y and (1 - F)^2 above it over panels in y that all rows share.
+
+    The panels are equal steps of h_0, so that F is smooth on each; the one that holds y is cut there.
+    """
+    basis, theta, link, shift = distribution.basis, distribution.theta, distribution.link, distribution._moved
+    low, high = link.quantile(np.array([CRPS_TAIL]))[0], link.quantile_from_log_sf(np.log([CRPS_TAIL]))[0]
+    steps = max(2, int(np.ceil((high - low + np.ptp(shift)) / CRPS_STEP)))
+    h = np.linspace(low - shift.max(), high - shift.min(), steps + 1)
+    edges = np.concatenate([basis.inverse(theta, h), [codes.min(), codes.max()], getattr(basis, "support", ())])
+    floor = max(basis.lower_bound, 0.0) if distribution.positive else basis.lower_bound
+    edges = np.unique(np.maximum(edges, floor))
+    half = 0.5 * np.diff(edges)
+    nodes = (edges[:-1] + half)[:, None] + half[:, None] * NODES
+    base = distribution._baseline(nodes.ravel())
+    panel = np.clip(np.searchsorted(edges, codes, side="right") - 1, 0, half.size - 1)
+    total = np.empty(codes.size)
+    rows = max(1, CRPS_VALUES // base.size)
+    for start in range(0, codes.size, rows):
+        part = slice(start, start + rows)
+        z = base[None, :] + shift[part, None]
+        below, above = panel[part, None] > np.arange(half.size), panel[part, None] < np.arange(half.size)
+        squares = [
+            np.exp(2.0 * log(z)).reshape(-1, half.size, NODES.size) @ WEIGHTS for log in (link.log_cdf, link.log_sf)
+        ]
+        total[part] = (half * (below * squares[0] + above * squares[1])).sum(axis=1)
+        for first, last, log in (
+            (edges[panel[part]], codes[part], link.log_cdf),
+            (codes[part], edges[panel[part] + 1], link.log_sf),
+        ):
+            own = 0.5 * np.maximum(last - first, 0.0)
+            points = (first + own)[:, None] + own[:, None] * NODES
+            z = distribution._baseline(points.ravel()).reshape(points.shape) + shift[part, None]
+            total[part] += own * (np.exp(2.0 * log(z)) @ WEIGHTS)
+    return total
+
+
+def _crps_by_quantiles(distribution: PredictedDistribution, codes: Array) -> Array:
+    """Integrate the quantile loss over probabilities, twice, on panels that split at F(y)."""
+    at = distribution.cdf(codes[:, None])[:, 0]
+    unit = 0.5 * (1.0 - np.cos(np.pi * np.arange(CRPS_PANELS // 2 + 1) / (CRPS_PANELS // 2)))  # dense at both ends
+    total = np.zeros(codes.size)
+    for low, high, above in ((np.zeros_like(at), at, False), (at, np.ones_like(at), True)):
+        edges = low[:, None] + (high - low)[:, None] * unit
+        half = 0.5 * np.diff(edges, axis=1)
+        q = ((edges[:, :-1] + half)[:, :, None] + half[:, :, None] * NODES).reshape(codes.size, -1)
+        weights = (half[:, :, None] * WEIGHTS).reshape(codes.size, -1)
+        gap = distribution.ppf(np.clip(q, 0.0, 1.0)) - codes[:, None]
+        # quantile loss: (1{y <= x_q} - q)(x_q - y)
+        total += (weights * np.where(above, 1.0 - q, -q) * gap).sum(axis=1)
+    return 2.0 * total
+
+
+def _discrete_crps(distribution: PredictedDistribution, codes: Array) -> Array:
+    if isinstance(distribution.basis, OrdinalBasis):
+        grid = np.array([*distribution.basis.levels], dtype=object)
+        below = distribution.cdf(grid)[:, :-1]
+        return np.asarray(((below - (codes[:, None] <= np.arange(below.shape[1]))) ** 2).sum(axis=1))
+    furthest = max(float(np.max(distribution.isf(1e-9))), float(codes.max()))
+    first = int(min(FIRST_COUNTS, furthest + 1.0))
+    k = np.arange(first, dtype=np.float64)
+    total = np.asarray(((distribution.cdf(k) - (codes[:, None] <= k)) ** 2).sum(axis=1))
+    if first < FIRST_COUNTS:
+        return total
+    if isinstance(distribution, AveragedDistribution):
+        raise InputTypeError(f"counts of {FIRST_COUNTS} and more have no CRPS with random effects: take the nll")
+    start, never = np.full(codes.size, float(first)), np.full(codes.size, np.inf)
+    low = distribution.link.quantile(np.array([CRPS_TAIL]))[0] - distribution._moved
+    with np.errstate(over="ignore"):
+        begin = np.floor(distribution.basis.inverse(distribution.theta, low))  # F is negligible below
+    below, above = np.clip(begin, start, np.maximum(codes, start)), np.maximum(start, codes)
+    jump = np.where(np.isfinite(begin), np.maximum(begin, above), above)  # 1 - F is 1 up to here
+    total += _sum_of_squares(distribution, distribution.link.log_cdf, below, codes) + (jump - above)
+    return total + _sum_of_squares(distribution, distribution.link.log_sf, jump, never)
+
+
+def _sum_of_squares(
+    distribution: PredictedDistribution, log: Callable[[Array], Array], low: Array, high: Array
+) -> Array:
+    """Return the sums of squared probabilities over the counts low <= k < high, panel by panel.
+
+    A panel ends where h has risen by one step, so that h is smooth on it. A panel of few counts is summed; that of many
+    counts is an integral whose ends lie half a count lower, with the first correction term of Euler and Maclaurin. An
+    unbounded sum that has not converged at the largest count is infinite.
+    """
+    theta, basis = distribution.theta, distribution.basis
+
+    def square(k: Array, rows: NDArray[np.intp]) -> Array:
+        h = (basis.rows(k.ravel()) @ theta).reshape(k.shape)
+        return np.asarray(np.exp(2.0 * log(h + distribution._moved[rows, None])))
+
+    total, low, high = np.zeros(low.size), low.copy(), high.copy()
+    while (rows := np.flatnonzero(high > low)).size:
+        a = low[rows]
+        with np.errstate(over="ignore"):
+            risen = basis.inverse(theta, basis.rows(a) @ theta + CRPS_STEP)
+        b = np.maximum(np.floor(np.minimum(1.3 * a, risen)), np.maximum(a + FEW_COUNTS, (1.0 + 1e-9) * a))
+        b = np.minimum(b, high[rows])
+        part, few = np.empty(a.size), b - a <= FEW_COUNTS
+        k = a[few, None] + np.arange(FEW_COUNTS)
+        part[few] = np.where(k < b[few, None], square(k, rows[few]), 0.0).sum(axis=1)
+        c, d, many = a[~few], b[~few], rows[~few]
+        half = 0.5 * (d - c)
+        ends = square(np.stack([c - 1.0, c, d - 1.0, d], axis=1), many) @ [1.0, -1.0, -1.0, 1.0]
+        inside = square((c + half - 0.5)[:, None] + half[:, None] * NODES, many) @ WEIGHTS
+        part[~few] = half * inside - ends / 24.0
+        total[rows] += part
+        low[rows] = b
+        converged = rows[np.isinf(high[rows]) & (part <= 1e-14 * total[rows])]
+        high[converged] = low[converged]
+        if low.max() > LARGEST_COUNT:
+            return np.where(high > low, np.inf, total)
+    return total

@@ -1,0 +1,255 @@
+"""Tables of all scores of a fitted model, together and by environment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from anchortm import plotting
+from anchortm._messages import shown
+from anchortm._util.checks import level_between
+from anchortm._util.frames import aligned, native, take
+from anchortm.bases import OrdinalBasis
+from anchortm.exceptions import InputError
+from anchortm.inputs.anchors import groups_of
+from anchortm.inputs.response import Kind, Response, as_response
+from anchortm.predict.distribution import PredictedDistribution
+from anchortm.scores.calibration import pit
+from anchortm.scores.outcomes import check_predicted, known_rows, known_values
+from anchortm.scores.proper import crps_of_values, nll_quantiles
+from anchortm.scores.survival import brier_rows, concordance
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ScoreTable", "score_table", "transforms"]
+
+Array = NDArray[np.float64]
+
+ALL = "(all)"
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    """Scores of predicted distributions, of all rows and by environment.
+
+    Attributes
+    ----------
+    table : DataFrame
+        Scores of all rows and of each environment, as ``frame`` returns them.
+    rows : DataFrame
+        Environment and scores of each row.
+    level : float
+        Probability of the intervals whose coverage is reported.
+
+    See Also
+    --------
+    anchortm.scores.score_table : makes one
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+    >>> scores = atm.scores.score_table(model, data, data.rating, data.temp)
+    >>> scores.frame()[["environment", "n", "nll", "crps"]].round(3)
+      environment   n    nll   crps
+    0       (all)  72  1.204  0.439
+    1        cold  36  1.132  0.389
+    2        warm  36  1.276  0.490
+    >>> scores.quantiles([0.5, 1.0]).head(2).round(3)
+      environment  alpha    nll
+    0       (all)    0.5  1.089
+    1       (all)    1.0  2.780
+    """
+
+    table: Any
+    rows: Any
+    level: float
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row for all rows together and one for each environment."""
+        return self.table
+
+    def quantiles(self, alpha: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95, 1.0)) -> pd.DataFrame:
+        """Return quantiles of the rows' nll: one row for each environment (and all) and each alpha."""
+        import pandas as pd
+
+        levels = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
+        found = [(ALL, self.rows["nll"]), *self.rows.groupby("environment")["nll"]]
+        return pd.DataFrame(
+            [
+                {"environment": name, "alpha": a, "nll": value}
+                for name, nll in found
+                for a, value in zip(levels.tolist(), nll_quantiles(nll, levels).tolist(), strict=True)
+            ]
+        )
+
+    def plot(self, ax: Any = None, label: int = 3) -> Any:
+        """Draw the distribution of the probability integral transforms by environment and return the axes."""
+        return plotting.calibration(self.rows, ax, label=label)
+
+    @shown
+    def __repr__(self) -> str:
+        head = f"Scores, coverage of {self.level:.0%} intervals"
+        return f"{head}\n{self.table.to_string(index=False, float_format=lambda v: f'{v:.4g}')}"
+
+
+def score_table(
+    model: Any,
+    X: Any,
+    y: Any,
+    environments: Any = None,
+    *,
+    offset: Any = None,
+    level: float = 0.9,
+    times: Sequence[float] | None = None,
+    random_state: Any = 0,
+) -> ScoreTable:
+    """Return the scores of a fitted model on these rows, together and by environment.
+
+    Columns: n; ``nll``, the mean negative log-likelihood; ``crps`` (where all rows are exact); ``coverage`` of the
+    central intervals with probability ``level``; and ``pit``, the mean probability integral transform (1/2 if
+    calibrated). Coverage and pit use transforms that are drawn at random in censored and discrete rows, so that
+    calibrated predictions reach their level. Survival times also have ``concordance`` and ``brier_<t>`` at ``times``
+    (by default the median event time), with the censoring distribution of all rows.
+
+    Rows with delayed entry are scored given that they entered; concordance and Brier score are then missing. With
+    random effects, a cluster whose rows lie in several environments counts as one cluster in each, also in the row of
+    all environments.
+
+    See Also
+    --------
+    anchortm.scores.ScoreTable : what is returned
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+    >>> atm.scores.score_table(model, data, data.rating, data.temp)
+    Scores, coverage of 90% intervals
+    environment  n   nll   crps  coverage    pit
+          (all) 72 1.204 0.4394    0.9722 0.4984
+           cold 36 1.132 0.3889    0.9722 0.4925
+           warm 36 1.276 0.4899    0.9722 0.5042
+    """
+    import pandas as pd
+
+    level_between(level)
+    response, distribution, codes, names = _observed(model, X, y, environments, offset)
+    n = len(response)
+    u = pit(distribution, response, random_state)
+    rows = pd.DataFrame({"environment": names[codes], "nll": _nll(model, X, response, offset, codes)})
+    rows["crps"], rows["pit"], rows["coverage"] = _known_crps(distribution, response), u, np.abs(u - 0.5) <= 0.5 * level
+    survival = response.scale == "time" and set(response.kind.tolist()) <= {Kind.EXACT, Kind.RIGHT}
+    brier_names: list[str] = []
+    if survival:
+        event = response.kind == Kind.EXACT
+        if times is None:
+            times = [float(np.median(response.upper[event]))] if event.any() else []
+        brier_names = [f"brier_{t:g}" for t in times]
+        known = not response.truncated.any()  # neither score supports delayed entry
+        grid, seen = np.asarray(times, dtype=np.float64), (np.where(event, response.upper, response.lower), event)
+        rows[brier_names] = brier_rows(distribution.sf(grid), *seen, grid, *seen) if known else math.nan
+    columns = ["nll", "crps", "coverage", "pit", *brier_names]
+    groups = [(ALL, np.arange(n))]
+    if environments is not None:
+        order = np.argsort(codes, kind="stable")
+        ends = np.searchsorted(codes[order], np.arange(names.size + 1))
+        groups += [(name, order[a:b]) for name, a, b in zip(names.tolist(), ends[:-1], ends[1:], strict=True)]
+    values = rows[columns].to_numpy(dtype=np.float64)
+    table = pd.DataFrame([values[part].mean(axis=0) for _, part in groups], columns=columns)
+    table.insert(0, "environment", [name for name, _ in groups])
+    table.insert(1, "n", [part.size for _, part in groups])
+    if survival:
+        table.insert(
+            6,
+            "concordance",
+            [
+                _concordance_or_nan(distribution._moved[part], response[part]) if known else math.nan
+                for _, part in groups
+            ],
+        )
+    return ScoreTable(table, rows, level)
+
+
+def transforms(model: Any, X: Any, y: Any, environments: Any, offset: Any, random_state: Any) -> pd.DataFrame:
+    """Return environment and probability integral transform of each row.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+    >>> atm.scores.transforms(model, data, data.rating, data.judge, None, 0).columns.tolist()
+    ['environment', 'pit']
+    """
+    import pandas as pd
+
+    response, distribution, codes, names = _observed(model, X, y, environments, offset)
+    return pd.DataFrame({"environment": names[codes], "pit": pit(distribution, response, random_state)})
+
+
+def _observed(
+    model: Any, X: Any, y: Any, environments: Any, offset: Any
+) -> tuple[Response, PredictedDistribution, NDArray[np.intp], NDArray[Any]]:
+    """Return outcomes, predictions, and codes and names of the environments (a single one if None)."""
+    check_is_fitted(model, "coef_")
+    aligned(X=X, y=y, environments=environments, offset=offset)
+    levels = model.basis_.levels if isinstance(model.basis_, OrdinalBasis) else None
+    response = as_response(np.ravel(y) if isinstance(y, np.ndarray) and y.ndim == 2 else y, model._scale, levels)
+    n = len(response)
+    codes, names = (np.zeros(n, dtype=np.intp), np.array([ALL])) if environments is None else groups_of(environments)
+    if codes.size != n:
+        raise InputError(f"environments has {codes.size} rows, but y has {n}")
+    trials = {} if response.trials is None else {"trials": response.trials}
+    distribution = model.predict_distribution(X, offset=offset, n_rows=n if X is None else None, **trials)
+    check_predicted(distribution)
+    if len(distribution) != n:
+        raise InputError(f"X has {len(distribution)} rows, but y has {n}")
+    return response, distribution, codes, names
+
+
+def _nll(model: Any, X: Any, response: Response, offset: Any, codes: NDArray[np.intp]) -> Array:
+    """Return the negative log-likelihood of each row; clusters share theirs within each environment."""
+    if getattr(model, "_random", None) is None:
+        return np.asarray(model.nll(X, response, offset=offset))
+    X, result = native(X), np.empty(len(response))
+    for code in np.unique(codes):
+        part = np.flatnonzero(codes == code)
+        own = offset if np.ndim(offset) == 0 else np.asarray(offset)[part]
+        result[part] = model.nll(take(X, part), response[part], offset=own)
+    return result
+
+
+def _known_crps(distribution: PredictedDistribution, response: Response) -> Array:
+    """Return the CRPS of exact rows, given survival to their entry, and nan for other rows."""
+    values = np.full(len(response), math.nan)
+    known = known_rows(response)
+    if response.exit is not None:
+        known &= ~np.isfinite(response.exit)
+    late = np.zeros(len(response), dtype=bool) if response.entry is None else response.entry > -np.inf
+    if distribution.basis.discrete:
+        known &= ~late
+    outcome = known_values(response)
+    for chosen in (known & ~late, known & late):
+        if chosen.any():
+            part = distribution[np.flatnonzero(chosen)]
+            if response.entry is not None and late[chosen].all():
+                part = part.given(after=response.entry[chosen])
+            values[chosen] = crps_of_values(part, outcome[chosen])
+    return values
+
+
+def _concordance_or_nan(risk: Array, y: Response) -> float:
+    try:
+        return concordance(risk, y)
+    except InputError:  # no pair can be compared
+        return math.nan

@@ -559,7 +559,7 @@ def test_results_of_a_grid_print_and_draw() -> None:
     axes = path.plot(label=3)
     assert len(axes) == 2
     assert len(axes[1].get_legend().get_texts()) == 4
-    with pytest.raises(InputError, match="a panel for each xi"):
+    with pytest.raises(InputError, match="pass one for each xi"):
         path.plot(axes[:1])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.plotting import COLOURS, STYLES
+from anchortm.plotting.style import COLOURS, STYLES
 from anchortm.reproduce.engine import ALPHAS
 
 __all__ = ["boxes", "curves", "panels"]

@@ -1,0 +1,40 @@
+"""Pictures: results in, matplotlib axes out.
+
+Every function takes ``ax`` (by default new axes) and returns it. Nothing global is changed, saved or shown. Lines
+differ in style as well as in colour, so that you can tell them apart in grey.
+"""
+
+from __future__ import annotations
+
+from anchortm.plotting.anchors import chi_square, invariance, residuals, shares
+from anchortm.plotting.graphs import graph
+from anchortm.plotting.paths import coefficient_path, flattening, left_out, net_path, net_search, rounds, rule
+from anchortm.plotting.predictions import band, distributions, intervals, smooth_effects, transport
+from anchortm.plotting.scores import calibration, nll_quantiles, pit
+
+__all__ = [
+    "band",
+    "calibration",
+    "chi_square",
+    "coefficient_path",
+    "distributions",
+    "flattening",
+    "graph",
+    "intervals",
+    "invariance",
+    "left_out",
+    "net_path",
+    "net_search",
+    "nll_quantiles",
+    "pit",
+    "residuals",
+    "rounds",
+    "rule",
+    "shares",
+    "smooth_effects",
+    "transport",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,154 @@
+"""Pictures of residuals, tests and covariates against the anchors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from anchortm._util.frames import aligned
+from anchortm.exceptions import InputError
+from anchortm.inputs.anchors import anchor_columns
+from anchortm.plotting.style import name_levels, new_axes, outside_legend
+
+__all__ = ["chi_square", "invariance", "residuals", "shares"]
+
+
+def residuals(values: ArrayLike, anchors: Any, ax: Any = None, *, label: int = 3) -> Any:
+    """Draw score residuals against one anchor.
+
+    A factor shows the mean of each level with two standard errors, in ascending order; the ``label`` levels furthest
+    from zero are named. A numeric anchor shows each row and the least-squares line.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> model = atm.OrdinalRegression().fit(frame.X, frame.y)
+    >>> ax = atm.plotting.residuals(model.residuals(frame.X, frame.y), data.judge)
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('judge', 'mean score residual, +- 2 standard errors')
+    >>> plt.close(ax.figure)
+    """
+    aligned(values=values, anchors=anchors)
+    r = np.asarray(values, dtype=np.float64)
+    columns = anchor_columns(anchors)
+    if len(columns.factors) + len(columns.column_names) != 1 or len(columns) != r.size:
+        raise InputError(f"draw residuals against one anchor at a time, with {r.size} rows")
+    ax = new_axes(ax)
+    ax.axhline(0.0, color="0.6", linewidth=1)
+    ax.set_ylabel("score residual")
+    if columns.column_names:
+        a = columns.columns[:, 0]
+        ax.plot(a, r, ".", color="0.5", markersize=3, rasterized=r.size > 5000)
+        ends = np.array([a.min(), a.max()])
+        ax.plot(ends, np.polyval(np.polyfit(a, r, 1), ends), color="black", label="least squares")
+        ax.set_xlabel(columns.column_names[0])
+        ax.legend(frameon=False)
+        return ax
+    codes, levels = columns.factors[0], columns.levels[0]
+    count = np.bincount(codes)
+    mean = np.bincount(codes, r) / count
+    square = np.bincount(codes, (r - mean[codes]) ** 2)
+    error = np.sqrt(square / np.maximum(count - 1, 1) / count)
+    order = np.argsort(mean)
+    ax.errorbar(
+        np.arange(mean.size), mean[order], 2.0 * error[order], fmt="o", color="black", ecolor="0.6", markersize=3
+    )
+    ax.set_ylabel("mean score residual, +- 2 standard errors")
+    name_levels(ax, levels[order], mean[order], label, columns.factor_names[0])
+    return ax
+
+
+def invariance(table: Any, ax: Any = None, *, label: int = 3) -> Any:
+    """Draw the mean residual of each level before and after, from the frame of ``residual_invariance``.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> before, after = (atm.OrdinalRegression(xi).fit(frame.X, frame.y, anchors=data.judge) for xi in (0, 10))
+    >>> result = atm.diagnostics.residual_invariance(before, after, frame.X, frame.y, data.judge)
+    >>> ax = atm.plotting.invariance(result.frame())  # the same as result.plot()
+    >>> ax.get_ylabel()
+    'mean score residual'
+    >>> plt.close(ax.figure)
+    """
+    ax = new_axes(ax)
+    table = table[np.isfinite(table["mean_before"])].sort_values("mean_before")
+    if table.empty:
+        raise InputError("there is no factor among the anchors: plotting.residuals draws numeric ones")
+    where = np.arange(len(table))
+    before, after = table["mean_before"].to_numpy(), table["mean_after"].to_numpy()
+    ax.axhline(0.0, color="0.6", linewidth=1, zorder=0)
+    ax.vlines(where, before, after, color="0.8", zorder=1)
+    ax.plot(where, before, "o", mfc="white", mec="black", markersize=5, label="before")
+    ax.plot(where, after, "o", color="black", markersize=4, label="after")
+    name_levels(ax, table["level"].to_numpy(), before, label, "environment")
+    ax.set_ylabel("mean score residual")
+    ax.legend(frameon=False)
+    return ax
+
+
+def chi_square(statistic: float, df: int, ax: Any = None, *, level: float = 0.05, simulated: Any = ()) -> Any:
+    """Draw a test statistic in its chi-square distribution, with the region of rejection shaded.
+
+    If you pass ``simulated`` statistics, their histogram is drawn too, and their quantile bounds the rejection region.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> ax = atm.plotting.chi_square(12.5, df=4)
+    >>> ax.get_legend().get_texts()[-1].get_text()
+    'observed, 12.5'
+    >>> plt.close(ax.figure)
+    """
+    from scipy import stats
+
+    ax = new_axes(ax)
+    largest, height = float(stats.chi2.isf(1e-4, df)), 0.0
+    grid = np.linspace(1e-3, max(1.15 * statistic, largest), 600)
+    density = stats.chi2.pdf(grid, df)
+    ax.plot(grid, density, color="black", label=f"chi-square, {df} degrees of freedom")
+    if len(simulated):
+        label = f"{len(simulated)} draws from the fitted model"
+        height = float(np.max(ax.hist(simulated, bins=15, density=True, color="0.85", label=label)[0]))
+        critical = float(np.quantile(simulated, 1.0 - level))
+    else:
+        critical = float(stats.chi2.isf(level, df))
+    beyond = grid >= critical
+    ax.fill_between(grid[beyond], density[beyond], color="0.7", label=f"rejected at {level:.0%}")
+    ax.axvline(statistic, color="tab:red", linestyle="--", label=f"observed, {statistic:.4g}")
+    ax.set(
+        xlabel="score statistic",
+        ylabel="density under invariance",
+        ylim=(0.0, 1.1 * max(height, min(density.max(), 1.0))),
+    )
+    outside_legend(ax)
+    return ax
+
+
+def shares(table: Any, ax: Any = None) -> Any:
+    """Draw R^2 and partial R^2 of each covariate on the anchors, from the frame of ``first_stage``.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> result = atm.diagnostics.first_stage(data[["nox", "rm", "lstat"]], data.town)
+    >>> ax = atm.plotting.shares(result.frame())  # the same as result.plot()
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['nox', 'rm', 'lstat']
+    >>> plt.close(ax.figure)
+    """
+    ax = new_axes(ax, figsize=(6.0, 1.2 + 0.35 * len(table)))
+    where = np.arange(len(table))[::-1]
+    ax.barh(where, table["R2"], color="0.8", height=0.7, label="R2")
+    ax.barh(where, table["partial_R2"], color="black", height=0.3, label="partial R2")
+    ax.set_yticks(where, [str(name) for name in table.index])
+    ax.set(xlabel="share of the covariate's variance that the anchors explain", xlim=(0.0, 1.0))
+    outside_legend(ax)
+    return ax

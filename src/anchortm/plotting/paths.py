@@ -1,0 +1,241 @@
+"""Pictures along xi, lambda and boosting rounds: coefficients, left-out environments and searches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anchortm.exceptions import InputError
+from anchortm.plotting.style import COLOURS, STYLES, lambda_axis, looks, new_axes, outside_legend, pyplot, xi_axis
+
+__all__ = ["coefficient_path", "flattening", "left_out", "net_path", "net_search", "rounds", "rule"]
+
+
+def coefficient_path(path: Any, ax: Any = None) -> Any:
+    """Draw the coefficients of an ``AnchorPath`` against xi; dotted lines mark fits with a known lower minimum.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> path = atm.anchor_path(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 1, 10])
+    >>> ax = atm.plotting.coefficient_path(path)  # the same as path.plot()
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['temp[T.warm]', 'contact[T.yes]']
+    >>> plt.close(ax.figure)
+    """
+    ax = new_axes(ax)
+    finite = np.isfinite(path.xis)
+    for coef, name, (colour, style) in zip(path.coefs[finite].T, path.coef_names, looks(), strict=False):
+        ax.plot(path.xis[finite], coef, style, color=colour, marker="o", markersize=3, label=name)
+    marked = [xi for xi, m in zip(path.xis, path.models, strict=True) if m.lower_minima_ and np.isfinite(xi)]
+    for k, xi in enumerate(marked):
+        ax.axvline(xi, color="0.4", linestyle=":", linewidth=1, label="lower minimum known" if k == 0 else None)
+    xi_axis(ax, path.xis)
+    ax.axhline(0.0, color="0.8", linewidth=1, zorder=0)
+    ax.set_ylabel("coefficient on the scale of h")
+    if path.coef_names:
+        outside_legend(ax)
+    return ax
+
+
+def net_path(path: Any, axes: Any = None, label: int = 8) -> Any:
+    """Draw the coefficients of an ``ElasticNetPath`` against lambda, a panel for each xi; return the axes.
+
+    The ``label`` coefficients that move furthest from zero are named and coloured, the same in all panels.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> path = atm.elastic_net_path(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 1], n_lambdas=5)
+    >>> axes = atm.plotting.net_path(path)  # the same as path.plot()
+    >>> [ax.get_title() for ax in axes]
+    ['xi = 0', 'xi = 1']
+    >>> plt.close(axes[0].figure)
+    """
+    if axes is None:
+        size = (1.5 + 3.2 * path.xis.size, 4.0)
+        axes = pyplot().subplots(1, path.xis.size, sharey=True, layout="constrained", figsize=size, squeeze=False)[1]
+    axes = np.atleast_1d(axes).ravel()
+    if axes.size != path.xis.size:
+        raise InputError(f"{axes.size} axes were given for {path.xis.size} values of xi: pass one for each xi")
+    furthest = np.abs(path.coefs).max(axis=(0, 1))
+    ever = np.flatnonzero(furthest)
+    named = sorted(ever[np.argsort(-furthest[ever], kind="stable")][:label].tolist())
+    others = sorted(set(ever.tolist()) - set(named))
+    for ax, xi, coefs in zip(axes, path.xis, path.coefs.transpose(1, 2, 0), strict=True):
+        for k, j in enumerate(others):
+            text = f"{len(others)} others" if k == 0 else None
+            ax.plot(path.lambdas, coefs[j], color="0.75", linewidth=0.7, zorder=1, label=text)
+        for j, (colour, style) in zip(named, looks(), strict=False):
+            ax.plot(path.lambdas, coefs[j], style, color=colour, zorder=2, label=path.coef_names[j])
+        ax.axhline(0.0, color="0.8", linewidth=1, zorder=0)
+        ax.set_title(f"xi = {xi:g}")
+        lambda_axis(ax)
+    axes[0].set_ylabel("coefficient on the scale of h")
+    if ever.size:
+        outside_legend(axes[-1])
+    return axes
+
+
+def net_search(search: Any, ax: Any = None) -> Any:
+    """Draw the objective of an ``ElasticNetCV`` against lambda, a line for each xi; a circle marks the choice.
+
+    A ``SmoothSearchCV`` is drawn against smooth, with zero a decade below the smallest positive value.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> search = atm.ElasticNetCV(atm.OrdinalRegression(), [0, 3], n_lambdas=5)
+    >>> search = search.fit(frame.X, frame.y, anchors=data.judge)
+    >>> ax = atm.plotting.net_search(search)  # the same as search.plot()
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['xi = 0', 'xi = 3', 'chosen']
+    >>> plt.close(ax.figure)
+    """
+    ax = new_axes(ax)
+    table = search.results_.objective.unstack("xi")
+    smooth = search.results_.index.names[0] == "smooth"
+    at = np.asarray(table.index, dtype=np.float64)
+    shown = np.where(at > 0.0, at, 0.1 * at[at > 0.0].min(initial=max(1.0, at.max())))
+    for xi, (colour, style) in zip(table.columns, looks(), strict=False):
+        ax.plot(shown, table[xi], style, color=colour, marker="o", markersize=3, label=f"xi = {xi:g}")
+    best = (search.best_smooth_ if smooth else search.best_lambda_, search.best_xi_)
+    place = shown[at == best[0]]
+    ax.plot(place, table.loc[best], "o", color="black", fillstyle="none", markersize=10, label="chosen")
+    if smooth:
+        lambda_axis(ax, "strength of smoothing, smooth")
+        ax.xaxis.set_major_locator(pyplot().matplotlib.ticker.FixedLocator(shown))
+        ax.xaxis.set_major_formatter(lambda value, _: f"{at[np.abs(shown - value).argmin()]:g}")
+    else:
+        lambda_axis(ax)
+    what = search.objective if isinstance(search.objective, str) else f"{search.objective:g} quantile of the"
+    ax.set_ylabel(f"{what} nll of left-out environments")
+    outside_legend(ax)
+    return ax
+
+
+def left_out(result: Any, ax: Any = None, label: int = 3, legend: bool = True) -> Any:
+    """Draw the nll of each left-out environment against xi; name the ``label`` worst ones at the first xi.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> result = atm.leave_one_environment_out(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 3])
+    >>> ax = atm.plotting.left_out(result, label=1)  # the same as result.plot(label=1)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['worst', 'others', '7', 'median']
+    >>> plt.close(ax.figure)
+    """
+    ax = new_axes(ax, figsize=(7.5, 4.5))
+    table = result.frame().pivot(index="xi", columns="environment", values="nll")
+    table = table[np.isfinite(table.index)]
+    hardest = sorted(table.iloc[0].nlargest(label).index, key=str)
+    others = table.drop(columns=hardest)
+    ax.plot(table.index, table.max(axis=1), color="tab:red", linewidth=6, alpha=0.3, zorder=2, label="worst")
+    for k, name in enumerate(others.columns):
+        ax.plot(table.index, others[name], color="0.7", linewidth=0.7, zorder=1, label="others" if k == 0 else None)
+    for k, name in enumerate(hardest):
+        ax.plot(table.index, table[name], STYLES[k % 4], color="black", zorder=3, label=str(name))
+    ax.plot(table.index, table.median(axis=1), color="tab:blue", linewidth=2.5, zorder=4, label="median")
+    xi_axis(ax, table.index.to_numpy(dtype=np.float64))
+    ax.set_ylabel("mean negative log-likelihood\nof the left-out environment")
+    if legend:
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    return ax
+
+
+def flattening(table: Any, ax: Any = None) -> Any:
+    """Draw the size of the coefficients on both scales and the spread, relative to the first xi.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> path = atm.anchor_path(atm.NormalLinear(), data[["rm", "lstat"]], data.cmedv, data.town, [0, 1, 10, 100])
+    >>> result = atm.diagnostics.over_identification(path, data[["rm", "lstat"]])
+    >>> ax = atm.plotting.flattening(result.frame())  # the same as result.plot()
+    >>> len(ax.lines), ax.get_ylabel()
+    (3, 'relative to xi = 0')
+    >>> plt.close(ax.figure)
+    """
+    ax = new_axes(ax)
+    names = {
+        "coef_norm": "coefficients, scale of h",
+        "spread": "spread of predictions",
+        "effect_norm": "coefficients, scale of y",
+    }
+    table = table[np.isfinite(table["xi"])]
+    for (column, name), (colour, style) in zip(names.items(), looks(), strict=False):
+        if np.isfinite(table[column]).all():
+            relative = table[column] / table[column].iloc[0]
+            ax.plot(table["xi"], relative, style, color=colour, marker="o", markersize=3, label=name)
+    xi_axis(ax, table["xi"].to_numpy())
+    ax.set_yscale("log")
+    ax.set_ylabel(f"relative to xi = {table['xi'].iloc[0]:g}")
+    ax.legend(frameon=False)
+    return ax
+
+
+def rule(table: Any, level: float, chosen: float | None, ax: Any = None) -> Any:
+    """Draw the p-values of the score test along xi, the level, and the xi chosen.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> rule = atm.xi_by_score_test(atm.OrdinalRegression(), frame.X, frame.y, data.judge)
+    >>> ax = atm.plotting.rule(rule.frame(), rule.level, rule.xi)  # the same as rule.plot()
+    >>> ax.get_legend().get_texts()[0].get_text()
+    'level 0.05'
+    >>> plt.close(ax.figure)
+    """
+    ax = new_axes(ax)
+    shown = np.maximum(table["pvalue"], 1e-12)
+    smallest = " (1e-12 or less at the bottom)" if (table["pvalue"] < 1e-12).any() else ""
+    ax.plot(table["xi"], shown, "-", color="black", marker="o", markersize=3)
+    ax.axhline(level, color="tab:red", linestyle="--", label=f"level {level:g}")
+    if chosen is not None:
+        ax.axvline(chosen, color="tab:blue", linestyle=":", label=f"chosen, xi = {chosen:.3g}")
+    xi_axis(ax, table["xi"].to_numpy())
+    ax.set_yscale("log")
+    ax.set_ylabel(f"p-value of the score test{smallest}")
+    ax.legend(frameon=False)
+    return ax
+
+
+def rounds(model: Any, ax: Any = None) -> Any:
+    """Draw the loss of a boosted model after each round, its parts, and the nll of held-out environments.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> model = atm.AnchorBoostedTM(atm.ContinuousProbit(), xi=1.0, n_rounds=20)
+    >>> ax = atm.plotting.rounds(model.fit(data[["rm", "lstat"]], data.cmedv, anchors=data.town))  # model.plot()
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['anchor loss', 'negative log-likelihood']
+    >>> plt.close(ax.figure)
+    """
+    ax = new_axes(ax, figsize=(6.5, 4))
+    table = model.loss_history_
+    names = {"loss": "anchor loss", "nll": "negative log-likelihood", "held_out": "held-out environments"}
+    for (name, label), (colour, style) in zip(names.items(), looks(), strict=False):
+        if name in table:
+            ax.plot(table.index, table[name], style, color=colour, label=label)
+    if "held_out" in table:
+        best = int(table.held_out.argmin())
+        ax.plot(best, table.held_out[best], "o", color=COLOURS[2])
+        ax.annotate(f"round {best}", (best, table.held_out[best]), (0, 8), textcoords="offset points", ha="center")
+    ax.set(xlabel="rounds", ylabel="mean over rows")
+    ax.legend(frameon=False)
+    return ax

@@ -1,0 +1,282 @@
+"""Pictures of predicted distributions, confidence bands, smooth effects and estimates with their intervals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from anchortm.exceptions import InputError, InputTypeError
+from anchortm.plotting.style import looks, new_axes, outside_legend, pyplot, row_labels
+
+__all__ = ["band", "distributions", "intervals", "smooth_effects", "transport"]
+
+
+def transport(model: Any, y: ArrayLike | None = None, axes: Any = None, *, unit: str = "y") -> Any:
+    """Draw how h maps the density of Y to that of Z: h at the upper right, the densities below and beside it.
+
+    Parameters
+    ----------
+    model : PredictedDistribution of one row, or fitted model without covariates
+        h of a model with covariates differs from row to row: pass ``model.predict_distribution(X[:1])``.
+    y : array, optional
+        Observed outcomes, drawn as a histogram.
+    axes : 2 x 2 array of axes, optional
+    unit : str
+        Label of the outcome's axis.
+
+    Returns
+    -------
+    The 2 x 2 array of axes; the lower left one is empty.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.ContinuousProbit().fit(None, data.waiting)
+    >>> axes = atm.plotting.transport(model, data.waiting, unit="waiting time, minutes")
+    >>> axes[1, 1].get_xlabel(), axes[0, 1].get_ylabel()
+    ('waiting time, minutes', 'h(y)')
+    >>> plt.close(axes[0, 0].figure)
+    """
+    distribution = _only_distribution(model) if hasattr(model, "predict_distribution") else model
+    if not hasattr(distribution, "trafo"):
+        raise InputTypeError(
+            f"the transport picture shows h, and {type(distribution).__name__} has none: pass a transformation model "
+            "or its model.predict_distribution(X[:1]); plotting.distributions draws other predicted distributions"
+        )
+    if len(distribution) != 1 or distribution.basis.discrete:
+        raise InputError(
+            f"the transport picture shows one continuous distribution, not {distribution!r}: pass one row, such as "
+            "model.predict_distribution(X[:1]), of a continuous outcome"
+        )
+    if axes is None:
+        options: dict[str, Any] = {"width_ratios": (1, 2), "height_ratios": (2, 1), "layout": "constrained"}
+        _, axes = pyplot().subplots(2, 2, figsize=(7, 6), sharex="col", sharey="row", **options)
+    ends = distribution.interval(0.998)
+    low, high = float(ends[0][0]), float(ends[1][0])
+    if y is not None:
+        y = np.asarray(y, dtype=np.float64)
+        low, high = min(low, float(y.min())), max(high, float(y.max()))
+    grid = np.linspace(low, high, 800)
+    h, density = distribution.trafo(grid)[0], distribution.pdf(grid)[0]
+    inside = np.isfinite(h)
+    grid, h, density = grid[inside], h[inside], density[inside]
+    z = np.linspace(h.min(), h.max(), 800)
+    reference = np.exp(distribution.link.log_density(z))
+    (side, above), (empty, below) = axes
+    above.plot(grid, h, color="black")
+    above.set_ylabel("h(y)")
+    side.plot(reference, z, color="black")
+    side.invert_xaxis()
+    side.set(xlabel="density of Z", ylabel="z")
+    side.tick_params(labelbottom=True)
+    for panel in (above, below):
+        panel.tick_params(labelleft=True, labelbottom=True)
+    if y is not None:
+        below.hist(y, bins=40, density=True, color="0.85")
+    below.plot(grid, density, color="black")
+    below.set(xlabel=unit, ylabel="density of Y")
+    empty.axis("off")
+    cuts = np.interp(distribution.link.quantile([0.0, 0.25, 0.5, 0.75, 1.0]), h, grid)
+    for first, last, shade in zip(cuts[:-1], cuts[1:], ("#08519c", "#3182bd", "#6baed6", "#bdd7e7"), strict=True):
+        part = (grid >= first) & (grid <= last)
+        below.fill_between(grid[part], density[part], color=shade, alpha=0.6, lw=0)
+        above.fill_between(grid[part], h.min(), h[part], color=shade, alpha=0.15, lw=0)
+        strip = (z >= np.interp(first, grid, h)) & (z <= np.interp(last, grid, h))
+        side.fill_betweenx(z[strip], reference[strip], color=shade, alpha=0.6, lw=0)
+    return axes
+
+
+def _only_distribution(model: Any) -> Any:
+    """Return the one distribution of a model without covariates."""
+    check_is_fitted(model)
+    fitted = getattr(model, "best_estimator_", model)
+    needed = list(getattr(fitted, "covariate_names_", fitted.coef_names_))
+    needed += [] if getattr(fitted, "strata", None) is None else ["the strata"]
+    if needed:
+        shown = ", ".join(needed[:5]) + (", ..." if len(needed) > 5 else "")
+        raise InputError(
+            f"the transport picture shows one distribution, but that of this {type(model).__name__} depends on "
+            f"{shown}: choose a row and pass model.predict_distribution(X[:1])"
+        )
+    return fitted.predict_distribution()
+
+
+def distributions(
+    distribution: Any,
+    grid: ArrayLike | None = None,
+    ax: Any = None,
+    *,
+    of: str | None = None,
+    labels: Sequence[Any] | None = None,
+    unit: str = "y",
+) -> Any:
+    """Draw the density, cdf, survivor function or hazard of each row of a predicted distribution.
+
+    ``of`` is "pdf", "cdf", "sf", "hazard" or "cumhazard". The default is the density, or the survivor function of
+    curves with steps, which have no density. Classes and counts are drawn as points joined by thin lines. Without
+    ``grid`` the picture shows the middle 99 % of each distribution, or all steps of a curve.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.ContinuousProbit().fit(data[["duration"]], data.waiting)
+    >>> distribution = model.predict_distribution(data[["duration"]][:2])
+    >>> ax = atm.plotting.distributions(distribution, of="sf", labels=["first", "second"], unit="minutes")
+    >>> len(ax.lines), ax.get_ylabel()
+    (2, 'P(Y > y)')
+    >>> plt.close(ax.figure)
+    """
+    names = {
+        "pdf": "probability" if distribution.basis.discrete else "density",
+        "cdf": "P(Y <= y)",
+        "sf": "P(Y > y)",
+        "hazard": "hazard",
+        "cumhazard": "cumulative hazard",
+    }
+    ordinal, steps = distribution.basis.kind == "ordinal", distribution.basis.kind == "step"
+    of = ("sf" if steps else "pdf") if of is None else of
+    if of not in names:
+        raise InputError(f"of must be one of {', '.join(names)}, not {of!r}")
+    if grid is None:
+        if ordinal:
+            grid = np.array([*distribution.basis.levels], dtype=object)
+        elif steps:
+            grid = distribution.times()
+        else:
+            low, high = (np.asarray(end) for end in distribution.interval(0.99))
+            ends = float(low.min()), float(high[np.isfinite(high)].max(initial=0.0))
+            grid = np.arange(ends[0], ends[1] + 1) if distribution.basis.discrete else np.linspace(*ends, 400)
+    grid = np.asarray(grid)
+    values = getattr(distribution, of)(grid)
+    ax = new_axes(ax)
+    where = np.arange(grid.size) if ordinal else grid
+    marker = "o" if distribution.basis.discrete and grid.size <= 60 else None
+    rows = row_labels(labels, len(distribution))
+    for row, label, (colour, style) in zip(values, rows, looks(), strict=False):
+        width = 0.8 if marker else 1.8
+        ax.plot(
+            where,
+            row,
+            style,
+            color=colour,
+            marker=marker,
+            markersize=5,
+            linewidth=width,
+            label=label,
+            drawstyle="steps-post" if steps else "default",
+        )
+    if ordinal:
+        ax.set_xticks(where, [str(level) for level in grid])
+    ax.set(xlabel=unit, ylabel=names[of])
+    ax.set_ylim(bottom=0.0)
+    if len(distribution) > 1 or labels is not None:
+        outside_legend(ax)
+    return ax
+
+
+def band(result: Any, ax: Any = None, labels: Sequence[Any] | None = None, *, unit: str = "y") -> Any:
+    """Draw a confidence band: the estimate of each row as a line in its band.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.ContinuousProbit().fit(data[["duration"]], data.waiting)
+    >>> band = model.confidence_band(data[["duration"]][:1], range(50, 100, 10))
+    >>> ax = atm.plotting.band(band, unit="minutes")
+    >>> ax.get_title()
+    'pointwise 95% bands'
+    >>> plt.close(ax.figure)
+    """
+    ax = new_axes(ax)
+    quantiles = result.of == "ppf"
+    ordinal = not quantiles and result.at.dtype == object
+    where = np.arange(result.at.size) if ordinal else result.at
+    rows = row_labels(labels, result.estimate.shape[0])
+    for i, (label, (colour, style)) in enumerate(zip(rows, looks(), strict=False)):
+        ax.plot(where, result.estimate[i], style, color=colour, label=label, marker="o" if ordinal else None)
+        ax.fill_between(where, result.lower[i], result.upper[i], color=colour, alpha=0.2, lw=0)
+    if ordinal:
+        ax.set_xticks(where, [str(level) for level in result.at])
+    words = {"cdf": "P(Y <= y)", "sf": "P(Y > y)", "ppf": f"quantile of {unit}"}
+    ax.set(xlabel="probability" if quantiles else unit, ylabel=words[result.of])
+    kind = "simultaneous" if result.simultaneous else "pointwise"
+    ax.set_title(f"{kind} {result.level:.0%} bands", fontsize="medium")
+    if len(rows) > 1 or labels is not None:
+        outside_legend(ax)
+    return ax
+
+
+def smooth_effects(table: Any, axes: Any = None, *, level: str = "pointwise 95% bands") -> Any:
+    """Draw the ``smooth_effects`` of one or several models, a panel for each term, and return the axes.
+
+    Parameters
+    ----------
+    table : DataFrame, or dict of them by name
+        The table of one model, or the tables of several models to compare.
+    axes : array of axes, optional
+        One for each term.
+    level : str
+        What to call the bands.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> model = atm.NormalLinear.from_formula("cmedv ~ s(lstat) + s(rm) | town", data, xi=1.0)
+    >>> axes = atm.plotting.smooth_effects(model.smooth_effects())
+    >>> [ax.get_xlabel() for ax in axes]
+    ['lstat', 'rm']
+    >>> plt.close(axes[0].figure)
+    """
+    tables = dict(table) if isinstance(table, Mapping) else {"": table}
+    terms = list(dict.fromkeys(term for own in tables.values() for term in own.term))
+    if axes is None:
+        axes = pyplot().subplots(1, len(terms), figsize=(4.2 * len(terms), 3.8), squeeze=False, sharey=True)[1][0]
+    for ax, term in zip(np.atleast_1d(axes), terms, strict=True):
+        for (name, own), (colour, style) in zip(tables.items(), looks(), strict=False):
+            rows = own[own.term == term]
+            ax.plot(rows.x, rows.effect, style, color=colour, label=name)
+            ax.fill_between(rows.x, rows.lower, rows.upper, color=colour, alpha=0.2, lw=0)
+        ax.axhline(0.0, color="grey", lw=0.6)
+        ax.set_xlabel(re.sub(r"^s\((.*?)(, (k=)?\d+)?\)$", r"\1", term))
+    first = np.atleast_1d(axes)[0]
+    first.set_ylabel("effect, on the scale of h")
+    first.set_title(level, fontsize="medium", loc="left")
+    if len(tables) > 1:
+        np.atleast_1d(axes)[-1].legend(frameon=False)
+    return axes
+
+
+def intervals(table: Any, ax: Any = None, *, value: str, unit: str, title: str = "") -> Any:
+    """Draw one point for each row of a table with columns ``value``, lower and upper, its index as names.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> model = atm.OrdinalRegression(xi=1.0).fit(frame.X, frame.y, anchors=data.judge)
+    >>> ax = atm.plotting.intervals(model.intervals(), value="coef", unit="log odds ratio")
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['temp[T.warm]', 'contact[T.yes]']
+    >>> plt.close(ax.figure)
+    """
+    ax = new_axes(ax, figsize=(6.0, 1.2 + 0.35 * len(table)))
+    where = np.arange(len(table))[::-1]
+    estimate = table[value].to_numpy()
+    ends = np.abs(np.vstack([table["lower"], table["upper"]]) - estimate)
+    ax.axvline(0.0, color="0.6", linewidth=1)
+    ax.errorbar(estimate, where, xerr=ends, fmt="o", color="black", ecolor="0.5", markersize=4, capsize=2)
+    ax.set_yticks(where, [str(name) for name in table.index])
+    ax.set_xlabel(unit)
+    if title:
+        ax.set_title(title, fontsize="medium")
+    return ax

@@ -1,0 +1,100 @@
+"""Pictures of scores: quantiles of the negative log-likelihood, and calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from anchortm.plotting.style import looks, new_axes
+
+__all__ = ["calibration", "nll_quantiles", "pit"]
+
+
+def nll_quantiles(curves: Mapping[str, ArrayLike], ax: Any = None, *, alpha: ArrayLike | None = None) -> Any:
+    """Draw the quantile function of the rows' negative log-likelihood for each model.
+
+    A model that holds up under shifts has a low curve on the right, where its worst-predicted rows are.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> fits = {f"xi = {xi}": atm.OrdinalRegression(xi).fit(frame.X, frame.y, anchors=data.judge) for xi in (0, 3)}
+    >>> ax = atm.plotting.nll_quantiles({name: fit.nll(frame.X, frame.y) for name, fit in fits.items()})
+    >>> len(ax.lines), ax.get_xlabel()
+    (2, 'share of rows')
+    >>> plt.close(ax.figure)
+    """
+    ax = new_axes(ax)
+    levels = np.linspace(0.0, 1.0, 501) if alpha is None else np.asarray(alpha, dtype=np.float64)
+    for (name, values), (colour, style) in zip(curves.items(), looks(), strict=False):
+        quantiles = np.quantile(np.asarray(values, dtype=np.float64), levels)
+        ax.plot(levels, quantiles, style, color=colour, linewidth=1.8, label=name)
+    ax.set(xlabel="share of rows", ylabel="negative log-likelihood of a row, at most")
+    ax.legend(loc="upper left", frameon=False)
+    return ax
+
+
+def pit(values: ArrayLike, ax: Any = None, *, bins: int = 10) -> Any:
+    """Draw the histogram of probability integral transforms, with the 95 % range of bars if they are uniform.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_geyser()
+    >>> model = atm.ContinuousProbit().fit(data[["duration"]], data.waiting)
+    >>> scores = atm.scores.score_table(model, data[["duration"]], data.waiting)
+    >>> ax = atm.plotting.pit(scores.rows.pit, bins=10)
+    >>> ax.get_xlabel()
+    'probability integral transform'
+    >>> plt.close(ax.figure)
+    """
+    from scipy import stats
+
+    u = np.asarray(values, dtype=np.float64)
+    ax = new_axes(ax)
+    low, high = (stats.binom.ppf(q, u.size, 1.0 / bins) * bins / u.size for q in (0.025, 0.975))
+    ax.hist(u, bins=bins, range=(0.0, 1.0), density=True, color="0.75", edgecolor="white")
+    ax.axhspan(low, high, color="tab:blue", alpha=0.2, lw=0, label="95 % of bars, if calibrated")
+    ax.axhline(1.0, color="tab:blue", linewidth=1)
+    ax.set(xlabel="probability integral transform", ylabel="density", xlim=(0.0, 1.0))
+    ax.set_ylim(0.0, 1.25 * max(ax.get_ylim()[1], high))  # room for the legend
+    ax.legend(loc="upper center", frameon=False)
+    return ax
+
+
+def calibration(rows: Any, ax: Any = None, *, label: int = 3) -> Any:
+    """Draw the distribution of the transforms (column pit) by environment; name those furthest from uniform.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> model = atm.NormalLinear().fit(data[["rm", "lstat"]], data.cmedv)
+    >>> result = atm.diagnostics.calibration(model, data[["rm", "lstat"]], data.cmedv, data.town)
+    >>> ax = atm.plotting.calibration(result.rows, label=2)  # the same as result.plot(label=2)
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('predicted probability', 'share of outcomes below')
+    >>> plt.close(ax.figure)
+    """
+    ax = new_axes(ax, figsize=(6.5, 4.2))
+    u = np.linspace(0.0, 1.0, 201)
+    curves = {
+        name: np.searchsorted(np.sort(part["pit"]), u, "right") / len(part)
+        for name, part in rows.groupby("environment")
+    }
+    sizes = rows.groupby("environment").size()
+    away = {name: np.sqrt(sizes[name]) * np.abs(curve - u).max() for name, curve in curves.items()}
+    hardest = sorted(away, key=lambda name: -away[name])[:label]
+    for name in (name for name in curves if name not in hardest):
+        ax.plot(u, curves[name], color="0.75", linewidth=0.8)
+    for name, (colour, style) in zip(hardest, looks(), strict=False):
+        ax.plot(u, curves[name], style, color=colour, label=str(name))
+    ax.plot(u, u, color="black", linewidth=1, label="calibrated")
+    ax.set(xlabel="predicted probability", ylabel="share of outcomes below", xlim=(0, 1), ylim=(0, 1))
+    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    return ax

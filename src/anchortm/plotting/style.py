@@ -1,0 +1,111 @@
+"""One style for all pictures: axes, colours and line styles, legends, and names on axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.exceptions import InputError
+
+__all__ = [
+    "COLOURS",
+    "STYLES",
+    "lambda_axis",
+    "looks",
+    "name_levels",
+    "new_axes",
+    "outside_legend",
+    "pyplot",
+    "row_labels",
+    "xi_axis",
+]
+
+Array = NDArray[np.float64]
+
+COLOURS = ("#08306b", "#d95f02", "#1b9e77", "#7570b3", "#666666", "#e7298a", "#a6761d", "#56b4e9")
+STYLES = ("-", "--", "-.", ":")
+XI = "strength of the anchor penalty, xi"
+MANY = 30  # levels beyond which an axis does not name them
+
+
+def new_axes(ax: Any, **options: Any) -> Any:
+    """Return ``ax``, or new axes of their own figure."""
+    return pyplot().subplots(layout="constrained", **options)[1] if ax is None else ax
+
+
+def pyplot() -> Any:
+    """Return matplotlib.pyplot, or say how to install it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise InputError("figures need matplotlib: pip install matplotlib") from None
+    return plt
+
+
+def looks() -> Any:
+    """Yield pairs of colour and line style; the first 32 pairs differ."""
+    return ((COLOURS[k % 8], STYLES[(k + k // 8) % 4]) for k in count())
+
+
+def outside_legend(ax: Any) -> None:
+    """Put the legend to the right of the axes."""
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+
+
+def lambda_axis(ax: Any, xlabel: str = "strength of the elastic net, lambda") -> None:
+    """Make the x axis logarithmic and descending, with plain numbers."""
+    ax.set(xscale="log", xlabel=xlabel)
+    ax.xaxis.set_major_locator(pyplot().matplotlib.ticker.LogLocator(subs=(1.0, 3.0)))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.xaxis.set_minor_formatter(lambda *_: "")
+    ax.invert_xaxis()
+
+
+def xi_axis(ax: Any, xis: Array) -> None:
+    """Make the axis of xi logarithmic from its smallest positive value, with room for 0."""
+    shown = np.asarray(xis)[np.isfinite(xis)]
+    if (shown > 0).any():
+        smallest = float(shown[shown > 0].min())
+        ax.set_xscale("symlog", linthresh=smallest)
+        ax.set_xlim(float(shown.min()) - 0.2 * smallest, 1.5 * float(shown.max()))
+    ax.set_xlabel(XI)
+
+
+def row_labels(labels: Sequence[Any] | None, n: int) -> list[str]:
+    """Return a label for each of n rows, refusing a wrong number of them."""
+    if labels is None:
+        return [f"row {i}" for i in range(n)]
+    if len(labels) != n:
+        raise InputError(f"labels has {len(labels)} names for {n} rows")
+    return [str(label) for label in labels]
+
+
+def name_levels(ax: Any, levels: NDArray[Any], height: Array, label: int, title: str) -> None:
+    """Name the levels on the axis if they are few, else only the ``label`` furthest from 0, beside their points."""
+    if levels.size <= MANY:
+        ax.set_xticks(np.arange(levels.size), [str(level) for level in levels], rotation=90 if levels.size > 6 else 0)
+    else:
+        ax.set_xticks([])
+        span = float(np.ptp(height)) or 1.0
+        for side in (True, False):  # names stand towards the middle; near ones below each other
+            furthest = np.argsort(-np.abs(height))[:label]
+            own = sorted((k for k in furthest if (k < levels.size / 2) == side), key=lambda k: -height[k])
+            last, drop = np.inf, 0
+            for k in own:
+                drop = drop + 1 if last - height[k] < 0.04 * span else 0
+                last = height[k]
+                ax.annotate(
+                    str(levels[k]),
+                    (k, height[k]),
+                    xytext=(8 if side else -8, -12 * drop),
+                    textcoords="offset points",
+                    ha="left" if side else "right",
+                    va="center",
+                    fontsize="small",
+                )
+        title = f"{title} ({levels.size} levels, by height)"
+    ax.set_xlabel(title)

@@ -104,7 +104,7 @@ docs: .venv/docs.stamp
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-# Links to other sites. This needs a network, so it is no test; links between our own pages are checked by make docs and tests/test_docs.py.
+# Links to other sites. This needs a network, so it is no test; links between our own pages are checked by make docs and tests/project/test_docs.py.
 docs-links: .venv/docs.stamp
 	$(BIN)/python -m sphinx --quiet -b linkcheck docs docs/_build/linkcheck
 

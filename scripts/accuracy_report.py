@@ -19,7 +19,7 @@ derivatives of r have roots; their errors are relative to max(|value|, r_u + r_v
 the value itself. Values below 1e-290, where a double has fewer digits, are left out.
 
 Written by `make accuracy`; the bounds 1e-11 (second derivatives of r: 1e-6) are tests in
-`tests/test_links.py`. The letters are those of `anchortm.links`.
+`tests/links/test_links.py`. The letters are those of `anchortm.links`.
 """
 
 

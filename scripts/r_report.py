@@ -8,8 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from reference_fits import UNSTRATIFIED, load  # noqa: E402
-from test_fits_r import model_for  # noqa: E402
+from reference_fits import UNSTRATIFIED, load, model_for  # noqa: E402
 
 HEAD = """# Where R stops short
 
@@ -18,7 +17,7 @@ optimum of the same likelihood reached from there by an independent polish, and 
 probabilities in its score and may stop early; listed are the {short} fits that it leaves more than 0.001 below
 the optimum. In all {total} fits ours equals the polished optimum to {worst:.0e} of its value.
 
-Written by `make r-report`; the equality is a test in `tests/test_fits_r.py`.
+Written by `make r-report`; the equality is a test in `tests/models/test_fits_r.py`.
 
 | fit | R's log-likelihood | optimum | R is short by | ours minus optimum |
 |---|---|---|---|---|

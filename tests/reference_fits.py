@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from paths import REFERENCE
 
+import anchortm as atm
 from anchortm import Interval, Response, Surv
 from anchortm.bases import Basis, BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
 from anchortm.datasets import LOADERS
 from anchortm.inputs.response import as_response
 from anchortm.links import LINKS, Link
 
-FOLDER = Path(__file__).parent / "reference"
 LINK_NAMES = {
     "normal": "probit",
     "logistic": "logit",
@@ -25,7 +25,7 @@ LINK_NAMES = {
     "maximum extreme value": "loglog",
 }
 COVARIATES = ["crim", "zn", "indus", "nox", "rm", "age", "lstat"]
-NAMES = sorted(path.stem for path in (FOLDER / "r").glob("*.json"))
+NAMES = sorted(path.stem for path in (REFERENCE / "r").glob("*.json"))
 UNSTRATIFIED = [name for name in NAMES if "strata" not in name]
 
 
@@ -34,13 +34,13 @@ SHIPPED = {"BostonHousing2": "boston_housing2", "cgd_first_event": "cgd"}
 
 @cache
 def data(name: str) -> pd.DataFrame:
-    own = FOLDER / "data" / f"{name}.csv"
+    own = REFERENCE / "data" / f"{name}.csv"
     return pd.read_csv(own) if own.exists() else LOADERS[SHIPPED.get(name, name)]()
 
 
 @cache
 def record(name: str) -> dict[str, Any]:
-    return json.loads((FOLDER / "r" / f"{name}.json").read_text())
+    return json.loads((REFERENCE / "r" / f"{name}.json").read_text())
 
 
 def boston_response(kind: str) -> Response:
@@ -138,3 +138,36 @@ def load(name: str) -> Fit:
         constructed.off.to_numpy() if "offset" in name else np.zeros(len(response)),
         constructed.w.to_numpy(dtype=float) if "weights" in name else np.ones(len(response)),
     )
+
+
+def model_for(fit: Fit):
+    """Return our estimator for an R model, and the factor from R's coefficients to ours."""
+    reference = fit.reference
+    bernstein = {}
+    if fit.basis.kind in ("bernstein", "count"):
+        bernstein = {
+            "order": fit.basis.order,
+            "support": fit.basis.support,
+            "log_first": fit.basis.log_first,
+            "extrapolate": fit.basis.extrapolate,
+        }
+    link = LINK_NAMES[reference["distribution"]]
+    match reference["model_class"]:
+        case "Lm":
+            return atm.NormalLinear(), 1.0
+        case "BoxCox":
+            return atm.ContinuousProbit(**bernstein), 1.0
+        case "Colr":
+            return atm.ContinuousLogit(**bernstein), -1.0  # R's Colr is h + x'beta
+        case "Coxph":
+            return atm.ProportionalHazards(**bernstein), 1.0
+        case "Lehmann":
+            return atm.Lehmann(**bernstein), 1.0
+        case "Survreg":
+            dist = {"cloglog": "weibull", "probit": "lognormal", "logit": "loglogistic"}[link]
+            return atm.ParametricSurvival(dist=dist), 1.0
+        case "Polr":
+            return atm.OrdinalRegression(link=link), 1.0
+        case "cotram":
+            return atm.CountRegression(link=link, **bernstein), 1.0
+    raise AssertionError(reference["model_class"])

@@ -190,7 +190,7 @@ def _reflect_two(t: TwoEnds) -> TwoEnds:
 class Link(ABC):
     """A reference distribution with a log-concave density on the real line.
 
-    A new link defines the abstract methods; the contract test in ``tests/test_links.py``
+    A new link defines the abstract methods; the contract test in ``tests/links/test_links.py``
     then checks every public quantity against 50-digit arithmetic.
 
     Examples

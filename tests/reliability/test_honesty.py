@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from paths import SAVED
 
 import anchortm as atm
 from anchortm.cli.main import main
@@ -217,7 +218,7 @@ def test_flags_are_the_same_by_formula_from_batches_after_saving_and_in_the_shel
 
 
 def test_a_file_without_ranges_says_so() -> None:
-    model = atm.load(Path(__file__).parents[1] / "saved" / "version_1.json")
+    model = atm.load(SAVED / "version_1.json")
     with pytest.raises(
         InputError, match="does not know the ranges of its covariates, as its file is older: fit it again"
     ):

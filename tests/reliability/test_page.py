@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
-TESTS = Path(__file__).parents[1]
+from paths import DOCS, TESTS
 
 
 def marked() -> dict[str, str]:
@@ -22,6 +21,6 @@ def marked() -> dict[str, str]:
 
 
 def test_every_bug_that_was_found_is_on_the_page() -> None:
-    page = (TESTS.parent / "docs" / "reliability.md").read_text()
+    page = (DOCS / "reliability.md").read_text()
     listed = {line[2:] for line in page.splitlines() if line.startswith("- ") and "(`tests/" in line}
     assert listed == {f"{what} (`{test}`)" for what, test in marked().items()}

@@ -5,7 +5,7 @@ such sums into coordinates t in an orthonormal basis Q of the span of A (in the 
 product of the weights W), so that the penalty is |t|^2, and coordinates back into the
 row values Q t = P v.
 
-Three ways, one contract (``tests/test_anchors.py``):
+Three ways, one contract (``tests/engine/rows/test_projections.py``):
 
 * one factor: group sums; A'WA is diagonal. O(n) and O(levels).
 * numeric columns: a rank-revealing QR once, O(n q^2); Q is stored. Where the rows are elsewhere only

@@ -2,44 +2,9 @@
 
 import numpy as np
 import pytest
-from reference_fits import LINK_NAMES, UNSTRATIFIED, Fit, load
-
-import anchortm as atm
+from reference_fits import UNSTRATIFIED, Fit, load, model_for
 
 fits = pytest.mark.parametrize("fit", [load(name) for name in UNSTRATIFIED], ids=UNSTRATIFIED)
-
-
-def model_for(fit: Fit):
-    """Return our estimator for an R model, and the factor from R's coefficients to ours."""
-    reference = fit.reference
-    bernstein = {}
-    if fit.basis.kind in ("bernstein", "count"):
-        bernstein = {
-            "order": fit.basis.order,
-            "support": fit.basis.support,
-            "log_first": fit.basis.log_first,
-            "extrapolate": fit.basis.extrapolate,
-        }
-    link = LINK_NAMES[reference["distribution"]]
-    match reference["model_class"]:
-        case "Lm":
-            return atm.NormalLinear(), 1.0
-        case "BoxCox":
-            return atm.ContinuousProbit(**bernstein), 1.0
-        case "Colr":
-            return atm.ContinuousLogit(**bernstein), -1.0  # R's Colr is h + x'beta
-        case "Coxph":
-            return atm.ProportionalHazards(**bernstein), 1.0
-        case "Lehmann":
-            return atm.Lehmann(**bernstein), 1.0
-        case "Survreg":
-            dist = {"cloglog": "weibull", "probit": "lognormal", "logit": "loglogistic"}[link]
-            return atm.ParametricSurvival(dist=dist), 1.0
-        case "Polr":
-            return atm.OrdinalRegression(link=link), 1.0
-        case "cotram":
-            return atm.CountRegression(link=link, **bernstein), 1.0
-    raise AssertionError(reference["model_class"])
 
 
 @fits

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
-from test_streamed import same, table
+from simulated import same_fit, table
 
 import anchortm as atm
 from anchortm.backends.dask import DaskSource
@@ -45,13 +45,13 @@ def client() -> Iterator[Client]:
 
 @pytest.mark.parametrize("partitions", [1, 3, 13])
 def test_threads(partitions: int, rows: pd.DataFrame, memory: Any) -> None:
-    same(atm.ContinuousLogit.from_formula(FORMULA, dd.from_pandas(rows, npartitions=partitions), **OPTIONS), memory)
+    same_fit(atm.ContinuousLogit.from_formula(FORMULA, dd.from_pandas(rows, npartitions=partitions), **OPTIONS), memory)
 
 
 def test_uneven_and_empty_partitions(rows: pd.DataFrame, memory: Any) -> None:
     cut = dd.from_pandas(rows, npartitions=5)
     uneven = dd.concat([cut.partitions[:2], cut[cut.x0 > 1e9], cut.partitions[2:]])
-    same(atm.ContinuousLogit.from_formula(FORMULA, uneven, **OPTIONS), memory)
+    same_fit(atm.ContinuousLogit.from_formula(FORMULA, uneven, **OPTIONS), memory)
 
 
 def test_other_models(rows: pd.DataFrame) -> None:
@@ -61,12 +61,12 @@ def test_other_models(rows: pd.DataFrame) -> None:
         (atm.OrdinalRegression, "quality ~ x0 + x1 | site"),
         (atm.ContinuousProbit, "y ~ bs(x0, 4) + x1 | year"),
     ):
-        same(model.from_formula(formula, lazy, **OPTIONS), model.from_formula(formula, rows, **OPTIONS))
+        same_fit(model.from_formula(formula, lazy, **OPTIONS), model.from_formula(formula, rows, **OPTIONS))
 
 
 def test_cluster(client: Client, rows: pd.DataFrame, memory: Any) -> None:
     model = atm.ContinuousLogit.from_formula(FORMULA, dd.from_pandas(rows, npartitions=7), **OPTIONS)
-    same(model, memory)
+    same_fit(model, memory)
     np.testing.assert_allclose(model.covariance(), memory.covariance(), rtol=1e-6, atol=1e-12)
 
 
@@ -101,7 +101,7 @@ def test_a_worker_dies(client: Client, rows: pd.DataFrame, memory: Any, monkeypa
 
     monkeypatch.setattr(DaskSource, "map", map_and_strike)
     lazy = dd.from_pandas(rows, npartitions=6)
-    same(atm.ContinuousLogit.from_formula(FORMULA, lazy, **OPTIONS), memory)
+    same_fit(atm.ContinuousLogit.from_formula(FORMULA, lazy, **OPTIONS), memory)
     assert len(killed) == 1
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from paths import ROOT
 
 import anchortm as atm
 from anchortm.bench import adam, bars, curves, disk, engine, rows, suite
@@ -17,7 +18,6 @@ from anchortm.cli.main import main
 from anchortm.engine.objective.plain import build_objective
 from anchortm.inputs.anchors import anchor_columns
 
-ROOT = Path(__file__).resolve().parents[1]
 TINY = Sizes(
     large=2000,
     ordinal=1000,

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from simulated import same_fit, table
 
 import anchortm as atm
 from anchortm.backends import scan, sources
@@ -24,33 +25,6 @@ from anchortm.models.base import TransformationModel
 
 X = "x0 + x1 + x2"
 TIGHT = {"tol": 1e-10}
-
-
-def table(n: int = 3000, seed: int = 0) -> pd.DataFrame:
-    rng = np.random.default_rng(seed)
-    site, effect = rng.integers(0, 12, n), rng.normal(size=12)
-    data = pd.DataFrame({f"x{j}": rng.normal(size=n) + 0.5 * effect[site] for j in range(3)})
-    latent = data.to_numpy() @ [0.5, -0.3, 0.2] + 0.5 * effect[site] + rng.logistic(size=n)
-    y = 10.0 * np.exp(latent / 4.0)
-    limit = np.quantile(y, 0.9)
-    return data.assign(
-        y=y,
-        time=np.minimum(y, limit),
-        event=y < limit,
-        low=np.floor(y),
-        high=np.where(y > 15, math.inf, np.floor(y) + 1.0),
-        entry=np.where(rng.random(n) < 0.3, 0.2 * np.minimum(y, limit), 0.0),
-        site=[f"site {k}" for k in site],
-        region=site % 3,
-        year=rng.normal(size=n),
-        quality=np.digitize(latent, [-2.0, 0.0, 2.0]),
-        word=np.array(["bad", "good", "very good"])[np.digitize(latent, [-1.0, 1.0])],
-        count=rng.poisson(np.exp(latent / 3.0)),
-        group=rng.choice(["a", "b", "c"], n),
-        weight=rng.integers(0, 4, n).astype(float),
-        share=rng.uniform(0.2, 2.0, n),
-        shift=0.1 * rng.normal(size=n),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -70,20 +44,6 @@ def files(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "BATCH_ROWS", 400)
-
-
-def same(streamed: atm.AnchorTM, memory: atm.AnchorTM, tolerance: float = 1e-8, sampled: bool = False) -> None:
-    """Compare two fits; ``sampled`` says that columns were standardised by few rows, the unit of the curvature."""
-    np.testing.assert_allclose(streamed.coef_, memory.coef_, rtol=0, atol=tolerance)
-    np.testing.assert_allclose(streamed.baseline_, memory.baseline_, rtol=tolerance, atol=tolerance)
-    assert streamed.coef_names_ == memory.coef_names_
-    assert streamed.converged_
-    assert streamed.kkt_ <= streamed.tol
-    for name in ("loss_", "loglik_", "penalty_", "n_total_", *(() if sampled else ("min_eigenvalue_",))):
-        assert getattr(streamed, name) == pytest.approx(getattr(memory, name), rel=1e-7, abs=1e-9), name
-    for name in ("row_kinds_", "time_", "n_rows_", "n_anchors_", "dropped_anchors_", "convexity_", "n_parameters_"):
-        assert getattr(streamed, name) == getattr(memory, name), name
-    assert streamed._binary == memory._binary
 
 
 CASES = {
@@ -112,7 +72,7 @@ CASES = {
 def test_batches_and_memory_agree(case: str, rows: pd.DataFrame, files: Path) -> None:
     model, formula, options = CASES[case]
     tight = options | TIGHT
-    same(model.from_formula(formula, f"{files}/*.parquet", **tight), model.from_formula(formula, rows, **tight))
+    same_fit(model.from_formula(formula, f"{files}/*.parquet", **tight), model.from_formula(formula, rows, **tight))
 
 
 def test_every_kind_of_source(rows: pd.DataFrame, files: Path) -> None:
@@ -120,8 +80,8 @@ def test_every_kind_of_source(rows: pd.DataFrame, files: Path) -> None:
     memory = atm.ContinuousLogit.from_formula(formula, rows, xi=5.0, **TIGHT)
     lazy = pl.scan_parquet(files / "*.parquet")
     for source in (files, str(files), ds.dataset(files), lazy, lazy.with_columns(x0=pl.col("x0") + 0.0)):
-        same(atm.ContinuousLogit.from_formula(formula, source, xi=5.0, **TIGHT), memory)
-    same(atm.ContinuousLogit.from_formula(formula, files, xi=5.0, n_jobs=3, **TIGHT), memory)
+        same_fit(atm.ContinuousLogit.from_formula(formula, source, xi=5.0, **TIGHT), memory)
+    same_fit(atm.ContinuousLogit.from_formula(formula, files, xi=5.0, n_jobs=3, **TIGHT), memory)
 
 
 def test_categories_and_partitions(rows: pd.DataFrame, tmp_path: Path) -> None:
@@ -131,7 +91,7 @@ def test_categories_and_partitions(rows: pd.DataFrame, tmp_path: Path) -> None:
     pq.write_to_dataset(table, tmp_path / "by_region", partition_cols=["region"])
     formula = "y ~ x0 + group | C(region)"
     memory = atm.ContinuousLogit.from_formula(formula, data, xi=2.0, **TIGHT)
-    same(atm.ContinuousLogit.from_formula(formula, tmp_path / "by_region", xi=2.0, **TIGHT), memory)
+    same_fit(atm.ContinuousLogit.from_formula(formula, tmp_path / "by_region", xi=2.0, **TIGHT), memory)
 
 
 def test_quantiles_are_exact_beyond_the_sample(
@@ -143,7 +103,7 @@ def test_quantiles_are_exact_beyond_the_sample(
         memory = atm.ContinuousLogit.from_formula(f"y ~ {X} | site", rows, xi=1.0, **TIGHT, **options)
         streamed = atm.ContinuousLogit.from_formula(f"y ~ {X} | site", files, xi=1.0, **TIGHT, **options)
         np.testing.assert_allclose(streamed.support_, memory.support_, rtol=1e-14)
-        same(streamed, memory, sampled=True)
+        same_fit(streamed, memory, sampled=True)
     counts = [atm.CountRegression.from_formula("count ~ x0 | site", data, order=2) for data in (rows, files)]
     assert counts[0].support_ == counts[1].support_
     # for censored rows the quantiles are those of the sample
@@ -164,7 +124,7 @@ def test_few_rows_with_weight(rows: pd.DataFrame, tmp_path: Path, monkeypatch: p
     data.to_parquet(tmp_path / "rows.parquet", index=False)
     options = {"xi": 1.0, "sample_weight": "weight", "order": 2} | TIGHT
     memory = atm.ContinuousLogit.from_formula("y ~ x0 | region", data, **options)
-    same(atm.ContinuousLogit.from_formula("y ~ x0 | region", tmp_path, **options), memory, sampled=True)
+    same_fit(atm.ContinuousLogit.from_formula("y ~ x0 | region", tmp_path, **options), memory, sampled=True)
     data.assign(weight=0.0).to_parquet(tmp_path / "rows.parquet", index=False)
     with pytest.raises(InputError, match="all sample weights are zero"):
         atm.ContinuousLogit.from_formula("y ~ x0 | region", tmp_path, **options)
@@ -387,7 +347,7 @@ def test_outliers_outside_the_sample(rows: pd.DataFrame, tmp_path: Path, monkeyp
     data.to_parquet(tmp_path / "rows.parquet", index=False)
     options = {"offset": "shift"} | TIGHT
     memory = atm.ProportionalHazards.from_formula("y ~ x0 | site", data, **options)
-    same(atm.ProportionalHazards.from_formula("y ~ x0 | site", tmp_path, **options), memory, 1e-6, sampled=True)
+    same_fit(atm.ProportionalHazards.from_formula("y ~ x0 | site", tmp_path, **options), memory, 1e-6, sampled=True)
 
 
 def test_files_that_differ(rows: pd.DataFrame, tmp_path: Path) -> None:
@@ -401,7 +361,7 @@ def test_files_that_differ(rows: pd.DataFrame, tmp_path: Path) -> None:
     rest.to_parquet(tmp_path / "data" / "c.parquet")
     (tmp_path / "data" / "model.json").write_text("{}")
     memory = atm.ContinuousLogit.from_formula("y ~ x0 + group | site", data, xi=1.0, **TIGHT)
-    same(atm.ContinuousLogit.from_formula("y ~ x0 + group | site", tmp_path / "data", xi=1.0, **TIGHT), memory)
+    same_fit(atm.ContinuousLogit.from_formula("y ~ x0 + group | site", tmp_path / "data", xi=1.0, **TIGHT), memory)
     columns = ["y", "x0", "site"]
     data[data.x0 > 0][columns].to_parquet(tmp_path / "indexed.parquet")
     assert atm.NormalLinear.from_formula("y ~ . | site", tmp_path / "indexed.parquet").coef_names_ == ["x0"]
@@ -417,7 +377,7 @@ def test_polars_categories_have_the_levels_of_all_rows(rows: pd.DataFrame) -> No
         pl.col("group").cast(pl.Categorical)
     )
     memory = atm.NormalLinear.from_formula("y ~ group", frame)
-    same(atm.NormalLinear.from_formula("y ~ group", frame.lazy()), memory)
+    same_fit(atm.NormalLinear.from_formula("y ~ group", frame.lazy()), memory)
 
 
 @pytest.mark.parametrize("seed", [14, 50, 74, 101, 119, 124])

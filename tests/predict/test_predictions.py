@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from simulated import table
 from sklearn.exceptions import NotFittedError
-from test_streamed import table
 
 import anchortm as atm
 from anchortm.backends import sources

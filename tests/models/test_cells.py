@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from paths import DOCS
 
 import anchortm as atm
 from anchortm.exceptions import InputError, InputTypeError
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "guide" / "cells.md"
+PAGE = DOCS / "guide" / "cells.md"
 RNG = np.random.default_rng(0)
 N = 240
 SITE = RNG.integers(0, 5, N)

@@ -4,7 +4,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from test_inference import simulate
+from simulated import simulate
 
 import anchortm as atm
 from anchortm.exceptions import InputError

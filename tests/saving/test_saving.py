@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from paths import SAVED
 
 import anchortm as atm
 from anchortm import saving as persistence
@@ -22,7 +23,6 @@ from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, Mod
 from anchortm.links import Logistic
 from anchortm.saving import VERSION, _digest
 
-HELD = Path(__file__).parent / "saved"
 rng = np.random.default_rng(0)
 SITE = rng.integers(0, 4, 200)
 X = pd.DataFrame({"age": rng.normal(size=200) + SITE, "dose": rng.normal(size=200)})
@@ -96,17 +96,17 @@ def test_a_pipeline_parameter_survives(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
-@pytest.mark.parametrize("file", sorted(HELD.glob("*.json")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted(SAVED.glob("*.json")), ids=lambda file: file.stem)
 def test_files_of_every_version_keep_loading(file: Path) -> None:
     """One file of each version of the format, with what it predicted when it was written."""
-    wanted = json.loads((HELD / "predictions" / file.name).read_text())
+    wanted = json.loads((SAVED / "predictions" / file.name).read_text())
     model = atm.load(file)
     new = pd.DataFrame(wanted["data"])
     np.testing.assert_allclose(model.predict_distribution(new).ppf(wanted["q"]), wanted["ppf"], rtol=1e-13)
 
 
 def test_there_is_a_file_of_this_version() -> None:
-    versions = {json.loads(file.read_text())["version"] for file in HELD.glob("*.json")}
+    versions = {json.loads(file.read_text())["version"] for file in SAVED.glob("*.json")}
     assert versions == set(range(1, VERSION + 1))
 
 

@@ -6,12 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+from paths import DOCS, ROOT
 
 import anchortm
 from anchortm import bases, exceptions
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
-ROOT = DOCS.parent
 WRITTEN = {DOCS / "gallery" / "index.rst", DOCS / "reliability.md"}  # by make docs and make reliability
 RESULTS = {
     "diagnostics.marginal_effects.MarginalEffects",

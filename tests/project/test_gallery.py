@@ -1,16 +1,14 @@
 """Every example of the gallery runs as it stands, draws, and prints the numbers that its text speaks of."""
 
 import runpy
-from pathlib import Path
 
 import matplotlib as mpl
 import pytest
+from paths import GALLERY
 
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
-
-GALLERY = Path(__file__).resolve().parents[1] / "examples" / "gallery"
 
 # example -> what it prints, with one space for many
 PRINTED = {

@@ -4,7 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from reference_fits import COVARIATES, FOLDER, boston_response, data, response_and_design
+from paths import REFERENCE
+from reference_fits import COVARIATES, boston_response, data, response_and_design
 
 import anchortm as atm
 from anchortm.exceptions import AnchorTMWarning
@@ -22,7 +23,7 @@ cases = pytest.mark.parametrize("case", CASES)
 
 
 def reference(name: str):
-    return json.loads((FOLDER / "anchor" / f"{name}.json").read_text())
+    return json.loads((REFERENCE / "anchor" / f"{name}.json").read_text())
 
 
 def inputs(case: str):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from test_inference import simulate
+from simulated import simulate
 
 import anchortm as atm
 from anchortm.exceptions import InputError

@@ -9,22 +9,13 @@ import pytest
 import statsmodels.api as sm
 from reference_fits import COVARIATES, boston_response, data
 from scipy import stats
+from simulated import simulate
 
 import anchortm as atm
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
 from anchortm.inference.covariance import influence
 
 BOSTON = data("BostonHousing2")
-
-
-def simulate(seed: int, n: int = 150, levels: int = 4):
-    """Sites shift a covariate and the outcome; a hidden variable moves both."""
-    rng = np.random.default_rng(seed)
-    site = rng.integers(0, levels, n)
-    hidden = rng.normal(size=n)
-    x = np.column_stack([rng.normal(size=n) + 0.5 * site + hidden, rng.normal(size=n)])
-    latent = 0.5 * x[:, 0] - 0.5 * x[:, 1] + hidden + 0.3 * (site == 1) + rng.logistic(size=n)
-    return x, latent, site
 
 
 def censor(z):

@@ -2,15 +2,15 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from paths import REFERENCE
 
 import anchortm as atm
 
-FOLDER = Path(__file__).parent / "reference" / "r2"
+FOLDER = REFERENCE / "r2"
 COX = json.loads((FOLDER / "cox.json").read_text())
 MIXED = json.loads((FOLDER / "mixed.json").read_text())
 

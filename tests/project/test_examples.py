@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
 from anchortm.cli.main import main
 
-ROOT = Path(__file__).resolve().parents[1]
 fill_docs = runpy.run_path(str(ROOT / "scripts" / "fill_docs.py"))
 
 

@@ -6,7 +6,8 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from reference_fits import COVARIATES, FOLDER, boston_response, data
+from paths import REFERENCE
+from reference_fits import COVARIATES, boston_response, data
 
 import anchortm as atm
 from anchortm.exceptions import IdentificationError, InputError
@@ -32,7 +33,7 @@ def loeo() -> dict:
 
 
 def test_four_towns_by_an_independent_solver(loeo) -> None:
-    for record in json.loads((FOLDER / "anchor" / "loeo_4towns.json").read_text()):
+    for record in json.loads((REFERENCE / "anchor" / "loeo_4towns.json").read_text()):
         name = {"Lm": "Lm", "cprobit": "c-probit", "c-probit": "c-probit"}[record["model"]]
         frame = loeo[name].frame()
         (row,) = frame[(frame.environment == record["town"]) & (frame.xi == record["xi"])].to_dict("records")

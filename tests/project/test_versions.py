@@ -2,9 +2,8 @@
 
 import re
 import runpy
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from paths import ROOT
 
 
 def test_lower_bounds_only_and_make_reads_them() -> None:

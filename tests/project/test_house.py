@@ -2,14 +2,13 @@
 
 import importlib
 import runpy
-from pathlib import Path
 
 import pytest
+from paths import DOCS, ROOT
 
 import anchortm as atm
 from anchortm._moved import MOVED
 
-ROOT = Path(__file__).resolve().parents[1]
 house = runpy.run_path(str(ROOT / "scripts" / "house.py"))
 TREES = house["sources"]()
 
@@ -33,7 +32,7 @@ def test_rooms_import_only_from_above() -> None:
 
 def test_the_page_is_made_from_the_tree() -> None:
     """If this fails, run scripts/house.py, and scripts/draw_docs.py house for the picture."""
-    assert (ROOT / "docs" / "house.md").read_text() == house["page"]()
+    assert (DOCS / "house.md").read_text() == house["page"]()
 
 
 def test_names_for_type_checkers_are_those_at_run_time() -> None:

@@ -2,14 +2,13 @@
 
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 import yaml
+from paths import ROOT
 
 import anchortm
 
-ROOT = Path(__file__).resolve().parents[1]
 HOME = "https://github.com/anchortm/anchortm"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())

@@ -12,6 +12,7 @@ import mpmath
 import numpy as np
 import pandas as pd
 import pytest
+from paths import REFERENCE
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -36,7 +37,7 @@ from anchortm.inference.covariance import influence
 from anchortm.inputs.anchors import anchor_columns
 from anchortm.links import get_link
 
-R = json.loads((Path(__file__).parent / "reference" / "survival" / "coxph.json").read_text())
+R = json.loads((REFERENCE / "survival" / "coxph.json").read_text())
 MADE = pd.DataFrame(R["columns"]["made"])
 CGD = atm.datasets.load_cgd()
 FORMULA = "Surv(tstop, status) ~ treat + age | center"

@@ -13,7 +13,7 @@ SOURCE = ROOT / "src" / "anchortm"
 
 # From top to bottom: a room imports only from rooms above it. Those of one floor do one kind of work.
 FLOORS = {
-    "helpers": ("_messages", "exceptions", "_util", "datasets"),
+    "helpers": ("_typing", "_messages", "exceptions", "_util", "datasets"),
     "what a model is made of": ("links", "families", "bases"),
     "what users give": ("inputs",),
     "the fit": ("engine.rows", "engine", "backends"),

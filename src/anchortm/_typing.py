@@ -1,0 +1,39 @@
+"""Names for what users may pass, so that signatures say it in one word.
+
+Each function checks its arguments at run time as well. The names help editors and readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias, Union
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    from matplotlib.axes import Axes
+    from scipy import sparse
+
+__all__ = ["Array", "Axis", "Columns", "Covariates", "Labels", "Numbers", "Outcome", "Seed", "Table"]
+
+Array: TypeAlias = NDArray[np.float64]
+
+# a table with named columns
+Table: TypeAlias = Union["pd.DataFrame", "pl.DataFrame", "pl.LazyFrame"]
+# X of fit: an array, a table, a sparse matrix, or None for a model without covariates
+Covariates: TypeAlias = Union[ArrayLike, Table, "sparse.spmatrix", "sparse.sparray", None]
+# y of fit: numbers, classes, or a Response made by Surv, Interval or Trials
+Outcome: TypeAlias = Union[ArrayLike, "pd.Series", "pl.Series", "pd.Categorical"]
+# one label for each row: anchors, environments, clusters; several columns as a table or a list of columns
+Labels: TypeAlias = Union[ArrayLike, Table, "pd.Series", "pl.Series", Sequence[object]]
+# one number for each row: weights and offsets
+Numbers: TypeAlias = Union[ArrayLike, "pd.Series", "pl.Series"]
+# names, or positions, of columns
+Columns: TypeAlias = str | int | Sequence[str | int]
+# what random numbers start from
+Seed: TypeAlias = int | np.random.Generator | np.random.RandomState | None
+# axes to draw into
+Axis: TypeAlias = Union["Axes", None]

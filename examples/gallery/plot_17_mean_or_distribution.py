@@ -81,8 +81,7 @@ def transforms(model):
     for place in data.LOCATION.unique():
         new = data.LOCATION.eq(place).to_numpy()
         fit = clone(model).fit(made.X[~new], made.y[~new])
-        response = atm.response.as_response(data.TICKS[new], "count")
-        pit[new] = atm.scores.pit(fit.predict_distribution(made.X[new]), response, random_state=0)
+        pit[new] = atm.scores.pit(fit.predict_distribution(made.X[new]), data.TICKS[new], random_state=0)
     return pit
 
 

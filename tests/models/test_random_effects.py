@@ -23,6 +23,7 @@ from anchortm.exceptions import (
     InputTypeError,
     ModelFileError,
 )
+from anchortm.inference.covariance import influence
 from anchortm.inputs.anchors import anchor_columns
 from anchortm.inputs.clusters import make_clusters
 from anchortm.inputs.response import as_response
@@ -344,7 +345,7 @@ def test_the_sandwich_is_made_of_the_influence_of_clusters():
     X, y = data[["x", "z", "g"]], cuts(data)
     fit = {"X": X, "y": y, "anchors": data.site}
     model = atm.OrdinalRegression(1.5, random="g", n_nodes=61, tol=1e-11).fit(**fit)
-    found = atm.inference.influence(model)
+    found = influence(model)
     sums = np.array([found[data.g == g].sum(axis=0) for g in range(15)])
     for g in (0, 8):
         ends = []

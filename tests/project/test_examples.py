@@ -110,7 +110,13 @@ def test_judges_disagree(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("page", fill_docs["pages"](), ids=lambda page: page.stem)
 def test_pages_show_what_their_code_prints(page: Path) -> None:
-    assert fill_docs["filled"](page.read_text()) == page.read_text(), "run make docs-outputs"
+    """All but residuals at the level of rounding, which differ between processors."""
+
+    def rounded(text: str) -> str:
+        return re.sub(r"KKT residual \d\.\de-1[4-9]", "KKT residual of rounding", text)
+
+    text = page.read_text()
+    assert rounded(fill_docs["filled"](text)) == rounded(text), "run make docs-outputs"
 
 
 def test_findings(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ import importlib
 import json
 import math
 import runpy
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -91,6 +92,7 @@ def test_former_addresses_lead_to_what_is_documented(address: str) -> None:
     (documented,) = (known for known in API if known.endswith(f".{name}"))
     now = getattr(importlib.import_module(documented.rpartition(".")[0]), name)
     assert getattr(importlib.import_module(f"anchortm.{module}"), name) is now
+    del sys.modules[f"anchortm.{module}"]  # the next import warns again
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ Each function checks its arguments at run time as well. The names help editors a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from scipy import sparse
 
-__all__ = ["Array", "Axis", "Columns", "Covariates", "Labels", "Numbers", "Outcome", "Seed", "Table"]
+__all__ = ["Array", "Axis", "Columns", "Covariates", "Labels", "Numbers", "Outcome", "Rows", "Seed", "Table"]
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -33,6 +33,8 @@ Labels: TypeAlias = Union[ArrayLike, Table, "pd.Series", "pl.Series", Sequence[o
 Numbers: TypeAlias = Union[ArrayLike, "pd.Series", "pl.Series"]
 # names, or positions, of columns
 Columns: TypeAlias = str | int | Sequence[str | int]
+# rows to take: one position, several, a mask or a slice
+Rows: TypeAlias = int | slice | Sequence[int] | NDArray[np.integer[Any]] | NDArray[np.bool_]
 # what random numbers start from
 Seed: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 # axes to draw into

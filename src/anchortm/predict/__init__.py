@@ -3,6 +3,7 @@
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
 from anchortm.predict.marginal import AveragedDistribution
+from anchortm.predict.protocol import Distribution
 from anchortm.predict.survival_steps import StepDistribution
 
-__all__ = ["AveragedDistribution", "FamilyDistribution", "PredictedDistribution", "StepDistribution"]
+__all__ = ["AveragedDistribution", "Distribution", "FamilyDistribution", "PredictedDistribution", "StepDistribution"]

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special, stats
 
-from anchortm._util.checks import generator, level_between, probabilities, real_numbers, whole_number
+from anchortm._typing import Array, Rows
+from anchortm._util.checks import probabilities, real_numbers
 from anchortm.bases import ConstantBasis
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import InputError
 from anchortm.families import Family, excess
+from anchortm.predict.protocol import Distribution, as_rows, check_shape
 
 __all__ = ["FamilyDistribution"]
 
-Array = NDArray[np.float64]
-
-STIRLING_FROM = 1e8
+STIRLING_FROM = 1e8  # counts and means above this use Stirling's formula
 STEP, STEPS = 0.1, 400  # of the integral of ``_or_summed``
 
 
 @dataclass(frozen=True, eq=False)
-class FamilyDistribution:
+class FamilyDistribution(Distribution):
     """Distributions of one outcome for n rows, as ``predict_distribution`` of ``AnchorGLM`` returns them.
 
     A number gives one value a row, a vector of m numbers an (n, m) table, an (n, k) table is read row by row.
@@ -39,7 +40,7 @@ class FamilyDistribution:
     trials : array of shape (n,)
         Trials of binomial rows, 1 of others.
     shift : array of shape (n,)
-        x'beta + offset, to which the intercept comes: what is added to the offset of a row is added here.
+        x'beta + offset, without the intercept: what is added to the offset of a row is added here.
 
     See Also
     --------
@@ -68,12 +69,17 @@ class FamilyDistribution:
     def __len__(self) -> int:
         return self.mu.size
 
-    def __getitem__(self, rows: Any) -> FamilyDistribution:
-        rows = [rows] if isinstance(rows, (int, np.integer)) else rows
+    def __getitem__(self, rows: Rows) -> FamilyDistribution:
+        rows = as_rows(rows)
         return replace(self, mu=self.mu[rows], trials=self.trials[rows], shift=self.shift[rows])
 
     def __repr__(self) -> str:
         return f"FamilyDistribution({len(self)} rows, {self.family.family})"
+
+    @property
+    def discrete(self) -> bool:
+        """Whether outcomes are whole numbers."""
+        return self.family.discrete
 
     @property
     def basis(self) -> ConstantBasis:
@@ -96,63 +102,35 @@ class FamilyDistribution:
                 return stats.gamma(1.0 / self.family.dispersion, scale=self.family.dispersion * mu)
         return stats.norm(mu, np.sqrt(self.family.dispersion))
 
-    def _table(self, values: Array, what: str, work: Any) -> Array:
+    def _table(self, values: Array, what: str, work: Callable[[Array], Any]) -> Array:
+        """Return work(values) with values broadcast over the rows."""
         n = len(self)
-        if values.ndim > 2 or (values.ndim == 2 and values.shape[0] != n):
-            raise InputError(f"{what} must be a number, a vector or of shape ({n}, k), not {values.shape}")
+        check_shape(values, n, what)
         with np.errstate(divide="ignore", invalid="ignore"):
             out = np.asarray(work(values if values.ndim == 2 else values.reshape(1, -1)), dtype=np.float64)
         out = np.broadcast_to(out, (n, out.shape[1]))
         return out[:, 0].copy() if values.ndim == 0 else out.copy()
 
-    def _codes(self, y: Any) -> Array:
-        return real_numbers(y, "y")
-
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y)."""
         return self._table(real_numbers(y, "y"), "y", self._scipy.cdf)
 
-    def sf(self, y: Any) -> Array:
+    def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y)."""
         return self._table(real_numbers(y, "y"), "y", self._scipy.sf)
 
-    def logcdf(self, y: Any) -> Array:
+    def logcdf(self, y: ArrayLike) -> Array:
         """Return log P(Y <= y)."""
         return self._table(real_numbers(y, "y"), "y", self._scipy.logcdf)
 
-    def logsf(self, y: Any) -> Array:
+    def logsf(self, y: ArrayLike) -> Array:
         """Return log P(Y > y)."""
         return self._table(real_numbers(y, "y"), "y", self._scipy.logsf)
 
-    def cumhazard(self, y: Any) -> Array:
-        """Return -log P(Y > y)."""
-        return -self.logsf(y)
-
-    def odds(self, y: Any) -> Array:
-        """Return P(Y <= y) / P(Y > y)."""
-        with np.errstate(over="ignore"):
-            return np.exp(self.logcdf(y) - self.logsf(y))
-
-    def logpdf(self, y: Any) -> Array:
+    def logpdf(self, y: ArrayLike) -> Array:
         """Return the log density; of whole numbers log P(Y = y)."""
-        work = self._scipy.logpmf if self.family.discrete else self._scipy.logpdf
+        work = self._scipy.logpmf if self.discrete else self._scipy.logpdf
         return self._table(real_numbers(y, "y"), "y", work)
-
-    def pdf(self, y: Any) -> Array:
-        """Return the density; of whole numbers the probability of y."""
-        return np.exp(self.logpdf(y))
-
-    def pmf(self, y: Any) -> Array:
-        """Return P(Y = y) of whole numbers."""
-        if not self.family.discrete:
-            raise InputTypeError("a continuous outcome has no pmf; use pdf")
-        return self.pdf(y)
-
-    def hazard(self, y: Any) -> Array:
-        """Return the density given survival up to y; of whole numbers P(Y = y | Y >= y)."""
-        log_density, log_sf = self.logpdf(y), self.logsf(y)
-        with np.errstate(invalid="ignore", over="ignore"):
-            return np.exp(log_density - (np.logaddexp(log_density, log_sf) if self.family.discrete else log_sf))
 
     def ppf(self, q: ArrayLike) -> Array:
         """Return the smallest y with P(Y <= y) >= q."""
@@ -162,18 +140,9 @@ class FamilyDistribution:
         """Return the y with P(Y > y) = q, exact for tiny q; of whole numbers the smallest with at most q."""
         return self._quantiles(q, self._scipy.isf)
 
-    def _quantiles(self, q: ArrayLike, work: Any) -> Array:
+    def _quantiles(self, q: ArrayLike, work: Callable[[Array], Any]) -> Array:
         found = self._table(probabilities(q), "q", work)
-        return np.maximum(found, 0.0) if self.family.discrete else found  # scipy has -1 at q = 0
-
-    def median(self) -> Array:
-        """Return the medians."""
-        return self.ppf(0.5)
-
-    def interval(self, level: float = 0.9) -> tuple[Array, Array]:
-        """Return the ends of the central intervals with probability ``level``."""
-        tail = 0.5 * (1.0 - level_between(level, ends=True))
-        return self.ppf(tail), self.isf(tail)
+        return np.maximum(found, 0.0) if self.discrete else found  # scipy gives -1 at q = 0
 
     def mean(self) -> Array:
         """Return the means, of binomial rows the expected number of successes."""
@@ -183,13 +152,8 @@ class FamilyDistribution:
         """Return the variances."""
         return np.asarray(self._scipy.var()[:, 0], dtype=np.float64)
 
-    def rvs(self, size: int = 1, random_state: Any = None) -> Array:
-        """Return random draws, (n, size)."""
-        rng = generator(random_state)
-        return self.ppf(rng.random((len(self), whole_number(size, "size", 0))))
-
     def _poisson_pmf(self, y: Array) -> Array:
-        """Return P(Y = y), by Stirling's formula where log y! is so large that nothing is left of it."""
+        """Return P(Y = y), by Stirling's formula where log y! is too large for its digits to help."""
         pmf, far = self.pmf(y[:, None])[:, 0], np.flatnonzero((y > STIRLING_FROM) & (self.mu > STIRLING_FROM))
         k, mu = y[far], self.mu[far]
         with np.errstate(over="ignore", under="ignore"):

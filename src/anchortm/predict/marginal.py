@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anchortm._typing import Array, Rows
 from anchortm._util.checks import probabilities
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import InputTypeError
 from anchortm.predict.distribution import PredictedDistribution
+from anchortm.predict.protocol import as_rows, check_shape
 
 __all__ = ["AveragedDistribution"]
 
-Array = NDArray[np.float64]
-
-STEPS, CLOSE = 100, 1e-13  # of the search for quantiles
+STEPS, CLOSE = 100, 1e-13  # iterations of the search for quantiles, and when it ends
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AveragedDistribution(PredictedDistribution):
     """Distributions of one outcome for n rows, averaged over the random effects of their clusters.
 
-    It has the methods of ``PredictedDistribution`` but ``trafo``: an average of distributions has no h of its own.
+    It has the methods of ``PredictedDistribution`` except ``trafo``: an average of distributions has no h of its own.
 
     Attributes
     ----------
     added : array of shape (n, K)
-        What random effects add to the shift of each row, at K nodes.
+        What the random effects add to the shift of each row, at K quadrature nodes.
     weights : array of shape (n, K)
         Weights of the nodes; those of a row add up to 1.
 
@@ -52,109 +52,93 @@ class AveragedDistribution(PredictedDistribution):
     added: Array = field(default_factory=lambda: np.zeros((0, 1)))
     weights: Array = field(default_factory=lambda: np.ones((0, 1)))
 
-    def __getitem__(self, rows: Any) -> AveragedDistribution:
-        rows = [rows] if isinstance(rows, (int, np.integer)) else rows
-        part: Any = super().__getitem__(rows)
-        return replace(part, added=self.added[rows], weights=self.weights[rows])  # type: ignore[no-any-return]
-
-    def __repr__(self) -> str:
-        return super().__repr__().replace("Predicted", "Averaged", 1)
+    def __getitem__(self, rows: Rows) -> Self:
+        rows = as_rows(rows)
+        return replace(super().__getitem__(rows), added=self.added[rows], weights=self.weights[rows])
 
     def parts(self) -> Iterator[tuple[Array, PredictedDistribution]]:
-        """Yield log weights and distributions at each node; of rows known to exceed something, given that."""
+        """Yield the log weights and the distributions at each node, given ``after`` where rows have one."""
         weights = self.weights
-        known = self.after
-        if known is not None:  # who has survived is likelier to have effects that let them
-            plain = [part._log_sf_after() for _, part in replace(self, weights=np.ones_like(weights))._plain(known)]
-            logs = np.log(np.maximum(weights, np.finfo(float).tiny)) + np.column_stack(plain)
+        parts = [
+            PredictedDistribution(
+                self.link, self.basis, self.theta, self.shift + added, self.positive, self.after, self.gain
+            )
+            for added in self.added.T
+        ]
+        if self.after is not None:  # rows that survived are more likely to have effects that let them
+            survival = np.column_stack([part._log_sf_after() for part in parts])
+            logs = np.log(np.maximum(weights, np.finfo(float).tiny)) + survival
             weights = np.exp(logs - logs.max(axis=1, keepdims=True))
             weights = weights / weights.sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore"):
             logs = np.log(weights)
-        for log_weight, (_, part) in zip(logs.T, self._plain(known), strict=True):
-            yield log_weight, part
-
-    def _plain(self, after: Array | None) -> Iterator[tuple[int, PredictedDistribution]]:
-        for k, added in enumerate(self.added.T):
-            yield (
-                k,
-                PredictedDistribution(
-                    self.link, self.basis, self.theta, self.shift + added, self.positive, after, self.gain
-                ),
-            )
+        yield from zip(logs.T, parts, strict=True)
 
     def _average(self, values: Callable[[PredictedDistribution], Array]) -> Array:
         """Return log sum_k w_k exp(values of part k)."""
-        total: Any = None
+        total: Array | None = None
         for log_weight, part in self.parts():
             found = values(part)
             term = found + (log_weight if found.ndim == 1 else log_weight[:, None])
             total = term if total is None else np.logaddexp(total, term)
         return np.asarray(total)
 
-    def trafo(self, y: Any) -> NoReturn:
+    def trafo(self, y: ArrayLike) -> NoReturn:
         """Refuse: an average has no transformation of its own."""
         raise InputTypeError(
-            "a distribution averaged over random effects has no h of its own; conditional=True does not give one "
-            "either: see cdf, or leave random out"
+            "a distribution averaged over random effects has no transformation h, with or without conditional=True: "
+            "use cdf, or fit a model without random effects"
         )
 
-    def logcdf(self, y: Any) -> Array:
+    def logcdf(self, y: ArrayLike) -> Array:
         """Return log P(Y <= y)."""
         return np.minimum(self._average(lambda part: part.logcdf(y)), 0.0)
 
-    def logsf(self, y: Any) -> Array:
+    def logsf(self, y: ArrayLike) -> Array:
         """Return log P(Y > y)."""
         return np.minimum(self._average(lambda part: part.logsf(y)), 0.0)
 
-    def logpdf(self, y: Any) -> Array:
+    def logpdf(self, y: ArrayLike) -> Array:
         """Return the log density; of a discrete outcome log P(Y = y)."""
         return self._average(lambda part: part.logpdf(y))
 
-    def _log_mass(self, y: Any) -> Array:
-        return self._average(lambda part: part._log_mass(y))
-
     def _log_sf_after(self) -> Array:
-        assert self.after is not None  # noqa: S101
-        return replace(self, after=None).logsf(self.after[:, None])[:, 0]
+        """Return log P(Y > after) before that is known; see ``given``."""
+        return replace(self, after=None).logsf(self._after()[:, None])[:, 0]
 
     def mean(self) -> Array:
         """Return the expectations: averages of those at the nodes."""
         means = [(np.exp(log_weight), part.mean()) for log_weight, part in self.parts()]
         return np.asarray(sum(np.where(weight > 0.0, weight * mean, 0.0) for weight, mean in means))
 
-    def ppf(self, q: ArrayLike) -> Any:
+    def ppf(self, q: ArrayLike) -> NDArray[Any]:
         """Return the smallest y with P(Y <= y) >= q; infinite where a flat end never gets there."""
         q = probabilities(q)
         with np.errstate(divide="ignore"):
             return self._quantiles(np.log(q), np.log1p(-q))
 
-    def isf(self, q: ArrayLike) -> Any:
+    def isf(self, q: ArrayLike) -> NDArray[Any]:
         """Return the y with P(Y > y) = q, exact for tiny q."""
         q = probabilities(q)
         with np.errstate(divide="ignore"):
             return self._quantiles(np.log1p(-q), np.log(q))
 
-    def _quantiles(self, log_q: Array, log_rest: Array) -> Any:
-        """Return the quantiles whose log probabilities of both sides these are."""
+    def _quantiles(self, log_q: Array, log_rest: Array) -> NDArray[Any]:
+        """Return the quantiles with these log probabilities of both sides."""
         ndim, n = log_q.ndim, len(self)
-        if ndim > 2 or (ndim == 2 and log_q.shape[0] != n):
-            raise InputError(f"q must be a number, a vector or of shape ({n}, k), not {log_q.shape}")
+        check_shape(log_q, n, "q")
         width = 1 if ndim == 0 else log_q.shape[-1]
         below, above = (np.broadcast_to(a if ndim else a.reshape(1), (n, width)) for a in (log_q, log_rest))
-        if self.after is not None:
+        if self.after is None:
+            found = self._from_z(self._h_of(below, above))
+        else:
             above = above + self._log_sf_after()[:, None]
             with np.errstate(divide="ignore"):
                 below = np.log(-np.expm1(above))
-        z = self._h_of(below, above)
-        if ndim == 0:
-            z = z[:, 0]
-        if self.after is not None:
-            y = self._from_h(z - (self._moved if z.ndim == 1 else self._moved[:, None]))
-            return np.maximum(y, self.after if y.ndim == 1 else self.after[:, None])
-        # each row has its own: as a table, whatever was asked for
-        found = self._invert(z[:, None] if z.ndim == 1 else z, 2)
-        return found[:, 0] if z.ndim == 1 else found
+            z = self._h_of(below, above)
+            y = self.transformation.inverse(z - self.transformation.moved[:, None])
+            found = np.maximum(y, self.after[:, None])
+        return found[:, 0] if ndim == 0 else found
 
     def _h_of(self, below: Array, above: Array) -> Array:
         """Return z with sum_k w_k F(z + gain * o_k) = q, by Newton's method between those at the outermost nodes."""

@@ -9,20 +9,20 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anchortm._util.checks import generator, level_between, probabilities, real_numbers, whole_number
+from anchortm._typing import Array, Rows
+from anchortm._util.checks import probabilities, real_numbers
 from anchortm.bases import Basis, Increments
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import InputTypeError
+from anchortm.predict.protocol import Distribution, as_rows, check_shape, known_to_exceed
 
 __all__ = ["StepBasis", "StepDistribution", "Steps", "strata_curves"]
 
-Array = NDArray[np.float64]
-
-ROUNDING = 1e-12  # by which a cumulative hazard may miss the one that a quantile asks for, relative
+ROUNDING = 1e-12  # relative error by which a cumulative hazard may miss the one that a quantile asks for
 
 
 @dataclass(frozen=True)
 class StepBasis(Basis):
-    """A baseline that is all steps and has no parameters: what a partial likelihood leaves open."""
+    """The basis of a baseline of steps, which has no parameters: a partial likelihood does not use it."""
 
     kind: ClassVar[str] = "step"
 
@@ -67,7 +67,7 @@ class Steps:
     total: Array
 
     def __call__(self, y: Array) -> Array:
-        """Return the cumulative hazard at y; it stays what it is beyond the last event time."""
+        """Return the cumulative hazard at y; it is constant beyond the last event time."""
         values = np.append(0.0, self.total)[np.searchsorted(self.time, y, side="right")]
         return np.where(np.isnan(y), np.nan, values)
 
@@ -78,7 +78,7 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False)
-class StepDistribution:
+class StepDistribution(Distribution):
     """Predicted survival of n rows, as ``predict_distribution`` of ``CoxPH`` returns it.
 
     A number gives one value a row, a vector of m numbers an (n, m) table, an (n, k) table is read row by row.
@@ -131,8 +131,8 @@ class StepDistribution:
     def __len__(self) -> int:
         return self.shift.size
 
-    def __getitem__(self, rows: Any) -> StepDistribution:
-        rows = [rows] if isinstance(rows, (int, np.integer)) else rows
+    def __getitem__(self, rows: Rows) -> StepDistribution:
+        rows = as_rows(rows)
         after = None if self.after is None else self.after[rows]
         return replace(self, stratum=self.stratum[rows], shift=self.shift[rows], after=after)
 
@@ -146,19 +146,19 @@ class StepDistribution:
         own = [self.curves[code].time for code in np.unique(self.stratum)]
         return np.unique(np.concatenate([[0.0], *own]))
 
+    @property
+    def discrete(self) -> bool:
+        """Return False: times are continuous, though the curves have steps."""
+        return False
+
     def given(self, after: ArrayLike) -> StepDistribution:
         """Return the distributions given that the outcome lies beyond ``after`` (one value, or one a row)."""
-        values = real_numbers(after, "after")
-        if values.shape not in ((), self.shift.shape):
-            raise InputError(f"after must be one number, or one for each of the {len(self)} rows, not {values.shape}")
-        later = np.broadcast_to(values, self.shift.shape)
-        return replace(self, after=later.copy() if self.after is None else np.maximum(later, self.after))
+        return replace(self, after=known_to_exceed(after, len(self), self.after))
 
     def _table(self, values: Array, what: str, work: Callable[[Steps, Array, Array, Array], Array]) -> Array:
         """Return work(curve, values, log hazard ratio, hazard so far) of each row, values broadcast over rows."""
         n = len(self)
-        if values.ndim > 2 or (values.ndim == 2 and values.shape[0] != n):
-            raise InputError(f"{what} must be a number, a vector or of shape ({n}, k), not {values.shape}")
+        check_shape(values, n, what)
         out = np.empty((n, values.shape[1] if values.ndim == 2 else values.size))
         for code in np.unique(self.stratum):
             own, curve = np.flatnonzero(self.stratum == code), self.curves[code]
@@ -167,7 +167,7 @@ class StepDistribution:
             out[own] = work(curve, part, self.shift[own, None] - self.centre, known[:, None])
         return out[:, 0] if values.ndim == 0 else out
 
-    def cumhazard(self, y: Any) -> Array:
+    def cumhazard(self, y: ArrayLike) -> Array:
         """Return the cumulative hazard, -log P(Y > y)."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self._table(
@@ -176,24 +176,20 @@ class StepDistribution:
                 lambda curve, at, shift, known: np.maximum(curve(at) - known, 0.0) * np.exp(shift),
             )
 
-    def logsf(self, y: Any) -> Array:
+    def logsf(self, y: ArrayLike) -> Array:
         """Return log P(Y > y)."""
         return -self.cumhazard(y)
 
-    def sf(self, y: Any) -> Array:
-        """Return P(Y > y)."""
-        return np.exp(-self.cumhazard(y))
-
-    def cdf(self, y: Any) -> Array:
+    def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y)."""
         return -np.expm1(-self.cumhazard(y))
 
-    def logcdf(self, y: Any) -> Array:
+    def logcdf(self, y: ArrayLike) -> Array:
         """Return log P(Y <= y)."""
         with np.errstate(divide="ignore"):
             return np.log(self.cdf(y))
 
-    def odds(self, y: Any) -> Array:
+    def odds(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) / P(Y > y)."""
         with np.errstate(over="ignore"):
             return np.expm1(self.cumhazard(y))
@@ -213,42 +209,26 @@ class StepDistribution:
             found = self._table(hazard, "q", lambda curve, z, shift, known: curve.first_at(z * np.exp(-shift) + known))
         lowest = 0.0 if all((curve.time[:1] >= 0.0).all() for curve in self.curves) else -np.inf
         start = np.full(len(self), lowest) if self.after is None else self.after
-        # nothing is needed to be where one is
+        # a hazard of zero is reached at the start, before any step
         return np.where(hazard == 0.0, start if found.ndim == 1 else start[:, None], found)
-
-    def median(self) -> Array:
-        """Return the medians."""
-        return self.ppf(0.5)
-
-    def interval(self, level: float = 0.9) -> tuple[Array, Array]:
-        """Return the ends of the central intervals with probability ``level``."""
-        tail = 0.5 * (1.0 - level_between(level, ends=True))
-        return self.ppf(tail), self.isf(tail)
-
-    def rvs(self, size: int = 1, random_state: Any = None) -> Array:
-        """Return random draws, (n, size); infinite for those who outlive the curve."""
-        rng = generator(random_state)
-        return self.ppf(rng.random((len(self), whole_number(size, "size", 0))))
 
     def mean(self) -> NoReturn:
         """Refuse: beyond the last event time nothing is known."""
         raise InputTypeError(
-            "a step curve has no mean: beyond the last event time nothing is known; take median(), or "
-            "ProportionalHazards, whose baseline goes on"
+            "a step curve has no mean, because nothing is known beyond the last event time: use median(), or fit "
+            "ProportionalHazards, whose baseline continues"
         )
 
-    def pdf(self, y: Any) -> NoReturn:
-        """Refuse: steps have no density."""
+    def logpdf(self, y: ArrayLike) -> NoReturn:
+        """Refuse: steps have no density, and so no pdf and no hazard rate."""
         raise InputTypeError(
-            "a step curve has no density and no hazard rate: take cumhazard or sf, or ProportionalHazards, whose "
+            "a step curve has no density and no hazard rate: use cumhazard or sf, or fit ProportionalHazards, whose "
             "baseline is smooth"
         )
 
-    logpdf = hazard = pdf
-
 
 def strata_curves(time: Array, stratum: NDArray[np.intp], jump: Array, n_strata: int) -> tuple[Steps, ...]:
-    """Return the cumulative hazard of each stratum; one without events has none."""
+    """Return the cumulative hazard of each stratum; that of a stratum without events has no steps."""
     ends = np.searchsorted(stratum, np.arange(n_strata + 1))
     return tuple(
         Steps(time[a:b], np.cumsum(jump[a:b])) for a, b in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from anchortm.bases import OrdinalBasis
 from anchortm.exceptions import InputTypeError
 from anchortm.inputs.response import Response
-from anchortm.predict.distribution import NODES, WEIGHTS, PredictedDistribution
+from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
 from anchortm.predict.marginal import AveragedDistribution
+from anchortm.predict.moments import NODES, WEIGHTS
 from anchortm.scores.outcomes import check_predicted, exact_values
 
 __all__ = ["crps", "crps_of_values", "nll_quantiles"]

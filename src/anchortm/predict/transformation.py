@@ -1,0 +1,106 @@
+"""The transformations of n rows: h(y | x) = h_0(y) + moved, with h_0 shared by all rows or each row's own.
+
+Tables are computed in chunks, so that memory beside the result stays bounded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm._typing import Array
+from anchortm.bases import Basis, OrdinalBasis, baseline_values
+from anchortm.predict.protocol import check_shape
+
+__all__ = ["CHUNK", "Transformation"]
+
+CHUNK = 200_000  # values in one pass
+
+
+@dataclass(frozen=True, eq=False)
+class Transformation:
+    """The transformation h of each row, for outcomes as numbers (classes as their positions).
+
+    Attributes
+    ----------
+    basis : Basis
+    theta : array of shape (k,) or (n, k)
+        Parameters of the baseline h_0, shared by all rows or one set for each row.
+    moved : array of shape (n,)
+        What each row adds to h_0: the gain times the shift.
+    positive : bool
+        Whether the outcome lies above 0.
+    """
+
+    basis: Basis
+    theta: Array
+    moved: Array
+    positive: bool
+
+    def theta_of(self, rows: Any) -> Array:
+        """Return theta of these rows, or the one theta that all rows share."""
+        return self.theta if self.theta.ndim == 1 else self.theta[rows]
+
+    def baseline(self, y: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """Return h_0(y): -inf where there can be no mass, +inf at the last class.
+
+        ``rows`` says which row each y belongs to; it is needed where rows have baselines of their own.
+        """
+        low = max(self.basis.lower_bound, 0.0 if self.positive else -math.inf)
+        if self.basis.discrete:
+            y = np.floor(y)
+        h = np.full(y.shape, -np.inf)
+        h[np.isposinf(y)] = np.inf
+        inside = np.isfinite(y) & (y > low)
+        if isinstance(self.basis, OrdinalBasis):
+            last = y >= self.basis.n_parameters
+            h[last] = np.inf
+            inside &= ~last & (y >= 0)
+        theta = self.theta if self.theta.ndim == 1 or rows is None else self.theta[rows[inside]]
+        h[inside] = baseline_values(self.basis.rows(y[inside]), theta)
+        h[np.isnan(y)] = np.nan
+        return h
+
+    def slopes(self, y: Array, rows: NDArray[np.intp]) -> Array:
+        """Return the derivative h_0'(y) of these rows, 0 where there is no mass."""
+        slope, inside = np.zeros(y.shape), np.isfinite(self.baseline(y, rows))
+        if inside.any():
+            slope[inside] = baseline_values(self.basis.derivative_rows(y[inside]), self.theta_of(rows[inside]))
+        return slope
+
+    def table(self, y: Array, work: Callable[[Array, Array], Array], slopes: bool = False) -> Array:
+        """Return work(h, h_0') with y broadcast over the rows; h_0' is computed only if ``slopes``, else it is 0."""
+        n = self.moved.size
+        check_shape(y, n, "y")
+        width = y.shape[1] if y.ndim == 2 else y.size
+        out = np.empty((n, width))
+        shared = y.ndim < 2 and self.theta.ndim == 1
+        table = y.reshape(1, -1) if shared else np.broadcast_to(y if y.ndim == 2 else y.reshape(1, -1), (n, width))
+        rows = max(1, CHUNK // max(1, width))
+        for start in range(0, n, rows):
+            part = slice(start, start + rows)
+            if start == 0 or not shared:
+                own = table if shared else table[part]
+                at = np.repeat(np.arange(start, start + own.shape[0]), width)
+                base = self.baseline(own.ravel(), at).reshape(own.shape)
+                slope = self.slopes(own.ravel(), at).reshape(own.shape) if slopes else np.zeros(own.shape)
+            out[part] = work(base + self.moved[part, None], slope)
+        return out[:, 0] if y.ndim == 0 else out
+
+    def inverse(self, h: Array) -> Array:
+        """Return y with h_0(y) = h, for h of shape (n,) or (n, k), within the range of the outcome."""
+        out = np.empty(h.size)
+        flat, rows = h.ravel(), np.repeat(np.arange(self.moved.size), h.size // max(1, self.moved.size))
+        chunk = CHUNK if self.theta.ndim == 1 else CHUNK // 8
+        for start in range(0, h.size, chunk):
+            part = slice(start, start + chunk)
+            out[part] = self.basis.inverse(self.theta_of(rows[part]), flat[part])
+        low = max(self.basis.lower_bound, 0.0) if self.positive else self.basis.lower_bound
+        if self.basis.kind == "count":
+            low = 0.0
+        return np.where(np.isnan(flat), np.nan, np.maximum(out, low)).reshape(h.shape)

@@ -1,6 +1,7 @@
 """Simulated data that several rooms are tested with, and the comparison of two fits of them."""
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,26 @@ def simulate(seed: int, n: int = 150, levels: int = 4):
     x = np.column_stack([rng.normal(size=n) + 0.5 * site + hidden, rng.normal(size=n)])
     latent = 0.5 * x[:, 0] - 0.5 * x[:, 1] + hidden + 0.3 * (site == 1) + rng.logistic(size=n)
     return x, latent, site
+
+
+class FourSites(NamedTuple):
+    """Rows at four sites, which shift two covariates and the outcome, and a numeric anchor that does nothing."""
+
+    n: int
+    site: Any
+    year: Any
+    X: Any
+    y: Any
+
+
+def four_sites(n: int = 300, seed: int = 0) -> FourSites:
+    rng = np.random.default_rng(seed)
+    site, year = rng.integers(0, 4, n), rng.normal(size=n)
+    X = rng.normal(size=(n, 2)) + 0.3 * site[:, None]
+    return FourSites(n, site, year, X, X @ [1, -0.5] + 0.3 * site + rng.normal(size=n))
+
+
+FOUR = four_sites()
 
 
 def table(n: int = 3000, seed: int = 0) -> pd.DataFrame:

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from simulated import FOUR
 
+import anchortm as atm
 from anchortm.bases import (
     Basis,
     BernsteinBasis,
@@ -199,3 +201,20 @@ def test_fixed_slope_is_an_equal_pair_of_bounds() -> None:
 def test_what_makes_no_sense_is_refused(make, error, message) -> None:
     with pytest.raises(error, match=message):
         make()
+
+
+def test_an_ordinal_basis_keeps_its_order_of_classes() -> None:
+    labels = np.array(["low", "mid", "high"])[np.digitize(FOUR.y, [-0.5, 1])]
+    model = atm.AnchorTM(basis=OrdinalBasis(("low", "mid", "high"))).fit(FOUR.X, labels)
+    wanted = atm.OrdinalRegression().fit(FOUR.X, np.digitize(FOUR.y, [-0.5, 1]))
+    np.testing.assert_allclose(model.coef_, wanted.coef_, rtol=1e-8)
+    assert model.loglik_ == pytest.approx(-model.nll(FOUR.X, labels).sum())
+
+
+def test_large_counts() -> None:
+    counts = np.floor(1e9 * np.exp(FOUR.y))
+    model = atm.CountRegression(xi=1.0).fit(FOUR.X, counts, anchors=FOUR.site)
+    assert model.converged_
+    support = tuple(np.array(model.support_) + 1)
+    smooth = atm.AnchorTM(log_first=True, xi=1.0, support=support).fit(FOUR.X, counts + 0.5, anchors=FOUR.site)
+    np.testing.assert_allclose(model.coef_, smooth.coef_, rtol=1e-6)

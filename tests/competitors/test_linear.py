@@ -8,6 +8,7 @@ import pytest
 from ivmodels import KClass
 from ivmodels.models.anchor_regression import AnchorRegression
 from reference_fits import data
+from simulated import FOUR
 from sklearn.base import clone
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -193,3 +194,12 @@ def test_refusals() -> None:
         with pytest.raises((InputError, InputTypeError), match=message):
             call()
     assert clone(atm.AnchorBoosting(3.0)).gamma == 3.0
+
+
+@pytest.mark.bug("bad input", "weights and offsets in a formula of a model that takes none gave an error of Python's")
+def test_what_a_model_does_not_take_is_said() -> None:
+    data = pd.DataFrame({"y": FOUR.y, "a": FOUR.X[:, 0], "g": FOUR.site.astype(str)})
+    with pytest.raises(InputTypeError, match="AnchorBoosting takes no sample_weight"):
+        atm.AnchorBoosting.from_formula("y ~ a | g", data, sample_weight=np.ones(FOUR.n))
+    with pytest.raises(InputTypeError, match="LinearAnchorRegression takes no offset"):
+        atm.LinearAnchorRegression.from_formula("y ~ a | g", data, offset=np.ones(FOUR.n))

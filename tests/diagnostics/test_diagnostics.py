@@ -7,6 +7,7 @@ import pytest
 import statsmodels.api as sm
 from reference_fits import COVARIATES, boston_response, data
 from scipy import stats
+from simulated import FOUR
 
 import anchortm as atm
 from anchortm.exceptions import InputError, OverIdentifiedError
@@ -399,3 +400,14 @@ def test_refusals() -> None:
         atm.diagnostics.score_test(
             atm.NormalLinear(), np.random.default_rng(0).normal(size=(4000, 1)), np.arange(4000.0) % 71, np.arange(4000)
         )
+
+
+@pytest.mark.bug("bad input", "the first stage gave rounding noise for what anchors explain wholly or not at all")
+def test_anchors_that_explain_all_or_nothing() -> None:
+    wine = atm.Formula("rating ~ temp + contact | judge", atm.datasets.load_wine())
+    found = atm.diagnostics.first_stage(wine.X, wine.anchors)
+    assert (found.frame()[["R2", "F"]] == 0.0).all().all()
+    assert "too few directions" in str(found)
+    whole = atm.diagnostics.first_stage(np.column_stack([FOUR.X[:, 0], FOUR.site**2.0]), FOUR.site).frame()
+    assert np.isinf(whole.F.iloc[1])
+    assert whole.pvalue.iloc[1] == 0.0

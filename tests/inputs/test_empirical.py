@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from simulated import FOUR
 
+import anchortm as atm
 from anchortm import Interval, Surv
+from anchortm.exceptions import InputError
 from anchortm.inputs.empirical import default_support, empirical_distribution
 from anchortm.inputs.response import as_response
 
@@ -80,3 +83,23 @@ def test_all_rows_censored_have_an_empty_distribution() -> None:
     points, cdf = empirical_distribution(Surv([1.0, 2.0], [0, 0]))
     assert points.tolist() == [1.0, 2.0]
     assert cdf.tolist() == [0.0, 0.0]
+
+
+def test_the_scale_of_weights_does_not_matter() -> None:
+    plain = atm.ContinuousLogit(xi=1.0).fit(FOUR.X, FOUR.y, anchors=FOUR.site)
+    for scale in (0.01, 1 / FOUR.n, 1e-4, 2.0):
+        scaled = atm.ContinuousLogit(xi=1.0).fit(
+            FOUR.X, FOUR.y, anchors=FOUR.site, sample_weight=np.full(FOUR.n, scale)
+        )
+        np.testing.assert_allclose(scaled.support_, plain.support_, rtol=0.02)
+        np.testing.assert_allclose(scaled.coef_, plain.coef_, rtol=0.02)
+
+
+def test_a_support_beside_the_data() -> None:
+    with pytest.raises(InputError, match=r"support \(100, 200\) does not overlap y"):
+        atm.ContinuousLogit(support=(100, 200)).fit(FOUR.X, FOUR.y)
+
+
+def test_an_entry_that_is_none_changes_nothing() -> None:
+    a = atm.ContinuousLogit().fit(FOUR.X, atm.Interval(FOUR.y, FOUR.y, entry=np.full(FOUR.n, -np.inf)))
+    assert a.support_ == atm.ContinuousLogit().fit(FOUR.X, FOUR.y).support_

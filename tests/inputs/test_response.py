@@ -4,11 +4,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from simulated import FOUR
 from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 
+import anchortm as atm
 from anchortm import Interval, Response, Surv
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
 from anchortm.inputs.response import Kind, as_response
 
 inf, nan = np.inf, np.nan
@@ -235,3 +237,45 @@ def test_it_does_not_freeze_the_array_it_came_from() -> None:
 def test_everything_wrong_is_refused_by_name(make, error, message) -> None:
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.filterwarnings("ignore:A column-vector y")  # 2026-11-15: scikit-learn's own warning, wanted here
+def test_a_column_of_y_is_taken_everywhere() -> None:
+    model = atm.NormalLinear().fit(FOUR.X, FOUR.y[:, None])
+    assert model.score(FOUR.X, FOUR.y[:, None]) == model.score(FOUR.X, FOUR.y)
+    assert model.nll(FOUR.X, FOUR.y[:, None]).shape == (FOUR.n,)
+
+
+def test_truncated_and_censored_counts() -> None:
+    rng = np.random.default_rng(11)
+    x = rng.normal(size=(600, 1))
+    k = rng.poisson(np.exp(0.3 + 0.7 * x[:, 0]))
+    x, k = x[k > 0], k[k > 0].astype(float)
+    fits = [
+        atm.CountRegression(order=3, support=(1, 5)).fit(x, atm.Interval(k, k, entry=np.full(k.size, e)))
+        for e in (0.0, 0.5, -0.5)
+    ]
+    assert fits[0].loglik_ == pytest.approx(fits[1].loglik_)  # more than 0.5 is more than 0
+    assert fits[2].loglik_ == pytest.approx(atm.CountRegression(order=3, support=(1, 5)).fit(x, k).loglik_)
+    with pytest.raises(InputTypeError, match="for censored or truncated counts use Interval"):
+        atm.CountRegression().fit(x, atm.Surv(k, np.ones(k.size), entry=np.zeros(k.size)))
+    with pytest.raises(InputError, match=r"beyond 2\^53"):
+        atm.CountRegression().fit(x, k * 1e16)
+    half = np.arange(k.size) % 2 == 0
+    censored = atm.Interval(np.where(half, -np.inf, k), np.where(half, 50.0, k))
+    assert atm.CountRegression(order=3).fit(x, censored).support_[1] <= np.quantile(k, 0.95)
+
+
+def test_classes_of_mixed_types_keep_theirs() -> None:
+    grades = pd.Categorical.from_codes(np.digitize(FOUR.y, [0.0, 1.0]), [0, 1, "2+"], ordered=True)
+    model = atm.OrdinalRegression().fit(FOUR.X, grades)
+    assert set(model.predict(FOUR.X)) <= {0, 1, "2+"}
+    assert model.predict_distribution(FOUR.X[:2]).cdf(model.classes_[0]).shape == (2,)
+
+
+def test_words_in_alphabetical_order_are_pointed_out() -> None:
+    words = np.array(["low", "medium", "high"])[np.digitize(FOUR.y, [0.0, 1.0])]
+    with pytest.warns(AnchorTMWarning, match="alphabetical order, high < low < medium; .*ordered categorical"):
+        atm.OrdinalRegression().fit(FOUR.X, words)
+    ordered = pd.Categorical(words, ["low", "medium", "high"], ordered=True)
+    assert atm.OrdinalRegression().fit(FOUR.X, ordered).warnings_ == []

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 import sklearn
 from reference_fits import COVARIATES, boston_response, data
+from simulated import FOUR
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
@@ -490,3 +491,30 @@ def test_attributes_that_a_fit_lacks_are_not_there(model) -> None:
         assert not hasattr(model, "sigma_")
         with pytest.raises(InputError, match=r"use predict_distribution|see baselines_"):
             _ = model.slope_
+
+
+def test_negative_xi_needs_exact_rows() -> None:
+    with pytest.raises(InputError, match="needs NormalLinear with exact rows"):
+        atm.NormalLinear(xi=-0.5).fit(
+            FOUR.X, atm.Interval(FOUR.y, np.where(FOUR.y > 1, np.inf, FOUR.y)), anchors=FOUR.site
+        )
+
+
+def test_a_second_fit_forgets_the_first() -> None:
+    model = atm.AnchorTM(basis="bernstein").fit(FOUR.X, FOUR.y)
+    model.set_params(basis="linear", link="probit").fit(FOUR.X, FOUR.y)
+    assert not hasattr(model, "support_")
+    assert "linear basis" in str(model.summary())
+    model.set_params(basis="ordinal", link="logit").fit(FOUR.X, np.digitize(FOUR.y, [0.0]))
+    model.set_params(basis="bernstein").fit(FOUR.X, FOUR.y)
+    assert not hasattr(model, "classes_")
+
+
+def test_an_offset_gives_the_rows_of_an_unconditional_prediction() -> None:
+    assert atm.ContinuousLogit().fit(None, FOUR.y).predict(offset=np.zeros(3)).shape == (3,)
+
+
+@pytest.mark.parametrize(("option", "message"), [({"max_iter": 0}, "max_iter"), ({"tol": 0.0}, "tol must be")])
+def test_limits_of_the_solver(option: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        atm.ContinuousLogit(**option).fit(FOUR.X, FOUR.y)

@@ -4,6 +4,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from simulated import FOUR
 
 import anchortm as atm
 from anchortm.exceptions import InputError, InputTypeError
@@ -135,3 +136,9 @@ def test_refusals(fits) -> None:
         with pytest.raises(InputError, match=message):
             call()
     plt.close("all")
+
+
+def test_a_picture_without_matplotlib_says_what_to_install(monkeypatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.pyplot", None)
+    with pytest.raises(InputError, match="figures need matplotlib: pip install matplotlib"):
+        atm.anchor_path(atm.NormalLinear(), FOUR.X, FOUR.y, FOUR.site, [0.0, 1.0]).plot()

@@ -1,10 +1,13 @@
 """Predicted distributions: against R's predictions, against scipy, and against themselves."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
 from reference_fits import COVARIATES, UNSTRATIFIED, Fit, boston_response, data, load
 from scipy import integrate, special, stats
+from simulated import FOUR
 
 import anchortm as atm
 from anchortm.bases import Basis, BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
@@ -437,3 +440,57 @@ def test_means_under_a_link_of_ones_own(name: str) -> None:
 def test_rates_of_tails(name: str, rate: float) -> None:
     assert LINKS[name].tail_rate == rate
     assert own_link(name).tail_rate == rate
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "cloglog", "loglog"])
+@pytest.mark.parametrize("log_first", [True, False])
+def test_means_and_modes_of_counts(link: str, log_first: bool) -> None:
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(2000, 1))
+    k = rng.poisson(np.exp(1 + 0.5 * x[:, 0]))
+    dist = atm.CountRegression(link=link, log_first=log_first, order=4).fit(x, k).predict_distribution(x[:3])
+    grid = np.arange(100_000.0)
+    sums = dist.sf(grid).sum(axis=1)
+    known = dist.sf(1e5 - 1) < 1e-12  # else the tail beyond the grid counts
+    np.testing.assert_allclose(dist.mean()[known], sums[known], rtol=1e-8)
+    assert (dist.mean() >= sums - 1e-9).all()
+    assert dist.mode().tolist() == np.argmax(dist.pmf(np.arange(200.0)), axis=1).tolist()
+
+
+def test_the_mode_of_large_counts_is_found_quickly() -> None:
+    counts = np.floor(1e6 * np.exp(FOUR.y))
+    dist = atm.CountRegression().fit(FOUR.X, counts).predict_distribution(FOUR.X[:3])
+    mode = dist.mode()
+    for step in (-1.0, 1.0):
+        assert (dist.pmf(mode[:, None])[:, 0] >= dist.pmf(np.maximum(mode + step, 0)[:, None])[:, 0] - 1e-18).all()
+
+
+def test_means_given_survival_far_out() -> None:
+    from anchortm.bases import LinearBasis, LogLinearBasis
+    from anchortm.links import LINKS
+    from anchortm.predict.distribution import PredictedDistribution
+
+    def standard(link: str, n: int = 1, basis=None, theta=(0.0, 1.0)):
+        return PredictedDistribution(LINKS[link], basis or LinearBasis(), np.array(theta), np.zeros(n))
+
+    for t in (2.0, 9.0, 50.0):  # E[Z | Z > t] is the hazard of the normal distribution
+        assert standard("probit").given(t).mean()[0] == pytest.approx(float(LINKS["probit"].right(t).r), rel=1e-8)
+    assert standard("logit").given(50.0).mean()[0] == pytest.approx(51.0, rel=1e-8)
+    assert standard("cloglog").given(8.0).mean()[0] == pytest.approx(8.0 + math.exp(-8.0), rel=1e-6)
+    for slope in (1.02, 1.05, 3.0):
+        wanted = math.pi / slope / math.sin(math.pi / slope)
+        assert standard("logit", basis=LogLinearBasis(), theta=(0.0, slope)).mean()[0] == pytest.approx(wanted)
+    for slope in (0.02, 0.05, 2.0):
+        wanted = math.exp(math.lgamma(1 + 1 / slope))
+        assert standard("cloglog", basis=LogLinearBasis(), theta=(0.0, slope)).mean()[0] == pytest.approx(wanted)
+    assert standard("probit", n=0).mean().shape == (0,)
+    later = standard("probit").given(2.0).given(0.0)
+    assert later.after[0] == 2.0
+    assert np.isnan(standard("probit").ppf(np.nan)[0])
+    assert np.isnan(standard("probit").pdf(np.nan)[0])
+
+
+def test_rows_do_not_spoil_each_other() -> None:
+    model = atm.ParametricSurvival().fit(FOUR.X[:, :1], np.exp(FOUR.y))
+    alone = model.predict_distribution([[0.0]]).mean()
+    assert model.predict_distribution([[0.0], [1500.0]]).mean()[0] == alone[0]

@@ -1,6 +1,7 @@
 """Leave one environment out: against an independent solver, against single fits, and the claims on BostonHousing2."""
 
 import json
+import math
 
 import matplotlib as mpl
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 from paths import REFERENCE
 from reference_fits import COVARIATES, boston_response, data
+from simulated import FOUR
 
 import anchortm as atm
 from anchortm.exceptions import IdentificationError, InputError
@@ -312,3 +314,43 @@ def test_refused_searches() -> None:
         atm.XiSearchCV(atm.NormalLinear(), XIS, objective="best").fit(X, Y, anchors=TOWN)
     with pytest.raises(InputError, match="pass anchors="):
         atm.XiSearchCV(atm.NormalLinear(), XIS).fit(X, Y)
+
+
+def test_separation_without_an_environment_is_told() -> None:
+    rng = np.random.default_rng(10)
+    g = np.repeat([0, 1], [180, 20])
+    x = rng.normal(size=(200, 1))
+    y = np.where(g == 1, rng.integers(0, 2, 200), x[:, 0] > 0).astype(int)
+    with pytest.raises(IdentificationError, match="without environment 1: complete or quasi-complete separation"):
+        atm.leave_one_environment_out(atm.OrdinalRegression(), x, y, g, [0.0, 1.0])
+
+
+@pytest.mark.parametrize("xis", [[-2.0], [math.nan]])
+def test_left_out_environments_refuse_impossible_xi(xis) -> None:
+    with pytest.raises(InputError, match="xi must be at least"):
+        atm.leave_one_environment_out(atm.NormalLinear(), FOUR.X, FOUR.y, FOUR.site, xis)
+
+
+def test_environments_of_any_type_are_the_same_groups() -> None:
+    wanted = atm.leave_one_environment_out(atm.NormalLinear(), FOUR.X, FOUR.y, FOUR.site, [0, 5]).frame().nll
+    for environments in (
+        pd.Categorical(FOUR.site + 0.5),
+        FOUR.site.astype(str),
+        (FOUR.site * 50 - 100).astype(np.int8),
+    ):
+        result = atm.leave_one_environment_out(atm.NormalLinear(), FOUR.X, FOUR.y, environments, [0, 5]).frame()
+        np.testing.assert_allclose(result.nll, wanted, rtol=1e-10)
+    assert set(
+        atm.leave_one_environment_out(atm.NormalLinear(), FOUR.X, FOUR.y, FOUR.site > 1, [0]).frame().environment
+    ) == {False, True}
+    shifted = atm.leave_one_environment_out(atm.NormalLinear(), FOUR.X, FOUR.y, FOUR.year + 1e4, [0, 5], cut=4).frame()
+    np.testing.assert_allclose(
+        shifted.nll,
+        atm.leave_one_environment_out(atm.NormalLinear(), FOUR.X, FOUR.y, FOUR.year, [0, 5], cut=4).frame().nll,
+        rtol=1e-6,
+    )
+    named = pd.DataFrame({"a": FOUR.X[:, 0], "b": FOUR.X[:, 1], "g": FOUR.site})
+    by_name = atm.leave_one_environment_out(
+        atm.NormalLinear(anchor_names=["g"]), named, FOUR.y, FOUR.site, [0, 5]
+    ).frame()
+    np.testing.assert_allclose(by_name.nll, wanted, rtol=1e-10)

@@ -1,5 +1,7 @@
 """Log-likelihood and score residuals of mixtures of rows; the closed forms of the paper."""
 
+import math
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -8,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
+from simulated import FOUR
 
+import anchortm as atm
 from anchortm import Interval, Surv
 from anchortm.bases import BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
 from anchortm.engine.rows.likelihood import build_terms, evaluate, loglik_and_residuals, start_values
@@ -236,3 +240,28 @@ def test_start_values_have_a_finite_likelihood(link: Link, basis, response) -> N
     assert basis.increments.satisfied(theta, 1e-12)
     loglik, _ = loglik_and_residuals(link, build_terms(basis, response), theta, np.zeros(len(response)))
     assert np.isfinite(loglik).all()
+
+
+@pytest.mark.parametrize("width", [1e-5, 1e-7, 1e-9, 1e-11])
+@pytest.mark.parametrize("make", [atm.ContinuousLogit, atm.ContinuousProbit, atm.Lehmann])
+def test_narrow_intervals_are_nearly_exact_rows(make, width: float) -> None:
+    exact = make(xi=2.0, support=(-2.0, 3.0)).fit(FOUR.X, FOUR.y, anchors=FOUR.site)
+    narrow = make(xi=2.0, support=(-2.0, 3.0)).fit(
+        FOUR.X, atm.Interval(FOUR.y - width / 2, FOUR.y + width / 2), anchors=FOUR.site
+    )
+    assert narrow.converged_
+    np.testing.assert_allclose(narrow.coef_, exact.coef_, rtol=1e-4)
+    assert narrow.min_eigenvalue_ == pytest.approx(exact.min_eigenvalue_, rel=1e-2)
+    assert narrow.loglik_ - FOUR.n * math.log(width) == pytest.approx(exact.loglik_, rel=1e-4)
+
+
+def test_exit_truncation() -> None:
+    """Rows seen only below a limit: the truncated fit recovers what the plain one misses."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(20_000, 1))
+    y = x[:, 0] + rng.normal(size=20_000)
+    seen = y <= 1.0
+    x, y = x[seen], y[seen]
+    model = atm.NormalLinear().fit(x, atm.Interval(y, y, exit=np.ones(y.size)))
+    assert model.slope_[0] == pytest.approx(1.0, abs=0.04)
+    assert atm.NormalLinear().fit(x, y).slope_[0] < 0.8

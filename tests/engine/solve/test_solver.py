@@ -470,3 +470,14 @@ def test_nearly_collinear_covariates_left_out_resampled_and_on_paths() -> None:
     options = {"clusters": np.arange(80), "random_state": 0, "progress": False}
     found, wanted = (model.fit(Z, NEAR_Y, anchors=PLACE).bootstrap(5, **options).draws for Z in (X, apart))
     np.testing.assert_allclose(found[:, -2], wanted[:, -2], rtol=1e-7)
+
+
+def test_outliers_and_large_offsets() -> None:
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(1000, 1))
+    t = rng.exponential(size=1000) * np.exp(-0.5 * x[:, 0])
+    plain = atm.ProportionalHazards(support=(0.1, 2.0)).fit(x, t)
+    moved = atm.ProportionalHazards(support=(0.1, 2.0)).fit(x, t, offset=np.full(1000, 800.0))
+    np.testing.assert_allclose(moved.coef_, plain.coef_, rtol=1e-6)
+    t[0] = 1e6
+    assert atm.ProportionalHazards(support=(0.1, 2.0)).fit(x, t).converged_

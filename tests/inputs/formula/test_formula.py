@@ -372,3 +372,12 @@ def test_refusals(formula, message: str) -> None:
 def test_nothing_is_evaluated_that_is_not_on_the_list(hostile: str) -> None:
     with pytest.raises(InputError):
         parse_formula(hostile)
+
+
+@pytest.mark.bug("bad input", "ordered(rating, '1', '2') on whole numbers said that classes were missing")
+def test_classes_are_named_as_words_or_as_numbers() -> None:
+    wine = atm.datasets.load_wine()
+    words = atm.OrdinalRegression.from_formula("ordered(rating, '1', '2', '3', '4', '5') ~ temp", wine)
+    numbers = atm.OrdinalRegression.from_formula("ordered(rating, 1, 2, 3, 4, 5) ~ temp", wine)
+    assert words.classes_.tolist() == numbers.classes_.tolist()
+    np.testing.assert_array_equal(words.coef_, numbers.coef_)

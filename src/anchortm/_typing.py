@@ -6,7 +6,7 @@ Each function checks its arguments at run time as well. The names help editors a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,16 +17,43 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from scipy import sparse
 
-__all__ = ["Array", "Axis", "Columns", "Covariates", "Labels", "Numbers", "Outcome", "Rows", "Seed", "Table"]
+__all__ = [
+    "Array",
+    "Axis",
+    "Columns",
+    "Covariates",
+    "Labels",
+    "Numbers",
+    "Observed",
+    "Outcome",
+    "Rows",
+    "Seed",
+    "Table",
+]
 
 Array: TypeAlias = NDArray[np.float64]
+
+
+class Observed(Protocol):
+    """What a ``Response`` has, which is defined further down the house: the ends of each row's interval."""
+
+    @property
+    def lower(self) -> Array:
+        """Lower ends."""
+
+    @property
+    def upper(self) -> Array:
+        """Upper ends."""
+
+    def __len__(self) -> int: ...
+
 
 # a table with named columns
 Table: TypeAlias = Union["pd.DataFrame", "pl.DataFrame", "pl.LazyFrame"]
 # X of fit: an array, a table, a sparse matrix, or None for a model without covariates
 Covariates: TypeAlias = Union[ArrayLike, Table, "sparse.spmatrix", "sparse.sparray", None]
 # y of fit: numbers, classes, or a Response made by Surv, Interval or Trials
-Outcome: TypeAlias = Union[ArrayLike, "pd.Series", "pl.Series", "pd.Categorical"]
+Outcome: TypeAlias = Union[ArrayLike, "pd.Series", "pl.Series", "pd.Categorical", "Observed"]
 # one label for each row: anchors, environments, clusters; several columns as a table or a list of columns
 Labels: TypeAlias = Union[ArrayLike, Table, "pd.Series", "pl.Series", Sequence[object]]
 # one number for each row: weights and offsets

@@ -19,6 +19,7 @@ __all__ = [
     "finite_numbers",
     "flag",
     "generator",
+    "is_missing",
     "is_numeric",
     "jobs",
     "level_between",
@@ -43,6 +44,11 @@ def is_numeric(value: Any) -> bool:
         return math.isfinite(float(value))
     except (TypeError, ValueError, OverflowError):
         return False
+
+
+def is_missing(x: object) -> bool:
+    """Return whether x stands for a missing value."""
+    return x is None or type(x).__name__ in ("NAType", "NaTType") or (isinstance(x, float) and x != x)
 
 
 def odd_entry(values: Any, width: int = 1) -> str:

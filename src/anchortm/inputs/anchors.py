@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm._util.checks import TIMES, real_numbers
+from anchortm._util.checks import TIMES, is_missing, real_numbers
 from anchortm._util.frames import native
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.inputs.response import is_missing
 
 __all__ = ["MOST_CODES", "AnchorColumns", "anchor_columns", "group_codes", "groups_of", "look_like_codes", "units_of"]
 

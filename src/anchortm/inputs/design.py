@@ -11,10 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from anchortm._util.checks import as_floats
+from anchortm._util.checks import as_floats, is_missing
 from anchortm._util.frames import is_frame, native
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.inputs.response import is_missing
 from anchortm.inputs.splines import Marks
 
 __all__ = [

@@ -1,0 +1,173 @@
+"""The outcome of each row as an interval (lower, upper], with its kind of observation."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import cached_property
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm._typing import Array, Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Kind", "Response", "Scale"]
+
+Scale = Literal["continuous", "time", "ordinal", "count"]
+
+
+class Kind(IntEnum):
+    """How a row was observed.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> from anchortm.inputs.response import Kind
+    >>> [Kind(kind).name for kind in atm.Surv([5.0, 8.0], [1, 0]).kind]
+    ['EXACT', 'RIGHT']
+    """
+
+    EXACT = 0
+    LEFT = 1
+    RIGHT = 2
+    INTERVAL = 3
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Response:
+    """An outcome with its kind of observation, row by row.
+
+    ``Surv``, ``Interval``, ``Trials`` and ``as_response`` make it and check it. It behaves as an array
+    of rows: ``len``, ``shape``, and indexing by a slice, a mask or positions.
+
+    Attributes
+    ----------
+    lower, upper : array
+        Ends of (lower, upper]; equal for exact rows, infinite where there is no bound.
+    entry, exit : array or None
+        Ends of the truncation interval (entry, exit], infinite where there is no bound.
+    scale : {"continuous", "time", "ordinal", "count"}
+        What the numbers are.
+    levels : tuple or None
+        The classes of an ordinal outcome, in order.
+    trials : array or None
+        The number of trials where a count is a number of successes.
+    index : pandas Index or None
+        The labels of the rows, where they came as pandas columns.
+
+    See Also
+    --------
+    anchortm.Surv, anchortm.Interval, anchortm.Trials : make one
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.Surv([5.0, 8.0, 3.5], [1, 0, 1])
+    Response(3 rows of time: 2 exact, 1 right-censored)
+    """
+
+    lower: Array
+    upper: Array
+    entry: Array | None = None
+    exit: Array | None = None
+    scale: Scale = "continuous"
+    levels: tuple[Hashable, ...] | None = None
+    trials: Array | None = None
+    index: pd.Index | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("lower", "upper", "entry", "exit", "trials"):
+            values = getattr(self, name)
+            if values is not None:
+                values = values.view()
+                values.flags.writeable = False
+                object.__setattr__(self, name, values)
+
+    @cached_property
+    def kind(self) -> NDArray[np.int8]:
+        """Return the ``Kind`` of each row."""
+        bounded_below, bounded_above = np.isfinite(self.lower), np.isfinite(self.upper)
+        kind = np.full(len(self), Kind.RIGHT, dtype=np.int8)
+        kind[bounded_above] = Kind.LEFT
+        kind[bounded_above & bounded_below] = Kind.INTERVAL
+        kind[self.lower == self.upper] = Kind.EXACT
+        return kind
+
+    def __len__(self) -> int:
+        return int(self.lower.shape[0])
+
+    @property
+    def shape(self) -> tuple[int]:
+        """Return (number of rows,)."""
+        return (len(self),)
+
+    def __getitem__(self, rows: Rows | tuple[Rows, EllipsisType]) -> Response:
+        if isinstance(rows, tuple):  # scikit-learn asks for y[rows, ...]
+            rows = rows[0]
+        if isinstance(rows, (int, np.integer)):
+            rows = [rows]
+
+        def take(values: Any) -> Any:
+            return None if values is None else values[rows]
+
+        return replace(
+            self,
+            lower=self.lower[rows],
+            upper=self.upper[rows],
+            entry=take(self.entry),
+            exit=take(self.exit),
+            trials=take(self.trials),
+            index=take(self.index),
+        )
+
+    @property
+    def truncated(self) -> NDArray[np.bool_]:
+        """Return which rows are truncated."""
+        mask = np.zeros(len(self), dtype=bool)
+        if self.entry is not None:
+            mask |= self.entry > -np.inf
+        if self.exit is not None:
+            mask |= self.exit < np.inf
+        return mask
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of exact, left-, right- and interval-censored rows."""
+        numbers = np.bincount(self.kind, minlength=4)
+        return dict(zip(("exact", "left", "right", "interval"), map(int, numbers), strict=True))
+
+    def reach(self) -> tuple[float, float]:
+        """Return the smallest and the largest finite end of any row."""
+        if self.scale == "count":  # k is (k - 1, k]
+            known = np.isfinite(self.upper)
+            first = np.where(np.isfinite(self.lower), self.lower + 1.0, 0.0)
+            return float(first.min()), float(self.upper.max(initial=first.max(), where=known))
+        ends = [self.lower] if self.lower is self.upper else [self.lower, self.upper]
+        finite = [np.isfinite(values) for values in ends]
+        low = min(float(values.min(initial=np.inf, where=f)) for values, f in zip(ends, finite, strict=True))
+        return low, max(float(values.max(initial=-np.inf, where=f)) for values, f in zip(ends, finite, strict=True))
+
+    @property
+    def codes(self) -> NDArray[np.intp]:
+        """Return the class of each row of an ordinal response, counted from 0."""
+        return np.where(np.isfinite(self.lower), self.lower + 1.0, 0.0).astype(np.intp)
+
+    def __repr__(self) -> str:
+        return f"Response({len(self)} rows{self._description()})"
+
+    def _description(self) -> str:
+        if self.levels is not None:
+            return f" in {len(self.levels)} ordered classes"
+        names = {name: name if name == "exact" else f"{name}-censored" for name in self.counts()}
+        parts = [f"{number} {names[name]}" for name, number in self.counts().items() if number]
+        if self.truncated.any():
+            parts.append(f"{int(self.truncated.sum())} truncated")
+        if self.scale == "count":
+            trials = "" if self.trials is None else f", out of {self.trials.sum():.0f} trials"
+            return f" of counts: {int(np.isneginf(self.lower).sum())} at zero{trials}"
+        return (" of time: " if self.scale == "time" else ": ") + ", ".join(parts)

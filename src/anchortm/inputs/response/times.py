@@ -1,0 +1,107 @@
+"""Numbers and times that may be censored or truncated: ``Surv`` and ``Interval``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anchortm._typing import Numbers
+from anchortm._util.frames import aligned
+from anchortm.inputs.response.checks import as_numbers, refuse, same_length
+from anchortm.inputs.response.rows import Response
+
+__all__ = ["Interval", "Surv"]
+
+EVENT_HINT = (
+    "code it 1 (seen) or 0 (censored), such as event == 2; the order is Surv(time, event, entry), "
+    "not R's (start, stop, event)"
+)
+
+
+def Surv(time: Numbers, event: Numbers, entry: Numbers | None = None) -> Response:  # noqa: N802
+    """Return a time-to-event outcome: exact where ``event`` is 1, right-censored where it is 0.
+
+    Parameters
+    ----------
+    time : array of non-negative numbers
+        Time of the event or of the end of observation.
+    event : array of 0/1 or booleans
+        Whether the event was seen.
+    entry : array of numbers, optional
+        Delayed entry (left truncation): the row is in the data only because its time is later
+        than this. Zero or less means that the row was observed from the start.
+
+    See Also
+    --------
+    anchortm.Interval : other kinds of censoring
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.Surv([2.0, 4.0, 4.0], [True, False, True], entry=[0.0, 1.0, 0.0])
+    Response(3 rows of time: 2 exact, 1 right-censored, 1 truncated)
+    """
+    index = aligned(time=time, event=event, entry=entry)
+    t = as_numbers(time, "time")
+    refuse(t < 0, t, "time", "is negative", "times are counted from 0; for other numbers use Interval")
+    seen = as_numbers(event, "event")
+    same_length(t.size, event=seen)
+    refuse((seen != 0) & (seen != 1), seen, "event", "is not 0 or 1", EVENT_HINT)
+    upper = np.where(seen == 1, t, np.inf)
+    # times are above 0, so being censored or entering at 0 carries no information
+    lower = np.where((seen == 0) & (t == 0), -np.inf, t)
+    if entry is None:
+        return Response(lower, upper, scale="time", index=index)
+    start = as_numbers(entry, "entry", infinite=True)
+    same_length(t.size, entry=start)
+    start = np.where(start <= 0, -np.inf, start)
+    refuse(start >= t, start, "entry", "is not before the time", "a row must enter before its time")
+    return Response(lower, upper, entry=start if np.isfinite(start).any() else None, scale="time", index=index)
+
+
+def Interval(  # noqa: N802
+    lower: Numbers, upper: Numbers, *, entry: Numbers | None = None, exit: Numbers | None = None
+) -> Response:
+    """Return an outcome known to lie in (lower, upper].
+
+    Equal ends are an exact observation, and an infinite end is no bound: ``Interval(-inf, 3)`` is
+    left-censored at 3, ``Interval(3, inf)`` is right-censored at 3.
+
+    Parameters
+    ----------
+    lower, upper : arrays of numbers
+        Ends, with ``lower <= upper``; infinities allowed.
+    entry, exit : arrays of numbers, optional
+        Truncation: the row is in the data only because its outcome lies in (entry, exit].
+
+    See Also
+    --------
+    anchortm.Surv : times
+
+    Examples
+    --------
+    >>> import numpy as np, anchortm as atm
+    >>> atm.Interval([1.0, -np.inf, 2.0], [1.0, 3.0, np.inf])
+    Response(3 rows: 1 exact, 1 left-censored, 1 right-censored)
+    """
+    index = aligned(lower=lower, upper=upper, entry=entry, exit=exit)
+    low, high = as_numbers(lower, "lower", infinite=True), as_numbers(upper, "upper", infinite=True)
+    same_length(low.size, upper=high)
+    pairs = np.array([f"({a:g}, {b:g}]" for a, b in zip(low, high, strict=True)]) if (low > high).any() else low
+    refuse(low > high, pairs, "Interval", "has lower > upper", "swap the ends")
+    refuse(np.isinf(low) & (low == high), low, "Interval", "is exact at infinity", "an exact outcome must be finite")
+    start = None if entry is None else as_numbers(entry, "entry", infinite=True)
+    stop = None if exit is None else as_numbers(exit, "exit", infinite=True)
+    same_length(low.size, entry=start, exit=stop)
+    exact = low == high
+    # an outcome in (lower, upper] and in (entry, exit] is in their intersection
+    if start is not None:
+        refuse((start >= high) | (exact & (start >= low)), start, "entry", "is not before the outcome", "drop the row")
+        low = np.where(exact, low, np.maximum(low, start))
+    if stop is not None:
+        refuse((stop <= low) & ~(exact & (stop == low)), stop, "exit", "is not after the outcome", "drop the row")
+        high = np.where(exact, high, np.minimum(high, stop))
+    if start is not None and np.isneginf(start).all():
+        start = None
+    if stop is not None and np.isposinf(stop).all():
+        stop = None
+    return Response(low, high, entry=start, exit=stop, index=index)

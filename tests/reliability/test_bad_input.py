@@ -812,7 +812,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "entry at the end": (
         lambda: atm.Surv(TIME, EVENT, TIME),
         InputError,
-        "entry is not before the time: .* enters before",
+        "entry is not before the time: .* must enter before",
     ),
     "missing end": (lambda: atm.Interval(put(Y, 3, np.nan), Y), InputError, f"lower .* nan at row 3; {MISSING}"),
     "ends swapped": (lambda: atm.Interval(Y, Y - 1.0), InputError, "lower > upper: .* at row 0 .*; swap the ends"),

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from anchortm.exceptions import InputError
-from anchortm.links import LINKS, Link, Normal, OneEnd, TwoEnds, get_link
+from anchortm.links import LINKS, Link, Normal, OneEnd, RowValues, TwoEnds, get_link
 
 links = pytest.mark.parametrize("link", LINKS.values(), ids=LINKS.keys())
 kinds = pytest.mark.parametrize("kind", ["exact", "left", "right", "interval"])
@@ -252,3 +252,145 @@ def test_get_link() -> None:
     assert get_link(Normal()) == Normal()
     with pytest.raises(InputError, match=r"unknown link 'cauchit'; choose one of probit, logit, cloglog, loglog"):
         get_link("cauchit")
+
+
+# --- what the rest of the package asks a link -----------------------------------------------------
+
+
+@links
+def test_closed_forms_agree_with_the_defaults(link: Link) -> None:
+    """A link may leave these to the contract, which integrates numerically."""
+    assert Link.variance.fget(link) == pytest.approx(link.variance, rel=1e-12)
+    assert Link.tail_rate.fget(link) == pytest.approx(link.tail_rate, rel=1e-4)
+    for k in (0.1, 0.5, 0.9, 1.5):
+        assert Link.log_moment(link, k) == pytest.approx(link.log_moment(k), rel=1e-11, abs=1e-12)
+    assert link.variance == pytest.approx(SCIPY[link.name].var(), rel=1e-12)
+
+
+@links
+def test_nothing_is_left_beyond_the_reach(link: Link) -> None:
+    """The integral of f(z) exp(z / slope) stops where the rest is no more than rounding."""
+    slope, low = 2.5, np.array([-3.0, 0.0, 1.0])
+    for high in (link.reach(low, slope), Link.reach(link, low, slope)):
+        assert (high >= low).all()
+        integrand = link.log_density(high) + high / slope
+        peak = np.linspace(-10, 60, 20001)
+        peak = np.where(peak[:, None] >= low, (link.log_density(peak) + peak / slope)[:, None], -np.inf).max(axis=0)
+        assert (integrand < peak - 36.0).all()  # e^-36 is below the rounding of the sum
+
+
+@links
+def test_kinds_of_rows_with_a_convex_loss(link: Link) -> None:
+    """-l'' >= |r''| for the kinds that a link names, and not for the others."""
+    z = np.linspace(-12, 12, 241)
+    for kind in ("exact", "left", "right"):
+        t = getattr(link, kind)(z)
+        assert (t.dr >= np.abs(t.d2r) * (1 - 1e-9)).all() == (kind in link.convex_kinds), kind
+    v, width = (a.ravel() for a in np.meshgrid(np.linspace(-6, 6, 49), 10.0 ** np.linspace(-3, 1, 17)))
+    t = link.interval(v, v + width)
+    minus_l = np.array([[-t.l_uu, -t.l_uv], [-t.l_uv, -t.l_vv]]).transpose(2, 0, 1)
+    bend = np.array([[t.r_uu, t.r_uv], [t.r_uv, t.r_vv]]).transpose(2, 0, 1)
+    smallest = [np.linalg.eigvalsh(minus_l + side * bend)[:, 0] for side in (-1.0, 1.0)]
+    slack = 1e-12 * np.abs(minus_l).max(axis=(1, 2))
+    assert all((s >= -slack).all() for s in smallest) == ("interval" in link.convex_kinds)
+
+
+@links
+def test_the_quadratic_link_is_the_standard_normal(link: Link) -> None:
+    z = np.linspace(-5, 5, 21)
+    quadratic = np.allclose(link.log_density(z), -0.5 * z**2 - 0.5 * np.log(2 * np.pi), rtol=1e-14)
+    assert link.quadratic is quadratic
+
+
+@links
+def test_a_normal_effect_widens_the_distribution(link: Link) -> None:
+    """E F(h + sd N) = F(h / s) by quadrature, where a link says what s is."""
+    sd = np.array([0.3, 1.0, 2.0])
+    size = link.widened_by_normal(sd)
+    assert (size is None) == (link.name != "probit")
+    if size is None:
+        return
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    for h in (-2.0, 0.1, 1.5):
+        averaged = np.exp(link.log_cdf(h + sd[:, None] * nodes)) @ weights / np.sqrt(2 * np.pi)
+        np.testing.assert_allclose(np.exp(link.log_cdf(h / size)), averaged, rtol=1e-10)
+
+
+@links
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_the_effect_is_what_its_name_says(link: Link, sign: float) -> None:
+    """exp(b) multiplies odds or hazards by the same factor everywhere, where the effect has a name."""
+    h, b = np.linspace(-2, 2, 9), 0.7
+    low, high = (
+        np.array([link.log_cdf(h), link.log_cdf(h + sign * b)]),
+        np.array([link.log_sf(h), link.log_sf(h + sign * b)]),
+    )
+    ratios = {
+        "odds ratio": np.diff((high - low if sign < 0 else low - high), axis=0),
+        "hazard ratio": np.diff(np.log(-high), axis=0),  # of cumulative hazards -log S
+        "reverse-time hazard ratio": np.diff(np.log(-low), axis=0),
+    }
+    name = link.effect_name(sign)
+    constant = {key: np.allclose(value, b, rtol=1e-10) for key, value in ratios.items()}
+    assert [key for key, holds in constant.items() if holds] == ([name] if name else [])
+
+
+# --- values of rows with one end and with two answer the same questions ---------------------------
+
+QUESTIONS = sorted(name for name in dir(RowValues) if not name.startswith("_"))
+
+
+@links
+@kinds
+def test_values_of_all_kinds_answer_the_same_questions(link: Link, kind: str) -> None:
+    z = np.linspace(-2.0, 2.0, 5)
+    t = link.interval(z, z + 0.5) if kind == "interval" else getattr(link, kind)(z)
+    for question in QUESTIONS:
+        answer = getattr(t, question)
+        if question == "penalised":
+            assert answer is t
+        else:
+            assert np.broadcast_to(answer, z.shape).shape == z.shape
+    if kind != "interval":
+        assert not any(np.any(getattr(t, q)) for q in ("l_d", "r_d", "minus_l_dd", "l_ddd", "r_hd", "r_dd"))
+
+
+@links
+@pytest.mark.parametrize(("h", "d"), [(-2.3, 1.2), (-0.4, 1.1), (0.2, 0.1), (1.5, 2.5)])
+def test_derivatives_in_h_and_in_the_width(link: Link, h: float, d: float) -> None:
+    computed = link.interval(h, h + d)
+    F = DISTRIBUTIONS[link.name]
+    with mp.workdps(60):
+
+        def loglik(a, b):
+            return interval(F, a, a + b)["l"]
+
+        def residual(a, b):
+            return interval(F, a, a + b)["r"]
+
+        for name, of, order, sign in (
+            ("l_d", loglik, (0, 1), 1),
+            ("r_d", loglik, (1, 1), -1),
+            ("minus_l_dd", loglik, (0, 2), -1),
+            ("l_ddd", loglik, (0, 3), 1),
+            ("dr", residual, (1, 0), 1),
+            ("d2r", residual, (2, 0), 1),
+            ("r_d", residual, (0, 1), 1),
+            ("r_hd", residual, (1, 1), 1),
+            ("r_dd", residual, (0, 2), 1),
+        ):
+            truth = float(sign * mp.diff(of, (mp.mpf(h), mp.mpf(d)), order))
+            assert float(getattr(computed, name)) == pytest.approx(truth, rel=1e-9, abs=1e-9), name
+
+
+@links
+def test_reflected_values_are_those_of_the_mirror_image(link: Link) -> None:
+    mirror = {"cloglog": "loglog", "loglog": "cloglog"}.get(link.name, link.name)
+    z = np.linspace(-3.0, 3.0, 13)
+    for ours, theirs in (
+        (link.exact(-z).reflected(), LINKS[mirror].exact(z)),
+        (link.right(-z).reflected(), LINKS[mirror].left(z)),
+        (link.interval(-z - 0.5, -z).reflected(), LINKS[mirror].interval(z, z + 0.5)),
+    ):
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)

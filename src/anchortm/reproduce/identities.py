@@ -62,8 +62,8 @@ def _residual_errors(rng: np.random.Generator) -> dict[str, float]:
     likelihood = residual = 0.0
     outside = 0
     step = 1e-5
-    for name, link in LINKS.items():
-        F = frozen[name]
+    for name, F in frozen.items():
+        link = LINKS[name]
         z = rng.uniform(-4, 3, 200) if name != "loglog" else rng.uniform(-3, 4, 200)
         low, high = z - rng.uniform(0.1, 2, 200), z + rng.uniform(0.1, 2, 200)
         rows: dict[str, tuple[Callable[[float], Any], Any]] = {

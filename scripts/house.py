@@ -20,11 +20,11 @@ FLOORS = {
     "what a fit tells": ("plotting", "predict", "scores", "inference"),
     "what users hold": ("models", "competitors"),
     "what users ask": ("selection", "diagnostics"),
-    "where data come from": ("sem", "scenarios"),
+    "where data come from": ("simulate",),
     "ways in and out": ("saving", "reproduce", "bench", "cli"),
 }
 ORDER = [room for rooms in FLOORS.values() for room in rooms]
-OUTSIDE = ("", "__main__", "_moved")  # the package itself: its names, its command, old addresses
+OUTSIDE = ("", "__main__", "_moved", "sem", "scenarios")  # the package itself: its names, its command, short addresses
 
 HEAD = """# The house
 

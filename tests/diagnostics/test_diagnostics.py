@@ -386,7 +386,7 @@ def test_refusals() -> None:
     x, latent, site = simulate(4, 0.0)
     for call, message in (
         (lambda: atm.diagnostics.first_stage(None, site), "no covariates"),
-        (lambda: atm.diagnostics.first_stage(x, np.arange(400)), "cannot be told from noise"),
+        (lambda: atm.diagnostics.first_stage(x, np.arange(400)), "at least 2 anchor directions"),
         (
             lambda: atm.diagnostics.score_test(atm.NormalLinear(), x, latent, np.zeros(400, dtype=int)),
             "nothing to test",

@@ -1,19 +1,20 @@
-"""Effects on the scale of the outcome: what a unit of a covariate does to the median or to P(Y > c)."""
+"""Effects on the scale of the outcome: how a covariate changes the median or P(Y > c)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
 from anchortm._messages import shown
+from anchortm._typing import Array, Axis, Covariates, Numbers
 from anchortm._util.checks import level_between
 from anchortm.engine.objective.location_scale import scale_columns, scaled_baseline
 from anchortm.exceptions import InputError, InputTypeError
@@ -24,10 +25,9 @@ from anchortm.predict.distribution import PredictedDistribution
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["MarginalEffects", "marginal_effects"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,15 +37,15 @@ class MarginalEffects:
     Attributes
     ----------
     table : DataFrame
-        What ``frame`` returns.
+        The table that ``frame`` returns.
     of : str
-        What changes.
+        The target whose change is reported.
     level : float
         Confidence of the intervals.
 
     See Also
     --------
-    anchortm.marginal_effects : makes one
+    anchortm.marginal_effects : computes them
 
     Examples
     --------
@@ -59,15 +59,15 @@ class MarginalEffects:
     duration   -10.29        0.81  unit
     """
 
-    table: Any
+    table: pd.DataFrame
     of: str
     level: float
 
     def frame(self) -> pd.DataFrame:
-        """Return one row for each covariate: effect, standard error, interval, and per what."""
+        """Return one row per covariate: effect, standard error, interval, and the change it belongs to."""
         return self.table
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axis = None) -> Axes:
         """Draw the effects with their intervals and return the axes."""
         title = f"average marginal effects, {self.level:.0%} intervals"
         return plotting.intervals(self.table, ax, value="effect", unit=f"change of {self.of}", title=title)
@@ -80,38 +80,42 @@ class MarginalEffects:
 
 def marginal_effects(
     model: TransformationModel,
-    X: Any,
+    X: Covariates,
     of: Literal["median", "probability"] = "median",
     *,
     above: Any = None,
     level: float = 0.95,
     uncertainty: Any = None,
-    offset: Any = None,
+    offset: Numbers | None = None,
 ) -> MarginalEffects:
     """Return the average effect of each covariate over the rows of X.
 
-    Of a number: the derivative, so the change per unit for small changes. Of a column that was 0 or 1 in
-    all rows of the fit: the difference between 1 and 0. After ``from_formula`` effects are those of the table's
-    columns, with all terms that hold them (splines, interactions), and of each level of a factor against the
-    first; without a formula the dummies of a factor are taken one at a time, which is not the same.
+    For a numeric covariate the effect is the derivative: the change per unit, for small changes. For a column that was
+    0 or 1 in all rows of the fit it is the difference between 1 and 0.
+
+    After ``from_formula`` you get the effects of the table's columns, through all terms that contain them (splines,
+    interactions), and of each level of a factor against the first. Without a formula the dummies of a factor change
+    one at a time, which is not the same.
 
     Parameters
     ----------
     model : fitted estimator
     X : array or frame
-        Rows to average over, usually those of the fit or of the new place.
+        Rows to average over, usually the training rows or rows of the new place.
     of : {"median", "probability"}
         The conditional median, or P(Y > above).
     above : number or class
-        For "probability".
+        The threshold, if ``of`` is "probability".
     level : float
-        Confidence.
+        Confidence level of the intervals.
     uncertainty : optional
         As for ``confidence_band``: a kind of covariance, a matrix, or a Bootstrap.
+    offset : array, optional
+        Offset of each row, as for ``predict``.
 
     See Also
     --------
-    anchortm.diagnostics.marginal_effects.MarginalEffects : what is returned
+    anchortm.diagnostics.marginal_effects.MarginalEffects : the result
 
     Examples
     --------
@@ -130,29 +134,30 @@ def marginal_effects(
     check_is_fitted(model, "coef_")
     if model.basis_.kind == "step":
         raise InputTypeError(
-            f"{type(model).__name__} has no marginal effects: its baseline is not among the parameters; take "
+            f"{type(model).__name__} has no marginal effects, because its baseline is not among the parameters: use "
             "ProportionalHazards, or compare predict_distribution at two values of a covariate"
         )
     if model.basis_.kind == "constant":
         raise InputTypeError(
             f"{type(model).__name__} models the mean: compare predict at two values of a covariate, with "
-            "mean_intervals; with a log or logit link exp(coef) is a ratio already"
+            "mean_intervals; with a log or logit link, exp(coef) is already a ratio"
         )
     level_between(level)
+    _check_target(model, of, above)
     if model._corners is not None:
         raise InputError(
-            "marginal effects are of models with one baseline: with strata or varying effects predict both"
+            "marginal effects need a model with one baseline: with strata or varying effects, compare "
+            "predict_distribution at two values of a covariate"
         )
     if model._random is not None:
         raise InputError(
-            "marginal effects of models with random effects are not supported: compare predict_distribution at two "
-            "values of a covariate"
+            "marginal effects do not support random effects: compare predict_distribution at two values of a covariate"
         )
     matrix = to_design(model._design(X, None)).matrix
     fixed = model._shift(X, None, offset) - model._sign * (matrix @ model.coef_)
     estimate = np.concatenate([model.baseline_, model._others])
     changes = _changes_of_columns(model, matrix) if not hasattr(model, "formula_") else _changes_of_variables(model, X)
-    effect = _averages(model, matrix, fixed, of, above, changes)
+    effect = _Effects(model, matrix, fixed, above, changes)
     value = effect(estimate)
     uncertainty = resolve(model, uncertainty)
     if isinstance(uncertainty, Bootstrap):
@@ -172,17 +177,17 @@ def marginal_effects(
 
 
 class _Change(NamedTuple):
-    """What is done to a covariate: a derivative of the design's rows, or the rows after and before."""
+    """A change of a covariate: the derivative of the design's rows, or, if that is None, the rows after and before."""
 
     name: str
     per: str
     slope: Array | None
-    after: Array | None = None
-    before: Array | None = None
+    after: Array = np.zeros((0, 0))
+    before: Array = np.zeros((0, 0))
 
 
 def _changes_of_columns(model: Any, matrix: Array) -> list[_Change]:
-    """Return a change for each column: from 0 to 1 where the fit saw nothing else, else a small one."""
+    """Return a change for each column: from 0 to 1 if the training rows had no other values, else a small one."""
     changes = []
     for j, name in enumerate(model.coef_names_):
         unit = np.eye(matrix.shape[1])[j]
@@ -195,7 +200,7 @@ def _changes_of_columns(model: Any, matrix: Array) -> list[_Change]:
 
 
 def _changes_of_variables(model: Any, X: Any) -> list[_Change]:
-    """Return changes of the formula's variables, with all their terms: each level against the first, small steps."""
+    """Return changes of the formula's variables in all their terms: each level against the first, or a small step."""
     formula = model.formula_
     changes = []
 
@@ -214,7 +219,7 @@ def _changes_of_variables(model: Any, X: Any) -> list[_Change]:
             ends = [rows(name, v) for v in (1.0, 0.0)]
             changes.append(_Change(name, "0 to 1", None, *ends))
             continue
-        # small steps that stay where the fit was, so that splines need not extrapolate
+        # small steps that stay inside the training range, so that splines need not extrapolate
         step = 1e-5 * (high - low)
         up = np.minimum(column + step, np.maximum(high, column))
         down = np.maximum(column - step, np.minimum(low, column))
@@ -224,7 +229,7 @@ def _changes_of_variables(model: Any, X: Any) -> list[_Change]:
 
 
 def _draws(effect: Callable[[Array], Array], bootstrap: Bootstrap) -> Array:
-    """Return the effects of each refit; a few in which they do not exist are left out."""
+    """Return the effects of each refit, without the few refits in which they do not exist."""
     found = []
     for w in bootstrap.draws:
         with suppress(InputError):
@@ -237,67 +242,83 @@ def _draws(effect: Callable[[Array], Array], bootstrap: Bootstrap) -> Array:
     return np.array(found)
 
 
-def _averages(
-    model: Any, matrix: Array, fixed: Array, of: str, above: Any, changes: list[_Change]
-) -> Callable[[Array], Array]:
-    """Return the function from parameters to the average effect of each change."""
-    k, p, sign = model.baseline_.size, model.coef_.size, model._sign
-    columns = scale_columns(getattr(model, "scale_names_", None), model.coef_names_)
-    discrete = model.basis_.discrete
-    if of == "median":
-        if discrete:
-            raise InputError("the median of classes and counts jumps: use of='probability', above=...")
-        if above is not None:
-            raise InputError("above= goes with of='probability'")
-    elif of == "probability":
-        if above is None:
-            raise InputError("of='probability' needs above=c, for P(Y > c)")
-    else:
+def _check_target(model: TransformationModel, of: str, above: Any) -> None:
+    """Refuse targets that the model does not have."""
+    if of not in ("median", "probability"):
         raise InputError(f"of must be 'median' or 'probability', not {of!r}")
+    if of == "median" and model.basis_.discrete:
+        raise InputError("the median of classes and counts jumps: use of='probability', above=...")
+    if of == "median" and above is not None:
+        raise InputError("above= goes with of='probability'")
+    if of == "probability" and above is None:
+        raise InputError("of='probability' needs above=c, for P(Y > c)")
     if above is not None and (np.ndim(above) or above != above):
         raise InputError(f"above must be one number or class, not {above!r}")
 
-    def distribution(w: Array, rows: Array) -> PredictedDistribution:
-        theta = scaled_baseline(w[:k], rows[:, columns], w[k + p :]) if columns else w[:k]
-        shift = fixed + sign * (rows @ w[k : k + p])
-        return PredictedDistribution(model.link_, model.basis_, theta, shift, model.time_)
 
-    def outcome(w: Array, rows: Array) -> Array:
-        d = distribution(w, rows)
-        values = np.asarray(d.median() if of == "median" else d.sf(above), dtype=np.float64)
+@dataclass(frozen=True, eq=False)
+class _Effects:
+    """The function from parameters w = (theta, beta, zeta) to the average effect of each change."""
+
+    model: TransformationModel
+    matrix: Array
+    fixed: Array  # the part of the shift that does not depend on w
+    above: Any  # None: the target is the median
+    changes: list[_Change]
+
+    @cached_property
+    def scaled(self) -> list[int]:
+        """Return the positions of the covariates with scale effects."""
+        return scale_columns(getattr(self.model, "scale_names_", None), self.model.coef_names_)
+
+    def __call__(self, w: Array) -> Array:
+        """Return the average effects."""
+        some = any(change.slope is not None for change in self.changes)
+        local, base = self.derivative(w) if some else (np.zeros(0), np.zeros(0))
+        return np.array([self.average(w, change, local, base) for change in self.changes])
+
+    def split(self, w: Array) -> tuple[Array, Array, Array]:
+        """Return theta, beta and zeta."""
+        k, p = self.model.baseline_.size, self.model.coef_.size
+        return w[:k], w[k : k + p], w[k + p :]
+
+    def average(self, w: Array, change: _Change, local: Array, base: Array) -> float:
+        """Return the average effect of one change, with ``local`` and ``base`` as ``derivative`` returns them."""
+        _, beta, zeta = self.split(w)
+        if change.slope is None:
+            return float(np.mean(self.target(w, change.after) - self.target(w, change.before)))
+        moved = self.model._sign * (change.slope @ beta)
+        if self.scaled:
+            moved += np.where(np.isfinite(base), base, 0.0) * (change.slope[:, self.scaled] @ zeta) / 2.0
+        return float(np.mean(local * moved))
+
+    def distribution(self, w: Array, rows: Array) -> PredictedDistribution:
+        """Return the predicted distributions at these rows of the design."""
+        theta, beta, zeta = self.split(w)
+        theta = scaled_baseline(theta, rows[:, self.scaled], zeta) if self.scaled else theta
+        shift = self.fixed + self.model._sign * (rows @ beta)
+        return PredictedDistribution(self.model.link_, self.model.basis_, theta, shift, self.model.time_)
+
+    def target(self, w: Array, rows: Array) -> Array:
+        """Return the median or the probability at these rows of the design."""
+        d = self.distribution(w, rows)
+        values = np.asarray(d.median() if self.above is None else d.sf(self.above), dtype=np.float64)
         if not np.isfinite(values).all():
             raise InputError("some medians are infinite (h is flat beyond the support): use of='probability'")
         return values
 
-    def slope(w: Array) -> tuple[Array, Array]:
-        """Return the derivative of the outcome in h at fixed y, and the baseline there, which a scale multiplies."""
-        d, every = distribution(w, matrix), np.arange(matrix.shape[0])
-        if of == "median":
-            y = outcome(w, matrix)
+    def derivative(self, w: Array) -> tuple[Array, Array]:
+        """Return the derivative of the target in h at fixed y, and the baseline there, which a scale multiplies."""
+        d, every = self.distribution(w, self.matrix), np.arange(self.matrix.shape[0])
+        if self.above is None:
+            y = self.target(w, self.matrix)
             base = d._baseline(y, every)
             with np.errstate(divide="ignore"):
                 return np.where(base > -np.inf, -1.0 / d._slopes(y, every), 0.0), base
-        y = np.atleast_1d(d._codes(above))
-        base = d._baseline(np.repeat(y, every.size) if columns else y, every)
+        y = np.atleast_1d(d._codes(self.above))
+        base = d._baseline(np.repeat(y, every.size) if self.scaled else y, every)
         h = base + d._moved
         return -np.exp(d.link.log_density(np.where(np.isfinite(h), h, 0.0))) * np.isfinite(h), base
-
-    def effect(w: Array) -> Array:
-        beta = w[k : k + p]
-        local, base = slope(w) if any(c.slope is not None for c in changes) else (np.zeros(0), np.zeros(0))
-        result = []
-        for change in changes:
-            if change.slope is not None:
-                moved = sign * (change.slope @ beta)
-                if columns:
-                    moved += np.where(np.isfinite(base), base, 0.0) * (change.slope[:, columns] @ w[k + p :]) / 2.0
-                result.append(float(np.mean(local * moved)))
-            elif change.after is not None and change.before is not None:
-                after, before = (outcome(w, rows) for rows in (change.after, change.before))
-                result.append(float(np.mean(after - before)))
-        return np.array(result)
-
-    return effect
 
 
 def _jacobian(function: Callable[[Array], Array], at: Array, scale: Array) -> Array:

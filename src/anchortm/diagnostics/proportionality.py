@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from scipy import stats
 from sklearn.base import clone
 
 from anchortm._messages import shown
+from anchortm._typing import Array, Columns, Covariates, Labels, Numbers, Outcome
 from anchortm.engine.objective.plain import Objective
 from anchortm.exceptions import InputError
 from anchortm.inference.score_tests import refuse_net
@@ -23,25 +24,23 @@ if TYPE_CHECKING:
 
 __all__ = ["ProportionalityTest", "proportionality_test"]
 
-Array = NDArray[np.float64]
-
-AT_BOUND = 1e-9  # of an increment, relative to the largest parameter
+AT_BOUND = 1e-9  # an increment below this, relative to the largest parameter, counts as at its bound
 
 
 @dataclass(frozen=True, eq=False)
 class ProportionalityTest:
-    """Score tests of "the effect does not vary along the response", one for each covariate or factor.
+    """Score tests of "the effect does not vary along the response", one per covariate or factor.
 
     Attributes
     ----------
     rows : list of dict
-        What ``frame`` makes a table of.
+        The rows of the table that ``frame`` returns.
     model : str
         Name of the model.
 
     See Also
     --------
-    anchortm.proportionality_test : makes one
+    anchortm.proportionality_test : computes it
 
     Examples
     --------
@@ -72,35 +71,35 @@ class ProportionalityTest:
 
 def proportionality_test(
     model: TransformationModel,
-    X: Any,
-    y: Any,
-    covariates: Any = None,
+    X: Covariates,
+    y: Outcome,
+    covariates: Sequence[Columns] | None = None,
     *,
-    anchors: Any = None,
-    sample_weight: Any = None,
-    offset: Any = None,
+    anchors: Labels | None = None,
+    sample_weight: Numbers | None = None,
+    offset: Numbers | None = None,
 ) -> ProportionalityTest:
-    """Test for each covariate whether its effect varies along the response: proportional odds, or hazards.
+    """Test for each covariate whether its effect varies along the response (proportional odds or hazards).
 
-    The maximum-likelihood fit, with the effect the same everywhere, is compared with a model in which it is a curve
-    in the basis of the baseline (``varying``), by the slope and curvature of its log-likelihood there (Rao's score
-    test); that model need not be fitted. Increments of the baseline at their bound count as known.
+    Under the null hypothesis the effect is the same everywhere. Under the alternative it is a curve in the basis of the
+    baseline (``varying``). Rao's score test needs only the slope and curvature of the larger model's log-likelihood at
+    the smaller fit, so the larger model is not fitted. Increments of the baseline at their bound count as known.
 
     Parameters
     ----------
     model : estimator
-        Any model of this package with strata or effects that vary, or without; its xi is not used.
+        A model with a baseline, with or without strata and varying effects. The test ignores its xi.
     X, y : covariates and outcome
         As for ``fit``.
     covariates : list, optional
-        Names or positions of covariates, by default each of X; the dummies of a factor as a list, to be tested
-        together: ``["age", ["stage[T.2]", "stage[T.3]"]]``.
+        Names or positions of covariates; by default every column of X. To test the dummies of a factor together, pass
+        them as a list: ``["age", ["stage[T.2]", "stage[T.3]"]]``.
     anchors, sample_weight, offset : optional
-        As for ``fit``. Anchors are not used, and may be named in the model.
+        As for ``fit``. The test does not use the anchors.
 
     See Also
     --------
-    anchortm.diagnostics.proportionality.ProportionalityTest : what is returned
+    anchortm.diagnostics.proportionality.ProportionalityTest : the result
 
     Examples
     --------
@@ -117,8 +116,8 @@ def proportionality_test(
     if not model._varies or model.scale is not None or model.random is not None:
         what = type(model).__name__ if not model._varies else "a model with scale or random effects"
         raise InputError(
-            f"effects of {what} cannot vary along the response; those of ProportionalHazards, CountRegression, "
-            "OrdinalRegression and other models with a baseline can"
+            f"effects of {what} cannot vary along the response: use ProportionalHazards, CountRegression, "
+            "OrdinalRegression or another model with a baseline"
         )
     plain = clone(model).set_params(xi=0.0)
     plain._check_limits()
@@ -128,7 +127,7 @@ def proportionality_test(
     link, basis = plain._make_link(), plain._make_basis(data.response, data.weights)
     if basis.kind == "constant":
         raise InputError(
-            f"{type(model).__name__} has no baseline along which effects could vary: take CountRegression, "
+            f"{type(model).__name__} has no baseline along which effects could vary: use CountRegression, "
             "OrdinalRegression or another transformation model"
         )
     objective = plain._objective(link, basis, data)
@@ -138,7 +137,7 @@ def proportionality_test(
         raise InputError(f"the maximum-likelihood fit did not converge ({solution.reason}): no score test")
     theta, beta = objective.coordinates.split(solution.v)
     free = _dimension(objective, solution.v)[0]
-    constant = basis.increments.matrix[:, 0]  # what makes h the same everywhere
+    constant = basis.increments.matrix[:, 0]  # coefficients of a constant h
     names = list(data.design.names)
     rows = []
     groups = (
@@ -153,7 +152,7 @@ def proportionality_test(
         new = [name for name in names if name not in other.design.names]
         moved = np.array([beta[names.index(name)] * constant for name in new])
         corners, first = other.mixture.corners, theta.reshape(-1, basis.n_parameters).copy()
-        # baselines are now those of the low end of the covariate's range
+        # the baselines of the larger model belong to the low end of the covariate's range
         first[: corners.n_baselines] += corners.sign * corners.groups[-1].low * moved.sum(axis=0)
         larger = wider._objective(link, basis, other)
         rest = np.array([beta[names.index(name)] for name in other.design.names])
@@ -169,9 +168,9 @@ def proportionality_test(
 
 
 def _own(varying: Any) -> list[Any]:
-    """Return what varies already, as a list."""
+    """Return the effects that already vary, as a list."""
     if isinstance(varying, Mapping):
-        raise InputError("a test of more varying effects takes a model whose varying is a list, without ranges")
+        raise InputError("proportionality_test needs varying as a list of covariates, not a mapping with ranges")
     return [group for group, _ in varying_groups(varying)]
 
 

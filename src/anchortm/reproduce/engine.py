@@ -21,7 +21,8 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from anchortm import __version__, scenarios, sem
+from anchortm import __version__
+from anchortm.simulate import scenarios, sem
 from anchortm._util.files import check_regular, make_folder, write_figure, write_whole
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from anchortm.bases import LinearBasis
 from anchortm.links import LINKS
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.reproduce.engine import CAVEAT, NOT, REPRODUCED, Arrays, Claim, Options, Part
-from anchortm.scenarios import iv2_model
-from anchortm.sem import SEM, Choice, Linear, Normal, Transformation
+from anchortm.simulate.scenarios import iv2_model
+from anchortm.simulate.sem import SEM, Choice, Linear, Normal, Transformation
 
 __all__ = ["PART"]
 

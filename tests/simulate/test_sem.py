@@ -8,7 +8,7 @@ from scipy import stats
 import anchortm as atm
 from anchortm.bases import BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
 from anchortm.exceptions import InputError
-from anchortm.scenarios import iv1_model
+from anchortm.simulate.scenarios import iv1_model
 from anchortm.sem import SEM, Additive, Choice, Linear, Normal, Rademacher, Transformation
 
 mpl.use("Agg")
@@ -96,14 +96,14 @@ def test_refusals() -> None:
         (lambda: SEM(Rademacher(), Linear(Normal.of()), Linear(Normal.of(), anchors=[[1.0, 2.0]]), None), "has shape"),
         (lambda: Normal.of(sd=-1.0), "none of them negative"),
         (lambda: Normal((0.0,), (1.0, 2.0)), "as many means"),
-        (lambda: Choice((0.0, 1.0), (0.9, 0.2)), "adding up to 1"),
+        (lambda: Choice((0.0, 1.0), (0.9, 0.2)), "with sum 1"),
         (lambda: model(theta=(0.0, 0.0)), "increasing"),
         (lambda: model(theta=(0.0, 1.0, 2.0)), "2 parameters"),
         (lambda: model(anchors=[1.0, 2.0]), "effects of anchors have shape"),
         (lambda: model().do(A=np.nan), "finite values"),
         (lambda: atm.scenarios.scenario("iv3"), "unknown scenario"),
         (lambda: atm.scenarios.la("buhlmann"), "has the variants"),
-        (lambda: atm.scenarios.la(mxx="run"), "has no settings mxx"),
+        (lambda: atm.scenarios.la(mxx="run"), "does not have the settings mxx"),
         (lambda: atm.scenarios.la(mx="often").draw(), "mx must be"),
         (lambda: atm.scenarios.iv2(shift_on="H").draw(), "shift_on must be"),
     ):

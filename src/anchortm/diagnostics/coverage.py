@@ -1,0 +1,126 @@
+"""Do outcomes fall where they were predicted? Calibration by environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import stats
+
+from anchortm import plotting
+from anchortm._messages import shown
+from anchortm._typing import Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm.scores import transforms
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+__all__ = ["Calibration", "calibration"]
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Whether outcomes fall where they were predicted, by environment.
+
+    Attributes
+    ----------
+    table : DataFrame
+        The table that ``frame`` returns.
+    rows : DataFrame
+        Environment and probability integral transform of each row.
+
+    See Also
+    --------
+    anchortm.diagnostics.calibration : computes it
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+    >>> result = atm.diagnostics.calibration(model, data, data.rating, data.judge)
+    >>> result.frame()[["environment", "n", "pit", "coverage_90"]].head(3).round(2)
+      environment   n   pit  coverage_90
+    0       (all)  72  0.50         0.97
+    1           1   8  0.78         1.00
+    2           2   8  0.40         1.00
+    """
+
+    table: pd.DataFrame
+    rows: pd.DataFrame
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per environment: n, mean transform, coverage and Kolmogorov's test of uniformity."""
+        return self.table
+
+    def plot(self, ax: Axis = None, label: int = 3) -> Axes:
+        """Draw the distribution of the transforms by environment and return the axes."""
+        return plotting.calibration(self.rows, ax, label=label)
+
+    @shown
+    def __repr__(self) -> str:
+        shown = self.table.iloc[1:].sort_values("pvalue").head(10)
+        table = self.table.iloc[[0, *shown.index]]
+        lines = ["Calibration by environment", table.to_string(index=False, float_format="{:.4g}".format)]
+        if len(self.table) > 11:
+            lines.append(f"  (the 10 furthest from uniform, of {len(self.table) - 1})")
+        return "\n".join(lines)
+
+
+def calibration(
+    model: Any,
+    X: Covariates,
+    y: Outcome,
+    environments: Labels,
+    *,
+    offset: Numbers | None = None,
+    random_state: Seed = 0,
+) -> Calibration:
+    """Return how well the predicted distributions are calibrated in each environment.
+
+    The table summarises the probability integral transforms: their mean (below 1/2 if outcomes are lower than
+    predicted), the coverage of central 50 % and 90 % intervals, and the Kolmogorov-Smirnov distance from uniformity
+    with its p-value. In censored and discrete rows the transforms are drawn at random.
+
+    Parameters
+    ----------
+    model : fitted model
+    X, y, offset
+        As for ``fit``; usually of rows that the fit has not seen.
+    environments : array
+        One label per row.
+    random_state : int, Generator or None
+        Seed of the draws.
+
+    See Also
+    --------
+    anchortm.diagnostics.Calibration : the result
+    anchortm.scores.score_table : scores by environment
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
+    >>> atm.diagnostics.calibration(model, data, data.rating, data.temp)
+    Calibration by environment
+    environment  n    pit  coverage_50  coverage_90  distance  pvalue
+          (all) 72 0.4984       0.4861       0.9722   0.07688  0.7592
+           warm 36 0.5042       0.4444       0.9722    0.1256  0.5773
+           cold 36 0.4925       0.5278       0.9722   0.08977  0.9088
+    """
+    import pandas as pd
+
+    rows = transforms(model, X, y, environments, offset, random_state)
+
+    def describe(name: Any, u: Array) -> dict[str, Any]:
+        test = stats.kstest(u, "uniform")
+        inside = {f"coverage_{p}": float((np.abs(u - 0.5) <= p / 200).mean()) for p in (50, 90)}
+        row = {"environment": name, "n": u.size, "pit": u.mean()} | inside
+        return row | {"distance": test.statistic, "pvalue": test.pvalue}
+
+    table = [describe("(all)", rows["pit"].to_numpy())]
+    table += [describe(name, u.to_numpy()) for name, u in rows.groupby("environment")["pit"]]
+    return Calibration(pd.DataFrame(table), rows)

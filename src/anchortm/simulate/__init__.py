@@ -1,0 +1,1 @@
+"""Simulated data: structural models with interventions, and the scenarios of the paper."""

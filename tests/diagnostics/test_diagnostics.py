@@ -363,7 +363,7 @@ def test_over_identification_is_judged_by_the_path() -> None:
     two = atm.anchor_path(atm.NormalLinear(), X, y, g > 2, [0, 100, 1000])
     assert "not over-identified" in repr(atm.diagnostics.over_identification(two, X))
     short = atm.anchor_path(atm.NormalLinear(), X, y, g > 2, [0, 1])
-    assert "shows at two values" in repr(atm.diagnostics.over_identification(short, X))
+    assert "add two values of xi" in repr(atm.diagnostics.over_identification(short, X))
     none = atm.anchor_path(atm.NormalLinear(), None, y, g, [0, 1])
     assert atm.diagnostics.over_identification(none, None).frame().coef_norm.eq(0).all()
 
@@ -385,7 +385,7 @@ def test_weighted_score_test_is_that_of_replicated_rows(kind: str) -> None:
 def test_refusals() -> None:
     x, latent, site = simulate(4, 0.0)
     for call, message in (
-        (lambda: atm.diagnostics.first_stage(None, site), "no covariates"),
+        (lambda: atm.diagnostics.first_stage(None, site), "needs covariates"),
         (lambda: atm.diagnostics.first_stage(x, np.arange(400)), "at least 2 anchor directions"),
         (
             lambda: atm.diagnostics.score_test(atm.NormalLinear(), x, latent, np.zeros(400, dtype=int)),

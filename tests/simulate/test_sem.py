@@ -8,8 +8,8 @@ from scipy import stats
 import anchortm as atm
 from anchortm.bases import BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
 from anchortm.exceptions import InputError
-from anchortm.simulate.scenarios import iv1_model
 from anchortm.sem import SEM, Additive, Choice, Linear, Normal, Rademacher, Transformation
+from anchortm.simulate.scenarios import iv1_model
 
 mpl.use("Agg")
 
@@ -94,7 +94,7 @@ def test_refusals() -> None:
         (lambda: model(theta=(0.0, -1.0)), "increasing"),
         (lambda: model("tanh"), "unknown link"),
         (lambda: SEM(Rademacher(), Linear(Normal.of()), Linear(Normal.of(), anchors=[[1.0, 2.0]]), None), "has shape"),
-        (lambda: Normal.of(sd=-1.0), "none of them negative"),
+        (lambda: Normal.of(sd=-1.0), "none negative"),
         (lambda: Normal((0.0,), (1.0, 2.0)), "as many means"),
         (lambda: Choice((0.0, 1.0), (0.9, 0.2)), "with sum 1"),
         (lambda: model(theta=(0.0, 0.0)), "increasing"),

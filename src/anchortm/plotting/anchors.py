@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from anchortm._typing import Array, Axis, Labels
 from anchortm._util.frames import aligned
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import anchor_columns
 from anchortm.plotting.style import name_levels, new_axes, outside_legend
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
 __all__ = ["chi_square", "invariance", "residuals", "shares"]
 
 
-def residuals(values: ArrayLike, anchors: Any, ax: Any = None, *, label: int = 3) -> Any:
+def residuals(values: ArrayLike, anchors: Labels, ax: Axis = None, *, label: int = 3) -> Axes:
     """Draw score residuals against one anchor.
 
     A factor shows the mean of each level with two standard errors, in ascending order; the ``label`` levels furthest
@@ -62,7 +68,7 @@ def residuals(values: ArrayLike, anchors: Any, ax: Any = None, *, label: int = 3
     return ax
 
 
-def invariance(table: Any, ax: Any = None, *, label: int = 3) -> Any:
+def invariance(table: pd.DataFrame, ax: Axis = None, *, label: int = 3) -> Axes:
     """Draw the mean residual of each level before and after, from the frame of ``residual_invariance``.
 
     Examples
@@ -93,7 +99,9 @@ def invariance(table: Any, ax: Any = None, *, label: int = 3) -> Any:
     return ax
 
 
-def chi_square(statistic: float, df: int, ax: Any = None, *, level: float = 0.05, simulated: Any = ()) -> Any:
+def chi_square(
+    statistic: float, df: int, ax: Axis = None, *, level: float = 0.05, simulated: Sequence[float] | Array = ()
+) -> Axes:
     """Draw a test statistic in its chi-square distribution, with the region of rejection shaded.
 
     If you pass ``simulated`` statistics, their histogram is drawn too, and their quantile bounds the rejection region.
@@ -131,7 +139,7 @@ def chi_square(statistic: float, df: int, ax: Any = None, *, level: float = 0.05
     return ax
 
 
-def shares(table: Any, ax: Any = None) -> Any:
+def shares(table: pd.DataFrame, ax: Axis = None) -> Axes:
     """Draw R^2 and partial R^2 of each covariate on the anchors, from the frame of ``first_stage``.
 
     Examples

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
+from anchortm._typing import Axis
 from anchortm.plotting.style import new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["graph"]
 
 
-def graph(edges: Sequence[tuple[str, str]], ax: Any = None) -> Any:
+def graph(edges: Sequence[tuple[str, str]], ax: Axis = None) -> Axes:
     """Draw a graph of anchors A, hidden H, covariates X and outcome Y as the paper draws it.
 
     Examples

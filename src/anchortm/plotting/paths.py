@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from anchortm._typing import Axis
 from anchortm.exceptions import InputError
+from anchortm.plotting.results import Boosted, LeftOut, NetPath, NetSearch, Panels, Path
 from anchortm.plotting.style import COLOURS, STYLES, lambda_axis, looks, new_axes, outside_legend, pyplot, xi_axis
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["coefficient_path", "flattening", "left_out", "net_path", "net_search", "rounds", "rule"]
 
 
-def coefficient_path(path: Any, ax: Any = None) -> Any:
+def coefficient_path(path: Path, ax: Axis = None) -> Axes:
     """Draw the coefficients of an ``AnchorPath`` against xi; dotted lines mark fits with a known lower minimum.
 
     Examples
@@ -41,7 +48,7 @@ def coefficient_path(path: Any, ax: Any = None) -> Any:
     return ax
 
 
-def net_path(path: Any, axes: Any = None, label: int = 8) -> Any:
+def net_path(path: NetPath, axes: Panels = None, label: int = 8) -> NDArray[np.object_]:
     """Draw the coefficients of an ``ElasticNetPath`` against lambda, a panel for each xi; return the axes.
 
     The ``label`` coefficients that move furthest from zero are named and coloured, the same in all panels.
@@ -60,14 +67,14 @@ def net_path(path: Any, axes: Any = None, label: int = 8) -> Any:
     if axes is None:
         size = (1.5 + 3.2 * path.xis.size, 4.0)
         axes = pyplot().subplots(1, path.xis.size, sharey=True, layout="constrained", figsize=size, squeeze=False)[1]
-    axes = np.atleast_1d(axes).ravel()
-    if axes.size != path.xis.size:
-        raise InputError(f"{axes.size} axes were given for {path.xis.size} values of xi: pass one for each xi")
+    panels = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+    if panels.size != path.xis.size:
+        raise InputError(f"{panels.size} axes were given for {path.xis.size} values of xi: pass one for each xi")
     furthest = np.abs(path.coefs).max(axis=(0, 1))
     ever = np.flatnonzero(furthest)
     named = sorted(ever[np.argsort(-furthest[ever], kind="stable")][:label].tolist())
     others = sorted(set(ever.tolist()) - set(named))
-    for ax, xi, coefs in zip(axes, path.xis, path.coefs.transpose(1, 2, 0), strict=True):
+    for ax, xi, coefs in zip(panels, path.xis, path.coefs.transpose(1, 2, 0), strict=True):
         for k, j in enumerate(others):
             text = f"{len(others)} others" if k == 0 else None
             ax.plot(path.lambdas, coefs[j], color="0.75", linewidth=0.7, zorder=1, label=text)
@@ -76,13 +83,13 @@ def net_path(path: Any, axes: Any = None, label: int = 8) -> Any:
         ax.axhline(0.0, color="0.8", linewidth=1, zorder=0)
         ax.set_title(f"xi = {xi:g}")
         lambda_axis(ax)
-    axes[0].set_ylabel("coefficient on the scale of h")
+    panels[0].set_ylabel("coefficient on the scale of h")
     if ever.size:
-        outside_legend(axes[-1])
-    return axes
+        outside_legend(panels[-1])
+    return panels
 
 
-def net_search(search: Any, ax: Any = None) -> Any:
+def net_search(search: NetSearch, ax: Axis = None) -> Axes:
     """Draw the objective of an ``ElasticNetCV`` against lambda, a line for each xi; a circle marks the choice.
 
     A ``SmoothSearchCV`` is drawn against smooth, with zero a decade below the smallest positive value.
@@ -106,7 +113,7 @@ def net_search(search: Any, ax: Any = None) -> Any:
     shown = np.where(at > 0.0, at, 0.1 * at[at > 0.0].min(initial=max(1.0, at.max())))
     for xi, (colour, style) in zip(table.columns, looks(), strict=False):
         ax.plot(shown, table[xi], style, color=colour, marker="o", markersize=3, label=f"xi = {xi:g}")
-    best = (search.best_smooth_ if smooth else search.best_lambda_, search.best_xi_)
+    best = (getattr(search, "best_smooth_" if smooth else "best_lambda_"), search.best_xi_)
     place = shown[at == best[0]]
     ax.plot(place, table.loc[best], "o", color="black", fillstyle="none", markersize=10, label="chosen")
     if smooth:
@@ -121,7 +128,7 @@ def net_search(search: Any, ax: Any = None) -> Any:
     return ax
 
 
-def left_out(result: Any, ax: Any = None, label: int = 3, legend: bool = True) -> Any:
+def left_out(result: LeftOut, ax: Axis = None, label: int = 3, legend: bool = True) -> Axes:
     """Draw the nll of each left-out environment against xi; name the ``label`` worst ones at the first xi.
 
     Examples
@@ -153,7 +160,7 @@ def left_out(result: Any, ax: Any = None, label: int = 3, legend: bool = True) -
     return ax
 
 
-def flattening(table: Any, ax: Any = None) -> Any:
+def flattening(table: pd.DataFrame, ax: Axis = None) -> Axes:
     """Draw the size of the coefficients on both scales and the spread, relative to the first xi.
 
     Examples
@@ -185,7 +192,7 @@ def flattening(table: Any, ax: Any = None) -> Any:
     return ax
 
 
-def rule(table: Any, level: float, chosen: float | None, ax: Any = None) -> Any:
+def rule(table: pd.DataFrame, level: float, chosen: float | None, ax: Axis = None) -> Axes:
     """Draw the p-values of the score test along xi, the level, and the xi chosen.
 
     Examples
@@ -213,7 +220,7 @@ def rule(table: Any, level: float, chosen: float | None, ax: Any = None) -> Any:
     return ax
 
 
-def rounds(model: Any, ax: Any = None) -> Any:
+def rounds(model: Boosted, ax: Axis = None) -> Axes:
     """Draw the loss of a boosted model after each round, its parts, and the nll of held-out environments.
 
     Examples

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from anchortm._typing import Axis
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.plotting.results import Band, Panels
 from anchortm.plotting.style import looks, new_axes, outside_legend, pyplot, row_labels
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["band", "distributions", "intervals", "smooth_effects", "transport"]
 
 
-def transport(model: Any, y: ArrayLike | None = None, axes: Any = None, *, unit: str = "y") -> Any:
+def transport(
+    model: Any, y: ArrayLike | None = None, axes: NDArray[np.object_] | None = None, *, unit: str = "y"
+) -> NDArray[np.object_]:
     """Draw how h maps the density of Y to that of Z: h at the upper right, the densities below and beside it.
 
     Parameters
@@ -110,12 +118,12 @@ def _only_distribution(model: Any) -> Any:
 def distributions(
     distribution: Any,
     grid: ArrayLike | None = None,
-    ax: Any = None,
+    ax: Axis = None,
     *,
     of: str | None = None,
-    labels: Sequence[Any] | None = None,
+    labels: Sequence[object] | None = None,
     unit: str = "y",
-) -> Any:
+) -> Axes:
     """Draw the density, cdf, survivor function or hazard of each row of a predicted distribution.
 
     ``of`` is "pdf", "cdf", "sf", "hazard" or "cumhazard". The default is the density, or the survivor function of
@@ -181,7 +189,7 @@ def distributions(
     return ax
 
 
-def band(result: Any, ax: Any = None, labels: Sequence[Any] | None = None, *, unit: str = "y") -> Any:
+def band(result: Band, ax: Axis = None, labels: Sequence[object] | None = None, *, unit: str = "y") -> Axes:
     """Draw a confidence band: the estimate of each row as a line in its band.
 
     Examples
@@ -214,7 +222,9 @@ def band(result: Any, ax: Any = None, labels: Sequence[Any] | None = None, *, un
     return ax
 
 
-def smooth_effects(table: Any, axes: Any = None, *, level: str = "pointwise 95% bands") -> Any:
+def smooth_effects(
+    table: pd.DataFrame | Mapping[str, pd.DataFrame], axes: Panels = None, *, level: str = "pointwise 95% bands"
+) -> Any:
     """Draw the ``smooth_effects`` of one or several models, a panel for each term, and return the axes.
 
     Parameters
@@ -240,22 +250,22 @@ def smooth_effects(table: Any, axes: Any = None, *, level: str = "pointwise 95% 
     terms = list(dict.fromkeys(term for own in tables.values() for term in own.term))
     if axes is None:
         axes = pyplot().subplots(1, len(terms), figsize=(4.2 * len(terms), 3.8), squeeze=False, sharey=True)[1][0]
-    for ax, term in zip(np.atleast_1d(axes), terms, strict=True):
+    panels = np.atleast_1d(np.asarray(axes, dtype=object))
+    for ax, term in zip(panels, terms, strict=True):
         for (name, own), (colour, style) in zip(tables.items(), looks(), strict=False):
             rows = own[own.term == term]
             ax.plot(rows.x, rows.effect, style, color=colour, label=name)
             ax.fill_between(rows.x, rows.lower, rows.upper, color=colour, alpha=0.2, lw=0)
         ax.axhline(0.0, color="grey", lw=0.6)
         ax.set_xlabel(re.sub(r"^s\((.*?)(, (k=)?\d+)?\)$", r"\1", term))
-    first = np.atleast_1d(axes)[0]
-    first.set_ylabel("effect, on the scale of h")
-    first.set_title(level, fontsize="medium", loc="left")
+    panels[0].set_ylabel("effect, on the scale of h")
+    panels[0].set_title(level, fontsize="medium", loc="left")
     if len(tables) > 1:
-        np.atleast_1d(axes)[-1].legend(frameon=False)
+        panels[-1].legend(frameon=False)
     return axes
 
 
-def intervals(table: Any, ax: Any = None, *, value: str, unit: str, title: str = "") -> Any:
+def intervals(table: pd.DataFrame, ax: Axis = None, *, value: str, unit: str, title: str = "") -> Axes:
     """Draw one point for each row of a table with columns ``value``, lower and upper, its index as names.
 
     Examples

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from anchortm._typing import Axis
 from anchortm.plotting.style import looks, new_axes
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["calibration", "nll_quantiles", "pit"]
 
 
-def nll_quantiles(curves: Mapping[str, ArrayLike], ax: Any = None, *, alpha: ArrayLike | None = None) -> Any:
+def nll_quantiles(curves: Mapping[str, ArrayLike], ax: Axis = None, *, alpha: ArrayLike | None = None) -> Axes:
     """Draw the quantile function of the rows' negative log-likelihood for each model.
 
     A model that holds up under shifts has a low curve on the right, where its worst-predicted rows are.
@@ -39,7 +44,7 @@ def nll_quantiles(curves: Mapping[str, ArrayLike], ax: Any = None, *, alpha: Arr
     return ax
 
 
-def pit(values: ArrayLike, ax: Any = None, *, bins: int = 10) -> Any:
+def pit(values: ArrayLike, ax: Axis = None, *, bins: int = 10) -> Axes:
     """Draw the histogram of probability integral transforms, with the 95 % range of bars if they are uniform.
 
     Examples
@@ -67,7 +72,7 @@ def pit(values: ArrayLike, ax: Any = None, *, bins: int = 10) -> Any:
     return ax
 
 
-def calibration(rows: Any, ax: Any = None, *, label: int = 3) -> Any:
+def calibration(rows: pd.DataFrame, ax: Axis = None, *, label: int = 3) -> Axes:
     """Draw the distribution of the transforms (column pit) by environment; name those furthest from uniform.
 
     Examples

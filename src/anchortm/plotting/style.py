@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm._typing import Array, Axis
 from anchortm.exceptions import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = [
     "COLOURS",
@@ -24,16 +28,14 @@ __all__ = [
     "xi_axis",
 ]
 
-Array = NDArray[np.float64]
-
 COLOURS = ("#08306b", "#d95f02", "#1b9e77", "#7570b3", "#666666", "#e7298a", "#a6761d", "#56b4e9")
 STYLES = ("-", "--", "-.", ":")
 XI = "strength of the anchor penalty, xi"
 MANY = 30  # levels beyond which an axis does not name them
 
 
-def new_axes(ax: Any, **options: Any) -> Any:
-    """Return ``ax``, or new axes of their own figure."""
+def new_axes(ax: Axis, **options: Any) -> Axes:
+    """Return ``ax``, or new axes in a new figure."""
     return pyplot().subplots(layout="constrained", **options)[1] if ax is None else ax
 
 
@@ -46,17 +48,17 @@ def pyplot() -> Any:
     return plt
 
 
-def looks() -> Any:
+def looks() -> Iterator[tuple[str, str]]:
     """Yield pairs of colour and line style; the first 32 pairs differ."""
     return ((COLOURS[k % 8], STYLES[(k + k // 8) % 4]) for k in count())
 
 
-def outside_legend(ax: Any) -> None:
+def outside_legend(ax: Axes) -> None:
     """Put the legend to the right of the axes."""
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 
 
-def lambda_axis(ax: Any, xlabel: str = "strength of the elastic net, lambda") -> None:
+def lambda_axis(ax: Axes, xlabel: str = "strength of the elastic net, lambda") -> None:
     """Make the x axis logarithmic and descending, with plain numbers."""
     ax.set(xscale="log", xlabel=xlabel)
     ax.xaxis.set_major_locator(pyplot().matplotlib.ticker.LogLocator(subs=(1.0, 3.0)))
@@ -65,7 +67,7 @@ def lambda_axis(ax: Any, xlabel: str = "strength of the elastic net, lambda") ->
     ax.invert_xaxis()
 
 
-def xi_axis(ax: Any, xis: Array) -> None:
+def xi_axis(ax: Axes, xis: Array) -> None:
     """Make the axis of xi logarithmic from its smallest positive value, with room for 0."""
     shown = np.asarray(xis)[np.isfinite(xis)]
     if (shown > 0).any():
@@ -75,7 +77,7 @@ def xi_axis(ax: Any, xis: Array) -> None:
     ax.set_xlabel(XI)
 
 
-def row_labels(labels: Sequence[Any] | None, n: int) -> list[str]:
+def row_labels(labels: Sequence[object] | None, n: int) -> list[str]:
     """Return a label for each of n rows, refusing a wrong number of them."""
     if labels is None:
         return [f"row {i}" for i in range(n)]
@@ -84,7 +86,7 @@ def row_labels(labels: Sequence[Any] | None, n: int) -> list[str]:
     return [str(label) for label in labels]
 
 
-def name_levels(ax: Any, levels: NDArray[Any], height: Array, label: int, title: str) -> None:
+def name_levels(ax: Axes, levels: NDArray[Any], height: Array, label: int, title: str) -> None:
     """Name the levels on the axis if they are few, else only the ``label`` furthest from 0, beside their points."""
     if levels.size <= MANY:
         ax.set_xticks(np.arange(levels.size), [str(level) for level in levels], rotation=90 if levels.size > 6 else 0)

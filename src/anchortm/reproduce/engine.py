@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from anchortm import __version__
-from anchortm.simulate import scenarios, sem
 from anchortm._util.files import check_regular, make_folder, write_figure, write_whole
+from anchortm.simulate import scenarios, sem
 
 if TYPE_CHECKING:
     import pandas as pd

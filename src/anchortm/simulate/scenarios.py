@@ -24,7 +24,6 @@ from anchortm.simulate.sem import SEM, Additive, Linear, Normal, Rademacher, Sam
 __all__ = ["NAMES", "Run", "Scenario", "iv1", "iv2", "la", "nla", "scenario"]
 
 
-
 class Run(NamedTuple):
     """One simulated data set: training rows, and test rows for each intervention.
 

@@ -40,7 +40,6 @@ __all__ = [
 ]
 
 
-
 class Sampler(Protocol):
     """A distribution of rows."""
 
@@ -70,7 +69,9 @@ class Normal:
 
     def __post_init__(self) -> None:
         if len(self.mean) != len(self.sd) or min(self.sd, default=0.0) < 0.0:
-            raise InputError(f"Normal needs as many means as standard deviations, none negative, not {self.mean} and {self.sd}")
+            raise InputError(
+                f"Normal needs as many means as standard deviations, none negative, not {self.mean} and {self.sd}"
+            )
 
     @classmethod
     def of(cls, mean: ArrayLike = 0.0, sd: ArrayLike = 1.0, size: int = 1) -> Normal:
@@ -322,7 +323,8 @@ class SEM:
                 matrix = getattr(equation, parent)
                 wanted = (equation.noise.size, sizes[parent])
                 if matrix is not None and np.shape(matrix) != wanted:
-                    raise InputError(f"the matrix of {parent} in the equation of {name} has shape {np.shape(matrix)}, not {wanted}")
+                    shape = np.shape(matrix)
+                    raise InputError(f"the matrix of {parent} in {name} has shape {shape}, not {wanted}")
 
     def _check_response(self, response: Transformation) -> None:
         get_link(response.link)
@@ -332,7 +334,7 @@ class SEM:
             raise InputError(f"theta has shape {theta.shape}, but the basis has {basis.n_parameters} parameters")
         slope = basis.kind not in ("linear", "log-linear") or theta[-1] > 0.0
         if not slope or not basis.increments.satisfied(theta, 1e-12):
-            raise InputError("theta does not give an increasing transformation: check the order and the sign of its entries")
+            raise InputError("theta does not give an increasing transformation: check the order of its entries")
         sizes = {
             "covariates": self.covariates.noise.size,
             "hidden": self.hidden.noise.size,

@@ -41,7 +41,6 @@ NESTED = (
     "anchor regression with gamma < 1 would, and the penalty may raise their variance instead of moving coefficients; "
     "compare with the fit without random effects, and standard_errors(clusters=...)"
 )
-VARIANCES = {"probit": 1.0, "logit": math.pi**2 / 3.0, "cloglog": math.pi**2 / 6.0, "loglog": math.pi**2 / 6.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,8 +151,8 @@ class RandomEffects:
         small, large = int(self.sizes.min()), int(self.sizes.max())
         rows = f"{small} to {large} rows" if small < large else f"{small} rows each"
         facts = {"clusters": f"{len(self.labels)} of {self.effects.cluster}, {rows}", "random sd": spread}
-        if names == (INTERCEPT,) and link.name in VARIANCES:
-            share = sd[0] ** 2 / (sd[0] ** 2 + VARIANCES[link.name])
+        if names == (INTERCEPT,):
+            share = sd[0] ** 2 / (sd[0] ** 2 + link.variance)
             facts["random sd"] += f"; share of the variance of h {share:.3f}"
         return facts | {"quadrature": f"{self.n_nodes} nodes an effect, error of the gradient {self.error:.1e}"}
 

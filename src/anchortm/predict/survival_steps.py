@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NoReturn
+from typing import ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,9 +54,6 @@ class StepBasis(Basis):
     def inverse(self, theta: ArrayLike, z: ArrayLike) -> Array:
         """Refuse: the steps are not part of the basis."""
         raise NotImplementedError("a baseline of steps is inverted by StepDistribution")
-
-    def _arguments(self) -> dict[str, Any]:
-        return {}
 
 
 @dataclass(frozen=True, eq=False)

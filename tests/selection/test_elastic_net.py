@@ -21,6 +21,7 @@ import anchortm as atm
 from anchortm.bases import BernsteinBasis
 from anchortm.engine.objective import penalised as penalty
 from anchortm.engine.solve import continuation as solver
+from anchortm.engine.solve import faces
 from anchortm.exceptions import (
     AnchorTMWarning,
     IdentificationError,
@@ -219,7 +220,7 @@ def test_no_penalty_is_no_change() -> None:
 def test_working_columns_are_all_columns(model, y, monkeypatch: pytest.MonkeyPatch) -> None:
     fits = []
     for columns in (1, P):
-        monkeypatch.setattr(penalty, "FIRST_COLUMNS", columns)
+        monkeypatch.setattr(faces, "FIRST_COLUMNS", columns)
         fits.append(clone(model).set_params(xi=2.0, l1=0.02, l2=0.01, tol=1e-11).fit(X, y, anchors=SITE))
     everything = penalty.Net.__init__
 

@@ -15,7 +15,8 @@ from anchortm.backends.reading import AnchorCoding, Batch, Reader, located
 from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets
 from anchortm.backends.sources import Source
 from anchortm.bases import Basis
-from anchortm.engine.objective.plain import Objective, build_objective, objective_type
+from anchortm.engine.objective.build import build_objective, objective_type
+from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.problem import About
 from anchortm.engine.rows.blocks import Blocks, MemoryBlocks, Total, Work, add, run
 from anchortm.engine.rows.likelihood import layout
@@ -51,7 +52,7 @@ class _Plan:
     coordinates: Coordinates
     geometry: Projection | None
 
-    def objective(self, batch: Batch) -> Objective:
+    def objective(self, batch: Batch) -> RowObjective:
         """Return the share of a batch in the objective of all rows."""
         return build_objective(
             self.link,
@@ -122,7 +123,7 @@ class StreamedBlocks(Blocks):
 
     costly = True
 
-    def __init__(self, source: Source, plan: _Plan, stream: Stream, sample: Objective) -> None:
+    def __init__(self, source: Source, plan: _Plan, stream: Stream, sample: RowObjective) -> None:
         self.source, self.plan, self._sample = source, plan, sample
         self.n_rows, self.n_total = stream.scan.n_rows, stream.scan.n_total
         self.kinds = stream.kinds()
@@ -318,7 +319,7 @@ class Stream:
 
     def objective(
         self, link: Link, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int = 1
-    ) -> Objective:
+    ) -> RowObjective:
         """Return the anchor loss of all rows; the intercept and the threads are settled already."""
         batch = self.sample
         coordinates = make_coordinates(basis, layout(basis, batch.response), batch.X, sign)

@@ -370,7 +370,7 @@ def test_what_needs_all_columns_has_them_where_they_are_few(monkeypatch) -> None
 def test_limits_are_said(monkeypatch) -> None:
     data = rows(3000, 1000)
     data["place"] = np.arange(3000) // 2
-    monkeypatch.setattr("anchortm.engine.objective.plain.MAX_CROSS", 10**6)
+    monkeypatch.setattr("anchortm.engine.objective.build.MAX_CROSS", 10**6)
     monkeypatch.setattr("anchortm.inputs.design.MAX_DENSE", 10**5)
     with pytest.raises(InputError, match="their product may be"):
         atm.NormalLinear.from_formula("y ~ age + hospital | place", data, xi=1.0)

@@ -21,14 +21,15 @@ import math
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._util.checks import one_number
 from anchortm.bases import Basis, baseline_values
-from anchortm.engine.objective.plain import Derivatives, Objective, Sums
+from anchortm.engine.objective.plain import RowObjective
+from anchortm.engine.objective.protocol import FLAT, STRICT, Convexity, Derivatives, Objective, Point, Sums
 from anchortm.engine.rows.block_sums import LARGEST, Influence, _add_log_slopes, _weighted
 from anchortm.engine.rows.blocks import Block, Piece, Shape, Work
 from anchortm.engine.rows.interval_columns import Ends
@@ -223,7 +224,7 @@ class _ScaledWork(Work):
 
 
 @dataclass(frozen=True, eq=False)
-class LogLikelihood(_ScaledWork):
+class ScaledLogLikelihood(_ScaledWork):
     """The log-likelihood, and the anchors' sums of r and of r_s."""
 
     label: ClassVar[str] = "log-likelihood"
@@ -249,7 +250,7 @@ class LogLikelihood(_ScaledWork):
 
 
 @dataclass(frozen=True, eq=False)
-class SecondOrder(_ScaledWork):
+class ScaledSecondOrder(_ScaledWork):
     """Gradient and upper triangle of the Hessian of -loglik, and the anchors' sums of dr/dv and dr_s/dv.
 
     ``spreads`` are coefficients of the anchors: the curvatures of r and r_s along them join the Hessian.
@@ -411,7 +412,7 @@ class ScaledInfluence(Influence):
         return np.hstack([baseline, shift, scale]), at
 
 
-class ScaledObjective(Objective):
+class ScaledObjective(RowObjective):
     """The anchor loss of shift and scale effects, of rows in memory.
 
     ``xi_scale`` is the second penalty, or None where it is xi. The loss is that of a *ray*: ``mix`` are the roots
@@ -419,16 +420,20 @@ class ScaledObjective(Objective):
     """
 
     coordinates: ScaledCoordinates
+    score_test_obstacle = "score tests do not support scale effects yet: test the model without scale"
 
     def __init__(self, plain: Objective, n_scale: int, names: tuple[str, ...], xi_scale: float | None) -> None:
         """Take the rows of an objective whose last ``n_scale`` covariates are the scale's."""
+        assert isinstance(plain, RowObjective)  # noqa: S101
         coordinates = ScaledCoordinates.of(plain.coordinates, n_scale)
         super().__init__(plain.link, coordinates, plain.anchors, plain.blocks, names)
+        self.affine = False  # h is not linear in the parameters
         self.n_scale, self.xi_scale = n_scale, xi_scale
         self.mix = (1.0, 1.0)
         self.held = False
         k = coordinates.n_baseline
         self._m = (coordinates.mean / coordinates.scale)[k : coordinates.scale.size - n_scale]
+        self.extra_names = names[len(names) - n_scale :]
 
     def ray(self, xi: float) -> tuple[ScaledObjective, float]:
         """Return the objective on the ray through (xi, xi_scale), and tau."""
@@ -476,21 +481,20 @@ class ScaledObjective(Objective):
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
         """Return the log-likelihood and t at v."""
-        loglik, sums = self.blocks.total(LogLikelihood(*self._where(v), self.n_sums))
+        loglik, sums = self.blocks.total(ScaledLogLikelihood(*self._where(v), self.n_sums))
         return Sums(loglik, self._both(*sums))
 
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
         """Return the derivatives at v, with the curvatures of r and r_s along ``multiplier`` if given."""
-        work = SecondOrder(*self._where(v), self.n_sums, self._spreads(multiplier))
+        work = ScaledSecondOrder(*self._where(v), self.n_sums, self._spreads(multiplier))
         gradient, upper, *G = self.blocks.total(work)[1]
         hessian = np.triu(upper) + np.triu(upper, 1).T
         return Derivatives(gradient, hessian, self._both(*G))
 
-    def penalties(self, v: Array) -> tuple[float, float]:
-        """Return |P r|^2 and |P r_s|^2."""
-        sums = self.blocks.total(LogLikelihood(*self._where(v), self.n_sums))[1]
-        first, second = (float(np.sum(self._root(part) ** 2)) for part in sums)
-        return first, second
+    def penalties(self, v: Array, sums: Sums | None = None) -> tuple[float, ...]:
+        """Return |P r|^2 and |P r_s|^2; ``sums`` hold them mixed."""
+        parts = self.blocks.total(ScaledLogLikelihood(*self._where(v), self.n_sums))[1]
+        return tuple(float(np.sum(self._root(part) ** 2)) for part in parts)
 
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> ScaledInfluence:
         """Return the work that gives the rows' shares in the influence."""
@@ -498,13 +502,8 @@ class ScaledObjective(Objective):
         pulls, Ks, ts = (self._spreads(part, mixed=False) for part in (pull, K, self.sums(v).t))
         return ScaledInfluence(link, v, k, bread, None, None, None, m=m, pulls=pulls, Ks=Ks, ts=ts, mix=self.mix)
 
-    @property
-    def affine(self) -> bool:
-        """Return False: h is no longer linear in the parameters."""
-        return False
-
-    def convexity(self, sums: Sums, xi: float) -> Literal["global", "local", "none"]:
-        """Return that nothing is known, not even at xi = 0."""
+    def convexity(self, sums: Sums, xi: float) -> Convexity:
+        """Return "none": nothing is known, not even at xi = 0."""
         return "none"
 
     def sample(self, size: int) -> ScaledObjective:
@@ -514,6 +513,10 @@ class ScaledObjective(Objective):
         result.n_rows, result.n_total = result.blocks.n_rows, result.blocks.n_total
         result.n_sums = 0 if result.anchors is None else result.anchors.n_sums
         return result
+
+    def average_baseline(self, theta: Array, others: Array) -> Array:
+        """Return the baseline of a row with average scale columns."""
+        return np.asarray(scaled_baseline(theta, self.coordinates.z_mean[None, :], others[-self.n_scale :])[0])
 
     @property
     def far_from_zero(self) -> list[str]:
@@ -534,19 +537,23 @@ class ScaledObjective(Objective):
             found[term.rows] += term.sign * _place(self.link, term, v, *self._where(v)[2:]).values.r
         return found
 
-    def check_scales(self, v: Array, hessian: Array, strict: float, flat: float, converged: bool) -> None:
-        """Raise ``SeparationError`` where the scale is why a minimum was not reached, or is no strict one.
+    def check_maximum(self, point: Point | None = None) -> None:
+        """Raise ``SeparationError`` if the minimum was not reached, or is not strict, because of the scale.
 
-        Either scales are far from each other where the loss curves less than ``strict``, or it does not curve along
-        them: less than ``flat``, or less than ``strict`` where it still falls.
+        Either scales are far apart along directions with a curvature below ``STRICT``, or the loss does not curve along
+        them: less than ``FLAT``, or less than ``STRICT`` while it still falls.
         """
+        if self.held or point is None:
+            super().check_maximum(point)
+            return
+        v, converged, hessian = point.v, point.converged, np.asarray(point.hessian)
         first, k = self.n_parameters - self.n_scale, self.coordinates.n_baseline
         free = np.flatnonzero(self.coordinates.lower < self.coordinates.upper)
         curvatures, directions = np.linalg.eigh(hessian[np.ix_(free, free)])
         shares = np.square(directions[free >= first])
-        loose, looser = (shares[:, curvatures <= least].sum(axis=1) > LOOSE for least in (strict, flat))
+        loose, looser = (shares[:, curvatures <= least].sum(axis=1) > LOOSE for least in (STRICT, FLAT))
         if converged and not loose.any():
-            return  # what is flat is something else
+            return  # something else is flat
         g, far, size = v[first:], 0, np.zeros(self.n_scale)
         for term in self.terms:
             parts = term.C[:, -self.n_scale :] * g

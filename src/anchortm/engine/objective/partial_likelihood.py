@@ -27,11 +27,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.engine.objective.plain import Derivatives, Objective, Sums
-from anchortm.engine.rows.blocks import Blocks
+from anchortm.engine.objective.anchored import AnchoredObjective, InfluenceInputs
+from anchortm.engine.objective.protocol import Convexity, Derivatives, Point, Sums
+from anchortm.engine.objective.separation import ordering
 from anchortm.engine.rows.projections import Projection, projection
 from anchortm.engine.rows.standardised import BLOCK_ROWS, Coordinates
-from anchortm.exceptions import IdentificationError
+from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.inputs.anchors import AnchorColumns
 from anchortm.links import Link
 
@@ -54,8 +55,6 @@ Ties = Literal["efron", "breslow"]
 
 MOST_RUNS = 1000  # strata whose sums run one after the other
 FAR = 600.0  # below the largest, exp(eta) has few digits or none
-
-ACROSS = "a risk set reaches across all blocks of rows"
 
 
 class _Halves(NamedTuple):
@@ -372,29 +371,6 @@ class Hazard(NamedTuple):
     tied: Array  # what of a jump those who die there do not have
 
 
-class _NoBlocks(Blocks):
-    """The rows as the solver sees them: all at hand, their sums not taken block by block."""
-
-    def __init__(self, n_rows: int, n_total: float) -> None:
-        self.n_rows, self.n_total, self.kinds = n_rows, n_total, frozenset()
-
-    def total(self, work: Any) -> Any:
-        raise NotImplementedError(ACROSS)
-
-    def one_slope(self) -> Any:
-        raise NotImplementedError(ACROSS)
-
-    def sample(self, size: int, anchors: Projection | None) -> Any:
-        raise NotImplementedError(ACROSS)
-
-    def largest_spread(self, anchors: Projection, coefficients: Array) -> Any:
-        raise NotImplementedError(ACROSS)
-
-    @property
-    def at_hand(self) -> Any:
-        raise NotImplementedError(ACROSS)
-
-
 class ShiftCoordinates(Coordinates):
     """Coefficients alone: no baseline, and no constant to make up for the means."""
 
@@ -422,7 +398,7 @@ class _At(NamedTuple):
     loglik: float
 
 
-class PartialObjective(Objective):
+class PartialObjective(AnchoredObjective):
     """The anchor loss of a partial likelihood; see the module's docstring."""
 
     def __init__(
@@ -437,7 +413,7 @@ class PartialObjective(Objective):
     ) -> None:
         n = outcome.time.size
         total = float(n if outcome.weights is None else outcome.weights.sum())
-        super().__init__(link, coordinates, anchors, _NoBlocks(n, total), names)
+        super().__init__(link, coordinates, anchors, names, n, total)
         self.outcome, self.sets, self.X = outcome, sets, X
         self._weights, self._offset = (None if a is None else a[sets.order] for a in (outcome.weights, outcome.offset))
         self._part = None if anchors is None else anchors.part(slice(None))
@@ -551,12 +527,7 @@ class PartialObjective(Objective):
         assert self._part is not None  # noqa: S101
         return self._part.spread(self._spread(t))[self.sets.order]  # type: ignore[arg-type]
 
-    @property
-    def affine(self) -> bool:
-        """Return whether the residuals are linear in v: never."""
-        return False
-
-    def convexity(self, sums: Sums, xi: float) -> Literal["global", "local", "none"]:
+    def convexity(self, sums: Sums, xi: float) -> Convexity:
         """Return what is known of a minimum.
 
         With u = 2 xi P r, the Hessian without the square of E is the sum over risk sets of
@@ -568,7 +539,7 @@ class PartialObjective(Objective):
             return "none"
         return "local" if 2.0 * xi * float(np.ptp(self._row_values(sums.t))) <= 1.0 else "none"
 
-    def sample(self, size: int) -> Objective:
+    def sample(self, size: int) -> PartialObjective:
         """Return the objective of about ``size`` rows of all times and strata, in the same coordinates."""
         order = self.sets.order
         step = max(1, order.size // size)
@@ -661,9 +632,19 @@ class PartialObjective(Objective):
                 result[:, j] -= self._all(score(along, mean(along))) + direction * Pr
         yield slice(0, self.n_rows), result if work.every is None else result + work.every
 
-    def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Any:
+    def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> InfluenceInputs:
         """Return what ``shares`` needs."""
-        return PartialInfluence(v, pull, bread, K)
+        return InfluenceInputs(v, pull, bread, K)
+
+    def check_maximum(self, point: Point | None = None) -> None:
+        """Raise ``SeparationError`` if the likelihood is monotone in some direction."""
+        found = ordering(self.gain, self.broken)
+        if found is not None:
+            what = f"a combination of {', '.join(found.names(0, self.names))}"
+            raise SeparationError(
+                f"monotone likelihood: {what} is largest, among all at risk, for whoever has the event, so that the "
+                "partial likelihood grows without a maximum; leave a covariate out, or collect rows that overlap"
+            )
 
     @cached_property
     def gain(self) -> Array:
@@ -707,17 +688,6 @@ def _log_sums(sets: RiskSets, eta: Array, weights: Array | float) -> Array:
             result[here] = centre + np.log(sets.pseudo_sum(weights * np.exp(eta - centre)))[here]
             left &= ~here
     return np.asarray(result)
-
-
-@dataclass(frozen=True, eq=False)
-class PartialInfluence:
-    """What the influence of rows is made of; see ``Objective.influence``."""
-
-    v: Array
-    pull: Array
-    bread: Array
-    K: Array
-    every: Array | None = None  # what each row has of a penalty
 
 
 def _gram(X: Array, weights: Array) -> Array:

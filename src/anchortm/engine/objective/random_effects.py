@@ -24,16 +24,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from anchortm.engine.objective.partial_likelihood import PartialInfluence
-from anchortm.engine.objective.plain import Derivatives, Objective, Sums
+from anchortm.engine.objective.anchored import AnchoredObjective, InfluenceInputs
+from anchortm.engine.objective.plain import RowObjective
+from anchortm.engine.objective.protocol import Derivatives, Point, Sums
 from anchortm.engine.rows.likelihood import Term, evaluate, loglik_and_residuals
-from anchortm.engine.rows.standardised import Rows
+from anchortm.engine.rows.standardised import Coordinates, Rows
 from anchortm.exceptions import InputError
 from anchortm.inputs.clusters import Clusters
 from anchortm.links import Link, OneEnd
@@ -207,10 +208,12 @@ class _At(NamedTuple):
     rbar: Array  # of all rows
 
 
-class MixedObjective(Objective):
-    """The anchor loss of a model with random effects; ``fixed`` is the one without them, whose rows it has."""
+class MixedObjective(AnchoredObjective):
+    """The anchor loss of a model with random effects; ``fixed`` is the loss without them, of the same rows."""
 
-    def __init__(self, fixed: Objective, clusters: Clusters) -> None:
+    n_nodes: int
+
+    def __init__(self, fixed: RowObjective, clusters: Clusters) -> None:
         effects = clusters.effects
         inner, extra = fixed.coordinates, effects.n_parameters
         coordinates = replace(
@@ -220,10 +223,12 @@ class MixedObjective(Objective):
             lower=np.append(inner.lower, effects.lower),
             upper=np.append(inner.upper, np.full(extra, np.inf)),
         )
-        super().__init__(fixed.link, coordinates, fixed.anchors, fixed.blocks, fixed.names)
+        super().__init__(fixed.link, coordinates, fixed.anchors, fixed.names, fixed.n_rows, fixed.n_total)
         self.fixed, self.clusters, self.effects = fixed, clusters, effects
         self.n_nodes = NODES[effects.size][0] if clusters.n_nodes is None else clusters.n_nodes
         self.slack = clusters.slack or 0.0
+        self.start = np.where(effects.squared, START, 0.0)
+        self.extra_names = tuple(effects.parameter_names())
         self.rule = make_rule(effects.size, self.n_nodes)
         self._part = None if self.anchors is None else self.anchors.part(slice(None))
         self._chunks = list(self._cut())
@@ -250,7 +255,7 @@ class MixedObjective(Objective):
             place = np.full(self.n_rows, -1)
             place[rows] = np.arange(rows.size)
             pieces = []
-            for term in self.terms:
+            for term in self.fixed.terms:
                 here = np.flatnonzero(place[term.rows] >= 0)
                 at = place[term.rows[here]]
                 data = term.take(here, at)
@@ -267,9 +272,28 @@ class MixedObjective(Objective):
         return self.n_parameters - self.effects.n_parameters
 
     @property
-    def start(self) -> Array:
-        """Return parameters of L to start from."""
-        return np.where(self.effects.squared, START, 0.0)
+    def weights(self) -> Array | None:
+        """Return the weights of the rows."""
+        return self.fixed.weights
+
+    @property
+    def mean_offset(self) -> float:
+        """Return the average of the offsets."""
+        return self.fixed.mean_offset
+
+    @property
+    def row_coordinates(self) -> Coordinates:
+        """Return the coordinates without the parameters of the covariance."""
+        return self.fixed.coordinates
+
+    @property
+    def estimated(self) -> NDArray[np.bool_]:
+        """Return all parameters that are not fixed but those of the covariance, which score tests take as known."""
+        return super().estimated & (np.arange(self.n_parameters) < self.n_fixed)
+
+    def check_maximum(self, point: Point | None = None) -> None:
+        """Raise ``SeparationError`` if rows are separated: they are then so for any effects of the clusters."""
+        self.fixed.check_maximum(point)
 
     def _link_values(self, piece: _Piece, v: Array, shift: Array) -> Any:
         """Return the link's quantities of a piece at shifts of shape (its rows, nodes)."""
@@ -367,22 +391,13 @@ class MixedObjective(Objective):
         H[own, own] += np.diag(bend)
         return Derivatives(gradient, H, E)
 
-    @property
-    def affine(self) -> bool:
-        """Return whether the residuals are linear in v: never."""
-        return False
-
-    def convexity(self, sums: Sums, xi: float) -> Literal["global", "local", "none"]:
-        """Return what is known of a minimum: nothing."""
-        return "none"
-
-    def sample(self, size: int) -> Objective:
+    def sample(self, size: int) -> MixedObjective:
         """Return the objective of some clusters with about ``size`` rows, in the same coordinates."""
         found, codes = np.unique(self.clusters.codes, return_inverse=True)
         order = np.random.default_rng(0).permutation(found.size)
         enough = int(np.searchsorted(np.cumsum(np.bincount(codes)[order]), size)) + 1
         chosen = np.isin(codes, order[: max(2, enough)])
-        blocks, anchors = self.memory.take(chosen, self.anchors, lambda part: part)
+        blocks, anchors = self.fixed.memory.take(chosen, self.anchors, lambda part: part)
         fixed = type(self.fixed)(self.link, self.fixed.coordinates, anchors, blocks, self.names)
         return MixedObjective(fixed, self.clusters.take(chosen)._replace(n_nodes=self.n_nodes, slack=self.slack))
 
@@ -428,11 +443,11 @@ class MixedObjective(Objective):
         if self.anchors is not None and self._part is not None:
             rest = at.rbar - self._part.spread(self.anchors.coefficients(self.sums(work.v).t))
             result += self._part.spread(self.anchors.coefficients(work.K)) * rest[:, None]
-        yield slice(0, self.n_rows), result
+        yield slice(0, self.n_rows), result if work.every is None else result + work.every
 
-    def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Any:
+    def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> InfluenceInputs:
         """Return what ``shares`` needs."""
-        return PartialInfluence(v, pull, bread, K)
+        return InfluenceInputs(v, pull, bread, K)
 
     def posterior(self, v: Array) -> tuple[Array, Array]:
         """Return nodes L u and weights of the effects of each cluster that has rows, in the order of their codes."""

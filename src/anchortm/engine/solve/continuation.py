@@ -16,15 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.engine.objective.location_scale import ScaledObjective
-from anchortm.engine.objective.penalised import Net, minimise
-from anchortm.engine.objective.plain import NormalObjective, Objective, Sums
+from anchortm.engine.objective.protocol import Objective, Point, Sums
 from anchortm.engine.objective.random_effects import NODES, MixedObjective
 from anchortm.engine.solve.ends_of_path import linear_solution, over_identified, sqp
-from anchortm.engine.solve.identification import check_separation
+from anchortm.engine.solve.faces import minimise
 from anchortm.engine.solve.newton import (
-    FLAT,
-    STRICT,
     Options,
     Solution,
     binding_bounds,
@@ -73,7 +69,7 @@ def follow(
     here, step = start, max(FIRST_STEP, math.log1p(start.xi))
     n_iter, n_wasted, n_rough, n_failed = 0, 0, 0, 0
     history, tracked = list(start.history), here.converged
-    integrals = isinstance(objective, MixedObjective)  # by quadrature, which shorter steps do not make finer
+    integrals = objective.n_nodes is not None  # shorter steps do not make quadrature finer
     short = replace(options, max_iter=min(options.max_iter, MOST_CORRECTIONS))
     while here.xi < target and tracked:
         left = math.log1p(target) - math.log1p(here.xi)
@@ -120,7 +116,7 @@ def _is_kink(objective: Objective, here: Solution, there: Solution) -> bool:
 
     Then it goes no further than the tangents on its two sides, and the loss rises as it does along any branch.
     """
-    if not (isinstance(objective, Net) and there.converged and there.loss >= here.loss):
+    if not (objective.penalised and there.converged and there.loss >= here.loss):
         return False
     ends = ((here, there), (there, here))
     expected = max(_length(objective, there, _predict(a, b.xi), a.v) for a, b in ends)
@@ -137,7 +133,7 @@ def _stopped(objective: Objective, here: Solution, target: float) -> Solution:
     own = here.reason.startswith(("the branch", "the parameters"))
     reason = here.reason if own else f"{here.reason} at xi = {here.xi:.3g}"
     reason = f"{reason}, on the way to {target:.3g}"
-    if isinstance(objective, Net):
+    if objective.penalised:
         found = minimise(objective, here.v, target, Options(max_iter=0))
         return replace(
             found, converged=False, reason=reason, history=here.history, n_iter=here.n_iter, folds=here.folds
@@ -192,16 +188,12 @@ def _length(objective: Objective, solution: Solution, v: Array, w: Array) -> flo
 
 def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Options) -> list[Solution]:
     """Return the solutions at these xi (any order, inf allowed), each on the branch from xi = 0."""
-    if isinstance(objective, NormalObjective) and objective.linear:
+    if objective.closed_form is not None:
         return [linear_solution(objective, xi, options) for xi in xis]
-    if isinstance(objective, ScaledObjective) and objective.xi_scale is not None:
+    if objective.ray(xis[0])[0] is not objective:
         return [_on_ray(objective, v, xi, options) for xi in xis]  # each has a ray of its own
-    if objective.coordinates.wide is not None and (min(xis) < 0.0 or math.isinf(max(xis))):
-        raise InputError("sparse covariates and factors of many levels take xi from 0 to a large finite number only")
-    if isinstance(objective, Net) and (min(xis) < 0.0 or math.isinf(max(xis))):
-        raise InputError(
-            "an elastic net or smooth terms (l1, l2, smooth) take xi from 0 to a large finite number only, such as 1e4"
-        )
+    if objective.finite_xi_only is not None and (min(xis) < 0.0 or math.isinf(max(xis))):
+        raise InputError(objective.finite_xi_only)
     if min(xis) < 0.0:
         raise InputError("a negative xi needs NormalLinear with exact rows: it partials the anchors out")
     finite = sorted({xi for xi in xis if not math.isinf(xi)})
@@ -223,16 +215,13 @@ def _run_away(objective: Objective, first: Solution, here: Solution) -> str:
     Some losses fall for ever, or have minima that no data are like: the deviance residuals of gamma and negative
     binomial rows become equal as means go to infinity, which costs no more than their logarithm.
     """
-    before, now = (float(np.abs(s.v).max(initial=0.0)) for s in (first, here))
-    if getattr(objective.link, "link", "") == "inverse":  # means are large where eta is small
-        before, now = 1.0 / before, 1.0 / now
+    (before, what), (now, _) = (objective.extent(s.v) for s in (first, here))
     if now <= RUNAWAY * (1.0 + before):
         return ""
-    what = "mean" if getattr(objective.link, "link", "") == "inverse" else "standardised parameter"
     return f"the parameters run away: the largest {what} is about {now:.1e}, and was {before:.1e} at xi = {first.xi:g}"
 
 
-def _on_ray(objective: ScaledObjective, v: Array, xi: float, options: Options) -> Solution:
+def _on_ray(objective: Objective, v: Array, xi: float, options: Options) -> Solution:
     """Return the solution at (xi, xi_scale), on the branch along the ray from (0, 0)."""
     along, tau = objective.ray(xi)
     return replace(solve(along, v, tau, options), xi=xi)
@@ -242,7 +231,7 @@ def first_solution(objective: Objective, v: Array, options: Options, xi: float =
     """Return the solution that a path starts from; large data begin with the optimum of a sample of their rows."""
     near = _from_sample(objective, v, xi, options)
     v = _start(objective, v, options) if near is None else near
-    if not isinstance(objective, Net):
+    if not objective.penalised:
         return _checked(objective, minimise(objective, v, xi, options))
     found = minimise(objective, v, xi, replace(options, max_iter=min(options.max_iter, NET_STEPS)))
     if not found.converged:  # from stronger penalties, which leave fewer coefficients
@@ -262,10 +251,7 @@ def _start(objective: Objective, v: Array, options: Options) -> Array:
 def _checked(objective: Objective, solution: Solution) -> Solution:
     """Return the solution, or raise if the data have none."""
     if not is_strict(objective, solution):
-        if isinstance(objective, ScaledObjective) and not objective.held:
-            objective.check_scales(solution.v, np.asarray(solution.hessian), STRICT, FLAT, solution.converged)
-        else:
-            check_separation(objective.undetermined() if isinstance(objective, Net) else objective)
+        objective.check_maximum(Point(solution.v, solution.hessian, solution.converged))
     return solution
 
 
@@ -274,9 +260,9 @@ def _from_sample(objective: Objective, v: Array, xi: float, options: Options) ->
 
     The sample is a hint: whatever it lacks (an event, a class, a branch) says nothing of all rows.
     """
-    if objective.n_rows < SUBSAMPLE_FROM and not objective.blocks.costly:
+    if objective.n_rows < SUBSAMPLE_FROM and not objective.costly:
         return None
-    sample = objective.sample(objective.blocks.sample_rows)
+    sample = objective.sample(objective.sample_rows)
     try:
         near = minimise(sample, _start(sample, sample.from_whole(objective, v), options), 0.0, options)
         if xi > 0.0 and near.converged:
@@ -331,9 +317,9 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
 
     Large data follow the branch on a sample of their rows and finish from there.
     """
-    if isinstance(objective, ScaledObjective) and objective.xi_scale is not None:
+    if objective.ray(xi)[0] is not objective:
         return _on_ray(objective, v, xi, options)
-    enough = objective.anchors is None or 5 * objective.anchors.rank <= objective.blocks.sample_rows
+    enough = objective.anchors is None or 5 * objective.anchors.rank <= objective.sample_rows
     if 0.0 < xi < math.inf and enough and not objective.affine:
         near = _from_sample(objective, v, xi, options)
         if near is not None:
@@ -394,8 +380,8 @@ def restarts(
     found, (objective, xi) = [solution], objective.ray(solution.xi)
     for _ in range(n_restarts):
         step = rng.normal(size=solution.v.size) * rng.choice([0.3, 1.0, 3.0])
-        if isinstance(objective, Net):
-            step[(objective.first > 0.0) & (solution.v == 0.0)] = 0.0  # which coefficients matter is not restarted
+        if objective.lasso is not None:
+            step[(objective.lasso > 0.0) & (solution.v == 0.0)] = 0.0  # coefficients that are zero stay so
         v = solution.v + step
         bounded = np.isfinite(objective.coordinates.lower)
         v[bounded] = objective.coordinates.lower[bounded] + np.abs(v[bounded]) + 0.01

@@ -15,10 +15,8 @@ import numpy as np
 import scipy.linalg as la
 from numpy.typing import NDArray
 
-from anchortm.engine.objective.plain import NormalObjective, Objective, Sums
-from anchortm.engine.solve.identification import check_separation
+from anchortm.engine.objective.protocol import FLAT, Objective, Sums
 from anchortm.engine.solve.newton import (
-    FLAT,
     Options,
     Solution,
     binding_bounds,
@@ -35,13 +33,14 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
-def linear_solution(objective: NormalObjective, xi: float, options: Options) -> Solution:
+def linear_solution(objective: Objective, xi: float, options: Options) -> Solution:
     """Return the normal linear model in closed form, for xi in [-1/2, inf].
 
     With Q = C'WC + 2 xi E'E the loss is (v'Qv/2 + q'v) / n - log v_1 + constant (q from an
     offset), so v = Q^-1 (n e_1 / v_1 - q) and v_1 solves v_1^2 + b v_1 = n a.
     """
-    M, E = objective.moments
+    assert objective.closed_form is not None  # noqa: S101
+    M, E = objective.closed_form
     d, n = objective.n_parameters, objective.n_total
     inside, cross = E[:, :d].T @ E[:, :d], E[:, :d].T @ E[:, d]
     gram, linear = M[:d, :d], M[:d, d]
@@ -70,14 +69,14 @@ def linear_solution(objective: NormalObjective, xi: float, options: Options) -> 
     return _linear_certificate(objective, v, xi, directions, options.tol)
 
 
-def _shrunken_inverse(objective: NormalObjective, gram: Array, E: Array, weight: float) -> Array:
+def _shrunken_inverse(objective: Objective, gram: Array, E: Array, weight: float) -> Array:
     """Return (gram + weight * E'E)^-1 for any weight, from the singular values of E relative to gram.
 
     Eigenvalues of E'E would not do: a large weight makes the rounding of those that are zero count.
     """
     factor = cholesky(gram)
     if factor is None:
-        check_separation(objective)
+        objective.check_maximum()
         raise IdentificationError("the covariates explain y without error, or there are too few rows: sigma is zero")
     root = la.solve_triangular(np.triu(factor), np.eye(gram.shape[0]))  # gram^-1 = root root'
     _, singular, vectors = np.linalg.svd(np.linalg.qr(E, mode="r") @ root)
@@ -87,7 +86,7 @@ def _shrunken_inverse(objective: NormalObjective, gram: Array, E: Array, weight:
     return np.asarray((turned / (1.0 + weight * values)) @ turned.T)
 
 
-def _linear_certificate(objective: NormalObjective, v: Array, xi: float, directions: Array, tol: float) -> Solution:
+def _linear_certificate(objective: Objective, v: Array, xi: float, directions: Array, tol: float) -> Solution:
     """Return the closed-form solution, checked along the directions that xi leaves open."""
     state = expand(objective, v, objective.sums(v), 0.0 if math.isinf(xi) else xi)
     gradient = directions.T @ state.gradient

@@ -1,36 +1,24 @@
-"""Do the data determine the parameters? Named answers instead of a run to the iteration limit.
+"""Do the data determine the parameters? Cheap checks before a fit, with answers that name rows and columns.
 
-Cheap checks come first: rows of one kind only, constant or collinear covariates. Whether
-the likelihood has a maximiser at all is a linear programme over its directions of
-recession (Albert and Anderson's separation, for every kind of row):
-
-    left-censored c_u'd >= 0,  right-censored c_v'd <= 0,  interval both,
-    exact c'd = 0 and c'(y)'d >= 0,  increments d_j >= 0
-
-A direction with some strict inequality means that the likelihood grows for ever along it.
-The programme is solved only where a strict optimum has not been certified.
+Rows of one kind only, constant covariates, collinear covariates. Whether the likelihood has a maximum is asked after a
+fit, if it found no strict one; see ``objective.separation``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import scipy.linalg as la
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
-from anchortm.engine.objective.partial_likelihood import PartialObjective
-from anchortm.engine.objective.plain import Objective
-from anchortm.engine.objective.random_effects import MixedObjective
-from anchortm.engine.rows.standardised import BLOCK_ROWS, Coordinates, Rows
+from anchortm.engine.rows.standardised import BLOCK_ROWS
 from anchortm.exceptions import IdentificationError, SeparationError
-from anchortm.families import Family
 from anchortm.inputs.anchors import AnchorColumns
-from anchortm.inputs.design import MAX_DENSE, Matrix, WideMatrix
+from anchortm.inputs.design import Matrix, WideMatrix
 from anchortm.inputs.response import Response
 
 __all__ = [
@@ -42,9 +30,7 @@ __all__ = [
     "check_covariates",
     "check_kinds",
     "check_levels",
-    "check_separation",
     "check_size",
-    "recession_direction",
 ]
 
 Array = NDArray[np.float64]
@@ -56,11 +42,7 @@ EPSILON = float(np.finfo(float).eps)
 RESOLVED = 5e-8  # of a column that others must not explain: less is lost in single precision, and R drops it too
 UNTURNED = 1e-5  # the same where the solver works with the columns as they are
 HARDLY = 1e-4  # less of it is worth a warning
-SLACK_TOLERANCE = 1e-7
-GAIN_TOLERANCE = 1e-9
-LP_ROWS = 20_000
 SOME_ROWS, MOST_EXPLAINING = 1000, 500  # rows for a first look at the anchors, covariates for a look at all
-MOST_ROUNDS = 20
 
 
 def check_kinds(response: Response) -> None:
@@ -308,224 +290,3 @@ def _check_wide(X: WideMatrix, names: Sequence[str]) -> None:
     if own:
         scale = 1.0 / np.sqrt(np.diag(within))
         _check_correlation(within * np.outer(scale, scale), own)
-
-
-def check_separation(objective: Objective) -> None:
-    """Raise ``SeparationError`` if the likelihood has no maximiser.
-
-    With a wide factor and many rows the programme is too large, and the question stays open.
-    """
-    if isinstance(objective, MixedObjective):  # what separates rows does so whatever the effects of clusters
-        objective = objective.fixed
-    if objective.coordinates.wide is not None and objective.n_rows * objective.n_parameters > MAX_DENSE:
-        return
-    found = recession_direction(objective)
-    if found is None:
-        return
-    direction, exact = found
-    k = objective.coordinates.n_baseline
-    size = np.abs(direction)
-    names = [objective.names[j] for j in np.flatnonzero(size[k:] > 1e-6 * size.max())]
-    what = f"a combination of {', '.join(names)}" if names else "the baseline transformation alone"
-    remedy = (
-        "leave a covariate out, merge classes"
-        if names
-        else "lower the order, take OrdinalRegression for a few different counts"
-    )
-    if isinstance(objective, PartialObjective):
-        raise SeparationError(
-            f"monotone likelihood: {what} is largest, among all at risk, for whoever has the event, so that the "
-            "partial likelihood grows without a maximum; leave a covariate out, or collect rows that overlap"
-        )
-    if isinstance(objective.link, Family):
-        raise SeparationError(
-            f"separation: along {what if names else 'the intercept alone'} the mean can go to the end of its range for "
-            "rows that are all there (counts of 0, trials without a success or a failure) and stay for all others, so "
-            "that the likelihood grows without a maximum; leave a covariate out, merge levels, or collect rows that "
-            "overlap"
-        )
-    if exact:
-        raise SeparationError(
-            f"the likelihood is unbounded: {what} can make the density at the exact rows as large as one likes; "
-            + (
-                "the covariates explain y without error (is y, or what it was made of, among them?): leave them out"
-                if names
-                else "there are too few distinct exact rows for the basis: lower the order or widen the support"
-            )
-        )
-    raise SeparationError(
-        f"complete or quasi-complete separation: {what} orders the rows without error, so that the likelihood grows "
-        f"without a maximum; {remedy}, or collect rows that overlap"
-    )
-
-
-def recession_direction(objective: Objective) -> tuple[Array, bool] | None:
-    """Return a direction along which the likelihood never falls and somewhere grows, or None.
-
-    The second value says whether exact rows gain (the likelihood is unbounded). Rows that are elsewhere are asked
-    for what contradicts a direction that those at hand allow.
-    """
-    if isinstance(objective, PartialObjective):
-        direction = _ordering(objective)
-        return None if direction is None else (direction, False)
-    lower, upper = objective.coordinates.lower, objective.coordinates.upper
-    fixed = lower == upper
-    low = np.where(fixed, 0.0, np.where(np.isfinite(lower), 0.0, -1.0))
-    high = np.where(fixed, 0.0, 1.0)
-    coordinates = objective.coordinates
-    family = objective.link if isinstance(objective.link, Family) else None
-    known = Conditions.of(objective.blocks.at_hand, coordinates, family)
-    everywhere = objective.blocks.elsewhere(lambda terms: Conditions.of(terms, coordinates).sums())
-    if everywhere is not None:
-        known = replace(known, gram=everywhere.gram, gain=everywhere.gain)
-    for _ in range(MOST_ROUNDS):
-        equal = known.equal()
-        basis = la.null_space(equal, rcond=1e-10) if equal.shape[0] else np.eye(objective.n_parameters)
-        if basis.shape[1] == 0 or known.slack.shape[0] == 0:
-            return None
-        direction = _maximise(known.slack, known.gain, basis, low, high)
-        if direction is None:
-            return None
-        more = objective.blocks.elsewhere(lambda terms: known.broken_by(terms, direction))  # noqa: B023
-        if more is None:
-            return direction, bool((known.slack[known.gains] @ direction > SLACK_TOLERANCE).any())
-        known = known + more
-    return None
-
-
-def _ordering(objective: PartialObjective) -> Array | None:
-    """Return a direction in which whoever dies is never below anyone at risk and sometimes above, or None.
-
-    Pairs of rows are too many: those that contradict a direction are added to the programme until none does.
-    """
-    p = objective.n_parameters
-    if p == 0:
-        return None
-    starts = np.vstack([objective.gain, np.eye(p), -np.eye(p)])
-    slack = np.vstack([objective.broken(start, 0.0)[: LP_ROWS // starts.shape[0]] for start in starts])
-    for _ in range(MOST_ROUNDS):
-        ones = np.ones(p)
-        direction = _maximise(slack, objective.gain, np.eye(p), -ones, ones) if slack.size else objective.gain
-        if direction is None or not direction.any():
-            return None
-        broken = objective.broken(direction, SLACK_TOLERANCE)
-        if broken.shape[0] == 0:
-            return direction
-        slack = np.vstack([slack, broken[: LP_ROWS // 4]])
-    return None
-
-
-@dataclass(frozen=True, eq=False)
-class Conditions:
-    """What rows ask of a direction of recession: some products zero, others not negative."""
-
-    coordinates: Coordinates
-    gram: Array  # of the rows whose products must be zero
-    gain: Array  # sum of the rows whose products must not be negative, each in units of its largest number
-    slack: Array  # these rows, or those of them that are known
-    gains: NDArray[np.bool_]  # which of them are exact
-
-    @classmethod
-    def of(cls, terms: Iterable[Rows], coordinates: Coordinates, family: Family | None = None) -> Conditions:
-        """Return the conditions of these rows."""
-        k, d = coordinates.n_baseline, coordinates.scale.size
-        gram = np.zeros((d, d))
-        slack, gains = [np.zeros((0, d))], [np.zeros(0, dtype=bool)]
-
-        def add(rows: Array, exact: bool = False) -> None:
-            slack.append(rows)
-            gains.append(np.full(rows.shape[0], exact))
-
-        def whole(term: Rows, rows: Array) -> Array:
-            """Return rows with the columns of a wide design."""
-            if term.wide is None:
-                return rows
-            levels = [] if term.wide.codes is None else [term.wide.dummies().toarray()]
-            return coordinates.fold(np.hstack([rows, term.wide.sparse.toarray(), *levels]))
-
-        for term in terms:
-            side = float(term.sign)
-            if term.kind == "exact" and term.slope is not None:
-                C = whole(term, term.C)
-                gram += C.T @ C
-                add(np.hstack([term.slope, np.zeros((term.slope.shape[0], d - k))]), exact=True)
-            elif family is not None and term.outcome is not None:
-                C, way = whole(term, term.C), family.ways(term.outcome)
-                gram += C[way == 0].T @ C[way == 0]
-                add(C[way == 1])
-                add(-C[way == -1])
-            elif term.ends is not None:
-                lower, difference = term.ends.dense()
-                add(side * whole(term, np.hstack([lower + difference, term.C])))
-                add(-side * whole(term, np.hstack([lower, term.C])))
-            else:
-                add((side if term.kind == "left" else -side) * whole(term, term.C))
-        rows = np.concatenate(slack)
-        return cls(coordinates, gram, (rows / _sizes(rows)[:, None]).sum(axis=0), rows, np.concatenate(gains))
-
-    def sums(self) -> Conditions:
-        """Return the sums alone."""
-        return replace(self, slack=self.slack[:0], gains=self.gains[:0])
-
-    def equal(self) -> Array:
-        """Return rows that span those whose products must be zero."""
-        if not self.gram.any():
-            return np.zeros((0, self.gram.shape[0]))
-        values, vectors = np.linalg.eigh(self.gram)
-        return np.asarray(vectors[:, values > RANK_TOLERANCE * values[-1]].T)
-
-    def broken_by(self, terms: Iterable[Rows], direction: Array) -> Conditions | None:
-        """Return the rows that a direction breaks, or the first of them; their sums are known."""
-        found = Conditions.of(terms, self.coordinates)
-        broken = np.flatnonzero(found.slack @ direction < -SLACK_TOLERANCE * _sizes(found.slack))[: LP_ROWS // 4]
-        if broken.size == 0:
-            return None
-        none = np.zeros_like(found.gram)
-        return Conditions(self.coordinates, none, none[0], found.slack[broken], found.gains[broken])
-
-    def __add__(self, other: Conditions) -> Conditions:
-        return Conditions(
-            self.coordinates,
-            self.gram + other.gram,
-            self.gain + other.gain,
-            np.vstack([self.slack, other.slack]),
-            np.concatenate([self.gains, other.gains]),
-        )
-
-
-def _sizes(rows: Array) -> Array:
-    return np.asarray(np.maximum(np.abs(rows).max(axis=1, initial=0.0), 1e-300))
-
-
-def _maximise(slack: Array, gain: Array, basis: Array, low: Array, high: Array) -> Array | None:
-    """Return the direction with the largest gain, the sum of the slacks of all rows, or None if that is zero.
-
-    With many rows the programme starts from a sample and adds the rows that it violates.
-    """
-    inside = slack @ basis
-    norms = np.abs(inside).max(axis=1)
-    inside = inside[norms > 1e-12] / norms[norms > 1e-12, None]
-    if inside.shape[0] == 0:
-        return None
-    use = np.arange(0, inside.shape[0], max(1, inside.shape[0] // LP_ROWS))
-    objective = gain @ basis
-    objective /= max(float(np.abs(objective).max()), 1e-300)
-    bounds = np.vstack([basis, -basis])
-    limits = np.concatenate([high, -low])
-    for _ in range(MOST_ROUNDS):
-        rows = inside[use]
-        result = linprog(
-            -objective,
-            A_ub=np.vstack([-rows, bounds]),
-            b_ub=np.concatenate([np.zeros(rows.shape[0]), limits]),
-            bounds=(None, None),
-            method="highs",
-        )
-        # a direction that gains reaches the box; without one, rounding may leave a short step
-        if result.status != 0 or -result.fun <= GAIN_TOLERANCE or np.abs(basis @ result.x).max() < 1e-3:
-            return None
-        broken = np.flatnonzero(inside @ result.x < -SLACK_TOLERANCE)
-        if broken.size == 0:
-            return np.asarray(basis @ result.x)
-        use = np.union1d(use, broken[: LP_ROWS // 4])
-    return None

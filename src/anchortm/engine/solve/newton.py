@@ -20,7 +20,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import lsq_linear
 
-from anchortm.engine.objective.plain import Objective, Sums
+from anchortm.engine.objective.protocol import FLAT, STRICT, Objective, Sums
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.exceptions import IdentificationError
 
@@ -44,8 +44,6 @@ OVERFLOW = (
     "positive outcomes of many orders of magnitude"
 )
 LIFTS = (1e-8, 1e-6, 1e-4, 1e-2)  # of a flat matrix, relative to its largest curvature
-STRICT = 1e-5  # a curvature above this, in standardised parameters, rules separation out
-FLAT = 1e-8  # a curvature below this, relative to the largest, is a flat direction
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ def expand(objective: Objective, v: Array, sums: Sums, xi: float) -> State:
     n = objective.n_total
     pull = 2.0 * xi * sums.t
     loss = loss_of(objective, sums, xi)
-    objective.blocks.tell(loss)
+    objective.tell(loss)
     d = objective.derivatives(v, pull if xi != 0.0 else None)
     penalty_gradient = d.E.T @ pull / n
     hessian = (1.0 / n) * d.penalised(2.0 * xi)

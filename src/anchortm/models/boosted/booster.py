@@ -24,7 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.bases import Basis, OrdinalBasis
-from anchortm.engine.objective.plain import Derivatives, Objective, Sums, objective_type
+from anchortm.engine.objective.build import objective_type
+from anchortm.engine.objective.plain import RowObjective
+from anchortm.engine.objective.protocol import Objective
+from anchortm.engine.objective.pulled import Pulled
 from anchortm.engine.problem import Data
 from anchortm.engine.rows.likelihood import Term, build_terms, evaluate, loglik_and_residuals
 from anchortm.engine.rows.standardised import Coordinates, Rows
@@ -35,7 +38,7 @@ from anchortm.inputs.response import as_response
 from anchortm.links import Link, OneEnd
 from anchortm.predict.distribution import PredictedDistribution
 
-__all__ = ["Booster", "Shrunk", "Stage", "Watched"]
+__all__ = ["Booster", "Stage", "Watched"]
 
 Array = NDArray[np.float64]
 
@@ -55,25 +58,6 @@ def row_derivatives(link: Link, terms: tuple[Term, ...], theta: Array, shift: Ar
         for total, values in zip(found, (t.r, t.dr if isinstance(t, OneEnd) else t.r_u + t.r_v), strict=True):
             total[term.rows] += term.sign * values
     return found
-
-
-class Shrunk(Objective):
-    """An objective with a quadratic pull towards a centre: its loss plus (v - centre)'Q(v - centre) / 2."""
-
-    def __init__(self, inner: Objective, centre: Array, Q: Array) -> None:
-        super().__init__(inner.link, inner.coordinates, inner.anchors, inner.blocks, inner.names)
-        self.inner, self.centre, self.Q = inner, centre, inner.n_total * Q
-
-    def sums(self, v: Array, expected: Array | None = None) -> Sums:
-        """Return the sums of the objective, its log-likelihood less the pull."""
-        loglik, t = self.inner.sums(v, expected)
-        away = v - self.centre
-        return Sums(loglik - 0.5 * float(away @ self.Q @ away), t)
-
-    def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
-        """Return the derivatives of both."""
-        gradient, hessian, E = self.inner.derivatives(v, multiplier)
-        return Derivatives(gradient + self.Q @ (v - self.centre), hessian + self.Q, E)
 
 
 class Stage(NamedTuple):
@@ -178,6 +162,7 @@ class Booster:
     def with_columns(self, Z: Array) -> Objective:
         """Return the objective with f as offset and further covariates Z."""
         c, objective = self.objective.coordinates, self.objective
+        assert isinstance(objective, RowObjective)  # noqa: S101
         p = Z.shape[1]
         mean, scale = Z.mean(axis=0), Z.std(axis=0)
         scale = np.where(scale > 0.0, scale, 1.0)
@@ -212,7 +197,7 @@ class Booster:
         v = np.append(self.solution.v, np.zeros(Z.shape[1]))
         scale = objective.coordinates.scale[k:]
         ridge = np.diag(np.append(np.zeros(k), l2 / objective.n_total / scale**2))
-        there = shrunken_step(Shrunk(objective, v, ridge), v, self.xi, share)
+        there = shrunken_step(Pulled(objective, v, ridge), v, self.xi, share)
         if there is None:
             return None
         theta, beta = objective.coordinates.split(there)

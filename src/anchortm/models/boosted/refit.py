@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.objective.plain import build_objective
+from anchortm.engine.objective.pulled import Pulled
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
 from anchortm.engine.solve.newton import Options, minimise
 from anchortm.exceptions import InputError
 from anchortm.inputs.response import Response
-from anchortm.models.boosted.booster import Shrunk, Stage
+from anchortm.models.boosted.booster import Stage
 
 __all__ = ["STRONGEST", "Target"]
 
@@ -79,7 +80,7 @@ class Target:
         J = objective.coordinates.jacobian
         own = self.root @ J[: self.known]
         pull = own.T @ own + self.stiff * (J[self.known :].T @ J[self.known :])
-        shrunk = Shrunk(objective, v, strength / objective.n_total * pull)
+        shrunk = Pulled(objective, v, strength / objective.n_total * pull)
         found = minimise(shrunk, v, 0.0, Options(tol=base.tol, max_iter=base.max_iter))
         stage = Stage.of(base.basis_, shrunk, found, self.response.scale == "time")
         p, k = base.coef_.size, base.active_.size

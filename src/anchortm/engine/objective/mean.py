@@ -1,0 +1,142 @@
+"""Generalised linear models: rows whose mean is modelled by a family; see ``families``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from anchortm.engine.objective.plain import RowObjective
+from anchortm.engine.objective.protocol import Convexity, Objective, Sums
+from anchortm.engine.objective.separation import Recession, recession
+from anchortm.engine.rows.block_sums import Influence, LogLikelihood, SecondOrder
+from anchortm.engine.rows.blocks import Blocks
+from anchortm.engine.rows.projections import Centred, Projection
+from anchortm.engine.rows.standardised import Coordinates
+from anchortm.exceptions import IdentificationError
+from anchortm.families import likeliest_shape
+
+__all__ = ["LogAlpha", "MeanObjective"]
+
+Array = NDArray[np.float64]
+
+
+class LogAlpha(NamedTuple):
+    """Second derivatives of -loglik in v, in both and in log(alpha), and the scores of log(alpha) by row."""
+
+    hessian: Array
+    cross: Array
+    own: float
+    scores: Array
+
+
+class MeanObjective(RowObjective):
+    """The anchor loss of rows whose mean is modelled by a family."""
+
+    def __init__(
+        self,
+        link: Any,
+        coordinates: Coordinates,
+        anchors: Projection | None,
+        blocks: Blocks,
+        names: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(link, coordinates, anchors, blocks, names)
+        self.affine = bool(link.affine)
+        self.known_dispersion = link.estimate is not None and not link.free_dispersion
+
+    @property
+    def scored(self) -> Objective:
+        if self.link.residual == "score" and self.link.push == 1.0:
+            return self
+        anchors = self.anchors.inner if isinstance(self.anchors, Centred) else self.anchors
+        link = replace(self.link, residual="score", push=1.0)
+        return MeanObjective(link, self.coordinates, anchors, self.blocks, self.names)
+
+    def predictors(self, v: Array) -> tuple[Array, Array, Array | None]:
+        """Return eta, the outcomes and the weights of the rows."""
+        (term,) = self.terms
+        size, w = term.C.shape[1], self.coordinates.unfold(v)
+        eta = term.C @ w[:size]
+        eta += 0.0 if term.wide is None else term.wide.values(w[size:])
+        eta += 0.0 if term.offset is None else term.offset
+        assert term.outcome is not None  # noqa: S101
+        return eta, term.outcome, term.weights
+
+    def at_alpha(self, factor: float) -> MeanObjective:
+        """Return the objective of negative binomial rows with alpha times a factor, whose loglik lacks a constant."""
+        link = replace(self.link, alpha=factor * self.link.alpha)
+        return MeanObjective(link, self.coordinates, self.anchors, self.blocks, self.names)
+
+    def with_log_alpha(self, v: Array) -> LogAlpha:
+        """Return the derivatives of the negative binomial log-likelihood with log(alpha) among the parameters."""
+        eta, outcome, weights = self.predictors(v)
+        y, mean, k = outcome[:, 0], self.link.mean(eta), 1.0 / self.link.alpha
+        w, far = np.ones(y.size) if weights is None else weights, mean.mu + k
+        slope = special.digamma(y + k) - special.digamma(k) - np.log1p(mean.mu / k) + (mean.mu - y) / far
+        bend = special.polygamma(1, y + k) - special.polygamma(1, k) + mean.mu / (k * far) - (mean.mu - y) / far**2
+        cross = self.terms[0].C.T @ (-w * k * mean.d1 * (mean.mu - y) / far**2)
+        return LogAlpha(self.derivatives(v).hessian, cross, -float(w @ (k * slope + k**2 * bend)), -k * slope)
+
+    def dispersion(self, v: Array) -> float:
+        """Return the dispersion as the family finds it, in the family's unit."""
+        link = self.link
+        if not link.free_dispersion:
+            return float((1.0 if link.estimate is None else link.estimate) / link.loss_unit**2)
+        if link.estimate != "ml":
+            size = 1 + int(np.count_nonzero(v[1:]))  # of coefficients that an elastic net has not put to zero
+            df = self.n_total - size
+            if not df > 0.0:
+                raise IdentificationError(
+                    f"{size} parameters for a total weight of {self.n_total:g}: nothing is left "
+                    "to estimate the dispersion from; give dispersion a number"
+                )
+            return self.pearson(v) / df
+        if link.family == "gaussian":
+            return self.pearson(v) / self.n_total
+        return 1.0 / likeliest_shape(0.5 * self.deviance(v) / self.n_total)
+
+    def deviance(self, v: Array) -> float:
+        """Return the deviance."""
+        eta, outcome, weights = self.predictors(v)
+        squares = self.link.deviance_residuals(eta, outcome, self.link.terms(eta, outcome)).r ** 2
+        return float(squares.sum() if weights is None else weights @ squares)
+
+    def pearson(self, v: Array) -> float:
+        """Return Pearson's chi-square."""
+        eta, outcome, weights = self.predictors(v)
+        squares = self.link.pearson(eta, outcome) ** 2
+        return float(squares.sum() if weights is None else weights @ squares)
+
+    def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Influence:
+        work = super().influence(v, pull, bread, K)
+        if not isinstance(self.anchors, Centred):
+            return work
+        k = self.coordinates.n_baseline
+        sums = self.blocks.total(LogLikelihood(self.link, v, k, self.n_sums))[1][0]
+        slopes = self.blocks.total(SecondOrder(self.link, v, k, self.n_sums))[1][2]
+        return replace(work, centre=(float(self.anchors.mean(sums)), self.anchors.mean(slopes)))
+
+    def convexity(self, sums: Sums, xi: float) -> Convexity:
+        if self.affine or (xi == 0.0 and self.link.concave):
+            return "global"
+        return self._convex_near(sums, xi) if self.link.certified else "none"
+
+    def extent(self, v: Array) -> tuple[float, str]:
+        size, what = super().extent(v)
+        # with the inverse link means are large if eta is small
+        return (1.0 / size, "mean") if self.link.link == "inverse" else (size, what)
+
+    def _recession(self) -> Recession | None:
+        return recession(self.blocks, self.coordinates, self.link.ways)
+
+    def _separation(self, names: list[str], found: Recession) -> str:
+        what = f"a combination of {', '.join(names)}" if names else "the intercept alone"
+        return (
+            f"separation: along {what} the mean can go to the end of its range for rows that are all there (counts of "
+            "0, trials without a success or a failure) and stay for all others, so that the likelihood grows without a "
+            "maximum; leave a covariate out, merge levels, or collect rows that overlap"
+        )

@@ -1,0 +1,86 @@
+"""Exact rows under the normal link: the residuals are linear in the parameters.
+
+    r = c'v,      loglik = -|W^(1/2) C v|^2 / 2 + sum_i weight_i log h'(y_i) + constant
+
+One pass over the rows gives C'WC and E for every xi; after that only the derivative rows (the terms log h') are needed,
+and not even these if the slope h' is the same in all rows.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.engine.objective.plain import RowObjective
+from anchortm.engine.objective.protocol import Derivatives, Sums
+from anchortm.engine.rows.block_sums import LogSlopes, Moments, SlopeDerivatives, Together
+
+__all__ = ["NormalObjective"]
+
+Array = NDArray[np.float64]
+
+
+class NormalObjective(RowObjective):
+    """The anchor loss of exact rows under the normal link."""
+
+    _slopes: tuple[Array, float, list[Array]] | None = None  # of the latest pass, if passes are costly
+
+    @cached_property
+    def moments(self) -> tuple[Array, Array]:
+        """Return M = [C o]'W[C o] and E = Q'W[C o], o the offset."""
+        _, (M, G) = self.blocks.total(Moments(self.n_parameters, self.n_sums))
+        return M, self._root(G)
+
+    def sums(self, v: Array, expected: Array | None = None) -> Sums:
+        M, E = self.moments
+        extended = np.append(v, 1.0)
+        quadratic = -0.5 * float(extended @ M @ extended) - self.n_total * 0.5 * math.log(2.0 * math.pi)
+        return Sums(quadratic + self._log_slopes(v), E @ extended)
+
+    def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
+        M, E = self.moments
+        d = self.n_parameters
+        gradient, hessian = M[:d] @ np.append(v, 1.0), M[:d, :d].copy()
+        k = self.coordinates.n_baseline
+        if self._one_slope is None:
+            g, H = self._slope_derivatives(v[:k])
+        else:
+            D = self._one_slope / float(self._one_slope @ v[:k])
+            g, H = -self.n_total * D, self.n_total * np.outer(D, D)
+        gradient[:k] += g
+        hessian[:k, :k] += H
+        return Derivatives(gradient, hessian + self.n_total * self.coordinates.faint, E[:, :d])
+
+    def _slope_derivatives(self, v: Array) -> list[Array]:
+        if self._slopes is not None and np.array_equal(self._slopes[0], v):
+            return self._slopes[2]
+        return self.blocks.total(SlopeDerivatives(v))[1]
+
+    @cached_property
+    def _one_slope(self) -> Array | None:
+        """Return the derivative row if all rows share one (a linear basis)."""
+        return self.blocks.one_slope() if self.coordinates.n_baseline == 2 else None
+
+    @property
+    def closed_form(self) -> tuple[Array, Array] | None:
+        return None if self._one_slope is None else self.moments
+
+    @property
+    def linear(self) -> bool:
+        """Return whether the transformation is linear in y, so that the minimum has a closed form."""
+        return self._one_slope is not None
+
+    def _log_slopes(self, v: Array) -> float:
+        k = self.coordinates.n_baseline
+        if self._one_slope is None and self.costly:
+            if self._slopes is None or not np.array_equal(self._slopes[0], v[:k]):
+                total, arrays = self.blocks.total(Together(LogSlopes(v[:k]), SlopeDerivatives(v[:k])))
+                self._slopes = (v[:k].copy(), total, arrays)
+            return self._slopes[1]
+        if self._one_slope is None:
+            return self.blocks.total(LogSlopes(v[:k]))[0]
+        slope = float(self._one_slope @ v[:k])
+        return self.n_total * math.log(slope) if slope > 0.0 else -math.inf

@@ -1,0 +1,304 @@
+"""The contract of an objective: what the solver, inference and reports ask of a loss.
+
+An objective is the anchor loss of one data set as a function of internal parameters v,
+
+    L(v) = -loglik(v) / n + (xi / n) |t(v)|^2,
+
+with t the coordinates of the residuals in the span of the anchors. ``Loss`` is what the solver needs, ``Objective``
+adds what inference and reports need. Each kind of objective is one file of this folder. Only ``sums`` and
+``derivatives`` have no default: a new kind implements these two and overrides what differs from the defaults.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.engine.rows.factor_hessian import Arrow
+from anchortm.engine.rows.projections import Projection
+from anchortm.engine.rows.standardised import Coordinates
+
+__all__ = ["FLAT", "STRICT", "Convexity", "Derivatives", "Loss", "Objective", "Point", "Sums"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Convexity = Literal["global", "local", "none"]
+
+STRICT = 1e-5  # a curvature above this, in standardised parameters, rules out separation
+FLAT = 1e-8  # a curvature below this, relative to the largest, is a flat direction
+
+
+class Sums(NamedTuple):
+    """What a line search needs: the log-likelihood and the anchor coordinates t of the residuals."""
+
+    loglik: float
+    t: Array
+
+
+class Derivatives(NamedTuple):
+    """First and second derivatives, as sums over rows.
+
+    ``gradient`` is that of -loglik, ``hessian`` that of -loglik + multiplier't, and ``E`` = dt/dv.
+    """
+
+    gradient: Array
+    hessian: Any  # an array, or an Arrow if the levels of a wide factor are among the parameters
+    E: Array
+
+    def penalised(self, weight: float) -> Any:
+        """Return the Hessian plus weight E'E."""
+        if isinstance(self.hessian, Arrow):
+            return replace(self.hessian, weight=weight)
+        return self.hessian + weight * (self.E.T @ self.E)
+
+
+class Point(NamedTuple):
+    """Where a minimisation ended: the parameters, the Hessian of the loss there, and whether it converged."""
+
+    v: Array
+    hessian: Any
+    converged: bool
+
+
+class Loss(ABC):
+    """What the solver needs of an objective.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+        The map from v to the parameters that users see, and the bounds on v.
+    anchors : Projection or None
+        The projection on the anchors; without anchors t has no elements.
+    names : tuple of str
+        Names of the coefficients.
+    n_rows, n_total : int, float
+        Number of rows, and their total weight.
+    affine : bool
+        Whether the residuals are linear in v, so that the loss is convex for every xi.
+    penalised : bool
+        Whether the coefficients have a penalty of their own (elastic net, smoothing).
+    lasso, ridge : array or None
+        Weights of |v_j| and of v_j^2 / 2 in the loss; None without such a penalty.
+    n_nodes : int or None
+        Quadrature nodes for each random effect; None if nothing is integrated numerically.
+    slack : float
+        Largest disagreement between the gradient and the loss, because of quadrature.
+    start : array
+        Start values of the internal parameters that come last (none by default).
+    begin : array or None
+        A start of all parameters, if a good one is known.
+    costly : bool
+        Whether a pass over all rows costs much more than one over a sample.
+    sample_rows : int
+        Size of the sample that large data start from.
+    """
+
+    coordinates: Coordinates
+    anchors: Projection | None
+    names: tuple[str, ...]
+    n_rows: int
+    n_total: float
+    affine: bool = False
+    penalised: bool = False
+    lasso: Array | None = None
+    ridge: Array | None = None
+    n_nodes: int | None = None
+    slack: float = 0.0
+    start: Array = np.zeros(0)
+    begin: Array | None = None
+    costly: bool = False
+    sample_rows: int = 20_000
+
+    @abstractmethod
+    def sums(self, v: Array, expected: Array | None = None) -> Sums:
+        """Return the log-likelihood and t at v.
+
+        If a pass over the rows is costly, an implementation can take the derivatives in the same pass, for the
+        multiplier that is ``expected`` in the next call of ``derivatives``.
+        """
+
+    @abstractmethod
+    def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
+        """Return the derivatives at v, with the curvature of the residuals along ``multiplier`` if given."""
+
+    def slopes(self, v: Array, multiplier: Array | None = None) -> Array:
+        """Return the gradient of -loglik + multiplier't in the coefficients alone."""
+        d = self.derivatives(v)
+        gradient = d.gradient if multiplier is None else d.gradient + d.E.T @ multiplier
+        return np.asarray(gradient[self.coordinates.n_baseline :])
+
+    @property
+    def n_parameters(self) -> int:
+        """Return the number of internal parameters."""
+        return self.coordinates.scale.size
+
+    @property
+    def kinked(self) -> bool:
+        """Return whether the loss has a kink where a coefficient is 0, as with an l1 penalty."""
+        return self.lasso is not None and bool(self.lasso.any())
+
+    @property
+    def closed_form(self) -> tuple[Array, Array] | None:
+        """Return the moments of a normal linear model, whose minimum has a closed form; None for other losses."""
+        return None
+
+    @property
+    def finite_xi_only(self) -> str | None:
+        """Return why xi must be finite and not negative; None if it need not be."""
+        return None
+
+    def ray(self, xi: float) -> tuple[Objective, float]:
+        """Return the loss to minimise for this xi, and the number along its path: itself and xi with one penalty."""
+        return self, xi  # type: ignore[return-value]
+
+    @property
+    def simpler(self) -> Objective | None:
+        """Return a loss from whose minimum at xi = 0 this one starts, if it needs one."""
+        return None
+
+    def scaled(self, factor: float) -> Objective:
+        """Return the loss with the penalty on its coefficients times a factor; itself without such a penalty."""
+        return self  # type: ignore[return-value]
+
+    def restricted(self, columns: NDArray[np.intp]) -> Objective:
+        """Return the loss of some coefficients alone, in the same coordinates; the others are 0."""
+        raise NotImplementedError(f"{type(self).__name__} cannot leave out coefficients")
+
+    def sample(self, size: int) -> Objective:
+        """Return the loss of about ``size`` rows from all over the data, in the same coordinates."""
+        return self  # type: ignore[return-value]
+
+    def from_whole(self, whole: Loss, v: Array) -> Array:
+        """Return the parameters of this sample from those of all rows."""
+        return v
+
+    def to_whole(self, whole: Loss, v: Array) -> Array:
+        """Return the parameters of all rows from those of this sample."""
+        return v
+
+    def convexity(self, sums: Sums, xi: float) -> Convexity:
+        """Return whether the loss is known to be convex everywhere, around a minimum with these sums, or neither."""
+        return "none"
+
+    def check_maximum(self, point: Point | None = None) -> None:  # noqa: B027 - by default nothing is known
+        """Raise ``SeparationError`` if the likelihood has no maximum; the solver asks if it found no strict minimum."""
+
+    def extent(self, v: Array) -> tuple[float, str]:
+        """Return how far out the parameters are, and what that number measures."""
+        return float(np.abs(v).max(initial=0.0)), "standardised parameter"
+
+    @property
+    def mean_offset(self) -> float:
+        """Return the average of the offsets, with the sign that they enter h with."""
+        return 0.0
+
+    def tell(self, loss: float) -> None:  # noqa: B027 - most losses show no progress
+        """Show the loss as progress."""
+
+
+class Objective(Loss):
+    """What the solver, inference and reports need of a loss.
+
+    Attributes
+    ----------
+    link : Link or Family
+        The distribution of a row.
+    known_dispersion : bool
+        Whether the dispersion was given as a number.
+    score_test_obstacle : str or None
+        Why score tests do not support this loss; None if they do.
+    extra_names : tuple of str
+        Names of the parameters that follow the coefficients of the covariates (scale effects, covariance of random
+        effects).
+    """
+
+    link: Any
+    blocks: Any  # the rows of those objectives that sum over blocks of rows
+    known_dispersion: bool = False
+    score_test_obstacle: str | None = None
+    extra_names: tuple[str, ...] = ()
+
+    @property
+    def unpenalised(self) -> Objective:
+        """Return the loss without penalties on its coefficients: the innermost of wrapped objectives."""
+        return self
+
+    @property
+    def scored(self) -> Objective:
+        """Return the loss whose anchor penalty takes score residuals."""
+        return self
+
+    @property
+    def row_coordinates(self) -> Coordinates:
+        """Return the coordinates of the baseline and the coefficients, without what random effects add."""
+        return self.coordinates
+
+    @property
+    def estimated(self) -> Mask:
+        """Return which parameters count as estimated in score tests: not fixed, and not assumed known."""
+        return self.coordinates.lower < self.coordinates.upper
+
+    @property
+    def weights(self) -> Array | None:
+        """Return the weights of the rows, None if all are 1."""
+        return None
+
+    @property
+    def far_from_zero(self) -> list[str]:
+        """Return the covariates that are never near 0, if the model says something about rows there."""
+        return []
+
+    def loglik(self, v: Array, sums: Sums) -> float:
+        """Return the log-likelihood at v, without the penalties that ``sums`` may contain."""
+        return sums.loglik
+
+    def penalties(self, v: Array, sums: Sums | None = None) -> tuple[float, ...]:
+        """Return |P r|^2 of each kind of residual at v: one, or those of shift and scale; ``sums`` are known ones."""
+        t = (self.sums(v) if sums is None else sums).t
+        return (float(t @ t),)
+
+    def dispersion(self, v: Array) -> float:
+        """Return the estimated dispersion: how much more residuals vary than the likelihood says."""
+        return 1.0
+
+    def average_baseline(self, theta: Array, others: Array) -> Array:
+        """Return the baseline of a row with average covariates; ``others`` are all parameters but theta."""
+        return theta
+
+    def average_shift(self, v: Array) -> float:
+        """Return what average covariates and offsets add to h."""
+        k = self.coordinates.n_baseline
+        raw = v / self.coordinates.scale
+        return float(self.coordinates.mean[k:] @ raw[k:]) + self.mean_offset
+
+    def residuals(self, v: Array) -> Array:
+        """Return the score residuals, in the order of the objective's rows."""
+        raise NotImplementedError(f"{type(self).__name__} has no residuals of rows")
+
+    def residual_slopes(self, v: Array) -> Array:
+        """Return the derivative of each residual in its own shift."""
+        raise NotImplementedError(f"{type(self).__name__} has no residuals of rows")
+
+    def anchor_information(self, v: Array, slopes: Array) -> Array:
+        """Return Q'W(dr/dshift)Q, from the weighted slopes of the rows."""
+        raise NotImplementedError(f"{type(self).__name__} has no residuals of rows")
+
+    def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Any:
+        """Return what ``shares`` and ``influence_gram`` need; see ``rows.block_sums.Influence``."""
+        raise NotImplementedError(f"{type(self).__name__} has no influence of rows")
+
+    def shares(self, work: Any) -> Iterator[tuple[slice, Array]]:
+        """Yield blocks of rows with their shares in the influence, from what ``influence`` gave."""
+        raise NotImplementedError(f"{type(self).__name__} has no influence of rows")
+
+    def influence_gram(self, work: Any) -> Array:
+        """Return the weighted sum over rows of the outer products of their shares, wherever the rows are."""
+        total = np.zeros((work.bread.shape[1], work.bread.shape[1]))
+        for rows, shares in self.shares(work):
+            total += (shares if self.weights is None else shares * self.weights[rows, None]).T @ shares
+        return total

@@ -1,4 +1,4 @@
-"""The map of the house, drawn from the source tree: which rooms there are, and the way of the data through them."""
+"""The map of the house, drawn from the source tree: its rooms with their job and files, floor by floor."""
 
 from __future__ import annotations
 
@@ -7,50 +7,49 @@ import textwrap
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-from house import FLOORS, room_of, sources
+from house import FLOORS, files_of, job, sources
 
 COLOURS = ("#eeeeee", "#e3f1e3", "#dceaf6", "#fdf1d8", "#f8e2dc", "#ebe3f3", "#dceaf6", "#e3f1e3", "#eeeeee")
-WIDTH, HEIGHT, LEFT = 10.0, 0.78, 1.9
+WIDTH, HEIGHT, LEFT, GAP = 10.6, 0.88, 1.45, 0.1
+LINE = 0.118  # height of a line of small print
+
+
+def box(ax: Axes, place: tuple[float, float], width: float, colour: str, texts: tuple[str, str, str]) -> None:
+    """Draw one room: its name, its job and its files."""
+    (x, y), (name, work, files) = place, texts
+    ax.add_patch(
+        FancyBboxPatch((x, y), width, HEIGHT, boxstyle="round,pad=0,rounding_size=0.05", fc=colour, ec="0.5", lw=0.8)
+    )
+    middle, letters = x + width / 2, int(width * 17.0)
+    ax.text(middle, y + HEIGHT - 0.05, name, ha="center", va="top", fontsize=9, weight="bold")
+    below = y + HEIGHT - 0.25
+    for text, size, look in ((work, 6.5, "normal"), (files, 6.0, "italic")):
+        for line in textwrap.wrap(text, letters):
+            ax.text(middle, below, line, ha="center", va="top", fontsize=size, style=look, color="0.1")
+            below -= LINE
 
 
 def draw() -> Figure:
-    """Return the picture: a floor for each kind of work, a box for each room with the names of its files."""
-    modules = list(sources())
-    figure, ax = plt.subplots(figsize=(11.0, 7.6))
-    for k, ((floor, rooms), colour) in enumerate(zip(FLOORS.items(), COLOURS, strict=True)):
-        y = -k
-        ax.text(
-            LEFT - 0.15, y + HEIGHT / 2, textwrap.fill(floor, 16), ha="right", va="center", fontsize=9, style="italic"
-        )
-        width = (WIDTH - 0.12 * (len(rooms) - 1)) / len(rooms)
+    """Return the picture: a row of boxes for each floor."""
+    trees = sources()
+    figure, ax = plt.subplots(figsize=(11.5, 7.4))
+    for k, ((floor, rooms), colour) in enumerate(zip(FLOORS.items(), COLOURS, strict=False)):
+        label = textwrap.fill(floor, 13)
+        ax.text(LEFT - 0.12, HEIGHT / 2 - k, label, ha="right", va="center", fontsize=8.5, style="italic")
+        width = (WIDTH - GAP * (len(rooms) - 1)) / len(rooms)
         for j, room in enumerate(rooms):
-            x = LEFT + j * (width + 0.12)
-            ax.add_patch(
-                FancyBboxPatch((x, y), width, HEIGHT, boxstyle="round,pad=0,rounding_size=0.06", fc=colour, ec="0.5")
-            )
-            files = [name.removeprefix(room + ".") for name in modules if name != room and room_of(name) == room]
-            listed = textwrap.wrap(", ".join(files), max(12, int(width * 15)))[:3]
-            ax.text(x + width / 2, y + HEIGHT - 0.07, room, ha="center", va="top", fontsize=9.5, weight="bold")
-            ax.text(
-                x + width / 2,
-                y + HEIGHT - 0.27,
-                "\n".join(listed),
-                ha="center",
-                va="top",
-                fontsize=6.4,
-                linespacing=1.15,
-            )
-    ax.annotate(
-        "", (0.1, -len(FLOORS) + 1.1), (0.1, HEIGHT), arrowprops={"arrowstyle": "-|>", "color": "0.4", "lw": 1.5}
-    )
-    ax.text(
-        -0.02, -len(FLOORS) / 2 + 1, "data walk down; imports look up", rotation=90, ha="right", va="center", fontsize=9
-    )
-    ax.set(xlim=(-0.3, LEFT + WIDTH + 0.1), ylim=(-len(FLOORS) + 0.9, HEIGHT + 0.15))
+            texts = (room, job(trees[room]).replace("`", ""), ", ".join(files_of(room, trees)))
+            box(ax, (LEFT + j * (width + GAP), -k), width, colour, texts)
+    last = 1 - len(FLOORS)
+    ax.annotate("", (0.1, last), (0.1, HEIGHT), arrowprops={"arrowstyle": "-|>", "color": "0.4", "lw": 1.5})
+    way = {"rotation": 90, "ha": "right", "va": "center", "fontsize": 8.5}
+    ax.text(0.04, (last + HEIGHT) / 2, "data walks down, imports look up", **way)
+    ax.set(xlim=(-0.2, LEFT + WIDTH + 0.05), ylim=(last - 0.05, HEIGHT + 0.05))
     ax.axis("off")
-    figure.tight_layout(pad=0.3)
+    figure.tight_layout(pad=0.2)
     return figure

@@ -1,4 +1,4 @@
-"""Data sets that come with the package, for examples, tests and the paper's figures; no download."""
+"""Data sets that come with the package; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def load_boston_housing2(backend: Backend = "pandas") -> Any:
     tract      number of the census tract
     =========  =============================================================================
 
-    These are the columns that the paper uses. The others of the original are left out on purpose:
+    These are the columns that the paper uses. The other columns of the original are left out on purpose:
     ``b`` transforms the share of Black inhabitants by a formula that presumes an effect of race on
-    prices, and has no place in an example; the rest is not needed.
+    prices, and does not belong in an example. The rest is not needed.
 
     Source: Harrison and Rubinfeld (1978), Journal of Environmental Economics and Management 5, 81-102;
     corrected by Gilley and Pace (1996), same journal 31, 403-405.
@@ -115,9 +115,9 @@ def load_wine(backend: Backend = "pandas") -> Any:
 
     ================  ======================================================================
     rating            1 (least bitter) to 5
-    response          the score from 0 to 100 that the rating was made from
+    response          the score from 0 to 100 that the rating was derived from
     temp              temperature while crushing the grapes, cold or warm
-    contact           of juice and skins, no or yes
+    contact           contact of juice and skins, no or yes
     bottle            eight bottles, two for each combination
     judge             nine judges, a natural anchor
     ================  ======================================================================

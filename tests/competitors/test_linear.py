@@ -182,7 +182,7 @@ def test_refusals() -> None:
         (lambda: atm.LinearAnchorRegression("a").fit(x, y, anchors=site), "gamma must be a number, not 'a'"),
         (lambda: atm.LinearAnchorRegression(2.0).fit(x, y), "needs anchors"),
         (lambda: atm.LinearAnchorRegression(2.0).fit(x, y, anchors=site[:5]), "anchors has 5 rows"),
-        (lambda: atm.LinearAnchorRegression().fit(x, atm.Surv(np.exp(y / 9), site > 1)), "takes numbers"),
+        (lambda: atm.LinearAnchorRegression().fit(x, atm.Surv(np.exp(y / 9), site > 1)), "plain numbers"),
         (lambda: atm.LinearAnchorRegression().fit(x, y, sample_weight=-np.ones(400)), "is negative"),
         (lambda: atm.AnchorBoosting(math.inf).fit(x, y, anchors=site), "finite"),
         (lambda: atm.AnchorBoosting(base="forest").fit(x, y), "base must be"),

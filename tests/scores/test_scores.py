@@ -140,7 +140,7 @@ def test_brier_by_hand_where_deaths_and_censorings_coincide() -> None:
     np.testing.assert_allclose(atm.scores.brier(np.tile(s, (5, 1)), y, [1.0, 2.0]), [first, second], rtol=1e-12)
     last = 0.1**2 * (1 + 1 / 0.75 + 1 / 0.375) / 5  # after the last event, with nobody left
     np.testing.assert_allclose(atm.scores.brier(np.full(5, 0.1), y, 9.0), last, rtol=1e-12)
-    with pytest.raises(InputError, match=r"at time 2 is not known: .*the last time is 2"):
+    with pytest.raises(InputError, match=r"at time 2 cannot be computed: .*the last time is 2"):
         atm.scores.brier(np.full((4, 2), 0.5), y[:4], [1.5, 2.0])  # the last row is censored
 
 

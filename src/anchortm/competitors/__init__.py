@@ -1,1 +1,1 @@
-"""The L2 methods to compare with."""
+"""Competitors: anchor regression and anchor boosting with squared errors."""

@@ -1,9 +1,9 @@
-"""L2 anchor boosting (Buehlmann, 2020): any base learner, step by step down the anchor loss.
+"""L2 anchor boosting (Buehlmann, 2020): boosting of the anchor loss with any base learner.
 
-The loss of a function f is |(I - P)(y - f)|^2 + gamma |P(y - f)|^2. Each step fits the base learner to
-its negative gradient, the pseudo-residuals (I + (gamma - 1) P)(y - f), and goes ``learning_rate`` times the
-way to the least loss along what was fitted. For gamma = 1 and a base learner of least squares that way has
-length 1, and this is ordinary L2 boosting; for large gamma it keeps the steps from overshooting.
+The loss of a function f is |(I - P)(y - f)|^2 + gamma |P(y - f)|^2. Each step fits the base learner to the negative
+gradient, the pseudo-residuals (I + (gamma - 1) P)(y - f). It then moves along the fit, by ``learning_rate`` times the
+length that minimises the loss. For gamma = 1 and a least-squares base learner this length is 1, as in ordinary L2
+boosting; for large gamma it keeps the steps from overshooting.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from copy import copy
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
+from anchortm._typing import Array, Covariates, Labels, Outcome
 from anchortm._util.checks import generator, one_number, whole_number
 from anchortm._util.frames import native
 from anchortm.competitors.linear import L2Regressor, check_gamma, l2_data
@@ -25,11 +25,9 @@ from anchortm.exceptions import InputError
 
 __all__ = ["AnchorBoosting"]
 
-Array = NDArray[np.float64]
-
 
 class _LinearAndForest:
-    """The paper's base learner: a linear model, and a random forest for what it leaves."""
+    """The base learner of the paper: a linear model, and a random forest for its residuals."""
 
     def __init__(self, n_trees: int, seed: int, n_jobs: int | None) -> None:
         self.linear = LinearRegression()
@@ -45,7 +43,7 @@ class _LinearAndForest:
 
 
 class AnchorBoosting(L2Regressor):
-    """Boosting of the squared error that is weighted gamma in the span of the anchors.
+    """Boosting of squared errors, with weight gamma in the span of the anchors.
 
     Parameters
     ----------
@@ -54,23 +52,23 @@ class AnchorBoosting(L2Regressor):
     n_estimators : int
         Number of steps.
     learning_rate : float
-        Share of the best step that is gone.
+        Fraction of the best step taken in each round.
     base : {"linear+forest", "tree", "linear"} or estimator
-        Base learner: the paper's (a linear model and a random forest for its residuals), a small tree, a linear
-        model, or any regressor of scikit-learn.
+        Base learner: that of the paper (a linear model and a random forest for its residuals), a small tree, a linear
+        model, or any scikit-learn regressor.
     n_trees, max_depth : int
-        Trees of the forest; depth of the single trees.
+        Number of trees in a forest; depth of a single tree.
     anchor_intercept : bool
         Whether the constant belongs to the span of the anchors.
     n_jobs : int, optional
-        Processes of the forest.
+        Number of processes of the forest.
     random_state : int, optional
         Seed of the forests.
 
     Attributes
     ----------
     losses_ : array
-        The anchor loss after each step, relative to the first.
+        The anchor loss after each step, relative to the loss before the first.
 
     Examples
     --------
@@ -119,11 +117,11 @@ class AnchorBoosting(L2Regressor):
                 raise InputError(f"base must be 'linear+forest', 'tree', 'linear' or a regressor, not {self.base!r}")
         return clone(self.base)
 
-    def fit(self, X: Any, y: Any, *, anchors: Any = None) -> Self:
-        """Boost for ``n_estimators`` steps; X, y and anchors as for the other models."""
+    def fit(self, X: Covariates, y: Outcome, *, anchors: Labels | None = None) -> Self:
+        """Boost for ``n_estimators`` steps; pass X, y and anchors as to the other models."""
         gamma = check_gamma(self.gamma, anchors)
         if not np.isfinite(gamma):
-            raise InputError("gamma must be finite here; LinearAnchorRegression has the limit")
+            raise InputError("AnchorBoosting needs a finite gamma: for gamma = inf use LinearAnchorRegression")
         for name in ("n_estimators", "n_trees", "max_depth"):
             whole_number(getattr(self, name), name, 1)
         if not 0.0 < one_number(self.learning_rate, "learning_rate") <= 1.0:
@@ -153,10 +151,10 @@ class AnchorBoosting(L2Regressor):
         fitted = copy(self)
         fitted.start_, fitted.learners_, fitted.losses_ = start, learners, np.array(losses)
         fitted._remember(design, X)
-        self.__dict__ = fitted.__dict__  # at once: a fit that is interrupted leaves the model as it was
+        self.__dict__ = fitted.__dict__  # all at once, so that an interrupted fit leaves the model as it was
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Covariates) -> Array:
         """Return the predictions after all steps."""
         matrix = self._new_rows(X)
         result = np.full(matrix.shape[0], self.start_)

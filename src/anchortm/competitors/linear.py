@@ -1,7 +1,7 @@
 """Linear anchor regression (Rothenhaeusler et al., 2021) in closed form: the L2 competitor of ``NormalLinear``.
 
-The coefficients minimise |(I - P) e|^2 + gamma |P e|^2 over e = y - a - Xb: partialling the anchors out at
-gamma = 0, least squares at 1, two-stage least squares in the limit.
+The coefficients minimise |(I - P) e|^2 + gamma |P e|^2 with e = y - a - Xb. This partials the anchors out for
+gamma = 0, is least squares for gamma = 1, and two-stage least squares in the limit of large gamma.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from copy import copy
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from anchortm._typing import Array, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import check_weights, one_number
 from anchortm._util.frames import aligned, is_frame, native
 from anchortm.engine.rows.projections import Projection, projection
 from anchortm.engine.solve.identification import check_covariates
 from anchortm.exceptions import IdentificationError, InputError
-from anchortm.inputs.anchors import anchor_columns
+from anchortm.inputs.anchors import AnchorColumns, anchor_columns
 from anchortm.inputs.design import Design, check_columns, to_design
 from anchortm.inputs.response import as_response
 from anchortm.models.fitted import one_column
@@ -28,15 +28,20 @@ from anchortm.models.from_formula import FormulaMixin
 
 __all__ = ["L2Data", "L2Regressor", "LinearAnchorRegression", "check_gamma", "l2_data"]
 
-Array = NDArray[np.float64]
-
-HUGE = 1e12  # a gamma from which on the limit is meant
+HUGE = 1e12  # from this gamma on, the limit is used
 
 
 class L2Data:
     """Checked rows of an L2 fit, ordered by the main anchor factor, and their projection."""
 
-    def __init__(self, design: Design, y: Array, anchors: Any, weights: Array | None, anchor_intercept: bool) -> None:
+    def __init__(
+        self,
+        design: Design,
+        y: Array,
+        anchors: Labels | AnchorColumns | None,
+        weights: Array | None,
+        anchor_intercept: bool,
+    ) -> None:
         columns = None if anchors is None else anchor_columns(anchors)
         if columns is not None and len(columns) != y.size:
             raise InputError(f"anchors has {len(columns)} rows, but y has {y.size}")
@@ -57,14 +62,22 @@ class L2Data:
         return np.column_stack([self.P(column, self.weights) for column in values.T]) if values.size else values
 
 
-def l2_data(X: Any, y: Any, anchors: Any, sample_weight: Any, anchor_intercept: bool) -> tuple[Design, L2Data]:
+def l2_data(
+    X: Covariates,
+    y: Outcome,
+    anchors: Labels | AnchorColumns | None,
+    sample_weight: Numbers | None,
+    anchor_intercept: bool,
+) -> tuple[Design, L2Data]:
     """Return the design and the checked rows; rows of weight zero are dropped."""
     if y is None:
         raise InputError("requires y to be passed, but the target y is None")
     aligned(X=X, y=y, anchors=anchors, sample_weight=sample_weight)
     response = as_response(one_column(native(y)))
     if not (response.lower == response.upper).all() or response.truncated.any():
-        raise InputError("this model takes numbers: for censored or truncated outcomes use a transformation model")
+        raise InputError(
+            "this model needs plain numbers as outcomes: use a transformation model for censored or truncated ones"
+        )
     values, design = np.array(response.upper), to_design(X, len(response))
     if design.matrix.shape[0] != values.size:
         raise InputError(f"X has {design.matrix.shape[0]} rows, but y has {values.size}")
@@ -76,7 +89,7 @@ def l2_data(X: Any, y: Any, anchors: Any, sample_weight: Any, anchor_intercept: 
         design, values, weights = design._replace(matrix=design.matrix[keep]), values[keep], weights[keep]
         anchors = None if anchors is None else anchor_columns(anchors).subset(keep)
     if values.size == 1:
-        raise IdentificationError("n_samples = 1: nothing can be learnt from one row")
+        raise IdentificationError("n_samples = 1: one row is not enough to fit a model")
     return design, L2Data(design, values, anchors, weights, anchor_intercept)
 
 
@@ -90,7 +103,7 @@ def check_gamma(gamma: Any, anchors: Any) -> float:
 
 
 class L2Regressor(FormulaMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """What the L2 competitors share: the names of their covariates, and new rows checked against them."""
+    """Base class of the L2 competitors: names of covariates, and checks of new rows against them."""
 
     def _remember(self, design: Design, X: Any) -> None:
         for stale in ("feature_names_in_", "formula_"):
@@ -99,7 +112,7 @@ class L2Regressor(FormulaMixin, RegressorMixin, BaseEstimator):  # type: ignore[
         if design.named and is_frame(X):
             self.feature_names_in_ = np.array(design.names, dtype=object)
 
-    def _new_rows(self, X: Any) -> Array:
+    def _new_rows(self, X: Covariates) -> Array:
         check_is_fitted(self, "coef_names_")
         design = to_design(self._covariates(native(X)))
         check_columns(design, self.coef_names_, hasattr(self, "feature_names_in_"), type(self).__name__)
@@ -107,14 +120,15 @@ class L2Regressor(FormulaMixin, RegressorMixin, BaseEstimator):  # type: ignore[
 
 
 class LinearAnchorRegression(L2Regressor):
-    """Linear regression whose squared error is weighted gamma in the span of the anchors.
+    """Linear regression with squared errors that have weight gamma in the span of the anchors.
 
     Parameters
     ----------
     gamma : float
-        From 0 (anchors partialled out) over 1 (least squares) to ``math.inf`` (two-stage least squares; where the
-        anchors do not identify all coefficients, the limit of large gamma).
+        From 0 (anchors partialled out) over 1 (least squares) to ``math.inf`` (two-stage least squares; if the anchors
+        do not identify all coefficients, the limit of large gamma).
     fit_intercept : bool
+        Whether to fit an intercept.
     anchor_intercept : bool
         Whether the constant belongs to the span of the anchors.
 
@@ -125,7 +139,7 @@ class LinearAnchorRegression(L2Regressor):
 
     See Also
     --------
-    anchortm.NormalLinear : the same as a distribution
+    anchortm.NormalLinear : the same model with a predicted distribution
 
     Notes
     -----
@@ -148,8 +162,10 @@ class LinearAnchorRegression(L2Regressor):
         self.fit_intercept = fit_intercept
         self.anchor_intercept = anchor_intercept
 
-    def fit(self, X: Any, y: Any, *, anchors: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the coefficients; X, y and anchors as for the other models."""
+    def fit(
+        self, X: Covariates, y: Outcome, *, anchors: Labels | None = None, sample_weight: Numbers | None = None
+    ) -> Self:
+        """Fit the coefficients; pass X, y and anchors as to the other models."""
         gamma = check_gamma(self.gamma, anchors)
         X = native(X)
         design, data = l2_data(X, y, anchors, sample_weight, self.anchor_intercept)
@@ -170,10 +186,10 @@ class LinearAnchorRegression(L2Regressor):
         else:
             k = int(self.fit_intercept)
             fitted.coef_, fitted.intercept_ = b[k:], float(b[0]) if k else 0.0
-        self.__dict__ = fitted.__dict__  # at once: a fit that is interrupted leaves the model as it was
+        self.__dict__ = fitted.__dict__  # all at once, so that an interrupted fit leaves the model as it was
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Covariates) -> Array:
         """Return the conditional means."""
         return np.asarray(self._new_rows(X) @ self.coef_ + self.intercept_)
 
@@ -186,7 +202,7 @@ def _solve(data: L2Data, C: Array, target: Array, gamma: float) -> Array:
     root = np.ones(1) if data.weights is None else np.sqrt(data.weights)
     inside = root[:, None] * PC, root * Py
     outside = root[:, None] * (C - PC), root * (target - Py)
-    # |C| is about sqrt(n) in each column: what is smaller by 1e-10 is rounding
+    # |C| is about sqrt(n) in each column: singular values smaller by 1e-10 are rounding errors
     size = 1e-10 * math.sqrt(float(root @ root) if data.weights is not None else target.size)
     if gamma >= HUGE:
         return _first_then(inside, outside, size) / scale
@@ -199,7 +215,7 @@ def _solve(data: L2Data, C: Array, target: Array, gamma: float) -> Array:
 
 
 def _first_then(first: tuple[Array, Array], then: tuple[Array, Array], size: float) -> Array:
-    """Return the least squares of the first problem; what it leaves open is decided by the second.
+    """Return the least-squares solution of the first problem; the second decides what the first leaves open.
 
     With the span of the anchors first, this is the limit of large gamma; with its complement first, of small gamma.
     """

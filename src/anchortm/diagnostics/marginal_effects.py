@@ -312,12 +312,12 @@ class _Effects:
         d, every = self.distribution(w, self.matrix), np.arange(self.matrix.shape[0])
         if self.above is None:
             y = self.target(w, self.matrix)
-            base = d._baseline(y, every)
+            base = d.transformation.baseline(y, every)
             with np.errstate(divide="ignore"):
-                return np.where(base > -np.inf, -1.0 / d._slopes(y, every), 0.0), base
-        y = np.atleast_1d(d._codes(self.above))
-        base = d._baseline(np.repeat(y, every.size) if self.scaled else y, every)
-        h = base + d._moved
+                return np.where(base > -np.inf, -1.0 / d.transformation.slopes(y, every), 0.0), base
+        y = np.atleast_1d(d.codes(self.above))
+        base = d.transformation.baseline(np.repeat(y, every.size) if self.scaled else y, every)
+        h = base + d.transformation.moved
         return -np.exp(d.link.log_density(np.where(np.isfinite(h), h, 0.0))) * np.isfinite(h), base
 
 

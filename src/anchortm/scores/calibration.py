@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from anchortm._typing import Array, Seed
 from anchortm._util.checks import generator
 from anchortm.inputs.response import Kind, Response
 from anchortm.predict.distribution import PredictedDistribution
@@ -17,11 +16,9 @@ from anchortm.scores.outcomes import check_predicted, exact_values, outcomes_of
 
 __all__ = ["coverage", "pit"]
 
-Array = NDArray[np.float64]
-
 
 def pit(
-    distribution: PredictedDistribution | FamilyDistribution, y: ArrayLike | Response, random_state: Any = None
+    distribution: PredictedDistribution | FamilyDistribution, y: ArrayLike | Response, random_state: Seed = None
 ) -> Array:
     """Return the probability integral transforms, uniform if the predictions are calibrated.
 
@@ -56,7 +53,7 @@ def _cdf_at(distribution: PredictedDistribution | FamilyDistribution, codes: Arr
     if isinstance(distribution, AveragedDistribution):
         parts = [np.exp(log_weight) * _cdf_at(part, codes) for log_weight, part in distribution.parts()]
         return np.asarray(np.sum(parts, axis=0))
-    h = distribution._baseline(codes, np.arange(codes.size)) + distribution._moved
+    h = distribution.transformation.baseline(codes, np.arange(codes.size)) + distribution.transformation.moved
     return np.exp(distribution.link.log_cdf(h))
 
 
@@ -67,7 +64,7 @@ def coverage(
 ) -> Array:
     """Return which known outcomes lie in the central interval of probability ``level``.
 
-    Both ends belong to the interval, also where they are classes. Pass ``y`` as to ``fit``; censored rows are refused.
+    Both ends belong to the interval, also if they are classes. Pass ``y`` as to ``fit``; censored rows are refused.
 
     Examples
     --------
@@ -81,6 +78,6 @@ def coverage(
     check_predicted(distribution, steps=True)
     values = exact_values(distribution, y, "coverage")
     low, high = distribution.interval(level)
-    if isinstance(distribution, PredictedDistribution):  # positions of classes
-        low, high = distribution._codes(low), distribution._codes(high)
+    if isinstance(distribution, PredictedDistribution):  # classes become their positions
+        low, high = distribution.codes(low), distribution.codes(high)
     return np.asarray((values >= low) & (values <= high))

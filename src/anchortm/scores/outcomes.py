@@ -1,4 +1,4 @@
-"""What was observed, on the scale of the predicted distributions that are scored."""
+"""Observed outcomes on the scale of the predicted distributions, and checks of what is scored."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm._typing import Array
 from anchortm.bases import OrdinalBasis
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.response import Kind, Response, as_response
@@ -16,8 +17,6 @@ from anchortm.predict.survival_steps import StepDistribution
 
 __all__ = ["check_predicted", "exact_values", "is_prediction", "known_rows", "known_values", "outcomes_of"]
 
-Array = NDArray[np.float64]
-
 
 def check_predicted(distribution: Any, steps: bool = False) -> None:
     """Refuse anything but predicted distributions; ``steps`` allows the survival curves of CoxPH."""
@@ -25,8 +24,8 @@ def check_predicted(distribution: Any, steps: bool = False) -> None:
         if steps:
             return
         raise InputTypeError(
-            "survival curves of CoxPH are steps that end at the last event time: they are scored by brier and "
-            "concordance, and the full distributions of ProportionalHazards by all scores"
+            "survival curves of CoxPH are steps that end at the last event time: score them by brier and concordance, "
+            "or use ProportionalHazards, whose full distributions have all scores"
         )
     if not isinstance(distribution, (PredictedDistribution, FamilyDistribution)):
         raise InputTypeError(
@@ -76,11 +75,11 @@ def exact_values(distribution: Any, y: Any, score: str) -> Array:
     if censored:
         raise InputError(
             f"{score} needs known outcomes, but {censored} of the {len(response)} rows are censored: score the others "
-            "only, or take score_table, whose nll and pit take all rows"
+            "only, or use score_table, whose nll and pit take all rows"
         )
     if response.truncated.any():
         raise InputError(
-            f"{score} does not know of truncation, and {int(response.truncated.sum())} rows have some: with delayed "
-            "entry pass distribution.given(after=entry) and the plain times, or take score_table"
+            f"{score} does not support truncation, but {int(response.truncated.sum())} rows are truncated: with "
+            "delayed entry pass distribution.given(after=entry) and the plain times, or use score_table"
         )
     return known_values(response)

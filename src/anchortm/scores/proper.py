@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anchortm._typing import Array
 from anchortm.bases import OrdinalBasis
 from anchortm.exceptions import InputTypeError
 from anchortm.inputs.response import Response
@@ -19,14 +20,12 @@ from anchortm.scores.outcomes import check_predicted, exact_values
 
 __all__ = ["crps", "crps_of_values", "nll_quantiles"]
 
-Array = NDArray[np.float64]
-
 CRPS_PANELS = 64  # panels of probabilities, where the quantile loss is integrated
 CRPS_STEP = 0.5  # width in h of a panel in y
 CRPS_TAIL = 1e-10  # tail probability beyond which F^2 and (1 - F)^2 are negligible
 FIRST_COUNTS = 4096  # counts up to here are summed one by one
-FEW_COUNTS = 64  # and beyond in panels of at most so many
-LARGEST_COUNT = 1e150  # where sums that have not converged count as infinite
+FEW_COUNTS = 64  # beyond, panels of at most this many counts are summed one by one
+LARGEST_COUNT = 1e150  # a sum that has not converged here counts as infinite
 CRPS_ROWS = 500  # rows in one pass over quantiles or counts
 CRPS_VALUES = 1_000_000  # values of F in one pass over panels
 
@@ -91,9 +90,14 @@ def crps_of_values(distribution: Any, codes: Array) -> Array:
 def _crps_on_panels(distribution: PredictedDistribution, codes: Array) -> Array:
     """Integrate F^2 below y and (1 - F)^2 above it over panels in y that all rows share.
 
-    The panels are equal steps of h_0, so that F is smooth on each; the one that holds y is cut there.
+    The panels are equal steps of h_0, so that F is smooth on each. The panel that contains y is cut at y.
     """
-    basis, theta, link, shift = distribution.basis, distribution.theta, distribution.link, distribution._moved
+    basis, theta, link, shift = (
+        distribution.basis,
+        distribution.theta,
+        distribution.link,
+        distribution.transformation.moved,
+    )
     low, high = link.quantile(np.array([CRPS_TAIL]))[0], link.quantile_from_log_sf(np.log([CRPS_TAIL]))[0]
     steps = max(2, int(np.ceil((high - low + np.ptp(shift)) / CRPS_STEP)))
     h = np.linspace(low - shift.max(), high - shift.min(), steps + 1)
@@ -102,7 +106,7 @@ def _crps_on_panels(distribution: PredictedDistribution, codes: Array) -> Array:
     edges = np.unique(np.maximum(edges, floor))
     half = 0.5 * np.diff(edges)
     nodes = (edges[:-1] + half)[:, None] + half[:, None] * NODES
-    base = distribution._baseline(nodes.ravel())
+    base = distribution.transformation.baseline(nodes.ravel())
     panel = np.clip(np.searchsorted(edges, codes, side="right") - 1, 0, half.size - 1)
     total = np.empty(codes.size)
     rows = max(1, CRPS_VALUES // base.size)
@@ -120,13 +124,13 @@ def _crps_on_panels(distribution: PredictedDistribution, codes: Array) -> Array:
         ):
             own = 0.5 * np.maximum(last - first, 0.0)
             points = (first + own)[:, None] + own[:, None] * NODES
-            z = distribution._baseline(points.ravel()).reshape(points.shape) + shift[part, None]
+            z = distribution.transformation.baseline(points.ravel()).reshape(points.shape) + shift[part, None]
             total[part] += own * (np.exp(2.0 * log(z)) @ WEIGHTS)
     return total
 
 
 def _crps_by_quantiles(distribution: PredictedDistribution, codes: Array) -> Array:
-    """Integrate the quantile loss over probabilities, twice, on panels that split at F(y)."""
+    """Return twice the integral of the quantile loss over probabilities, on panels that split at F(y)."""
     at = distribution.cdf(codes[:, None])[:, 0]
     unit = 0.5 * (1.0 - np.cos(np.pi * np.arange(CRPS_PANELS // 2 + 1) / (CRPS_PANELS // 2)))  # dense at both ends
     total = np.zeros(codes.size)
@@ -153,9 +157,9 @@ def _discrete_crps(distribution: PredictedDistribution, codes: Array) -> Array:
     if first < FIRST_COUNTS:
         return total
     if isinstance(distribution, AveragedDistribution):
-        raise InputTypeError(f"counts of {FIRST_COUNTS} and more have no CRPS with random effects: take the nll")
+        raise InputTypeError(f"counts of {FIRST_COUNTS} and more have no CRPS with random effects: use the nll")
     start, never = np.full(codes.size, float(first)), np.full(codes.size, np.inf)
-    low = distribution.link.quantile(np.array([CRPS_TAIL]))[0] - distribution._moved
+    low = distribution.link.quantile(np.array([CRPS_TAIL]))[0] - distribution.transformation.moved
     with np.errstate(over="ignore"):
         begin = np.floor(distribution.basis.inverse(distribution.theta, low))  # F is negligible below
     below, above = np.clip(begin, start, np.maximum(codes, start)), np.maximum(start, codes)
@@ -169,15 +173,15 @@ def _sum_of_squares(
 ) -> Array:
     """Return the sums of squared probabilities over the counts low <= k < high, panel by panel.
 
-    A panel ends where h has risen by one step, so that h is smooth on it. A panel of few counts is summed; that of many
-    counts is an integral whose ends lie half a count lower, with the first correction term of Euler and Maclaurin. An
-    unbounded sum that has not converged at the largest count is infinite.
+    A panel ends where h has risen by one step, so that h is smooth on it. A panel of few counts is summed. A panel of
+    many counts is replaced by an integral whose ends lie half a count lower, with the first correction term of Euler
+    and Maclaurin. An unbounded sum that has not converged at the largest count is infinite.
     """
     theta, basis = distribution.theta, distribution.basis
 
     def square(k: Array, rows: NDArray[np.intp]) -> Array:
         h = (basis.rows(k.ravel()) @ theta).reshape(k.shape)
-        return np.asarray(np.exp(2.0 * log(h + distribution._moved[rows, None])))
+        return np.asarray(np.exp(2.0 * log(h + distribution.transformation.moved[rows, None])))
 
     total, low, high = np.zeros(low.size), low.copy(), high.copy()
     while (rows := np.flatnonzero(high > low)).size:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anchortm._typing import Array
 from anchortm._util.checks import real_numbers
 from anchortm._util.frames import aligned
 from anchortm.exceptions import InputError, InputTypeError
@@ -18,8 +19,6 @@ from anchortm.predict.survival_steps import StepDistribution
 from anchortm.scores.outcomes import check_predicted, is_prediction
 
 __all__ = ["brier", "brier_rows", "concordance"]
-
-Array = NDArray[np.float64]
 
 
 def concordance(risk: ArrayLike, y: ArrayLike | Response) -> float:
@@ -155,7 +154,7 @@ def brier(
     lost = np.isnan(parts).any(axis=0)
     if lost.any():
         raise InputError(
-            f"the Brier score at time {grid[lost][0]:g} is not known: by then all rows of "
+            f"the Brier score at time {grid[lost][0]:g} cannot be computed: by then all rows of "
             f"{'y' if train is None else 'train'} without an event are censored (the last time is "
             f"{source[0].max():g}); ask for earlier times"
         )
@@ -179,7 +178,7 @@ def _survival_times(y: Any, name: str) -> tuple[Array, NDArray[np.bool_]]:
         if other:
             raise InputError(
                 f"the Brier score takes exact and right-censored rows, but {other} rows of {name} are left- or "
-                "interval-censored: leave these rows out, or take the nll"
+                "interval-censored: leave these rows out, or use the nll"
             )
     return times, event
 

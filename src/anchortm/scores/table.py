@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
 from anchortm._messages import shown
+from anchortm._typing import Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import level_between
 from anchortm._util.frames import aligned, native, take
 from anchortm.bases import OrdinalBasis
@@ -27,10 +28,9 @@ from anchortm.scores.survival import brier_rows, concordance
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["ScoreTable", "score_table", "transforms"]
-
-Array = NDArray[np.float64]
 
 ALL = "(all)"
 
@@ -50,7 +50,7 @@ class ScoreTable:
 
     See Also
     --------
-    anchortm.scores.score_table : makes one
+    anchortm.scores.score_table : computes it
 
     Examples
     --------
@@ -69,8 +69,8 @@ class ScoreTable:
     1       (all)    1.0  2.780
     """
 
-    table: Any
-    rows: Any
+    table: pd.DataFrame
+    rows: pd.DataFrame
     level: float
 
     def frame(self) -> pd.DataFrame:
@@ -91,7 +91,7 @@ class ScoreTable:
             ]
         )
 
-    def plot(self, ax: Any = None, label: int = 3) -> Any:
+    def plot(self, ax: Axis = None, label: int = 3) -> Axes:
         """Draw the distribution of the probability integral transforms by environment and return the axes."""
         return plotting.calibration(self.rows, ax, label=label)
 
@@ -103,14 +103,14 @@ class ScoreTable:
 
 def score_table(
     model: Any,
-    X: Any,
-    y: Any,
-    environments: Any = None,
+    X: Covariates,
+    y: Outcome,
+    environments: Labels | None = None,
     *,
-    offset: Any = None,
+    offset: Numbers | None = None,
     level: float = 0.9,
     times: Sequence[float] | None = None,
-    random_state: Any = 0,
+    random_state: Seed = 0,
 ) -> ScoreTable:
     """Return the scores of a fitted model on these rows, together and by environment.
 
@@ -126,7 +126,7 @@ def score_table(
 
     See Also
     --------
-    anchortm.scores.ScoreTable : what is returned
+    anchortm.scores.ScoreTable : the result
 
     Examples
     --------
@@ -173,14 +173,21 @@ def score_table(
             6,
             "concordance",
             [
-                _concordance_or_nan(distribution._moved[part], response[part]) if known else math.nan
+                _concordance_or_nan(distribution.transformation.moved[part], response[part]) if known else math.nan
                 for _, part in groups
             ],
         )
     return ScoreTable(table, rows, level)
 
 
-def transforms(model: Any, X: Any, y: Any, environments: Any, offset: Any, random_state: Any) -> pd.DataFrame:
+def transforms(
+    model: Any,
+    X: Covariates,
+    y: Outcome,
+    environments: Labels | None,
+    offset: Numbers | None,
+    random_state: Seed,
+) -> pd.DataFrame:
     """Return environment and probability integral transform of each row.
 
     Examples
@@ -198,7 +205,7 @@ def transforms(model: Any, X: Any, y: Any, environments: Any, offset: Any, rando
 
 
 def _observed(
-    model: Any, X: Any, y: Any, environments: Any, offset: Any
+    model: Any, X: Covariates, y: Outcome, environments: Labels | None, offset: Numbers | None
 ) -> tuple[Response, PredictedDistribution, NDArray[np.intp], NDArray[Any]]:
     """Return outcomes, predictions, and codes and names of the environments (a single one if None)."""
     check_is_fitted(model, "coef_")
@@ -217,14 +224,14 @@ def _observed(
     return response, distribution, codes, names
 
 
-def _nll(model: Any, X: Any, response: Response, offset: Any, codes: NDArray[np.intp]) -> Array:
+def _nll(model: Any, X: Covariates, response: Response, offset: Numbers | None, codes: NDArray[np.intp]) -> Array:
     """Return the negative log-likelihood of each row; clusters share theirs within each environment."""
     if getattr(model, "_random", None) is None:
         return np.asarray(model.nll(X, response, offset=offset))
     X, result = native(X), np.empty(len(response))
     for code in np.unique(codes):
         part = np.flatnonzero(codes == code)
-        own = offset if np.ndim(offset) == 0 else np.asarray(offset)[part]
+        own = offset if offset is None or np.ndim(offset) == 0 else np.asarray(offset)[part]
         result[part] = model.nll(take(X, part), response[part], offset=own)
     return result
 

@@ -214,7 +214,7 @@ def test_classes_at_points(folder: Path, capsys) -> None:
         ("fit data.csv --model lm --formula 'y ~ x' --xi 1", "needs anchors"),
         ("fit data.csv --model lm --formula 'y ~ x' --order 3", "does not take --order"),
         ("fit data.csv --model lm --formula 'y ~ x' --l1 -1", "--l1 must be"),
-        ("fit data.csv --model lm --formula 'y ~ x' --scale z", "z: no terms of the formula"),
+        ("fit data.csv --model lm --formula 'y ~ x' --scale z", "z: not among the terms of the formula"),
         (
             "path data.csv --model lm --formula 'y ~ x | site' --varying x --scale x",
             "--scale does not go with --varying",
@@ -231,7 +231,7 @@ def test_classes_at_points(folder: Path, capsys) -> None:
         ("path data.csv --model lm --formula 'y ~ x | site' --plot p.txt", "should end in"),
         ("fit empty.csv --model lm --formula 'y ~ x'", "cannot read"),
         ("fit header.csv --model lm --formula 'y ~ x'", "no rows"),
-        ("fit data.csv --model o-logit --formula 'y ~ nothing(x)'", "no function of formulas"),
+        ("fit data.csv --model o-logit --formula 'y ~ nothing(x)'", "not a function of formulas"),
     ],
 )
 def test_errors_without_tracebacks(folder: Path, arguments: str, message: str, capsys) -> None:

@@ -327,7 +327,7 @@ def test_refusals_elsewhere() -> None:
         atm.Formula("cmedv | rm | age ~ lstat", BOSTON)
     with pytest.raises(InputTypeError, match="takes no strata"):
         atm.LinearAnchorRegression.from_formula("cmedv | side ~ lstat | town", BOSTON)
-    with pytest.raises(InputError, match="no terms of the formula, which has lstat"):
+    with pytest.raises(InputError, match="not among the terms of the formula, which has lstat"):
         atm.NormalLinear.from_formula("cmedv ~ lstat", BOSTON, varying="rm")
     with pytest.raises(InputError, match="before '~' in the formula"):
         atm.NormalLinear.from_formula("cmedv ~ lstat", BOSTON, strata="side")

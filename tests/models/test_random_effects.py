@@ -512,11 +512,11 @@ def test_formulas():
     assert -model.nll(data).sum() == pytest.approx(model.loglik_, abs=1e-9)
     bad = {
         "y ~ x + (1 | g) + (1 | site)": "one term",
-        "y ~ x - (1 | g)": "join the covariates",
-        "y ~ x * (1 | g)": "join the covariates",
+        "y ~ x - (1 | g)": "add random effects to the covariates",
+        "y ~ x * (1 | g)": "add random effects to the covariates",
         "y ~ x + (1 | g + site)": "one column of clusters",
         "y ~ x + (0 | g)": "no random effect",
-        "y ~ x + (1 + z | g)": "no terms of the formula",
+        "y ~ x + (1 + z | g)": "not among the terms of the formula",
         "y ~ x + g + (1 | g)": "among the covariates",
         "y ~ x + (1 | nowhere)": "nowhere",
         "y ~ x + z + (1 + x + z | g)": "a slope, or both",
@@ -556,7 +556,7 @@ def test_marginal_distributions_are_averages():
     later = some.given(after=at[0])
     np.testing.assert_allclose(later.sf(at[1]), some.sf(at[1]) / some.sf(at[0]), rtol=1e-10)
     np.testing.assert_allclose(later.cdf(later.ppf([0.3, 0.8])), [[0.3, 0.8]] * 3, rtol=1e-9)
-    with pytest.raises(InputTypeError, match="no h"):
+    with pytest.raises(InputTypeError, match="no transformation h"):
         some.trafo(1.0)
     # scores know them
     score = atm.scores.crps(some, data.y[:3])

@@ -100,7 +100,7 @@ def curve(formula: Any, coef: np.ndarray, term: str = "s(x, 7)"):
 def test_squares_of_coefficients_are_the_roughness() -> None:
     """Against second differences of the curve, integrated piece by piece."""
     formula = atm.Formula("y ~ s(x, 7)", DATA)
-    knots = formula._spec.transform_state["s(x, 7)"]["knots"]
+    knots = formula._terms._spec.transform_state["s(x, 7)"]["knots"]
     width, coef = knots[-1] - knots[0], np.random.default_rng(1).normal(size=7)
     f, d = curve(formula, coef), 1e-3 * width
 
@@ -161,10 +161,10 @@ def test_new_rows_one_by_one_are_bitwise_the_same() -> None:
 @pytest.mark.parametrize(
     ("terms", "message"),
     [
-        ("s(x):z", "stands alone"),
-        ("s(x) * sex", "stands alone"),
-        ("I(s(x))", "stands alone"),
-        ("bs(s(x), 4)", "stands alone"),
+        ("s(x):z", "must be a term of its own"),
+        ("s(x) * sex", "must be a term of its own"),
+        ("I(s(x))", "must be a term of its own"),
+        ("bs(s(x), 4)", "must be a term of its own"),
         ("s()", "should be s"),
         (f"s(x, {FEWEST - 1})", "should be s"),
         (f"s(x, {MOST + 1})", "should be s"),
@@ -363,7 +363,7 @@ def test_refused_curves() -> None:
     model = fit(atm.NormalLinear(), "y", covariates="s(x) + s(z) + sex")
     for term, at, message in (
         ("sex", None, "not a smooth term"),
-        ("s(w)", None, "no terms"),
+        ("s(w)", None, "not among the terms"),
         (None, [1.0], "one term"),
     ):
         with pytest.raises(InputError, match=message):

@@ -935,9 +935,9 @@ FORMULAS: dict[str, str] = {
     "y ~ age +": "cannot read 'age .' in the formula .*backticks",
     "y ~ (age": "cannot read '.age' in the formula .*backticks",
     "y ~ age ** 'a'": "powers of terms are whole numbers from 1 to 10",
-    "y ~ __import__('os')": "'__import__' is no function of formulas; there are C, I",
-    "y ~ open('x')": "'open' is no function of formulas; there are C, I",
-    "y ~ age.__class__": "is no term of a formula.*backticks",
+    "y ~ __import__('os')": "'__import__' is not a function of formulas; available are C, I",
+    "y ~ open('x')": "'open' is not a function of formulas; available are C, I",
+    "y ~ age.__class__": "is not a term of a formula.*backticks",
     "y ~ bs(age, df='a')": "cannot evaluate the covariates: .*bs.age",
 }
 TABLES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {

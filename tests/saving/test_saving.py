@@ -142,10 +142,10 @@ CHANGES = {
     "fit gone": (lambda r: r["fit"].pop("xi_"), "does not hold together"),
     "covariance": (lambda r: r["covariance"].update(jacobian=[[1.0]]), "has the shape"),
     "formula": (lambda r: r["formula"].update(covariates="temp"), "not those of its text"),
-    "both": (lambda r: r["formula"].update(text="rating ~ temp", covariates="temp"), "do not hold together"),
+    "both": (lambda r: r["formula"].update(text="rating ~ temp", covariates="temp"), "are inconsistent"),
     "hostile formula": (
         lambda r: r["formula"].update(covariates="temp + contact + {open('x')}"),
-        "no function of formulas",
+        "not a function of formulas",
     ),
     "hostile text": (lambda r: r["formula"].update(text="open('x') ~ temp"), "should be a column"),
     "hostile levels": (lambda r: r["formula"]["levels"].update(temp=[]), "does not hold together"),

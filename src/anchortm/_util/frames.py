@@ -27,6 +27,7 @@ __all__ = [
     "known",
     "native",
     "read_csv",
+    "refuse_missing",
     "select",
     "take",
 ]
@@ -191,6 +192,16 @@ def select(data: Any, names: Sequence[str]) -> pd.DataFrame:
         raise InputError(
             f"columns with whole numbers beyond 1.8e308, too large for a double: {_listed(large)}; rescale them"
         ) from None
+
+
+def refuse_missing(frame: pd.DataFrame, what: str) -> None:
+    """Refuse columns with missing values; ``what`` is their role in the message."""
+    for name in frame:
+        missing = frame[name].isna().to_numpy()
+        if missing.any():
+            first, count = int(np.flatnonzero(missing)[0]), int(missing.sum())
+            rows = "1 row" if count == 1 else f"{count} rows"
+            raise InputError(f"{what} {name!r} is missing in {rows}, first at row {first}; drop or impute such rows")
 
 
 def _plain(column: pd.Series) -> Any:

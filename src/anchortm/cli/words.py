@@ -43,7 +43,7 @@ RULES: list[tuple[str, Any]] = [
     (r"raise max_iter, or lower the order", "lower --order"),
     (r"; raise max_iter", ""),
     (r", or look at others with n_restarts", ""),
-    (r"; how smooth it is says the model's smooth=", ""),
+    (r"; the model's argument smooth= sets how smooth the curve is", ""),
     (r", or set smooth=0", ""),
     (r"; clusters=np\.arange\(n\) takes rows as independent", ""),
     (r"give clusters= to standard_errors or summary", "standard errors of clusters are for Python"),

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import anchortm as atm
-import anchortm.inputs.formula.evaluation
+import anchortm.inputs.formula.covariates
 from anchortm.engine.rows.factor_hessian import MAX_KEPT, Arrow
 from anchortm.engine.solve.newton import expand
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError, SeparationError
@@ -50,7 +50,7 @@ def both(cls, text, data, monkeypatch, **options):
     """Return the fit with the factor as codes, and the one with its dummies as numbers."""
     wide = cls.from_formula(text, data, **options)
     with monkeypatch.context() as patch:
-        patch.setattr(anchortm.inputs.formula.evaluation, "WIDE", 10**9)
+        patch.setattr(anchortm.inputs.formula.covariates, "WIDE", 10**9)
         dense = cls.from_formula(text, data, **options)
     assert wide.coef_names_ == dense.coef_names_
     return wide, dense

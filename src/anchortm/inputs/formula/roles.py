@@ -1,0 +1,146 @@
+"""The columns of a table by their roles in a formula: outcome, covariates, anchors, strata, clusters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from anchortm._util.checks import real_numbers
+from anchortm._util.frames import column_names, known, native, refuse_missing, select
+from anchortm.exceptions import InputError
+from anchortm.inputs.formula.expressions import TRANSFORMS
+from anchortm.inputs.formula.grammar import Parsed, parse_formula
+from anchortm.inputs.formula.terms import columns_used, name_in_states, read_terms, remembers, smooth_terms_of
+from anchortm.inputs.formula.text import DOT, outside_quotes, show_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from anchortm._typing import Outcome, Table
+
+__all__ = ["LONGEST", "Roles", "expand_dot"]
+
+LONGEST = 300_000  # characters of covariates with a dot spelled out
+RESERVED = {"Intercept", "contr", "np", *TRANSFORMS}
+
+
+class Roles:
+    """What a formula says about the columns of a table, without any rows.
+
+    Attributes
+    ----------
+    text : str
+        The formula as it was written.
+    """
+
+    text: str
+    _parsed: Parsed
+    _used: list[str]
+
+    @property
+    def strata(self) -> list[str]:
+        """Return the columns of the strata."""
+        return list(self._parsed.strata)
+
+    @property
+    def cluster(self) -> str | None:
+        """Return the column of clusters that share random effects."""
+        return None if self._parsed.random is None else self._parsed.random[0]
+
+    @property
+    def covariate_columns(self) -> list[str]:
+        """Return the columns of the covariates."""
+        return list(self._used)
+
+    def outcome_columns(self, names: Sequence[str]) -> list[str]:
+        """Return the columns of the outcome in a table with these names."""
+        return sorted(self._parsed.outcome.columns(names))
+
+    def needed(self, names: Sequence[str]) -> list[str]:
+        """Return the columns of covariates, outcome and anchors."""
+        anchors = [name for name, _ in self._parsed.anchors]
+        outcome = self.outcome_columns(names)
+        known([*outcome, *anchors], names)
+        return list(dict.fromkeys([*self._used, *outcome, *anchors]))
+
+    def outcome(self, data: Table) -> Outcome:
+        """Return the outcome of these rows."""
+        return self._parsed.outcome.values(native(data))
+
+    def anchor_frame(self, data: Table) -> pd.DataFrame | None:
+        """Return the anchors of these rows, None if the formula has none."""
+        terms, data = self._parsed.anchors, native(data)
+        if not terms:
+            return None
+        known([name for name, _ in terms], column_names(data))
+        frame = select(data, list(dict.fromkeys(name for name, _ in terms)))
+        refuse_missing(frame, "anchor")
+        for name, kind in terms:
+            if kind == "C":
+                frame[name] = frame[name].astype("category")
+            elif kind == "N":
+                frame[name] = real_numbers(frame[name], f"anchor N({name})")
+        return frame.rename(columns={name: f"N({name})" for name, kind in terms if kind == "N"})
+
+    def _read(self, text: str, names: Sequence[str]) -> tuple[str, Any]:
+        """Take the text apart for a table with these columns.
+
+        Return the covariates with a dot spelled out, as text and as formulaic's terms.
+        """
+        self.text, self._parsed = text, parse_formula(text)
+        covariates = expand_dot(self._parsed, names)
+        parse_formula(f"y ~ {covariates}", LONGEST)  # with all that a dot stands for
+        terms = read_terms(covariates)
+        used = columns_used(terms)
+        known(sorted(used), names)
+        reserved = sorted(used & (RESERVED if smooth_terms_of(terms) else RESERVED - {"s"}))
+        if reserved:
+            raise InputError(f"columns of a formula cannot be called {', '.join(reserved)}: rename them")
+        self._used = [name for name in names if name in used]
+        if remembers(covariates):  # formulaic files what terms remember under simplified names
+            simple = [name_in_states(name) for name in self._used]
+            alike = [name for name, own in zip(self._used, simple, strict=True) if simple.count(own) > 1]
+            if alike:
+                raise InputError(f"columns of a formula cannot be told apart: rename {' or '.join(alike)}")
+        self._check_roles(names)
+        return covariates, terms
+
+    def _check_roles(self, names: Sequence[str]) -> None:
+        """Refuse columns in two roles that exclude each other."""
+        outcome = self._parsed.outcome.columns(names, entry=False)  # an entry time may be a covariate too
+        covariates, strata = set(self._used), set(self.strata)
+        anchors = {name for name, _ in self._parsed.anchors}
+        clusters = set() if self.cluster is None else {self.cluster}
+        known(sorted(clusters), names)
+        roles = {"covariates": covariates, "anchors": anchors, "strata": strata, "clusters": clusters}
+        for what, columns in roles.items():
+            if columns & outcome:
+                shared = ", ".join(sorted(columns & outcome))
+                raise InputError(f"the outcome's columns are among the {what}: {shared}; leave them out there")
+        if strata & anchors:
+            shared = ", ".join(sorted(strata & anchors))
+            raise InputError(
+                f"{shared}: strata and anchors at once; a baseline for each stratum takes up what an anchor shows"
+            )
+        if strata & covariates:
+            shared = ", ".join(sorted(strata & covariates))
+            raise InputError(f"strata are among the covariates: {shared}; their baselines take up such effects")
+        if clusters & covariates:
+            raise InputError(
+                f"clusters are among the covariates: {self.cluster}; give them fixed or random effects, not both"
+            )
+
+
+def expand_dot(parsed: Parsed, names: Sequence[str]) -> str:
+    """Return the covariates with ``.`` spelled out and names in backticks again."""
+    taken = parsed.outcome.names() | {name for name, _ in parsed.anchors} | set(parsed.strata)
+    taken |= set() if parsed.random is None else {parsed.random[0]}
+    rest = [name for name in names if name not in taken]
+    right = show_names(parsed.right, parsed.quoted)
+    text = outside_quotes(DOT, f"({' + '.join(f'`{name}`' for name in rest) or '1'})", right)
+    named = (*parsed.quoted, *(rest if text != right else ()))
+    called = [name for name in named if name.isdigit() or "`" in name or re.fullmatch(r"_q\d+", name)]
+    if called:
+        raise InputError(f"columns of a formula cannot be called {', '.join(called)}: rename them")
+    return text

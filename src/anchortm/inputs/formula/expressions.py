@@ -16,7 +16,7 @@ from anchortm.exceptions import InputError
 from anchortm.inputs.formula.text import expression, hide_names, real_name
 from anchortm.inputs.splines import spline
 
-__all__ = ["ARITHMETIC", "COMPARISONS", "EXTRA", "TRANSFORMS", "check_expression", "check_factor"]
+__all__ = ["ARITHMETIC", "COMPARISONS", "EXTRA", "TRANSFORMS", "check_expression", "check_factor", "columns_in"]
 
 EXTRA = {"sqrt": np.sqrt, "log1p": np.log1p, "abs": np.abs, "s": spline}  # functions beyond formulaic's own
 TRANSFORMS = {
@@ -122,11 +122,11 @@ def _check_arithmetic(node: ast.BinOp) -> None:
     if isinstance(node.op, ast.Pow):
         power = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right
         small = isinstance(power, ast.Constant) and isinstance(power.value, (int, float)) and power.value <= 10
-        if not small or not _columns(node.left):
+        if not small or not columns_in(node.left):
             raise InputError(f"{ast.unparse(node)[:80]!r}: only columns have powers, with numbers up to 10")
 
 
-def _columns(tree: ast.AST) -> list[ast.Name]:
+def columns_in(tree: ast.AST) -> list[ast.Name]:
     """Return the names in an expression that are columns, not functions or modules."""
     functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     modules = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
@@ -143,18 +143,25 @@ def _check_arguments(function: str, values: list[ast.expr]) -> bool:
         raise InputError("C(...) takes a column: add what you compute to the table under a name of its own")
     if len(values) > MAX_SIZE:
         raise InputError(f"{function}(...) has {len(values)} arguments, more than {MAX_SIZE}")
-    if any(isinstance(n, ast.Call) and ast.unparse(n.func) == "C" for value in values for n in ast.walk(value)):
+    inside = [node for value in values for node in ast.walk(value)]
+    if any(isinstance(node, ast.Call) and ast.unparse(node.func) == "C" for node in inside):
         raise InputError("C(...) must be a term of its own, or part of an interaction: x:C(group)")
-    if function in BASES:
-        inner = [n for value in values[1:] for n in ast.walk(value)]
-        large = any(isinstance(n, ast.Constant) and isinstance(n.value, int) and n.value > MAX_SIZE for n in inner)
-        many = any(isinstance(n, (ast.List, ast.Tuple)) and len(n.elts) > MAX_SIZE for n in inner)
-        if large or many or any(isinstance(n, ast.BinOp) for n in inner):
-            raise InputError(f"{function}(...) takes sizes and knots up to {MAX_SIZE}, written as numbers")
+    if function in BASES and any(_is_odd_size(node) for value in values[1:] for node in ast.walk(value)):
+        raise InputError(f"{function}(...) takes sizes and knots up to {MAX_SIZE}, written as numbers")
     options = function in OPTIONS or function.startswith("contr.")
     if not options and len(values) != 1:
         raise InputError(f"{function}(...) takes one column, not {len(values)}")
     return options
+
+
+def _is_odd_size(node: ast.AST) -> bool:
+    """Return whether a size is computed or too large, or too many knots are listed."""
+    match node:
+        case ast.Constant(value=int() as size):
+            return size > MAX_SIZE
+        case ast.List(elts=knots) | ast.Tuple(elts=knots):
+            return len(knots) > MAX_SIZE
+    return isinstance(node, ast.BinOp)
 
 
 def check_factor(text: str) -> set[str]:
@@ -162,7 +169,7 @@ def check_factor(text: str) -> set[str]:
     quoted: list[str] = []
     tree = expression(hide_names(text, quoted), text)
     check_expression(tree)
-    return {real_name(node, tuple(quoted)) for node in _columns(tree)}
+    return {real_name(node, tuple(quoted)) for node in columns_in(tree)}
 
 
 def _is_allowed(function: ast.expr) -> bool:

@@ -156,7 +156,7 @@ def _count_other(node: ast.expr, formula: str) -> int:
 
 
 def _check_smooth(tree: ast.expr) -> None:
-    """Refuse s(...) that does not stand alone as a term, or has other arguments than a column and a size."""
+    """Refuse s(...) that is not a term of its own, or has other arguments than a column and a size."""
     alone: list[int] = []
     left = [tree]
     while left:
@@ -166,19 +166,24 @@ def _check_smooth(tree: ast.expr) -> None:
         else:
             alone.append(id(term))
     for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "s"):
-            continue
-        if id(node) not in alone:
-            raise InputError(f"{ast.unparse(node)[:80]!r} must be a term of its own: write bs(x, 4) in interactions")
-        sizes = [*node.args[1:], *(keyword.value for keyword in node.keywords)]
-        named = [keyword.arg for keyword in node.keywords]
-        size = getattr(sizes[0], "value", None) if sizes else FEWEST
-        whole = isinstance(size, int) and not isinstance(size, bool) and FEWEST <= size <= MOST
-        if not node.args or len(sizes) > 1 or named not in ([], ["k"]) or not whole:
-            raise InputError(
-                f"{ast.unparse(node)[:80]!r} should be s(x) or s(x, k) with k from {FEWEST} to {MOST} columns; "
-                "the model's argument smooth= sets how smooth the curve is"
-            )
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "s":
+            _check_smooth_call(node, alone=id(node) in alone)
+
+
+def _check_smooth_call(node: ast.Call, alone: bool) -> None:
+    """Refuse a call of s other than s(x), s(x, k) and s(x, k=k)."""
+    shown = repr(ast.unparse(node)[:80])
+    if not alone:
+        raise InputError(f"{shown} must be a term of its own: write bs(x, 4) in interactions")
+    sizes = [*node.args[1:], *(keyword.value for keyword in node.keywords)]
+    named = [keyword.arg for keyword in node.keywords]
+    size = getattr(sizes[0], "value", None) if sizes else FEWEST
+    whole = isinstance(size, int) and not isinstance(size, bool) and FEWEST <= size <= MOST
+    if not node.args or len(sizes) > 1 or named not in ([], ["k"]) or not whole:
+        raise InputError(
+            f"{shown} should be s(x) or s(x, k) with k from {FEWEST} to {MOST} columns; "
+            "the model's argument smooth= sets how smooth the curve is"
+        )
 
 
 def _columns_joined(text: str, quoted: tuple[str, ...], formula: str, what: str) -> tuple[tuple[str, str], ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from anchortm._util.frames import column_names, known, refuse_missing, select
 from anchortm.exceptions import InputError
-from anchortm.inputs.formula.expressions import ARITHMETIC, COMPARISONS, check_expression
+from anchortm.inputs.formula.expressions import ARITHMETIC, COMPARISONS, check_expression, columns_in
 from anchortm.inputs.formula.text import real_name
 from anchortm.inputs.response import Interval, Surv, Trials
 
@@ -58,14 +58,12 @@ class OutcomeExpression:
 
         ``inf`` is a number unless the table has a column of that name.
         """
-        node = self.tree
-        parts = [*node.args[:2], *(node.args[2:] if entry else ())] if isinstance(node, ast.Call) else [node]
-        if isinstance(node, ast.Call) and entry:
-            parts += [keyword.value for keyword in node.keywords]
-        found = [n for part in parts for n in ast.walk(part)]
-        functions = {id(n.func) for n in found if isinstance(n, ast.Call)}
-        used = {real_name(n, self.quoted) for n in found if isinstance(n, ast.Name) and id(n) not in functions}
-        return {name for name in used if not (name == "inf" and "inf" not in names)}
+        node, parts = self.tree, [self.tree]
+        if isinstance(node, ast.Call):
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+            parts = given if entry else node.args[:2]
+        found = {real_name(name, self.quoted) for part in parts for name in columns_in(part)}
+        return found if "inf" in names else found - {"inf"}
 
     def values(self, data: Any) -> Outcome:
         """Return the outcome of these rows."""

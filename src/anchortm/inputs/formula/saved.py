@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anchortm.exceptions import InputTypeError
 
@@ -42,12 +43,15 @@ def alike(a: Any, b: Any, name: Any = "") -> bool:
     if isinstance(a, dict):
         return isinstance(b, dict) and set(a) == set(b) and all(alike(a[key], b[key], key) for key in a)
     if isinstance(a, (list, tuple, np.ndarray)):
-        if not isinstance(b, (list, np.ndarray)) or np.shape(a) != np.shape(b):
-            return False
-        values = np.asarray(b)
-        if values.dtype.kind not in "iuf" or not (np.abs(values.astype(np.float64)) <= LARGEST).all():
-            return False
-        return name != "knots" or bool((np.diff(values) >= 0).all())
+        same = isinstance(b, (list, np.ndarray)) and np.shape(a) == np.shape(b)
+        return same and _reasonable(np.asarray(b), increasing=name == "knots")
     if a is None or isinstance(a, (str, bool, np.bool_)):
         return type(b) is type(a) if a is None else bool(a == b)
     return isinstance(b, (int, float)) and not isinstance(b, bool) and abs(b) <= LARGEST
+
+
+def _reasonable(values: NDArray[Any], increasing: bool) -> bool:
+    """Return whether these are numbers of a reasonable size, and in order where they must be."""
+    if values.dtype.kind not in "iuf" or not (np.abs(values.astype(np.float64)) <= LARGEST).all():
+        return False
+    return not increasing or bool((np.diff(values) >= 0).all())

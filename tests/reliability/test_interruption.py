@@ -172,7 +172,7 @@ def check(running: Running, number: int, tally: Callable[..., None], to_all: boo
     )
     said = [line for line in text.splitlines() if line != "BEGUN"]
     assert code == CODES[signal.Signals(number)], running.text
-    assert said[-1:] == ["interrupted; nothing was half written"], running.text
+    assert said[-1:] == ["interrupted; no file was left half written"], running.text
     assert "Traceback" not in text
     assert len(said) == 1, running.text
     tally("interruption", "runs interrupted")
@@ -315,7 +315,7 @@ def test_an_interrupted_benchmark_ends_its_child(start, tmp_path: Path, tally) -
     assert list(scratch.rglob("*.parquet"))
     code = running.end(signal.SIGINT)
     assert code == 130, running.text
-    assert running.text.splitlines() == ["out-of-core ...", "interrupted; nothing was half written"]
+    assert running.text.splitlines() == ["out-of-core ...", "interrupted; no file was left half written"]
     assert not list(scratch.iterdir())
     assert complete(tmp_path) == []
     tally("interruption", "runs interrupted")

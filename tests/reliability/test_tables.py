@@ -47,7 +47,7 @@ def refused(arguments: list[str], message: str, folder: Path, capsys: pytest.Cap
     assert printed.err.count("\n") == 1
     assert message in printed.err
     assert len(printed.err) < 1000
-    assert "fault of anchortm" not in printed.err
+    assert "bug in anchortm" not in printed.err
     assert sorted(folder.rglob("*")) == before
 
 
@@ -189,7 +189,7 @@ def test_parquet_files_with_flipped_bits_are_refused_or_read(tmp_path: Path, tal
         code = main(["fit", str(file), "--model", "lm", "--formula", FORMULA, *(["--batches"] if case % 3 else [])])
         printed = capsys.readouterr().err
         assert code in (0, 1)
-        assert "fault of anchortm" not in printed, printed
+        assert "bug in anchortm" not in printed, printed
         tally("tables", "files with flipped bits, refused or read")
 
 
@@ -226,7 +226,7 @@ def test_folders_with_one_broken_file_are_refused(what: str, model: Path, tmp_pa
         ("nowhere.parquet", "no file"),
         ("folder.parquet", "folder"),
         ("folder.csv", "folder"),
-        ("table.txt", "should be a .csv or .parquet file"),
+        ("table.txt", "must be a .csv or .parquet file"),
     ],
 )
 def test_places_without_a_table(place: str, message: str, model: Path, tmp_path: Path, tally, capsys) -> None:

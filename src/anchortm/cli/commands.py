@@ -1,4 +1,4 @@
-"""What each command does with its options. Heavy imports wait until a command needs them."""
+"""The commands. Slow imports wait until a command needs them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,20 @@ from anchortm.exceptions import InputError
 __all__ = ["bench", "completion", "data", "demo", "fit", "loeo", "path", "predict", "reproduce"]
 
 PICTURES = (".png", ".pdf", ".svg")
-ARGUMENTS = ("order", "support", "log_first", "l1", "l2", "varying", "scale")  # of a model
-TECHNICAL = ["kkt", "min_eigenvalue", "convexity", "lower_minimum_known"]  # columns that a terminal does not need
+ARGUMENTS = (
+    "order",
+    "support",
+    "log_first",
+    "l1",
+    "l2",
+    "varying",
+    "scale",
+)  # options that are parameters of the model
+TECHNICAL = ["kkt", "min_eigenvalue", "convexity", "lower_minimum_known"]  # columns that the terminal leaves out
 
 
 def _template(options: Any) -> Any:
-    """Return the model that was asked for."""
+    """Return the model that the options describe."""
     return make_model(options.model, **{name: getattr(options, name) for name in ARGUMENTS})
 
 
@@ -43,7 +51,7 @@ def _prepare(options: Any) -> tuple[Any, Any, dict[str, Any]]:
 
 
 def demo(options: Any) -> None:
-    """Show the tables of the demonstration and write its figures."""
+    """Print the tables of the demonstration and write its figures."""
     from anchortm.cli.demo import run
     from anchortm.cli.tables import as_json
 
@@ -77,9 +85,9 @@ def fit(options: Any) -> None:
     batches = options.batches or in_batches(options.data)
     if len(options.xi) > 1:
         if batches:
-            raise InputError("a table that is read in batches is fitted at one --xi at a time")
+            raise InputError("a table that is read in batches needs a single --xi: run one command for each value")
         if options.save:
-            raise InputError(f"--save takes one model, and there are {len(options.xi)} values of --xi")
+            raise InputError(f"--save needs a single --xi, not {len(options.xi)} values")
         model, made, extra = _prepare(options)
         table = anchor_path(model, made.X, made.y, made.anchors, options.xi, **extra).frame()
         shown = as_json(table) if options.json else as_text(table.drop(columns=TECHNICAL))
@@ -104,7 +112,7 @@ def fit(options: Any) -> None:
 
 
 def _facts(model: Any, summary: Any, table: Any) -> dict[str, Any]:
-    """Return a fit in numbers, for scripts."""
+    """Return the numbers of a fit, for scripts."""
     names = ("xi", "n_rows", "n_anchors", "loglik", "loss", "penalty", "converged", "kkt", "min_eigenvalue", "n_iter")
     return {
         "model": type(model).__name__,
@@ -120,7 +128,7 @@ def _apart(*paths: str | None) -> None:
     """Refuse outputs that would overwrite the input or each other."""
     given = [os.path.realpath(path) for path in paths if path is not None]
     if len(set(given)) < len(given):
-        raise InputError("input and outputs must be different files")
+        raise InputError("input and outputs must be different files: rename one of them")
 
 
 def _write(table: Any, path: str | None, write: Callable[[Any, str], None]) -> None:
@@ -130,7 +138,7 @@ def _write(table: Any, path: str | None, write: Callable[[Any, str], None]) -> N
 
 
 def _report(options: Any, table: Any, shown: Any, draw: Callable[[Any], Any]) -> None:
-    """Write, draw and print a table, in this order: a reader who has seen enough loses no file."""
+    """Write, draw and print a table, in this order, so that files are written even if the reader of a pipe stops."""
     from anchortm.cli.tables import as_json, as_text, write_table
 
     _write(table, options.output, write_table)
@@ -180,13 +188,13 @@ def loeo(options: Any) -> None:
     _check_outputs(options)
     model, made, extra = _prepare(options)
     if made.anchors is None and not options.environments:
-        raise InputError("name the anchors after '|' in the formula, or --environments")
+        raise InputError("loeo needs environments: name the anchors after '|' in --formula, or give --environments")
     if options.environments:
         environments = made.column(options.environments)
     elif made.anchors.shape[1] == 1:
         environments = made.anchors.iloc[:, 0]
     else:
-        raise InputError(f"with several anchors name the --environments: {', '.join(made.anchors.columns)}")
+        raise InputError(f"there are several anchors: choose --environments from {', '.join(made.anchors.columns)}")
     _start_workers(options.jobs)
     result = leave_one_environment_out(
         model,
@@ -205,15 +213,15 @@ def loeo(options: Any) -> None:
 
 
 def _start_workers(jobs: int) -> None:
-    """Start worker processes that do not hear Ctrl-C: this process does and ends them, and has one line to say."""
+    """Start worker processes that ignore Ctrl-C, so that only this process reacts, ends them and prints one line."""
     if jobs == 1 or not hasattr(signal, "pthread_sigmask"):
         return
     from multiprocessing import resource_tracker
 
     from joblib import Parallel, delayed
 
-    resource_tracker.ensure_running()  # its start would lift the block
-    with Parallel(n_jobs=jobs) as parallel:  # joblib keeps the workers for those who ask for as many
+    resource_tracker.ensure_running()  # starting it later would unblock the signal
+    with Parallel(n_jobs=jobs) as parallel:  # joblib keeps the workers for later calls with as many
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             parallel(delayed(abs)(k) for k in range(2))
@@ -262,7 +270,7 @@ def _outcome(model: Any, text: str) -> Any:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"{text!r} is no number, and no class of this model") from None
+        raise InputError(f"{text!r} is neither a number nor a class of this model") from None
 
 
 def reproduce(options: Any) -> None:
@@ -276,7 +284,7 @@ def reproduce(options: Any) -> None:
         value = getattr(options, name)
         if value is not None and value < least:
             raise InputError(f"--{name} must be at least {least}, not {value}")
-    _figure()  # matplotlib, before any work
+    _figure()  # fail early if matplotlib is missing
     how = Options(options.runs, options.jobs, options.seed, None, options.trees)
     quiet = (lambda text: print(text, file=sys.stderr)) if options.json else print
     _start_workers(options.jobs)
@@ -304,7 +312,7 @@ def bench(options: Any) -> None:
     if repeats < 1:
         raise InputError(f"--repeats must be at least 1, not {repeats}")
     if FIGURE in check_parts(options.only):
-        _figure()  # matplotlib, before any work
+        _figure()  # fail early if matplotlib is missing
     how = Options(QUICK if options.quick else FULL, repeats)
     print(run(options.only, Path(options.out), how, lambda text: print(text, file=sys.stderr, flush=True)))
     print(f"Written to {options.out}.", file=sys.stderr)

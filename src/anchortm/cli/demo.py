@@ -1,4 +1,4 @@
-"""The demonstration: which towns of BostonHousing2 models fail at, and what the anchor penalty trades."""
+"""The demonstration: in which towns of BostonHousing2 models fail, and what the anchor penalty changes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ XIS = [0.0, 1.0, 10.0, 100.0, 1000.0, 10000.0]
 
 
 def run(folder: Path, say: Any = print) -> dict[str, Any]:
-    """Leave out each of 92 towns, with the paper's four models and six xi; print tables, write figures to ``folder``.
+    """Leave out each of 92 towns, for the paper's four models and six values of xi, and return the tables.
 
-    Returns the tables and the paths of the figures.
+    The tables are printed by ``say``; figures are written to ``folder``, and their paths are returned too.
     """
     import pandas as pd
 
@@ -44,14 +44,14 @@ def run(folder: Path, say: Any = print) -> dict[str, Any]:
         shown = table.round(3).rename(columns="xi = {:g}".format)
         say(f"\nMean negative log-likelihood of the {row} town\n{shown.to_string()}")
         say(f"without covariates {without[row].iloc[0]:.3f}")
-    say(f"\n{len(models) * len(XIS) * town.nunique()} fits in {seconds:.1f} s. What one sees:")
+    say(f"\n{len(models) * len(XIS) * town.nunique()} fits in {seconds:.1f} s. What you see:")
     for line in _explain(results["Lm"].frame()):
         say(line)
     files = _draw(results, path, folder)
     if files:
         say(f"The figures are in {folder}: {', '.join(file.name for file in files)}.")
     else:
-        say("For the figures install matplotlib: pip install 'anchortm[plot]'.")
+        say("Figures need matplotlib: pip install 'anchortm[plot]'.")
     return {
         "worst": tables["worst"],
         "median": tables["median"],
@@ -67,10 +67,10 @@ def _explain(frame: Any) -> list[str]:
         change = table[xi] - table[0.0]
         lines.append(
             f"- Lm, xi = {xi:g} instead of 0: the worst town goes from {table[0.0].max():.1f} to "
-            f"{table[xi].max():.1f}; {(change > 0).mean():.0%} of the towns get worse, half of all by more than "
-            f"{change.median():.2f}."
+            f"{table[xi].max():.1f}; {(change > 0).mean():.0%} of the towns get worse; the median change "
+            f"is {change.median():.2f}."
         )
-    lines.append("- A larger xi only widens the predictions: every town ends where the worst one is.")
+    lines.append("- A larger xi only widens the predictions: all towns end up as badly predicted as the worst one.")
     return lines
 
 

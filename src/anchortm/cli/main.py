@@ -1,4 +1,4 @@
-"""Arguments in, the right command out, and errors without tracebacks."""
+"""Parse the arguments, run the command, and report errors without tracebacks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 told to end (128 and the number of the signal).
+    0: success, 1: failure, 2: wrong usage, 130: interrupted, 143: terminated (128 plus the number of the signal).
     """
     with _forgiving(sys.stdout), _plain_streams():
         return _run(parser().parse_args(arguments))
@@ -47,9 +47,9 @@ def _run(options: Any) -> int:
             options.run(options)
             print(end="", flush=True)
         except KeyboardInterrupt:
-            print("interrupted; nothing was half written", file=sys.stderr)
+            print("interrupted; no file was left half written", file=sys.stderr)
             return 128 + received[0] if received else INTERRUPTED
-        except BrokenPipeError:  # the reader of a pipe has seen enough
+        except BrokenPipeError:  # the program that reads our output has stopped reading
             with contextlib.suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
@@ -62,21 +62,21 @@ def _run(options: Any) -> int:
             known = isinstance(error, AnchorTMError)
             print(f"error: {say(error)}" if known else f"error: {type(error).__name__}: {error}", file=sys.stderr)
             if not known and not options.debug:
-                print("This may be a fault of anchortm: --debug shows where it happened.", file=sys.stderr)
+                print("This may be a bug in anchortm: --debug shows where it happened.", file=sys.stderr)
             return FAILED
     return 0
 
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Take other signals to end as Ctrl-C, so that files and workers are seen to; yield those that came."""
+    """Treat SIGTERM and SIGHUP like Ctrl-C, so that files and workers are cleaned up; yield the signals received."""
     received: list[int] = []
 
     def end(number: int, _: Any) -> None:
         received.append(number)
         raise KeyboardInterrupt
 
-    # of the main thread only, and only where nobody has decided otherwise, such as nohup
+    # in the main thread only, and not if something else, such as nohup, handles the signal
     ours = threading.current_thread() is threading.main_thread()
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if ours and hasattr(signal, name)]
     taken = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
@@ -91,7 +91,7 @@ def _signals() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def _forgiving(stream: Any) -> Iterator[None]:
-    """Let a stream write letters that it does not have as codes."""
+    """Let a stream write letters that its encoding lacks as codes."""
     if not hasattr(stream, "reconfigure"):
         yield
         return
@@ -100,12 +100,12 @@ def _forgiving(stream: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(OSError, ValueError):  # nobody reads it any longer
+        with contextlib.suppress(OSError, ValueError):  # the stream is closed
             stream.reconfigure(errors=before)
 
 
 class _Plain:
-    """A stream that writes control characters as codes: data may hold escapes that a terminal would obey."""
+    """A stream that writes control characters as codes, because data may contain escapes that a terminal obeys."""
 
     def __init__(self, stream: Any, keep: str) -> None:
         self._stream, self._keep = stream, keep
@@ -119,7 +119,7 @@ class _Plain:
 
 @contextlib.contextmanager
 def _plain_streams() -> Iterator[None]:
-    """Let all that is printed be plain; bars of progress go back to the start of their line."""
+    """Print control characters as codes; progress bars may still return to the start of their line."""
     # a stream that the shell has closed is None
     out: Any = sys.stdout and _Plain(sys.stdout, "\n\t")
     err: Any = sys.stderr and _Plain(sys.stderr, "\n\t\r")
@@ -199,8 +199,8 @@ def parser() -> argparse.ArgumentParser:
     fit.add_argument(
         "--batches",
         action="store_true",
-        help="read a .parquet file in batches, for tables larger than memory; folders and quoted patterns of files "
-        "always are",
+        help="read a .parquet file in batches, for tables larger than memory; folders and quoted patterns of files are "
+        "always read so",
     )
     fit.add_argument("--save", metavar="FILE", help="write the fitted model to this .json file (one xi)")
     fit.add_argument("--output", metavar="FILE", help="write the coefficients to this .csv, .parquet or .json file")
@@ -209,7 +209,7 @@ def parser() -> argparse.ArgumentParser:
     path = add(
         "path",
         commands.path,
-        "Follow a model along xi. Prints loss and coefficients for each value.",
+        "Fit a model along xi. Prints loss and coefficients for each value.",
         'anchortm path boston.csv --model lm --formula "cmedv ~ rm + lstat | town" --xi 0,1,10 --plot path.png',
     )
     _add_model(path, "0,1,10,100,1000")
@@ -230,7 +230,7 @@ def parser() -> argparse.ArgumentParser:
     predict = add(
         "predict",
         commands.predict,
-        "Predict distributions of new rows with a saved model. Without options, their medians or classes.",
+        "Predict distributions of new rows with a saved model. Without options, prints their medians or classes.",
         "anchortm predict price.json boston.csv --quantiles 0.1,0.5,0.9 --sf 30,50 --output predictions.csv",
     )
     predict.add_argument("model", help="a file written by anchortm fit --save")
@@ -245,7 +245,9 @@ def parser() -> argparse.ArgumentParser:
     predict.add_argument("--sf", default="", metavar="Y,...", help="P(Y > y) at these outcomes or classes")
     predict.add_argument("--keep", metavar="COLUMN,...", help="columns of the data to repeat in the output")
     predict.add_argument(
-        "--extrapolation", action="store_true", help="name covariates outside the range of the fit, flag far quantiles"
+        "--extrapolation",
+        action="store_true",
+        help="name covariates outside the training range, and flag quantiles beyond it",
     )
     predict.add_argument("--output", metavar="FILE", help="write all rows to this .csv, .parquet or .json file")
     predict.add_argument("--json", action="store_true", help="print all rows as JSON")
@@ -264,12 +266,12 @@ def parser() -> argparse.ArgumentParser:
         "--runs", type=int, metavar="N", help="runs of each simulation (default: the published number)"
     )
     reproduce.add_argument("--jobs", type=_jobs, default=1, help="processes; -1 for all cores")
-    reproduce.add_argument("--seed", type=int, default=1, help="of all random numbers")
-    reproduce.add_argument("--trees", type=int, default=20, help="of each forest in nla-boosting")
+    reproduce.add_argument("--seed", type=int, default=1, help="seed of all random numbers")
+    reproduce.add_argument("--trees", type=int, default=20, help="number of trees of each forest in nla-boosting")
     reproduce.add_argument(
         "--out", default="reproduction", metavar="FOLDER", help="folder for figures, tables and claims"
     )
-    reproduce.add_argument("--fresh", action="store_true", help="compute again what was computed before")
+    reproduce.add_argument("--fresh", action="store_true", help="compute again even if results are stored")
     reproduce.add_argument("--json", action="store_true", help="print the claims as JSON")
 
     bench = add(
@@ -279,9 +281,11 @@ def parser() -> argparse.ArgumentParser:
         "anchortm bench --quick --only import cvxpy --out bench",
     )
     bench.add_argument("--out", default="bench", metavar="FOLDER", help="folder for results.md and the figure")
-    bench.add_argument("--quick", action="store_true", help="small sizes: about a minute, and no bar is judged")
+    bench.add_argument("--quick", action="store_true", help="small sizes: takes about a minute, and no bar is judged")
     bench.add_argument("--only", nargs="+", default=[], metavar="PART", help="parts to run (default: all)")
-    bench.add_argument("--repeats", type=int, metavar="N", help="the best of so many runs counts (default 3, quick 1)")
+    bench.add_argument(
+        "--repeats", type=int, metavar="N", help="number of runs, of which the fastest counts (default 3, quick 1)"
+    )
 
     completion = add(
         "completion",
@@ -308,11 +312,11 @@ def _add_model(command: argparse.ArgumentParser, xis: str = "0") -> None:
         metavar="LOW,HIGH",
         help="their support; write --support=-3,4 if it begins with a minus",
     )
-    command.add_argument("--log-first", action="store_true", default=None, help="take the basis in log y")
+    command.add_argument("--log-first", action="store_true", default=None, help="use the basis in log y")
     command.add_argument("--l1", type=float, help="strength of the lasso penalty on the coefficients")
     command.add_argument("--l2", type=float, help="strength of the ridge penalty on the coefficients")
     command.add_argument("--varying", metavar="TERMS", help="terms whose effects vary along the outcome, such as x + z")
-    command.add_argument("--scale", metavar="TERMS", help="terms that change the spread of the outcome too")
+    command.add_argument("--scale", metavar="TERMS", help="terms that also change the spread of the outcome")
     command.add_argument("--weights", metavar="COLUMN", help="column of weights")
     command.add_argument("--offset", metavar="COLUMN", help="column of offsets")
 

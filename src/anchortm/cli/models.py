@@ -1,4 +1,4 @@
-"""The models by the names that the paper, R and people use."""
+"""Models by the names that the paper, R and users know."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def make_model(name: str, **options: Any) -> Any:
-    """Return the model of this name with the options that were given."""
+    """Return the model of this name with the given options."""
     import anchortm
 
     cls, fixed = MODELS[name]
     given = {key: value for key, value in options.items() if value is not None}
     made = getattr(anchortm, cls)
-    unknown = sorted(set(given) - set(made._get_param_names()))
+    unknown = sorted(set(given) - set(made().get_params(deep=False)))
     if unknown:
         listed = ", ".join("--" + key.replace("_", "-") for key in unknown)
         raise InputError(f"the model {name} does not take {listed}")

@@ -1,4 +1,4 @@
-"""Tables in and out: CSV and Parquet files, JSON and text for people."""
+"""Read and write tables: CSV, Parquet and JSON files, and text for the terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["as_json", "as_text", "check_output", "in_batches", "read_table", "wr
 
 READ = (".csv", ".parquet")
 WRITE = (".csv", ".parquet", ".json")
-MOST_BYTES = 8 * 2**30  # of a table that is read at once
+MOST_BYTES = 8 * 2**30  # largest table that is read at once
 
 
 def read_table(path: str) -> pd.DataFrame:
@@ -33,10 +33,10 @@ def read_table(path: str) -> pd.DataFrame:
 
     file = Path(path)
     if file.suffix.lower() not in READ:
-        raise InputError(f"{path} should be a {' or '.join(READ)} file")
+        raise InputError(f"{path} must be a {' or '.join(READ)} file")
     if file.is_dir():
         raise InputError(
-            f"{path} is a folder: name a file, or read folders of Parquet files in batches by fit or predict"
+            f"{path} is a folder: name a file; only fit and predict read folders of Parquet files, in batches"
         )
     if not file.exists():
         raise InputError(f"there is no file {path}")
@@ -53,9 +53,9 @@ def read_table(path: str) -> pd.DataFrame:
         raise InputError(f"cannot read {path}: it is empty") from None
     except pd.errors.ParserWarning:
         raise InputError(f"cannot read {path}: its rows have more values than its first line has names") from None
-    except Exception as error:  # of whatever a damaged file does to a reader
+    except Exception as error:  # readers raise many kinds of errors on damaged files
         if isinstance(error.__context__, KeyboardInterrupt) or "Calling read(nbytes)" in str(error):
-            raise KeyboardInterrupt from None  # pandas turns an interruption into an error of its own
+            raise KeyboardInterrupt from None  # pandas turns an interruption into its own error
         reason = first_line(error).removeprefix("Error tokenizing data. C error: ")
         advice = "are all quotes closed?" if file.suffix.lower() == ".csv" else "is the file whole?"
         raise InputError(f"cannot read {path}: {reason}; {advice}") from None
@@ -65,7 +65,7 @@ def read_table(path: str) -> pd.DataFrame:
 
 
 def _csv(file: Path) -> pd.DataFrame:
-    """Return a CSV file of which nothing was guessed: text without gaps, names that differ, values for each of them."""
+    """Return the table of a CSV file, after checks: no NUL bytes, unique names, and a name for each value."""
     import pandas as pd
 
     size = 0
@@ -74,11 +74,11 @@ def _csv(file: Path) -> pd.DataFrame:
             size += len(part)
             _check_size(size)
             if b"\0" in part:
-                raise InputError("it has NUL bytes, as no text has; save it as plain CSV in UTF-8")
+                raise InputError("it contains NUL bytes, so it is not text; save it as plain CSV in UTF-8")
     first = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False, index_col=False)
     names = [name for name in first.iloc[0] if name]
     if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
-        raise InputError(f"it has one column, {names[0][:80]!r}: its values should be separated by commas")
+        raise InputError(f"it has one column, {names[0][:80]!r}: its values must be separated by commas")
     each_once(names)
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -96,11 +96,11 @@ def _parquet(file: Path) -> pd.DataFrame:
 
 
 def _check_size(size: int) -> None:
-    """Refuse a table that does not belong in memory; some files have no end."""
+    """Refuse a table that is too large for memory; some files never end."""
     if size > MOST_BYTES:
         raise InputError(
-            f"it has more than {MOST_BYTES / 2**30:g} GiB, too much to read at once; as Parquet it can be read in "
-            "batches: fit --batches, or predict from .parquet to .parquet"
+            f"it has more than {MOST_BYTES / 2**30:g} GiB, too much to read at once: save it as Parquet and read it in "
+            "batches, with fit --batches or with predict from .parquet to .parquet"
         )
 
 
@@ -110,12 +110,12 @@ def in_batches(path: str) -> bool:
 
 
 def check_output(path: str | None, endings: tuple[str, ...] = WRITE) -> None:
-    """Refuse an output before any work is done that could not be written after it."""
+    """Refuse, before any work is done, an output that could not be written."""
     if path is None:
         return
     file = Path(path)
     if file.suffix.lower() not in endings:
-        raise InputError(f"{path} should end in {', '.join(endings)}")
+        raise InputError(f"{path} must end in {', '.join(endings)}")
     folder = check_target(path).parent
     if not os.access(folder, os.W_OK):
         raise InputError(f"cannot write {path}: the folder {folder} is read-only")
@@ -140,7 +140,7 @@ def write_table(table: pd.DataFrame, path: str) -> None:
 
 
 def as_json(value: Any) -> str:
-    """Return a table (as a list of rows) or a dictionary as strict JSON, infinities as words."""
+    """Return a table (as a list of rows) or a dictionary as strict JSON, with infinities as words."""
     if hasattr(value, "to_dict") and hasattr(value, "columns"):
         value = value.to_dict("records")
     return json.dumps(_plain(value), indent=1, allow_nan=False)
@@ -157,7 +157,7 @@ def _plain(value: Any) -> Any:
         return None if math.isnan(value) else str(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    return str(value)  # dates and the like
+    return str(value)  # such as dates
 
 
 def as_text(table: pd.DataFrame, rows: int = 20) -> str:

@@ -1,4 +1,4 @@
-"""Messages in the words of the command line: its options for arguments of Python, lines of a CSV file for rows."""
+"""Translate messages for the command line: options for Python arguments, lines of the CSV file for row numbers."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ RULES: list[tuple[str, Any]] = [
 
 
 def in_shell(text: str, table: str | None = None) -> str:
-    """Return a message of the package as the command line says it; ``table`` is the file whose rows it counts."""
+    """Return a message of the package in the words of the command line; ``table`` is the file that was read."""
     for pattern, words in RULES:
         text = re.sub(pattern, words, text)
     if table is None or Path(table).suffix.lower() != ".csv":
@@ -107,7 +107,7 @@ def in_shell(text: str, table: str | None = None) -> str:
 
 
 def _line(table: str, row: int) -> str:
-    """Return the line of a CSV file where a row begins, as editors count: the names are line 1, blank lines count."""
+    """Return the line where a row of a CSV file begins, as editors count: names are line 1, and blank lines count."""
     try:
         with open(table, encoding="utf-8", newline="") as file:
             rows, before, at = csv.reader(file), 0, -1  # the names come first

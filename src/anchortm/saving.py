@@ -29,7 +29,7 @@ from anchortm.engine.objective.penalised import Penalty
 from anchortm.engine.problem import Data
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, ModelFileError
-from anchortm.families import FAMILIES, Family
+from anchortm.families import FAMILIES, FAMILY_TYPES
 from anchortm.inference.covariance import default_kind
 from anchortm.inputs.baselines import Corners, Group, known_strata, varying_groups
 from anchortm.inputs.formula import Formula
@@ -119,7 +119,7 @@ def _record(model: Any) -> dict[str, Any]:
     name = type(model).__name__
     if CLASSES.get(name) is not type(model):
         raise InputTypeError(f"{name} is not a model of this package: only those can be saved")
-    if type(model.link_) not in {Family, *(type(link) for link in LINKS.values())}:
+    if type(model.link_) not in {*FAMILY_TYPES.values(), *(type(link) for link in LINKS.values())}:
         raise InputTypeError(f"{model.link_!r} is not one of our links ({', '.join(LINKS)}): it cannot be saved")
     return {
         "format": FORMAT,

@@ -244,7 +244,7 @@ def test_too_little_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_wrong_options_of_the_command(tmp_path: Path, capsys) -> None:
     assert main(["bench", "--quick", "--only", "nothing", "--out", str(tmp_path / "b")]) == 1
-    assert "there is no part 'nothing'" in capsys.readouterr().err
+    assert "unknown part 'nothing'" in capsys.readouterr().err
     assert main(["bench", "--quick", "--repeats", "0", "--out", str(tmp_path / "b")]) == 1
     assert "--repeats must be at least 1" in capsys.readouterr().err
     assert not (tmp_path / "b").exists()

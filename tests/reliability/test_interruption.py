@@ -372,7 +372,7 @@ def test_an_interrupted_reproduction_goes_on_where_it_was(
     said: list[str] = []
     for folder in ("out", "alone"):
         reproduction.reproduce(["all"], tmp_path / folder, Options(runs=4), say=said.append)
-    assert said == ["A1: computed before", "B1: 0 s", "A1: 0 s", "B1: 0 s"]
+    assert said == ["A1: stored results", "B1: 0 s", "A1: 0 s", "B1: 0 s"]
     assert first.stat().st_mtime_ns == written
     names = complete(tmp_path / "out")
     assert names == complete(tmp_path / "alone")
@@ -395,7 +395,7 @@ def test_the_reproduction_itself_goes_on_where_it_was(number: int, start, tmp_pa
     for folder in ("out", "alone"):
         again = start(*line, folder)
         assert again.process.wait(600) == 0
-        assert ("computed before" in again.text) == (folder == "out")
+        assert ("stored results" in again.text) == (folder == "out")
     assert all(path.stat().st_mtime_ns == at for path, at in before.items())
     assert complete(tmp_path / "out") == complete(tmp_path / "alone")
     assert (tmp_path / "out" / "claims.csv").read_text() == (tmp_path / "alone" / "claims.csv").read_text()

@@ -1,1 +1,1 @@
-"""What the design promises, measured: its bars and its peers side by side, as ratios within one run."""
+"""Benchmarks: the bars of the design and comparisons with peers, as ratios within one run."""

@@ -1,11 +1,12 @@
 """An emulation of the paper's stochastic gradient descent for censored and ordinal models, in NumPy.
 
-Settings of the paper: Adam, learning rate 1e-3, batches of 250 rows, started at the maximum likelihood fit. Its 200
-epochs are a waypoint here, not the end. As there, increments of the baseline are positive through softplus. Unlike
-there the projection on the anchors is exact: kappa = (A'A)^-1 A'r is taken over all rows at each step, and a batch
-of rows gives an unbiased gradient. The formulas are written down here again, on purpose apart from ``objective``.
+The settings are those of the paper: Adam, learning rate 1e-3, batches of 250 rows, started at the maximum-likelihood
+fit. We let it run beyond the 200 epochs of the paper. As in the paper, a softplus keeps the increments of the baseline
+positive. Unlike in the paper, the projection on the anchors is exact: each step computes kappa = (A'A)^-1 A'r over all
+rows, so that a batch gives an unbiased gradient. The formulas are written out here, independent of the engine.
 
-For the logistic distribution with lower and upper end v < u of h, F(v) = 0 or F(u) = 1 where there is none:
+For the logistic distribution and an interval with ends v < u on the scale of h (F(v) = 0 or F(u) = 1 if an end is
+missing):
 
     l = log(F(u) - F(v)),   r = F(u) + F(v) - 1,   dr/du = f(u),   dr/dv = f(v)
 
@@ -41,17 +42,17 @@ Array = NDArray[np.float64]
 
 RATE, BATCH, EPOCHS = 1e-3, 250, 200  # of the paper
 WITHIN = 1e-4  # of our loss
-LEAST = 1e-4  # increments at the start: softplus does not reach zero
+LEAST = 1e-4  # smallest increment at the start, because softplus does not reach zero
 XI = 10.0
 
 
 @dataclass(frozen=True, eq=False)
 class LogisticRows:
-    """Rows of a logistic model: basis rows of both ends (rows of NaN where there is none) and of the slope."""
+    """Rows of a logistic model: basis rows of both ends (NaN if an end is missing) and of the slope."""
 
     upper: Array
     lower: Array
-    slope: Array | None  # of exact rows, whose ends coincide
+    slope: Array | None  # for exact rows, whose ends coincide
     exact: NDArray[np.bool_]
     X: Array
     codes: NDArray[np.intp]
@@ -65,7 +66,7 @@ class LogisticRows:
     def parameters(self, theta: Array, beta: Array) -> Array:
         """Return the free parameters of theta, its increments at least ``LEAST``, and beta."""
         increments = np.maximum(np.diff(theta), LEAST)
-        free = increments + np.log(-np.expm1(-increments))  # softplus, inverted
+        free = increments + np.log(-np.expm1(-increments))  # inverse of softplus
         return np.concatenate([theta[:1], free, beta])
 
     def _ends(self, parameters: Array, rows: Any) -> tuple[Array, Array]:
@@ -96,22 +97,22 @@ class LogisticRows:
         f_u, f_v = F_u * (1.0 - F_u), F_v * (1.0 - F_v)
         width = np.where(exact, 1.0, F_u - F_v)
         pull = 2.0 * self.xi * self.projected(parameters)[rows]
-        # an exact row has both ends at z: dl/dz = 1 - 2 F(z), half of it at each
+        # an exact row has both ends at z: dl/dz = 1 - 2 F(z), half at each end
         at_u = np.where(exact, F_u - 0.5, -f_u / width) + pull * f_u
         at_v = np.where(exact, F_v - 0.5, f_v / width) + pull * f_v
         d_theta = np.nan_to_num(self.upper[rows]).T @ at_u + np.nan_to_num(self.lower[rows]).T @ at_v
         if self.slope is not None:
             slopes = self.slope[rows][exact]
             d_theta -= slopes.T @ (1.0 / (slopes @ theta))
-        later = np.cumsum(d_theta[::-1])[::-1]  # a free parameter moves all later thetas
+        later = np.cumsum(d_theta[::-1])[::-1]  # a free parameter shifts all later thetas
         later[1:] *= expit(parameters[1 : theta.size])
         return np.asarray(np.concatenate([later, -self.X[rows].T @ (at_u + at_v)]) / at_u.size)
 
 
 class Descent(NamedTuple):
-    """How far Adam came."""
+    """The progress of Adam."""
 
-    loss: float  # the lowest seen
+    loss: float  # lowest loss so far
     seconds: float
     epochs: int
     after_paper: float | None  # loss after the paper's number of epochs
@@ -119,7 +120,7 @@ class Descent(NamedTuple):
 
 
 def descend(rows: LogisticRows, start: Array, target: float, patience: float, seed: int = 0) -> Descent:
-    """Run Adam until its loss is within 1e-4 of the target, or patience ends; checking is not on its clock."""
+    """Run Adam until its loss is within 1e-4 of the target or time is up; the checks do not count as its time."""
     rng = np.random.default_rng(seed)
     w, mean, square = start.copy(), np.zeros_like(start), np.zeros_like(start)
     n, spent, epoch, step = len(rows.X), 0.0, 0, 0

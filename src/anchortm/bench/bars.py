@@ -1,4 +1,4 @@
-"""The bars that the design sets, except those against peers and on disk."""
+"""The bars of the design, except those against peers and on disk."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ FITS: dict[Bar, Callable[[int], Side]] = {
 
 
 def _lines(bar: Bar, options: Options, measure: Callable[[], float], note: str = "") -> Rows:
-    """Return the line of a bar, also when measuring it fails."""
+    """Return the line of a bar, even if measuring it fails."""
     try:
         return [bar.line(measure(), options, note)]
     except Exception as error:
@@ -96,7 +96,7 @@ def _lines(bar: Bar, options: Options, measure: Callable[[], float], note: str =
 
 
 def fits(options: Options) -> Rows:
-    """Return the large fits in Grams."""
+    """Return the times of the large fits in Grams."""
 
     def measure(side: Callable[[int], Side]) -> float:
         return grams(side(options.sizes.large)[0], options.sizes.large, options.repeats)
@@ -105,7 +105,7 @@ def fits(options: Options) -> Rows:
 
 
 def leave_one_out(options: Options) -> Rows:
-    """Return the seconds of leaving out each town of BostonHousing2 at 6 xi with 4 models, in one process."""
+    """Return the seconds for leaving out each town of BostonHousing2, for 6 xi and 4 models, in one process."""
     from threadpoolctl import threadpool_limits
 
     from anchortm.datasets import load_boston_housing2
@@ -156,7 +156,7 @@ def peak_of_a_fit(n: int) -> Facts:
     """Return the peak of a c-logit fit, its inputs included, in bytes of design plus basis."""
     from anchortm.models.transformation import ContinuousLogit
 
-    c_logit(400)[0]()  # loads what is loaded on first use
+    c_logit(400)[0]()  # triggers the lazy imports
     X, latent, site = simulate(n)
     y = censored(latent)
     del latent
@@ -166,7 +166,7 @@ def peak_of_a_fit(n: int) -> Facts:
     ContinuousLogit(xi=10.0).fit(X, y, anchors=site)
     top = peak()
     if not known or before is None or top is None:
-        return {"error": "this system does not tell peaks of memory"}
+        return {"error": "this system does not report peak memory"}
     return {"ratio": (top - before + held) / (8 * n * 17)}
 
 
@@ -178,7 +178,7 @@ def memory(options: Options) -> Rows:
 
 
 def _row_and_pass(n: int, levels: int, repeats: int) -> float:
-    """Return the seconds of the sums and the derivatives for a row."""
+    """Return the seconds per row of one pass for the sums and the derivatives."""
     from threadpoolctl import threadpool_limits
 
     from anchortm.bases import BernsteinBasis
@@ -197,7 +197,7 @@ def _row_and_pass(n: int, levels: int, repeats: int) -> float:
 
 
 def growth(options: Options) -> Rows:
-    """Return how the time for each row and pass grows with rows and with levels."""
+    """Return how the time per row and pass grows with rows and with levels."""
     (few, many), (some, all_), repeats = options.sizes.growth_rows, options.sizes.growth_levels, options.repeats
     rows = Bar(f"time for a row and pass, {count(many)} against {count(few)} rows", "ratio", 2.0)
     levels = Bar(f"time for a row and pass, {count(all_)} against {count(some)} levels, n = {{large}}", "ratio", 2.0)

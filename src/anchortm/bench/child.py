@@ -1,4 +1,4 @@
-"""One function in a process of its own: ``python -m anchortm.bench.child '["module:function", ...]'`` prints JSON."""
+"""Run one function and print JSON: ``python -m anchortm.bench.child '["module:function", ...]'``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Call the function and print what it returned, or its error."""
+    """Call the function and print its result or its error."""
     name, *arguments = json.loads(sys.argv[1])
     try:
         found = named(name)(*arguments)

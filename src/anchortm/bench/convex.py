@@ -1,6 +1,6 @@
 """Peers on convex problems: cvxpy with Clarabel on the paper's formulation, ivmodels, glum.
 
-The losses of both sides are computed here from their parameters, by the same lines of NumPy.
+The losses of both sides are computed from their parameters by the same code.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def within_levels(values: Array, codes: NDArray[Any]) -> Array:
 
 
 def _boston(n: int) -> tuple[Array, Array, NDArray[Any]]:
-    """Return covariates of deviation one, prices and towns."""
+    """Return covariates with standard deviation 1, prices and towns."""
     from anchortm.datasets import load_boston_housing2
 
     data = load_boston_housing2().iloc[:n]
@@ -167,7 +167,9 @@ def anchor_regression_ivmodels(n: int) -> Side:
     from ivmodels.models.anchor_regression import AnchorRegression
 
     X, y, site = simulate(n)
-    Z = (site[:, None] == np.unique(site)[1:]).astype(float)  # one level less: the peer adds the constant
+    Z = (site[:, None] == np.unique(site)[1:]).astype(
+        float
+    )  # without the first level, because the peer adds a constant
 
     def facts(model: Any) -> Facts:
         return _anchor_facts(X, y, site, np.ravel(model.coef_), float(model.intercept_))

@@ -16,7 +16,7 @@ ROWS, LEVELS = "rows", "levels"
 
 @dataclass
 class Curve:
-    """Seconds of one kind of fit at several sizes; what failed is told in ``troubles``."""
+    """Seconds of one kind of fit at several sizes; ``troubles`` lists what failed."""
 
     label: str
     against: str
@@ -92,7 +92,7 @@ def draw(found: list[Curve], options: Options) -> Any:
 
 
 def _reference(axis: Any, ours: list[Curve]) -> None:
-    """Draw what time proportional to rows would be, below the fastest curve."""
+    """Draw a line of slope 1 (time proportional to rows) below the fastest curve."""
     if not ours:
         return
     ends = [min(min(c.sizes) for c in ours), max(max(c.sizes) for c in ours)]

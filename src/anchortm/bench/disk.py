@@ -1,4 +1,4 @@
-"""Rows on disk: a fit to Parquet files that need not fit into memory, and the same rows in memory."""
+"""Rows on disk: a fit to Parquet files that may be larger than memory, compared with a fit in memory."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["fit_in_memory", "fit_on_disk", "out_of_core", "write_rows"]
 COVARIATES = [f"x{j}" for j in range(10)]
 FORMULA = f"Surv(time, event) ~ {' + '.join(COVARIATES)} | site"
 BYTES_A_ROW = 110  # time, event, ten covariates and a site, hardly compressible
-LIMIT = 20.0  # times above are censored: about a tenth
+LIMIT = 20.0  # later times are censored: about a tenth
 
 
 def write_rows(folder: Path, n: int, rows_a_file: int) -> str:
-    """Write simulated rows to Parquet files of a folder, one after the other, and return their pattern."""
+    """Write simulated rows to Parquet files in a folder, one by one, and return their pattern."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -44,7 +44,7 @@ def _facts(model: object, seconds: float) -> Facts:
 
 
 def fit_on_disk(pattern: str) -> Facts:
-    """Fit from the files."""
+    """Return the fit to the files."""
     from anchortm.models.transformation import ContinuousLogit
 
     start = time.perf_counter()
@@ -53,7 +53,7 @@ def fit_on_disk(pattern: str) -> Facts:
 
 
 def fit_in_memory(pattern: str) -> Facts:
-    """Read the files, then fit from memory; reading is not on the clock."""
+    """Return the fit in memory; the time for reading the files does not count."""
     import pandas as pd
 
     from anchortm.models.transformation import ContinuousLogit
@@ -90,7 +90,7 @@ def out_of_core(options: Options) -> list[Line | Comparison]:
     if "error" in large:
         rows += [bar.failed(large["error"], options) for bar in (memory, pace)]
     elif large["resident"] is None:
-        rows.append(memory.failed("this system does not tell peaks of memory", options))
+        rows.append(memory.failed("this system does not report peak memory", options))
     else:
         passes = "" if large["passes"] is None else f", {large['passes']} passes"
         rows.append(memory.line(large["resident"] / 1e9, options, f"{large['seconds']:.3g} s{passes}"))

@@ -1,8 +1,8 @@
-"""What all parts of the benchmark share: sizes, data, clocks, and work in a process of its own.
+"""Shared by all parts of the benchmark: sizes, data, timing, and work in separate processes.
 
-A *side* is a function that takes its size (and more, if it needs it) and returns two functions: the work whose time
-counts, and one that turns what the work returned into facts (its mean loss, its coefficients). Sides are run in
-processes of their own, so that each has its own peak of memory and none warms the caches of another.
+A *side* is a function that takes its size (and more, if it needs it) and returns two functions: the work to be timed,
+and one that turns the result of the work into facts (its mean loss, its coefficients). Each side runs in its own
+process, so that its peak memory is its own and no side warms the caches of another.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ Array = NDArray[np.float64]
 Facts = dict[str, Any]
 Side = tuple[Callable[[], Any], Callable[[Any], Facts]]
 
-WARM_ROWS = 500  # of the fit that loads what is loaded on first use
-ENOUGH = 20.0  # seconds after which nothing is repeated
-SHORT = 0.2  # seconds that short work is repeated for
+WARM_ROWS = 500  # rows of a first fit, which triggers the lazy imports
+ENOUGH = 20.0  # seconds after which work is not repeated
+SHORT = 0.2  # seconds for which short work is repeated
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much data each part takes."""
+    """The amount of data for each part."""
 
     large: int = 1_000_000  # rows of the fits that are measured in Grams, and of the memory
     ordinal: int = 100_000  # rows of the ordinal peer
@@ -72,7 +72,7 @@ class Sizes:
     growth_rows: tuple[int, int] = (100_000, 10_000_000)
     growth_levels: tuple[int, int] = (10, 100_000)
     towns: int = 92
-    wide_levels: int = 10_000  # of a factor among the covariates
+    wide_levels: int = 10_000  # levels of a factor among the covariates
     curve_rows: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000)
     curve_peer_rows: tuple[int, ...] = (10_000, 30_000, 100_000)
     curve_levels: tuple[int, ...] = (10, 100, 1000, 10_000, 100_000)
@@ -102,26 +102,26 @@ QUICK = Sizes(
 
 @dataclass(frozen=True)
 class Options:
-    """How the benchmark is run; bars are judged at their own sizes only."""
+    """Options of a run; bars are judged at full size only."""
 
     sizes: Sizes = FULL
     repeats: int = 3
 
     @property
     def judged(self) -> bool:
-        """Return whether the sizes are those of the bars."""
+        """Return whether the bars can be judged at these sizes."""
         return self.sizes == FULL
 
 
 def count(n: int) -> str:
-    """Return a number of rows as it is spoken of: 1e6, 20 000, 506."""
+    """Return a number of rows as text: 1e6, 20 000, 506."""
     digits = str(n).rstrip("0")
     zeros = len(str(n)) - len(digits)
     return f"{digits}e{zeros}" if len(digits) == 1 and zeros >= 4 else f"{n:,}".replace(",", " ")
 
 
 def simulate(n: int, levels: int = 100, p: int = 10, part: int = 0) -> tuple[Array, Array, NDArray[np.int64]]:
-    """Return covariates, a latent response and environments; parts are other rows of the same population."""
+    """Return covariates, a latent response and environments; ``part`` selects other rows of the same population."""
     world, rng = np.random.default_rng(1), np.random.default_rng([2, part])
     beta, effect = 0.5 * world.normal(size=p), world.normal(size=levels)
     site = rng.integers(0, levels, n)
@@ -136,7 +136,7 @@ def outcome(latent: Array) -> Array:
 
 
 def censored(latent: Array) -> Response:
-    """Return positive responses of which the largest tenth is right-censored."""
+    """Return positive responses, with the largest tenth right-censored."""
     y = outcome(latent)
     limit = np.quantile(y, 0.9)
     return Surv(np.minimum(y, limit), y < limit)
@@ -148,7 +148,7 @@ def classes(latent: Array) -> NDArray[np.intp]:
 
 
 def best(work: Callable[[], Any], repeats: int) -> float:
-    """Return the shortest time of several runs: more of them for short work, fewer for long work."""
+    """Return the shortest time of several runs: more runs for short work, fewer for long work."""
     times: list[float] = []
     while len(times) < repeats or (sum(times) < SHORT and len(times) < 10 * repeats):
         start = time.perf_counter()
@@ -162,7 +162,7 @@ def best(work: Callable[[], Any], repeats: int) -> float:
 def grams(work: Callable[[], Any], n: int, repeats: int) -> float:
     """Return the time of some work in Grams: ``(M * w[:, None]).T @ M`` for M of n x 17 on one BLAS thread.
 
-    Work and Grams take turns, so that a busy minute of the machine meets both; the best of each counts.
+    Work and Grams alternate, so that a busy minute of the machine affects both. The best of each counts.
     """
     from threadpoolctl import threadpool_limits
 
@@ -177,7 +177,7 @@ def grams(work: Callable[[], Any], n: int, repeats: int) -> float:
 
 
 def resident() -> int | None:
-    """Return the bytes of memory of this process, or None where the system does not say."""
+    """Return the memory of this process in bytes, or None if the system does not report it."""
     return _status("VmRSS")
 
 
@@ -187,7 +187,7 @@ def peak() -> int | None:
 
 
 def reset_peak() -> bool:
-    """Forget the peak so far; return whether the system can."""
+    """Reset the peak; return whether the system supports it."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
         return True
@@ -203,7 +203,7 @@ def _status(name: str) -> int | None:
 
 
 def named(name: str) -> Any:
-    """Return the function of a name such as ``module:function``."""
+    """Return the function with a name such as ``module:function``."""
     module, function = name.split(":")
     return getattr(importlib.import_module(module), function)
 
@@ -215,7 +215,7 @@ def first_line(error: BaseException) -> str:
 
 
 def in_child(function: Callable[..., Any], *arguments: Any, timeout: float = 3600.0) -> Facts:
-    """Return the facts that a function returns in a process of its own, or ``{"error": ...}``."""
+    """Run a function in a separate process and return its facts, or ``{"error": ...}``."""
     call = json.dumps([f"{function.__module__}:{function.__qualname__}", *arguments])
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
     environment = os.environ | threads | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -232,16 +232,16 @@ def in_child(function: Callable[..., Any], *arguments: Any, timeout: float = 360
 
 
 def measured(side: str, arguments: list[Any], repeats: int) -> Facts:
-    """Return seconds, peak memory and facts of a side; what is loaded on first use is loaded before.
+    """Return seconds, peak memory and facts of a side, after a small first fit that triggers lazy imports.
 
-    The memory is the peak during the first fit, its data included, over what was held before there were data.
-    With ``repeats=0`` the work is done once and not tried on a few rows before.
+    The memory is the peak during the first full fit, data included, minus the memory held before the data were made.
+    With ``repeats=0`` the work is done once, without the small fit.
     """
     from threadpoolctl import threadpool_limits
 
     make = named(side)
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the peers' own; what ours does not reach is in its facts
+        warnings.simplefilter("ignore")  # of the peers; if our fit does not converge, its facts say so
         work, facts = make(min(arguments[0], WARM_ROWS), *arguments[1:])
         if repeats:
             work()

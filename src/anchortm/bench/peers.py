@@ -1,4 +1,4 @@
-"""The peers, part by part."""
+"""The comparisons with peers, by part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report: machine, versions, the bars, the peers, the figure, and what failed or was lost."""
+"""The report: machine, versions, bars, peers, figure, and failures."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ PACKAGES = [
 ]
 
 READING = """\
-Times are ratios within one run: other machines give other seconds and much the same ratios. A Gram is the time of one
-weighted cross-product of n x 17 numbers (whole array, one BLAS thread), about what a Newton step must do
-at least. In each comparison both sides have a process of their own and one BLAS thread; the best of several runs
-counts, without the time of imports and of making the data. *Times faster* is the peer's time over ours: below 1 the
-peer is faster. *Loss difference* is the peer's mean loss minus ours on the same data: positive means ours is lower.
-Where both fit the same model, the same lines compute it from the parameters of both. *Memory* is the peer's peak over
-ours, data included, above what was held after imports and a first small fit."""
+Times are ratios within one run: on other machines the seconds differ, but the ratios are similar. A Gram is the time of
+one weighted cross-product of n x 17 numbers (whole array, one BLAS thread), roughly the least that a Newton step must
+do. In each comparison both sides run in their own process with one BLAS thread. The best of several runs counts; time
+for imports and for making the data does not. *Times faster* is the peer's time divided by ours: below 1 the peer is
+faster. *Loss difference* is the peer's mean loss minus ours on the same data: positive means that ours is lower. If
+both fit the same model, the same code computes it from both sets of parameters. *Memory* is the peer's peak divided by ours,
+data included, above what was held after imports and a first small fit."""
 
 
 def machine() -> str:
-    """Return processor, cores, memory and system in words."""
+    """Return a description of processor, cores, memory and system."""
     name = platform.processor() or platform.machine()
     with suppress(OSError, StopIteration):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -71,12 +71,7 @@ def _table(head: list[str], rows: list[list[str]]) -> list[str]:
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells] + [""]
 
 
-def report(
-    rows: list[Line | Comparison], curves: list[Curve], parts: list[str] | None, picture: str | None, options: Options
-) -> str:
-    """Return the report in Markdown; ``parts`` names the parts if not all were run."""
-    lines = [row for row in rows if isinstance(row, Line)]
-    comparisons = [row for row in rows if isinstance(row, Comparison)]
+def _head(parts: list[str] | None, options: Options) -> list[str]:
     command = "`anchortm bench`" + ("" if parts is None else f" with only {', '.join(parts)}")
     text = [
         "# Benchmarks",
@@ -88,21 +83,25 @@ def report(
         f"- Repeats: the best of at least {options.repeats}, fewer where one takes long",
         "",
     ]
-    if not options.judged:
-        text += [
-            "**Sizes were reduced (a quick run): these numbers are no measure of the bars, which are not judged.**",
-            "",
-        ]
+    if options.judged:
+        return text
+    return [*text, "**Sizes were reduced (a quick run), so these numbers do not count for the bars.**", ""]
+
+
+def report(
+    rows: list[Line | Comparison], curves: list[Curve], parts: list[str] | None, picture: str | None, options: Options
+) -> str:
+    """Return the report in Markdown; ``parts`` names the parts if not all were run."""
+    text = _head(parts, options)
+    lines = [[row.work, row.unit, row.measured, row.bar, row.met] for row in rows if isinstance(row, Line)]
     if lines:
-        cells = [[row.work, row.unit, row.measured, row.bar, row.met] for row in lines]
-        text += ["## Bars", "", *_table(["work", "unit", "measured", "bar", "met"], cells)]
-    if comparisons:
-        cells = [[row.work, row.peer, row.faster, row.loss, row.memory, row.note] for row in comparisons]
-        text += [
-            "## Peers on the same data",
-            "",
-            *_table(["work", "peer", "times faster", "loss difference", "memory", "note"], cells),
-        ]
+        text += ["## Bars", "", *_table(["work", "unit", "measured", "bar", "met"], lines)]
+    peers = [
+        [row.work, row.peer, row.faster, row.loss, row.memory, row.note] for row in rows if isinstance(row, Comparison)
+    ]
+    if peers:
+        head = ["work", "peer", "times faster", "loss difference", "memory", "note"]
+        text += ["## Peers on the same data", "", *_table(head, peers)]
     if picture is not None:
         text += ["## Growth", "", f"![Time against rows and against anchor levels]({picture})", ""]
     troubles = [row.trouble for row in rows if row.trouble] + [t for curve in curves for t in curve.troubles]

@@ -1,4 +1,4 @@
-"""The rows of the report: bars that the design sets, and comparisons with peers. Failures are rows too."""
+"""The rows of the report: bars of the design and comparisons with peers; failures are rows too."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from anchortm.bench.engine import Facts, Options, Side, Sizes, count, in_child, 
 __all__ = ["Bar", "Comparison", "Line", "Peer", "compare", "unfinished"]
 
 MISSING = "not installed"
-LOWER = 1e-8  # by which a peer's mean loss must be lower to count
-SMALL = 1 << 21  # bytes below which memory is not compared
+LOWER = 1e-8  # a peer's mean loss must be lower by this much to count as lower
+SMALL = 1 << 21  # memory is not compared below this number of bytes
 TIMEOUT = 1800.0  # seconds
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the design's table: what was measured, and whether it meets the bar."""
+    """A line of the table of bars: the measurement, and whether it meets the bar."""
 
     work: str
     unit: str
@@ -30,7 +30,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One piece of work by a peer and by anchortm."""
+    """The same work done by a peer and by anchortm."""
 
     work: str
     peer: str
@@ -51,7 +51,7 @@ class Bar:
     least: bool = False
 
     def line(self, value: float, options: Options, note: str = "", also: bool = True) -> Line:
-        """Return the line of a value; ``also`` is a second condition that the note speaks of."""
+        """Return the line of a value; ``also`` is a second condition, which the note explains."""
         met, trouble = "not judged", ""
         work, unit = self.named(self.work, options), self.named(self.unit, options)
         if self.limit is not None and options.judged:
@@ -60,12 +60,12 @@ class Bar:
         return Line(work, unit, f"{value:.3g}{note and f', {note}'}", self.words, met, trouble)
 
     def failed(self, error: str, options: Options) -> Line:
-        """Return the line of what could not be measured."""
+        """Return the line of a bar that could not be measured."""
         work, unit = self.named(self.work, options), self.named(self.unit, options)
         return Line(work, unit, f"not measured: {error}", self.words, "not measured", f"{work}: {error}")
 
     def named(self, text: str, options: Options) -> str:
-        """Return a text with its sizes."""
+        """Return a text with the sizes filled in."""
         sizes = {name: count(n) for name, n in asdict(options.sizes).items() if isinstance(n, int)}
         return text.format(**sizes)
 
@@ -82,18 +82,18 @@ class Peer:
     part: str
     work: str
     name: str
-    package: str | None  # to import; None if nothing beyond anchortm is needed
+    package: str | None  # module to import; None if anchortm is enough
     ours: Callable[..., Side]
     theirs: Callable[..., Side]
     arguments: Callable[[Sizes], list[Any]]
     note: str = ""
-    same: bool = True  # whether the losses are those of one model
-    once: bool = False  # whether the peer's work is done only once
-    bar: Bar | None = None  # on how many times faster ours is, at no higher loss
+    same: bool = True  # whether both sides fit the same model
+    once: bool = False  # whether the peer runs only once
+    bar: Bar | None = None  # bar for how many times faster we are, at no higher loss
 
 
 def compare(peer: Peer, options: Options) -> list[Line | Comparison]:
-    """Return the comparison with a peer, and the line of its bar if there is one."""
+    """Return the comparison with a peer, and the line of its bar if it has one."""
     arguments = peer.arguments(options.sizes)
     work = f"{peer.work}, n = {count(arguments[0])}"
     error = "" if peer.package is None or _installed(peer.package) else MISSING
@@ -128,7 +128,7 @@ def _run(side: Callable[..., Side], arguments: list[Any], repeats: int) -> Facts
 
 
 def _comparison(work: str, peer: Peer, ours: Facts, theirs: Facts) -> Comparison:
-    """Return the row of two sides that both came to an end."""
+    """Return the row of two sides that both finished."""
     troubles = []
     ratio = theirs["seconds"] / ours["seconds"]
     faster = theirs.get("instead", f"{ratio:.3g}")
@@ -173,5 +173,5 @@ def _megabytes(held: int) -> str:
 
 
 def unfinished(part: str, error: str) -> Comparison:
-    """Return the row of a part that ended with an error of its own."""
+    """Return the row of a part that failed."""
     return Comparison(part, "-", "failed", "-", "-", error, f"{part}: {error}")

@@ -1,4 +1,4 @@
-"""The parts of the benchmark in the order of the design's table, run one after the other."""
+"""The parts of the benchmark, in the order of the table of bars."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def check_parts(names: list[str]) -> list[str]:
     known = [*PARTS, FIGURE]
     for name in names:
         if name not in known:
-            raise InputError(f"there is no part {name!r} of the benchmark; there are {', '.join(known)}")
+            raise InputError(f"unknown part {name!r} of the benchmark; there are {', '.join(known)}")
     return [name for name in known if not names or name in names]
 
 
 def run(names: list[str], folder: Path, options: Options, say: Callable[[str], None]) -> str:
     """Run parts, write ``results.md`` and the figure to the folder, and return the report.
 
-    A part that fails is a row of the report, and the others are run all the same.
+    A part that fails becomes a row of the report, and the others still run.
     """
     chosen = check_parts(names)
     make_folder(folder)

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-UNIT = 10.0  # of time for the spline peer, which fails at some sizes without, and asks for it
+UNIT = 10.0  # unit of time for the spline peer, which fails at some sizes without it
 
 
 def _ordinal(n: int) -> tuple[Array, NDArray[np.intp]]:

@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 
 __all__ = ["band", "distributions", "intervals", "smooth_effects", "transport"]
 
+# functions of y that can be drawn, with the label of their axis
+CURVES = {
+    "pdf": "density",
+    "cdf": "P(Y <= y)",
+    "sf": "P(Y > y)",
+    "hazard": "hazard",
+    "cumhazard": "cumulative hazard",
+}
+
 
 def transport(
     model: Any, y: ArrayLike | None = None, axes: NDArray[np.object_] | None = None, *, unit: str = "y"
@@ -141,52 +150,38 @@ def distributions(
     (2, 'P(Y > y)')
     >>> plt.close(ax.figure)
     """
-    names = {
-        "pdf": "probability" if distribution.basis.discrete else "density",
-        "cdf": "P(Y <= y)",
-        "sf": "P(Y > y)",
-        "hazard": "hazard",
-        "cumhazard": "cumulative hazard",
-    }
-    ordinal, steps = distribution.basis.kind == "ordinal", distribution.basis.kind == "step"
+    discrete, kind = distribution.basis.discrete, distribution.basis.kind
+    ordinal, steps = kind == "ordinal", kind == "step"
     of = ("sf" if steps else "pdf") if of is None else of
-    if of not in names:
-        raise InputError(f"of must be one of {', '.join(names)}, not {of!r}")
-    if grid is None:
-        if ordinal:
-            grid = np.array([*distribution.basis.levels], dtype=object)
-        elif steps:
-            grid = distribution.times()
-        else:
-            low, high = (np.asarray(end) for end in distribution.interval(0.99))
-            ends = float(low.min()), float(high[np.isfinite(high)].max(initial=0.0))
-            grid = np.arange(ends[0], ends[1] + 1) if distribution.basis.discrete else np.linspace(*ends, 400)
-    grid = np.asarray(grid)
-    values = getattr(distribution, of)(grid)
+    if of not in CURVES:
+        raise InputError(f"of must be one of {', '.join(CURVES)}, not {of!r}")
+    points = np.asarray(_points(distribution) if grid is None else grid)
     ax = new_axes(ax)
-    where = np.arange(grid.size) if ordinal else grid
-    marker = "o" if distribution.basis.discrete and grid.size <= 60 else None
-    rows = row_labels(labels, len(distribution))
-    for row, label, (colour, style) in zip(values, rows, looks(), strict=False):
-        width = 0.8 if marker else 1.8
-        ax.plot(
-            where,
-            row,
-            style,
-            color=colour,
-            marker=marker,
-            markersize=5,
-            linewidth=width,
-            label=label,
-            drawstyle="steps-post" if steps else "default",
-        )
+    where = np.arange(points.size) if ordinal else points
+    marker = "o" if discrete and points.size <= 60 else None
+    look = {"marker": marker, "markersize": 5, "linewidth": 0.8 if marker else 1.8}
+    look["drawstyle"] = "steps-post" if steps else "default"
+    rows = zip(getattr(distribution, of)(points), row_labels(labels, len(distribution)), looks(), strict=False)
+    for row, label, (colour, style) in rows:
+        ax.plot(where, row, style, color=colour, label=label, **look)
     if ordinal:
-        ax.set_xticks(where, [str(level) for level in grid])
-    ax.set(xlabel=unit, ylabel=names[of])
+        ax.set_xticks(where, [str(level) for level in points])
+    ax.set(xlabel=unit, ylabel="probability" if of == "pdf" and discrete else CURVES[of])
     ax.set_ylim(bottom=0.0)
     if len(distribution) > 1 or labels is not None:
         outside_legend(ax)
     return ax
+
+
+def _points(distribution: Any) -> NDArray[Any]:
+    """Return where to draw: all classes, all steps, or the middle 99 % of all rows."""
+    if distribution.basis.kind == "ordinal":
+        return np.array([*distribution.basis.levels], dtype=object)
+    if distribution.basis.kind == "step":
+        return np.asarray(distribution.times())
+    low, high = (np.asarray(end) for end in distribution.interval(0.99))
+    ends = float(low.min()), float(high[np.isfinite(high)].max(initial=0.0))
+    return np.arange(ends[0], ends[1] + 1) if distribution.basis.discrete else np.linspace(*ends, 400)
 
 
 def band(result: Band, ax: Axis = None, labels: Sequence[object] | None = None, *, unit: str = "y") -> Axes:

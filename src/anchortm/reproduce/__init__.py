@@ -1,1 +1,1 @@
-"""The paper, reproduced: one module for each figure, and the claims that can be checked with it."""
+"""The paper reproduced: one module for each figure, with the claims that it supports."""

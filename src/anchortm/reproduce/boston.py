@@ -128,6 +128,7 @@ def figures(arrays: Arrays) -> dict[str, Any]:
     return {"figure_4_boston": figure, "figure_5_boston_densities": densities}
 
 
+# house: complex because it is a table: one entry for each claim, each with its own verdict
 def claims(arrays: Arrays) -> list[Claim]:
     """Return B1 to B13."""
     nll, coef, towns = arrays["nll"], arrays["coef"], _towns()

@@ -1,4 +1,4 @@
-"""The look of the paper's figures: thin lines for runs, a thick one for their median, two panels side by side."""
+"""The style of the paper's figures: thin lines for runs, a thick line for their median, panels side by side."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from anchortm.reproduce.engine import ALPHAS
 __all__ = ["boxes", "curves", "panels"]
 
 Array = NDArray[np.float64]
-MOST_LINES = 100  # thin lines that are drawn
+MOST_LINES = 100  # number of thin lines
 
 
 def panels(rows: int = 1, columns: int = 2, width: float = 4.6, height: float = 3.8, **options: Any) -> tuple[Any, Any]:
-    """Return a figure that no global state knows, and its axes."""
+    """Return a figure that is not registered with pyplot, and its axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
@@ -25,10 +25,10 @@ def panels(rows: int = 1, columns: int = 2, width: float = 4.6, height: float = 
 
 
 def curves(ax: Any, values: Array, labels: list[str], ylabel: str, *, log: bool = False) -> None:
-    """Draw pointwise medians of quantile curves (runs, labels, alphas), and of one or two models all runs."""
+    """Draw pointwise medians of quantile curves (runs, labels, alphas); with one or two models, all runs as well."""
     for k, label in enumerate(labels):
         colour, style = COLOURS[k % len(COLOURS)], STYLES[k % len(STYLES)]
-        if len(labels) <= 2:  # the runs of more models would hide their medians
+        if len(labels) <= 2:  # with more models, the runs would hide the medians
             ax.plot(ALPHAS, values[:MOST_LINES, k].T, color=colour, alpha=0.08, linewidth=0.6)
         ax.plot(ALPHAS, np.median(values[:, k], axis=0), style, color=colour, linewidth=2.2, label=label)
     ax.set(xlabel="alpha", ylabel=ylabel)
@@ -40,7 +40,7 @@ def curves(ax: Any, values: Array, labels: list[str], ylabel: str, *, log: bool 
 def boxes(ax: Any, values: Array, labels: list[str], xlabel: str, ylabel: str, truth: float | None = None) -> None:
     """Draw a box for each column of ``values`` (runs, labels)."""
     ax.boxplot(values, widths=0.6, medianprops={"color": "black"}, flierprops={"markersize": 2})
-    ax.set_xticks(range(1, len(labels) + 1), labels)  # boxplot's own argument has two names in matplotlib's history
+    ax.set_xticks(range(1, len(labels) + 1), labels)  # the argument of boxplot has been renamed by matplotlib
     if truth is not None:
         ax.axhline(truth, color="0.3", linestyle="--", linewidth=1)
     ax.set(xlabel=xlabel, ylabel=ylabel)

@@ -1,8 +1,8 @@
-"""What all parts of the reproduction share: seeded runs, results on disk, claims with verdicts.
+"""Shared by all parts of the reproduction: seeded runs, results on disk, claims with verdicts.
 
-A part computes arrays (``compute``), draws them (``figures``), tabulates them (``tables``) and judges the claims
-of the paper by them (``claims``). The arrays are kept in a file, so that a part that is finished is not computed
-again; they depend on the seed and the number of runs and not on the number of processes.
+A part computes arrays (``compute``), draws them (``figures``), tabulates them (``tables``) and uses them to judge the
+claims of the paper (``claims``). The arrays are stored in a file, so that a finished part is not computed again. They
+depend on the seed and the number of runs, but not on the number of processes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ALPHAS = np.linspace(0.0, 1.0, 201)
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, what was measured, and what that says of it."""
+    """A sentence of the paper, the measurement, and the verdict."""
 
     id: str
     sentence: str
@@ -62,7 +62,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Options:
-    """How a part is computed; ``runs=None`` takes the published number."""
+    """Options of a computation; ``runs=None`` uses the published number of runs."""
 
     runs: int | None = None
     jobs: int = 1
@@ -85,10 +85,10 @@ class Part:
     figures: Callable[[Arrays], dict[str, Any]]
     tables: Callable[[Arrays], dict[str, pd.DataFrame]]
     claims: Callable[[Arrays], list[Claim]]
-    uses: tuple[str, ...] = ("runs", "seed")  # of the options
+    uses: tuple[str, ...] = ("runs", "seed")  # the options that the arrays depend on
 
     def key(self, options: Options) -> str:
-        """Return what the arrays depend on, the code that computes them included, as a short name."""
+        """Return a short name for everything that the arrays depend on, including the code that computes them."""
         facts = {name: getattr(options, name) for name in self.uses} | {"part": self.name, "version": __version__}
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
         for module in (inspect.getmodule(self.compute), scenarios, sem):
@@ -97,8 +97,10 @@ class Part:
 
 
 def simulate(work: Callable[[np.random.Generator], Arrays], runs: int, options: Options, title: str) -> Arrays:
-    """Return the arrays of independent runs, stacked; run k has the same random numbers whatever the processes."""
-    name = int.from_bytes(hashlib.sha256(title.encode()).digest()[:8], "big")  # parts share no random numbers
+    """Return the stacked arrays of independent runs; the random numbers do not depend on the number of processes."""
+    name = int.from_bytes(
+        hashlib.sha256(title.encode()).digest()[:8], "big"
+    )  # so that parts have different random numbers
     seeds = np.random.SeedSequence([options.seed, name]).spawn(runs)
     shown = tqdm(seeds, desc=title, disable=None if options.progress is None else not options.progress)
     results = Parallel(n_jobs=options.jobs)(delayed(_one)(work, seed) for seed in shown)
@@ -110,9 +112,9 @@ def _one(work: Callable[[np.random.Generator], Arrays], seed: np.random.SeedSequ
 
 
 def run_part(part: Part, folder: Path, options: Options, fresh: bool = False) -> tuple[list[Claim], bool]:
-    """Compute a part or take what was computed before, write its tables and figures, and return its claims.
+    """Compute a part or read its stored arrays, write its tables and figures, and return its claims.
 
-    Returns also whether anything was computed.
+    The second value says whether anything was computed.
     """
     kept = folder / "computed" / f"{part.name}-{part.key(options)}.npz"
     make_folder(kept.parent)
@@ -131,7 +133,7 @@ def run_part(part: Part, folder: Path, options: Options, fresh: bool = False) ->
 
 
 def _read(path: Path) -> Arrays | None:
-    """Return the arrays of a file that is whole, or None."""
+    """Return the arrays of a file, or None if it is missing or damaged."""
     try:
         check_regular(path)
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:

@@ -1,7 +1,7 @@
 """The paper's identities (claims A1 to A21), and the transport picture (Figure 2).
 
-Each is checked on made-up or published data with the library's own functions; what is compared, and to what, stands
-in the claim.
+Each identity is checked on simulated or published data with the functions of this package. The claim says what is
+compared.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _linear_data(seed: int, n: int = 300) -> tuple[Any, Any, Any]:
 
 
 def _shifted(terms: Callable[..., Any], ends: tuple[Any, ...], shift: float) -> Any:
-    """Return the terms of rows whose h is moved down by ``shift``."""
+    """Return the likelihood terms of rows whose h is lowered by ``shift``."""
     return terms(*(end - shift for end in ends))
 
 
@@ -194,7 +194,7 @@ def _models(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _excess() -> float:
-    """Return by how much the squared difference of two convex residuals can exceed its chord half way."""
+    """Return by how much the squared difference of two convex residuals can exceed its chord at the midpoint."""
     link = LINKS["cloglog"]
 
     def penalty(z: Any) -> float:
@@ -277,6 +277,7 @@ def figures(arrays: Arrays) -> dict[str, Any]:
     return {"figure_2_transport": figure}
 
 
+# house: complex because it is a table: one entry for each claim, each with its own verdict
 def claims(arrays: Arrays) -> list[Claim]:
     """Return A1 to A21."""
     a = {key: np.atleast_1d(value) for key, value in arrays.items()}

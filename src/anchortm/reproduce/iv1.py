@@ -29,11 +29,11 @@ __all__ = ["PART"]
 
 XIS = list(atm.scenarios.iv1().settings["xis"])
 LABELS = [f"xi = {xi:g}" for xi in XIS]
-LARGE = 1_000_000  # rows of the sample that tells the causal from the attenuated coefficient
+LARGE = 1_000_000  # rows of a sample large enough to tell the causal from the attenuated coefficient
 CAUSAL = 0.3
 AVERAGES: dict[str, Callable[..., Any]] = {"median": np.median, "mean": np.mean}
 OVER_RUNS = AVERAGES[atm.scenarios.iv1().settings["aggregate"]]
-ATTENUATED = 0.3 / math.sqrt(1.0 + 0.6**2 * 0.75**2)  # what omitting H leaves of the effect
+ATTENUATED = 0.3 / math.sqrt(1.0 + 0.6**2 * 0.75**2)  # factor by which omitting H shrinks the effect
 
 
 def _work(rng: np.random.Generator) -> Arrays:

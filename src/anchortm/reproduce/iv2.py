@@ -111,6 +111,7 @@ def figures(arrays: Arrays) -> dict[str, Any]:
     return drawn
 
 
+# house: complex because it is a table: one entry for each claim, each with its own verdict
 def claims(arrays: Arrays) -> list[Claim]:
     """Return F1 to F7."""
     mean, beta = arrays["mean_10"], np.median(arrays["beta_10"], axis=0)

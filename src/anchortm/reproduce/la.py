@@ -72,6 +72,7 @@ def figures(arrays: Arrays) -> dict[str, Any]:
     return {"figure_6_la": figure}
 
 
+# house: complex because it is a table: one entry for each claim, each with its own verdict
 def claims(arrays: Arrays) -> list[Claim]:
     """Return C1 to C5."""
     nll, ape = arrays["nll_run"], arrays["ape_fixed"]

@@ -76,6 +76,7 @@ def figures(arrays: Arrays) -> dict[str, Any]:
     return drawn
 
 
+# house: complex because it is a table: one entry for each claim, each with its own verdict
 def claims(arrays: Arrays) -> list[Claim]:
     """Return N1 to N4."""
     nll = arrays["nll_probit_paper"]

@@ -1,4 +1,4 @@
-"""All parts in their order, and the table of claims."""
+"""All parts of the reproduction, in order, and the table of claims."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reproduce(
     for part in choose(names):
         start = time.perf_counter()
         claims, computed = run_part(part, folder, options, fresh)
-        how = f"{time.perf_counter() - start:.0f} s" if computed else "computed before"
+        how = f"{time.perf_counter() - start:.0f} s" if computed else "stored results"
         say(f"{part.title}: {how}")
         found += claims
     table = claim_frame(found).assign(runs=options.runs or "published", seed=options.seed, trees=options.trees)
@@ -52,7 +52,7 @@ def reproduce(
 
 
 def _with_earlier(table: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """Return the claims with those of other parts that were computed before, in the order of the parts."""
+    """Return the claims together with stored claims of other parts, in the order of the parts."""
     try:
         check_regular(path)
         earlier = pd.read_csv(path, dtype=str)

@@ -40,8 +40,8 @@ one weighted cross-product of n x 17 numbers (whole array, one BLAS thread), rou
 do. In each comparison both sides run in their own process with one BLAS thread. The best of several runs counts; time
 for imports and for making the data does not. *Times faster* is the peer's time divided by ours: below 1 the peer is
 faster. *Loss difference* is the peer's mean loss minus ours on the same data: positive means that ours is lower. If
-both fit the same model, the same code computes it from both sets of parameters. *Memory* is the peer's peak divided by ours,
-data included, above what was held after imports and a first small fit."""
+both fit the same model, the same code computes it from both sets of parameters. *Memory* is the peer's peak divided by
+ours, data included, above what was held after imports and a first small fit."""
 
 
 def machine() -> str:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["band", "distributions", "intervals", "smooth_effects", "transport"]
 
+CURVE: dict[str, Any] = {"linewidth": 1.8}
+STEPS: dict[str, Any] = CURVE | {"drawstyle": "steps-post"}
+POINTS: dict[str, Any] = {"linewidth": 0.8, "marker": "o", "markersize": 5}
 # functions of y that can be drawn, with the label of their axis
 CURVES = {
     "pdf": "density",
@@ -158,9 +161,7 @@ def distributions(
     points = np.asarray(_points(distribution) if grid is None else grid)
     ax = new_axes(ax)
     where = np.arange(points.size) if ordinal else points
-    marker = "o" if discrete and points.size <= 60 else None
-    look = {"marker": marker, "markersize": 5, "linewidth": 0.8 if marker else 1.8}
-    look["drawstyle"] = "steps-post" if steps else "default"
+    look = POINTS if discrete and points.size <= 60 else STEPS if steps else CURVE
     rows = zip(getattr(distribution, of)(points), row_labels(labels, len(distribution)), looks(), strict=False)
     for row, label, (colour, style) in rows:
         ax.plot(where, row, style, color=colour, label=label, **look)

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from anchortm._typing import Array
 from anchortm._util.checks import one_number
-from anchortm.bases.contract import Array, Basis, Increments, monotone
+from anchortm.bases.contract import Basis, Increments, monotone
 from anchortm.bases.numerics import invert_line, line_through, values_of
 from anchortm.exceptions import InputError, InputTypeError
 

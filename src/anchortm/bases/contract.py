@@ -16,13 +16,12 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from anchortm._typing import Array
 from anchortm.exceptions import InputError, InputTypeError
 
-__all__ = ["Array", "Basis", "Increments", "baseline_values", "monotone"]
-
-Array = NDArray[np.float64]
+__all__ = ["Basis", "Increments", "baseline_values", "monotone"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from anchortm._typing import Array
 from anchortm.bases.bernstein import BernsteinBasis, check_support
-from anchortm.bases.contract import Array, Basis, Increments, baseline_values
+from anchortm.bases.contract import Basis, Increments, baseline_values
 from anchortm.bases.numerics import values_of
 from anchortm.exceptions import InputError
 

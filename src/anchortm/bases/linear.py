@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from anchortm.bases.contract import Array, Basis, Increments
+from anchortm._typing import Array
+from anchortm.bases.contract import Basis, Increments
 from anchortm.bases.numerics import invert_line, line_through, values_of
 
 __all__ = ["LinearBasis"]

@@ -10,8 +10,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from anchortm._typing import Array
 from anchortm._util.checks import one_number
-from anchortm.bases.contract import Array, Basis, Increments
+from anchortm.bases.contract import Basis, Increments
 from anchortm.bases.numerics import invert_line, line_through, values_of
 from anchortm.exceptions import InputError
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from anchortm._typing import Array
 
 __all__ = ["invert_line", "line_through", "values_of"]
-
-Array = NDArray[np.float64]
 
 
 def values_of(y: ArrayLike) -> Array:

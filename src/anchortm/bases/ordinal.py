@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anchortm.bases.contract import Array, Basis, Increments, monotone
+from anchortm._typing import Array
+from anchortm.bases.contract import Basis, Increments, monotone
 from anchortm.bases.numerics import values_of
 from anchortm.exceptions import InputError, InputTypeError
 

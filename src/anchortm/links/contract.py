@@ -23,7 +23,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from anchortm.links.numerics import NEGLIGIBLE, Array, as_array, last_where, panels, quiet
+from anchortm._typing import Array
+from anchortm.links.numerics import NEGLIGIBLE, as_array, last_where, panels, quiet
 from anchortm.links.terms import OneEnd, TwoEnds, put, put_left, put_right
 
 __all__ = ["Link"]

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from anchortm._typing import Array
 from anchortm.links.contract import Link
-from anchortm.links.numerics import NEGLIGIBLE, Array, as_array, log1mexp, quiet
+from anchortm.links.numerics import NEGLIGIBLE, as_array, log1mexp, quiet
 from anchortm.links.terms import OneEnd, TwoEnds
 
 __all__ = ["Logistic"]

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from anchortm._typing import Array
 from anchortm.links.contract import Link
 from anchortm.links.min_extreme_value import MinExtremeValue
-from anchortm.links.numerics import NEGLIGIBLE, Array, as_array
+from anchortm.links.numerics import NEGLIGIBLE, as_array
 from anchortm.links.terms import OneEnd, TwoEnds
 
 __all__ = ["MaxExtremeValue"]

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from anchortm._typing import Array
 from anchortm.links.contract import Link
-from anchortm.links.numerics import Array, as_array, horner, log1mexp, quiet
+from anchortm.links.numerics import as_array, horner, log1mexp, quiet
 from anchortm.links.terms import OneEnd, TwoEnds
 
 __all__ = ["MinExtremeValue"]

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from anchortm._typing import Array
 from anchortm.links.contract import Link
-from anchortm.links.numerics import LOG_SQRT_2PI, Array, as_array, horner, quiet
+from anchortm.links.numerics import LOG_SQRT_2PI, as_array, horner, quiet
 from anchortm.links.terms import OneEnd, TwoEnds, put
 
 __all__ = ["Normal"]

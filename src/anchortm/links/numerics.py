@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["LOG_SQRT_2PI", "NEGLIGIBLE", "Array", "as_array", "horner", "last_where", "log1mexp", "panels", "quiet"]
+from anchortm._typing import Array
 
-Array = NDArray[np.float64]
+__all__ = ["LOG_SQRT_2PI", "NEGLIGIBLE", "as_array", "horner", "last_where", "log1mexp", "panels", "quiet"]
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 NEGLIGIBLE = 45.0  # an integrand e^-45 times its largest value adds nothing to the integral

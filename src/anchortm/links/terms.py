@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.links.numerics import Array
+from anchortm._typing import Array
 
 __all__ = [
     "OneEnd",

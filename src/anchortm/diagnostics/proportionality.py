@@ -13,7 +13,9 @@ from sklearn.base import clone
 
 from anchortm._messages import shown
 from anchortm._typing import Array, Columns, Covariates, Labels, Numbers, Outcome
+from anchortm.bases import Basis
 from anchortm.engine.objective.plain import Objective
+from anchortm.engine.problem import Data
 from anchortm.exceptions import InputError
 from anchortm.inference.score_tests import refuse_net
 from anchortm.inputs.baselines import varying_groups
@@ -112,6 +114,22 @@ def proportionality_test(
     rm             135.4   5 1.712e-27
     lstat          14.31   5   0.01376
     """
+    null = _Null.fitted(model, X, y, anchors, sample_weight, offset)
+    names = list(null.data.design.names)
+    groups = [[name] for name in names]
+    if covariates is not None:
+        groups = [group for group, _ in varying_groups(covariates, "covariates")]
+    if not groups:
+        raise InputError("there are no covariates whose effect could vary")
+    rows = []
+    for group in groups:
+        wider = clone(null.model).set_params(varying=[*_own(null.model.varying), group])
+        rows.append(null.against(wider, wider._prepare(X, y, anchors, sample_weight, offset)))
+    return ProportionalityTest(rows, type(model).__name__)
+
+
+def _check(model: TransformationModel) -> None:
+    """Refuse models whose effects cannot vary along the response."""
     check_model(model)
     if not model._varies or model.scale is not None or model.random is not None:
         what = type(model).__name__ if not model._varies else "a model with scale or random effects"
@@ -119,52 +137,70 @@ def proportionality_test(
             f"effects of {what} cannot vary along the response: use ProportionalHazards, CountRegression, "
             "OrdinalRegression or another model with a baseline"
         )
-    plain = clone(model).set_params(xi=0.0)
-    plain._check_limits()
-    data = plain._prepare(X, y, anchors, sample_weight, offset)
-    refuse_net(plain, data.design.marks)
-    tell_alphabetical(data)
-    link, basis = plain._make_link(), plain._make_basis(data.response, data.weights)
-    if basis.kind == "constant":
-        raise InputError(
-            f"{type(model).__name__} has no baseline along which effects could vary: use CountRegression, "
-            "OrdinalRegression or another transformation model"
-        )
-    objective = plain._objective(link, basis, data)
-    with plain._threads(objective):
-        solution, _ = plain._solve(objective, basis, data, 0.0)
-    if not solution.converged:
-        raise InputError(f"the maximum-likelihood fit did not converge ({solution.reason}): no score test")
-    theta, beta = objective.coordinates.split(solution.v)
-    free = _dimension(objective, solution.v)[0]
-    constant = basis.increments.matrix[:, 0]  # coefficients of a constant h
-    names = list(data.design.names)
-    rows = []
-    groups = (
-        [[name] for name in names] if covariates is None else [g for g, _ in varying_groups(covariates, "covariates")]
-    )
-    if not groups:
-        raise InputError("there are no covariates whose effect could vary")
-    for group in groups:
-        wider = clone(plain).set_params(varying=[*_own(plain.varying), group])
-        other = wider._prepare(X, y, anchors, sample_weight, offset)
-        assert other.mixture is not None  # noqa: S101
-        new = [name for name in names if name not in other.design.names]
-        moved = np.array([beta[names.index(name)] * constant for name in new])
-        corners, first = other.mixture.corners, theta.reshape(-1, basis.n_parameters).copy()
+
+
+@dataclass(frozen=True, eq=False)
+class _Null:
+    """The maximum-likelihood fit of the null hypothesis, in which the effects do not vary."""
+
+    model: TransformationModel
+    data: Data
+    link: Any
+    basis: Basis
+    objective: Objective
+    v: Array
+
+    @classmethod
+    def fitted(
+        cls,
+        model: TransformationModel,
+        X: Covariates,
+        y: Outcome,
+        anchors: Labels | None,
+        sample_weight: Numbers | None,
+        offset: Numbers | None,
+    ) -> _Null:
+        """Return the fit, or refuse models without one."""
+        _check(model)
+        plain = clone(model).set_params(xi=0.0)
+        plain._check_limits()
+        data = plain._prepare(X, y, anchors, sample_weight, offset)
+        refuse_net(plain, data.design.marks)
+        tell_alphabetical(data)
+        link, basis = plain._make_link(), plain._make_basis(data.response, data.weights)
+        if basis.kind == "constant":
+            raise InputError(
+                f"{type(model).__name__} has no baseline along which effects could vary: use CountRegression, "
+                "OrdinalRegression or another transformation model"
+            )
+        objective = plain._objective(link, basis, data)
+        with plain._threads(objective):
+            solution, _ = plain._solve(objective, basis, data, 0.0)
+        if not solution.converged:
+            raise InputError(f"the maximum-likelihood fit did not converge ({solution.reason}): no score test")
+        return cls(plain, data, link, basis, objective, solution.v)
+
+    def against(self, wider: TransformationModel, data: Data) -> dict[str, Any]:
+        """Return the score test against a model in which one more group of effects varies."""
+        assert data.mixture is not None  # noqa: S101
+        theta, beta = self.objective.coordinates.split(self.v)
+        effects = dict(zip(self.data.design.names, beta, strict=True))
+        new = [name for name in effects if name not in data.design.names]
+        constant = self.basis.increments.matrix[:, 0]  # coefficients of a constant h
+        moved = np.array([effects[name] * constant for name in new])
+        corners, first = data.mixture.corners, theta.reshape(-1, self.basis.n_parameters).copy()
         # the baselines of the larger model belong to the low end of the covariate's range
         first[: corners.n_baselines] += corners.sign * corners.groups[-1].low * moved.sum(axis=0)
-        larger = wider._objective(link, basis, other)
-        rest = np.array([beta[names.index(name)] for name in other.design.names])
+        larger = wider._objective(self.link, self.basis, data)
+        rest = np.array([effects[name] for name in data.design.names])
         v = larger.coordinates.join(np.vstack([first, moved]).ravel(), rest)
-        with plain._threads(larger):
+        with self.model._threads(larger):
             at = larger.derivatives(v)
         size, inside = _dimension(larger, v)
         step = np.linalg.lstsq(at.hessian[np.ix_(inside, inside)], at.gradient[inside], rcond=1e-12)[0]
-        statistic, df = float(at.gradient[inside] @ step), size - free
+        statistic, df = float(at.gradient[inside] @ step), size - _dimension(self.objective, self.v)[0]
         row = {"covariate": ", ".join(new), "statistic": statistic, "df": df}
-        rows.append(row | {"p-value": float(stats.chi2.sf(statistic, df)) if df else np.nan})
-    return ProportionalityTest(rows, type(model).__name__)
+        return row | {"p-value": float(stats.chi2.sf(statistic, df)) if df else np.nan}
 
 
 def _own(varying: Any) -> list[Any]:

@@ -158,6 +158,7 @@ def distributions(
     of = ("sf" if steps else "pdf") if of is None else of
     if of not in CURVES:
         raise InputError(f"of must be one of {', '.join(CURVES)}, not {of!r}")
+    names = CURVES | {"pdf": "probability"} if discrete else CURVES
     points = np.asarray(_points(distribution) if grid is None else grid)
     ax = new_axes(ax)
     where = np.arange(points.size) if ordinal else points
@@ -167,7 +168,7 @@ def distributions(
         ax.plot(where, row, style, color=colour, label=label, **look)
     if ordinal:
         ax.set_xticks(where, [str(level) for level in points])
-    ax.set(xlabel=unit, ylabel="probability" if of == "pdf" and discrete else CURVES[of])
+    ax.set(xlabel=unit, ylabel=names[of])
     ax.set_ylim(bottom=0.0)
     if len(distribution) > 1 or labels is not None:
         outside_legend(ax)

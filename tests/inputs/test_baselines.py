@@ -298,12 +298,12 @@ def test_weights_replicate_rows() -> None:
 @pytest.mark.parametrize(
     ("parameters", "error", "match"),
     [
-        ({"varying": "age"}, InputError, "varying names 'age', which is no covariate: there are rm, lstat"),
+        ({"varying": "age"}, InputError, "varying names 'age', which is not a covariate: there are rm, lstat"),
         ({"varying": ["rm", "rm"]}, InputError, "named twice"),
         ({"varying": {"rm": (5.0, 6.0)}}, InputError, "beyond its range"),
-        ({"varying": {"rm": (9.0, 3.0)}}, InputError, "no range"),
+        ({"varying": {"rm": (9.0, 3.0)}}, InputError, "not a range"),
         ({"varying": {"rm": 3.0}}, InputError, "give \\(low, high\\)"),
-        ({"varying": [["rm", "lstat"]]}, InputError, "no dummies of one factor at row 0"),
+        ({"varying": [["rm", "lstat"]]}, InputError, "not dummies of one factor at row 0"),
         ({"strata": "rm"}, InputError, "strata are names or whole numbers"),
         ({"strata": "there"}, InputError, "strata not in X: there"),
         ({"strata": 3.5}, InputTypeError, "strata must be names"),

@@ -475,7 +475,7 @@ def test_strata_have_risk_sets_of_their_own() -> None:
     )
     with pytest.raises(InputError, match="strata not in X: where"):
         atm.CoxPH(strata="where").fit(d[["x1"]], y)
-    with pytest.raises(InputError, match="strata are names or whole numbers, and 'a' has"):
+    with pytest.raises(InputError, match="strata are names or whole numbers, but 'a' has"):
         atm.CoxPH(strata="a").fit(d[["x1", "a"]].assign(a=[None, *d.a[1:]]), y)
     with pytest.raises(InputTypeError, match="strata must be names"):
         atm.CoxPH(strata=1.5).fit(d[["x1"]], y)

@@ -611,7 +611,7 @@ REFUSED = [
     ({"random": "g", "varying": "x"}, "varying"),
     ({"random": "g", "xi": math.inf}, "finite"),
     ({"random": "g", "xi": -0.2}, "from 0"),
-    ({"random": {"g": ["1", "w"]}}, "no covariate"),
+    ({"random": {"g": ["1", "w"]}}, "not a covariate"),
     ({"random": {"g": []}}, "effects"),
     ({"random": {"g": ["1", "x", "z"]}}, "a slope, or both"),
     ({"random": ["g", "site"]}, "one column"),
@@ -728,7 +728,7 @@ def test_scores_by_environment_do_not_mix_environments():
 @pytest.mark.parametrize("effects", [[1, "x"], 1, ["1", 0], ["1", True]])
 def test_effects_are_named_by_words(effects):
     data = simulated(clusters=6)
-    with pytest.raises(InputTypeError, match="give words, '1' for the intercept"):
+    with pytest.raises(InputTypeError, match="give text, '1' for the intercept"):
         atm.NormalLinear(random={"g": effects}).fit(data[["x", "z", "g"]], data.y)
     position = atm.NormalLinear(random={0: ["1", 1]}).fit(data[["g", "x", "z"]].to_numpy(), data.y)
     assert list(position.random_sd_.index) == ["1", "x1"]
@@ -763,7 +763,7 @@ def test_dates_are_no_clusters(unit):
     days = (pd.Timestamp("2020-01-01") + pd.to_timedelta(data.g, unit="D")).astype(f"datetime64[{unit}]")
     for column in (days, days - days[0]):
         for formula in ("y ~ x + (1 | day)", "y | day ~ x"):
-            with pytest.raises(InputError, match="are names or whole numbers, and 'day' has"):
+            with pytest.raises(InputError, match="are names or whole numbers, but 'day' has"):
                 atm.NormalLinear.from_formula(formula, data.assign(day=column))
 
 

@@ -112,7 +112,7 @@ FITS: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         InputError,
         "sample_weight is nan at row 2.*drop",
     ),
-    "missing offset": (LOGIT(), {"offset": put(ONES, 2, np.nan)}, InputError, "offset is nan at row 2.*drop or mend"),
+    "missing offset": (LOGIT(), {"offset": put(ONES, 2, np.nan)}, InputError, "offset is nan at row 2.*drop or repair"),
     "infinite X": (LOGIT(), {"X": put(X, (3, 1), np.inf)}, InputError, f"infinity in x1, first at row 3; {MISSING}"),
     "infinite outcome": (LOGIT(), {"y": put(Y, 7, np.inf)}, InputError, "y is infinite: inf at row 7; .* use Surv"),
     "infinite anchor": (ANCHORED, {"anchors": put(A, 2, np.inf)}, InputError, f"anchor is inf at row 2; {MISSING}"),

@@ -1,14 +1,16 @@
-"""Numbers that users give: what they are checked for, in the same words everywhere."""
+"""Checks of numbers that users pass, with the same messages everywhere."""
 
 from __future__ import annotations
 
 import datetime
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NoReturn, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm._typing import Array
 from anchortm._util.frames import native
 from anchortm.exceptions import InputError, InputTypeError
 
@@ -31,17 +33,15 @@ __all__ = [
     "whole_number",
 ]
 
-Array = NDArray[np.float64]
-
-LEAST_WEIGHT = 1e-300  # that all rows may have together
+LEAST_WEIGHT = 1e-300  # smallest sum of the weights of all rows
 TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 TIME_REMEDY = "turn it into numbers, such as days since a date"
 
 
-def is_numeric(value: Any) -> bool:
+def is_numeric(value: object) -> bool:
     """Return whether a value is a finite number, or text that reads as one."""
     try:
-        return math.isfinite(float(value))
+        return math.isfinite(float(value))  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return False
 
@@ -51,16 +51,16 @@ def is_missing(x: object) -> bool:
     return x is None or type(x).__name__ in ("NAType", "NaTType") or (isinstance(x, float) and x != x)
 
 
-def odd_entry(values: Any, width: int = 1) -> str:
-    """Return the first entry that is not a number, and its row (of so many entries), as a message shows them."""
+def odd_entry(values: Sequence[object] | NDArray[Any], width: int = 1) -> str:
+    """Return the first entry that is not a number and its row, where a row has ``width`` entries, for a message."""
     words = {k: value for k, value in enumerate(values) if isinstance(value, (str, bytes)) or not is_numeric(value)}
     row = next((k for k, value in words.items() if isinstance(value, (str, bytes)) and not is_numeric(value)), None)
     row = next(iter(words), 0) if row is None else row
     return f"{_shown(values[row])} at row {row // width}"
 
 
-def _shown(entry: Any) -> str:
-    """Return an entry as a message shows it."""
+def _shown(entry: object) -> str:
+    """Return an entry as text for a message."""
     if isinstance(entry, (*TIMES, complex)):
         return str(entry)
     shown = repr(entry.item() if isinstance(entry, np.generic) else entry)
@@ -68,39 +68,58 @@ def _shown(entry: Any) -> str:
 
 
 def as_floats(array: NDArray[Any], what: str, remedy: str, problem: str = "must be numbers, not {entry}") -> Array:
-    """Return real numbers, whatever their type, as doubles of the same shape; refuse everything else.
+    """Return real numbers of any type as doubles of the same shape; refuse everything else.
 
-    ``problem`` and ``remedy`` are the words of the error; times and complex numbers have remedies of their own.
+    ``problem`` and ``remedy`` are the words of the error; times and complex numbers have their own remedies.
     """
     if array.dtype.kind in "biuf":
         return np.asarray(array, dtype=np.float64)
-    entries, width = array.ravel(), array.shape[1] if array.ndim == 2 else 1
-    if array.dtype.kind == "O" and all(map(_is_real, entries)):
-        try:
-            return array.astype(np.float64)
-        except OverflowError:
-            row = next(k for k, x in enumerate(entries) if _overflows(x)) // width
-            raise InputError(
-                f"{what} has a number beyond 1.8e308 at row {row}, too large for a double: rescale it"
-            ) from None
-        except (TypeError, ValueError):
-            pass
+    found = _from_objects(array, what) if array.dtype.kind == "O" else None
+    if found is None:
+        _refuse_entries(array, what, remedy, problem)
+    return found
+
+
+def _width(array: NDArray[Any]) -> int:
+    """Return the number of entries in a row."""
+    return int(array.shape[1]) if array.ndim == 2 else 1
+
+
+def _from_objects(array: NDArray[Any], what: str) -> Array | None:
+    """Return objects that are real numbers as doubles, None if some are not."""
+    if not all(map(_is_real, array.ravel())):
+        return None
+    try:
+        return array.astype(np.float64)
+    except OverflowError:
+        row = next(k for k, x in enumerate(array.ravel()) if _overflows(x)) // _width(array)
+        raise InputError(
+            f"{what} has a number beyond 1.8e308 at row {row}, too large for a double: rescale it"
+        ) from None
+    except (TypeError, ValueError):
+        return None
+
+
+def _refuse_entries(array: NDArray[Any], what: str, remedy: str, problem: str) -> NoReturn:
+    """Raise an error that names the first entry that is not a real number."""
+    entries = array.ravel()
     if array.dtype.kind == "c" or any(isinstance(x, (complex, np.complexfloating)) for x in entries):
         raise InputError(f"Complex data not supported: {what} must be real numbers; take the real part or the size")
     if array.dtype.kind in "mM" or any(isinstance(x, TIMES) or type(x).__name__ == "Period" for x in entries):
         problem, remedy = problem.replace("{entry}", "the time stamp {entry}"), TIME_REMEDY
     if any(x is None for x in entries):
         remedy = "drop or impute such rows"
-    entry = odd_entry(entries, width) if array.size else str(array.dtype)
+    entry = odd_entry(entries, _width(array)) if array.size else str(array.dtype)
     raise InputTypeError(f"{what} {problem.format(entry=entry)}; {remedy}")
 
 
-def _is_real(x: Any) -> bool:
-    """Return whether an object can be read as a real number without spelling it out."""
+def _is_real(x: object) -> bool:
+    """Return whether an object converts itself to a real number; text does not count."""
     return hasattr(x, "__float__") and not isinstance(x, (str, bytes, complex, np.complexfloating))
 
 
-def _overflows(x: Any) -> bool:
+def _overflows(x: SupportsFloat) -> bool:
+    """Return whether a number is too large for a double."""
     try:
         float(x)
     except OverflowError:
@@ -108,14 +127,14 @@ def _overflows(x: Any) -> bool:
     return False
 
 
-def real_numbers(values: Any, name: str) -> Array:
-    """Return real numbers as an array of their shape; words are refused even where they spell numbers."""
+def real_numbers(values: object, name: str) -> Array:
+    """Return real numbers as an array of their shape; text is refused, also where it reads as a number."""
     values = native(values)
     array = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
     return as_floats(array, name, "turn it into numbers, for example with astype(float)")
 
 
-def finite_numbers(values: Any, n: int, name: str) -> Array:
+def finite_numbers(values: object, n: int, name: str) -> Array:
     """Return values as n finite numbers; a single one counts for all rows."""
     array = real_numbers(values, name)
     if array.ndim == 0:
@@ -127,11 +146,11 @@ def finite_numbers(values: Any, n: int, name: str) -> Array:
         )
     if not np.isfinite(array).all():
         row = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise InputError(f"{name} is {array[row]} at row {row}; it must be finite: drop or mend such rows")
+        raise InputError(f"{name} is {array[row]} at row {row}; it must be finite: drop or repair such rows")
     return np.asarray(array)
 
 
-def check_weights(sample_weight: Any, n: int, zeros: bool = False) -> Array | None:
+def check_weights(sample_weight: object, n: int, zeros: bool = False) -> Array | None:
     """Return weights as numbers, None where all are 1; refuse negative ones and, unless ``zeros``, all zeros."""
     if sample_weight is None:
         return None
@@ -157,8 +176,8 @@ def check_total_weight(total: float) -> None:
         )
 
 
-def one_number(value: Any, name: str) -> float:
-    """Return a number that is neither True nor False nor a word."""
+def one_number(value: object, name: str) -> float:
+    """Return a number; refuse True, False and text."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputTypeError(f"{name} must be a number, not {value!r}")
     if _overflows(value):
@@ -166,21 +185,21 @@ def one_number(value: Any, name: str) -> float:
     return float(value)
 
 
-def whole_number(value: Any, name: str, least: int) -> int:
+def whole_number(value: object, name: str, least: int) -> int:
     """Return a whole number that is not below ``least``."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
     return int(value)
 
 
-def flag(value: Any, name: str) -> bool:
-    """Return True or False; other things have a truth too, and it need not be what was meant."""
+def flag(value: object, name: str) -> bool:
+    """Return True or False; refuse other values, whose truth may not be what was meant."""
     if not isinstance(value, (bool, np.bool_)):
         raise InputTypeError(f"{name} must be True or False, not {value!r}")
     return bool(value)
 
 
-def jobs(n_jobs: Any) -> int | None:
+def jobs(n_jobs: object) -> int | None:
     """Return a number of workers as joblib takes it: None for 1, -1 for all cores."""
     if n_jobs is None:
         return None
@@ -189,7 +208,7 @@ def jobs(n_jobs: Any) -> int | None:
     return int(n_jobs)
 
 
-def level_between(value: Any, name: str = "level", ends: bool = False) -> float:
+def level_between(value: object, name: str = "level", ends: bool = False) -> float:
     """Return a probability strictly between 0 and 1, or with ``ends`` one of them."""
     share = one_number(value, name)
     if not (0.0 <= share <= 1.0 if ends else 0.0 < share < 1.0):
@@ -197,7 +216,7 @@ def level_between(value: Any, name: str = "level", ends: bool = False) -> float:
     return share
 
 
-def several_xi(xis: Any) -> list[float]:
+def several_xi(xis: object) -> list[float]:
     """Return strengths of the penalty; a single one is a sequence of one."""
     try:
         values = np.atleast_1d(real_numbers(xis, "xis"))
@@ -208,17 +227,17 @@ def several_xi(xis: Any) -> list[float]:
     return [float(xi) for xi in values]
 
 
-def generator(random_state: Any) -> np.random.Generator:
+def generator(random_state: object) -> np.random.Generator:
     """Return a generator of random numbers from a seed, a generator or None."""
     try:
-        return np.random.default_rng(random_state)
+        return np.random.default_rng(random_state)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise InputTypeError(
             f"random_state must be a whole number from 0, a numpy Generator or None, not {random_state!r}"
         ) from None
 
 
-def probabilities(q: Any) -> Array:
+def probabilities(q: object) -> Array:
     """Return numbers between 0 and 1."""
     values = real_numbers(q, "q")
     wrong = (values < 0) | (values > 1)

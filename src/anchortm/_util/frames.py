@@ -36,7 +36,7 @@ __all__ = [
 def native(values: Any) -> Any:
     """Return arrays, pandas and polars data as they are, other tables and columns as pandas.
 
-    Masked entries of NumPy arrays become None, and polars columns of 128 bits have 64, as NumPy has no others.
+    Masked entries of NumPy arrays become None. Polars integers of 128 bits become ones of 64, the most that NumPy has.
     """
     module = type(values).__module__.split(".")[0]
     if isinstance(values, np.ma.MaskedArray):
@@ -57,10 +57,10 @@ def native(values: Any) -> Any:
 
 
 def _without_128_bits(values: Any) -> Any:
-    """Return a polars column whose whole numbers of 128 bits have become ones of 64, anything else as it is."""
+    """Return a polars column of 128-bit integers as one of 64 bits, anything else as it is."""
     import polars as pl
 
-    if str(getattr(values, "dtype", "")) not in ("Int128", "UInt128"):  # columns of a table have their turn
+    if str(getattr(values, "dtype", "")) not in ("Int128", "UInt128"):  # columns of a table are converted one by one
         return values
     try:
         return values.cast(pl.Int64)
@@ -73,8 +73,8 @@ def _without_128_bits(values: Any) -> Any:
 def aligned(**inputs: Any) -> Any:
     """Return the pandas index of these inputs, None if there is none; refuse inputs whose rows do not match.
 
-    Indexes must be equal. Where one is 0, ..., n - 1, as pandas numbers rows that have no names, the other must not be
-    the same numbers in another order. Inputs of different lengths are refused elsewhere.
+    Indexes must be equal. Where one is 0, ..., n - 1, the default of pandas, the other may have any labels except the
+    same numbers in another order. Inputs of different lengths are refused elsewhere.
     """
     found = [named for name, values in inputs.items() for named in _indexed(name, values)]
     for k, (b, second) in enumerate(found):
@@ -85,7 +85,7 @@ def aligned(**inputs: Any) -> Any:
 
 
 def _indexed(name: str, values: Any) -> Iterator[tuple[str, Any]]:
-    """Yield an input if it has an index, or those columns of a list that have one, and what to call it."""
+    """Yield an input that has an index, or the columns of a list that have one, with a name for messages."""
     if isinstance(values, (list, tuple)) and values and type(values[0]).__module__.startswith("pandas"):
         for k, column in enumerate(values):
             yield from _indexed(f"{name}[{k}]", column)
@@ -118,7 +118,7 @@ def _check_rows(a: str, first: Any, b: str, values: Any) -> None:
 
 
 def is_batched(data: Any) -> bool:
-    """Return whether data are read in batches: a path, a lazy table, or a source of one's own (``batched``)."""
+    """Return whether data are read in batches: a path, a lazy table, or a source of your own (``batched``)."""
     if isinstance(data, (str, os.PathLike)) or getattr(data, "batched", False) is True:
         return True
     module, name = type(data).__module__.split(".")[0], type(data).__name__
@@ -149,7 +149,7 @@ def each_once(names: Sequence[str]) -> None:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return names as a message shows them, none of them endless."""
+    """Return names for a message, long names and long lists cut short."""
     shown = [name if len(name) <= 80 else f"{name[:80]}..." for name in names[:100]]
     return ", ".join(shown) + (f", ... ({len(names)} in all)" if len(names) > 100 else "")
 
@@ -178,20 +178,26 @@ def select(data: Any, names: Sequence[str]) -> pd.DataFrame:
         own = {str(name): name for name in data.columns}
         columns = {name: _plain(data[own[name]]) for name in names}
     for name, values in columns.items():
-        if getattr(values.dtype, "kind", "") == "c":
-            raise InputError(
-                f"Complex data not supported: column {name!r} must be real; take the real part or the size"
-            )
-        if len(values) and isinstance(values[0], (list, tuple, dict, set, np.ndarray)):
-            raise InputTypeError(f"column {name!r} holds lists or tables, not numbers or text: take it apart")
+        _refuse_nested(name, values)
     try:
         return pd.DataFrame(columns, range(data.shape[0]), copy=False)
     except OverflowError:  # pandas looks into objects
-        objects = {name: values for name, values in columns.items() if values.dtype == object}
-        large = [k for k, v in objects.items() if any(isinstance(x, int) and abs(x) > sys.float_info.max for x in v)]
+        large = [name for name, values in columns.items() if values.dtype == object and _has_huge(values)]
         raise InputError(
             f"columns with whole numbers beyond 1.8e308, too large for a double: {_listed(large)}; rescale them"
         ) from None
+
+
+def _refuse_nested(name: str, values: Any) -> None:
+    """Refuse a column of complex numbers, lists or tables."""
+    if getattr(values.dtype, "kind", "") == "c":
+        raise InputError(f"Complex data not supported: column {name!r} must be real; take the real part or the size")
+    if len(values) and isinstance(values[0], (list, tuple, dict, set, np.ndarray)):
+        raise InputTypeError(f"column {name!r} holds lists or tables, not numbers or text: split it into columns")
+
+
+def _has_huge(values: Any) -> bool:
+    return any(isinstance(x, int) and abs(x) > sys.float_info.max for x in values)
 
 
 def refuse_missing(frame: pd.DataFrame, what: str) -> None:

@@ -116,7 +116,7 @@ def proportionality_test(
     """
     null = _Null.fitted(model, X, y, anchors, sample_weight, offset)
     names = list(null.data.design.names)
-    groups = [[name] for name in names]
+    groups: list[list[str | int]] = [[name] for name in names]
     if covariates is not None:
         groups = [group for group, _ in varying_groups(covariates, "covariates")]
     if not groups:

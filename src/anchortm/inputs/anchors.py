@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm._typing import Array, Labels, Rows
 from anchortm._util.checks import TIMES, is_missing, real_numbers
 from anchortm._util.frames import native
 from anchortm.exceptions import InputError, InputTypeError
 
 __all__ = ["MOST_CODES", "AnchorColumns", "anchor_columns", "group_codes", "groups_of", "look_like_codes", "units_of"]
 
-Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-FEWEST_CODES, MOST_CODES = 5, 30  # different whole numbers in a column that may be codes
+FEWEST_CODES, MOST_CODES = 5, 30  # a column with so many different whole numbers may be codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class AnchorColumns:
 
     @property
     def main(self) -> int | None:
-        """Return the position of the factor with most levels, if there is a factor."""
+        """Return the position of the factor with the most levels, if there is a factor."""
         sizes = [level.size for level in self.levels]
         return int(np.argmax(sizes)) if sizes else None
 
@@ -49,7 +49,7 @@ class AnchorColumns:
         small = np.uint16 if self.levels[self.main].size < 2**16 else np.uint32
         return np.argsort(codes.astype(small), kind="stable")
 
-    def take(self, rows: Any) -> AnchorColumns:
+    def take(self, rows: Rows) -> AnchorColumns:
         """Return the anchors of these rows."""
         return AnchorColumns(
             tuple(codes[rows] for codes in self.factors),
@@ -67,7 +67,7 @@ class AnchorColumns:
                 found.append(name)
         return tuple(found)
 
-    def subset(self, rows: Any) -> AnchorColumns:
+    def subset(self, rows: Rows) -> AnchorColumns:
         """Return the anchors of these rows, without the levels that no longer occur."""
         part = self.take(rows)
         found = [_compress(codes, levels, "") for codes, levels in zip(part.factors, part.levels, strict=True)]
@@ -84,12 +84,12 @@ class AnchorColumns:
 
 
 def anchor_columns(
-    anchors: Any, names: Sequence[str] | None = None, in_units: bool = True, noun: str = "anchor"
+    anchors: Labels | AnchorColumns, names: Sequence[str] | None = None, in_units: bool = True, noun: str = "anchor"
 ) -> AnchorColumns:
-    """Return anchors (or what errors call ``noun``) from an array, a series, a frame or a list of columns.
+    """Return anchors from an array, a series, a frame or a list of columns; ``noun`` is their name in errors.
 
-    Integer, boolean, string and category columns are factors; floats are numeric columns, those of extreme size
-    divided by it if ``in_units``: the span is the same, squares stay in range.
+    Integer, boolean, string and category columns are factors, floats are numeric columns. With ``in_units``, numeric
+    columns of extreme size are divided by it, so that squares stay in range; their span is the same.
     """
     if isinstance(anchors, AnchorColumns):
         return anchors
@@ -128,16 +128,16 @@ def _in_units(columns: Array, wanted: bool) -> Array:
 
 
 def units_of(size: Array) -> Array:
-    """Return what columns with these largest numbers are divided by."""
+    """Return the units of columns with these largest absolute values: 1 unless squares would leave the range."""
     return np.where((size > 1e100) | ((size > 0.0) & (size < 1e-100)), size, 1.0)
 
 
 def look_like_codes(name: str, different: int) -> bool:
-    """Return whether a column of so many different whole numbers may be codes; ``N(...)`` says that it is none."""
+    """Return whether a column with so many different whole numbers may be codes; ``N(...)`` says that it is not."""
     return FEWEST_CODES <= different <= MOST_CODES and not name.startswith("N(")
 
 
-def groups_of(values: Any, name: str = "environments") -> tuple[Codes, NDArray[Any]]:
+def groups_of(values: Labels, name: str = "environments") -> tuple[Codes, NDArray[Any]]:
     """Return codes and levels of one column of groups."""
     columns = anchor_columns(values, noun=name)
     if len(columns.factors) != 1 or columns.column_names:
@@ -146,6 +146,7 @@ def groups_of(values: Any, name: str = "environments") -> tuple[Codes, NDArray[A
 
 
 def _split_columns(anchors: Any) -> list[tuple[str, Any]]:
+    """Return the columns of anchors in any form, with their names."""
     if hasattr(anchors, "columns") and hasattr(anchors, "__getitem__"):  # a frame
         names = list(anchors.columns)
         if len(set(names)) < len(names):
@@ -154,22 +155,32 @@ def _split_columns(anchors: Any) -> list[tuple[str, Any]]:
     if isinstance(anchors, np.ndarray) and anchors.ndim == 2:
         return [(f"anchor{j}", anchors[:, j]) for j in range(anchors.shape[1])]
     if isinstance(anchors, (list, tuple)) and anchors and np.ndim(anchors[0]) == 1:
-        if len(anchors) > 1 and all(isinstance(row, tuple) for row in anchors):
-            raise InputTypeError(
-                f"anchors is a list of tuples such as {anchors[0]!r}, which may be rows or columns: "
-                "pass np.array(anchors) if they are rows, or a list of arrays if they are columns"
-            )
-        return [(f"anchor{j}", column) for j, column in enumerate(anchors)]
+        return _listed_columns(anchors)
     if isinstance(anchors, (str, bytes)) or not hasattr(anchors, "__len__"):
         raise InputTypeError(
             f"anchors must be an array, a series, a frame or a list of arrays, not {anchors!r}; "
             "to name columns of X use anchor_names in the constructor"
         )
+    return [_one_column(anchors)]
+
+
+def _listed_columns(anchors: Sequence[Any]) -> list[tuple[str, Any]]:
+    """Return the columns of a list; a list of tuples may be one of rows, and is refused."""
+    if len(anchors) > 1 and all(isinstance(row, tuple) for row in anchors):
+        raise InputTypeError(
+            f"anchors is a list of tuples such as {anchors[0]!r}, which may be rows or columns: "
+            "pass np.array(anchors) if they are rows, or a list of arrays if they are columns"
+        )
+    return [(f"anchor{j}", column) for j, column in enumerate(anchors)]
+
+
+def _one_column(anchors: Any) -> tuple[str, Any]:
+    """Return a single column with its name."""
     name = getattr(anchors, "name", None)
     column = anchors if hasattr(anchors, "dtype") else np.asarray(anchors)
     if np.ndim(column) != 1:
         raise InputError(f"anchors must have one or two dimensions, not the shape {np.shape(column)}")
-    return [(str(name) if name is not None else "anchor", column)]
+    return str(name) if name is not None else "anchor", column
 
 
 def _finite(column: Array, what: str) -> Array:
@@ -181,47 +192,53 @@ def _finite(column: Array, what: str) -> Array:
 
 def _factor(column: Any, what: str) -> tuple[Codes, NDArray[Any]] | None:
     """Return the codes and levels that occur, or None for a numeric column."""
-    inner = getattr(column, "cat", None)
-    if inner is not None and hasattr(inner, "codes"):  # pandas
-        return _compress(np.asarray(inner.codes, dtype=np.intp), np.asarray(inner.categories, dtype=object), what)
-    if hasattr(column, "categories") and hasattr(column, "codes"):
-        return _compress(np.asarray(column.codes, dtype=np.intp), np.asarray(column.categories, dtype=object), what)
+    declared = column.cat if hasattr(getattr(column, "cat", None), "codes") else column  # of a pandas series
+    if hasattr(declared, "categories") and hasattr(declared, "codes"):
+        return _compress(np.asarray(declared.codes, dtype=np.intp), np.asarray(declared.categories, dtype=object), what)
     column = native(column)
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
-    objects = values.dtype.kind == "O"
-    if values.dtype.kind == "c" or (objects and any(isinstance(x, (complex, np.complexfloating)) for x in values)):
+    entries = values if values.dtype.kind == "O" else ()
+    if values.dtype.kind == "c" or any(isinstance(x, (complex, np.complexfloating)) for x in entries):
         raise InputTypeError(f"{what} is complex; anchors are factors or real numbers")
-    if values.dtype.kind in "mM" or (objects and any(isinstance(x, TIMES) for x in values)):
+    if values.dtype.kind in "mM" or any(isinstance(x, TIMES) for x in entries):
         raise InputTypeError(f"{what} is a time stamp; turn it into a number, or into a string for a factor")
-    if objects:
-        missing = [is_missing(x) for x in values]
-        if any(missing):
-            raise InputError(f"{what} is missing at row {missing.index(True)}; drop such rows")
-        nested = next((x for x in values if isinstance(x, (tuple, list, dict, set, np.ndarray))), None)
-        if nested is not None:
-            raise InputTypeError(f"{what} has entries such as {nested!r}: give one number or word for each row")
-        if all(isinstance(x, (float, Decimal, np.floating)) for x in values):
-            return None
-        import pandas as pd
+    if values.dtype.kind == "O":
+        return _factor_of_objects(values, what)
+    return None if values.dtype.kind == "f" else _factor_of_levels(values, what)
 
-        words = np.array([str(x) for x in values], dtype=object)  # each as long as it is, not as the longest
-        codes, levels = pd.factorize(words, sort=True)
-        return codes.astype(np.intp), levels
-    if values.dtype.kind == "f":
-        return None
-    if values.dtype.kind in "iub" and values.size:
-        if values.dtype.kind == "b":
-            return _compress(values.astype(np.intp), np.array([False, True]), what)
+
+def _factor_of_levels(values: NDArray[Any], what: str) -> tuple[Codes, NDArray[Any]]:
+    """Return the codes and levels of whole numbers, booleans or text."""
+    if values.dtype.kind == "b" and values.size:
+        return _compress(values.astype(np.intp), np.array([False, True]), what)
+    if values.dtype.kind in "iu" and values.size:
         low, high = int(values.min()), int(values.max())
-        if high - low < max(4 * values.size, 1000):
+        if high - low < max(4 * values.size, 1000):  # counting is faster than sorting
             wide = values if values.dtype.kind == "u" else values.astype(np.int64)
             return _compress((wide - wide.min()).astype(np.intp), np.array(range(low, high + 1)), what)
     found, places = np.unique(values, return_inverse=True)
     return places.astype(np.intp), found
 
 
+def _factor_of_objects(values: NDArray[Any], what: str) -> tuple[Codes, NDArray[Any]] | None:
+    """Return the codes and levels of objects as text, or None where all are numbers with a fraction."""
+    import pandas as pd
+
+    missing = [is_missing(x) for x in values]
+    if any(missing):
+        raise InputError(f"{what} is missing at row {missing.index(True)}; drop such rows")
+    nested = next((x for x in values if isinstance(x, (tuple, list, dict, set, np.ndarray))), None)
+    if nested is not None:
+        raise InputTypeError(f"{what} has entries such as {nested!r}: give one number or word for each row")
+    if all(isinstance(x, (float, Decimal, np.floating)) for x in values):
+        return None
+    words = np.array([str(x) for x in values], dtype=object)  # each as long as it is, not as the longest
+    codes, levels = pd.factorize(words, sort=True)
+    return codes.astype(np.intp), levels
+
+
 def _compress(codes: Codes, levels: NDArray[Any], what: str) -> tuple[Codes, NDArray[Any]]:
-    """Return the codes and levels with those left out that do not occur."""
+    """Return the codes and levels without the levels that do not occur."""
     if (codes < 0).any():
         raise InputError(f"{what} is missing at row {int(np.flatnonzero(codes < 0)[0])}; drop such rows")
     occurs = np.bincount(codes, minlength=levels.size) > 0
@@ -230,7 +247,7 @@ def _compress(codes: Codes, levels: NDArray[Any], what: str) -> tuple[Codes, NDA
     return (np.cumsum(occurs) - 1)[codes], levels[occurs]
 
 
-def group_codes(environments: Any, cut: int | None) -> tuple[NDArray[np.intp], NDArray[Any]]:
+def group_codes(environments: Labels, cut: int | None) -> tuple[NDArray[np.intp], NDArray[Any]]:
     """Return codes and names of the environments, numbers cut at quantiles."""
     columns = anchor_columns(environments, noun="environments")
     if len(columns.column_names) + len(columns.factors) != 1:

@@ -2,10 +2,10 @@
 
     h(y | x, g) = a(y)'theta + sign * (x'beta + z'b_g),      b_g ~ N(0, Sigma)
 
-Inside, slopes are those of centred and scaled covariates, and Sigma = L L' with L lower-triangular. The parameters tau
-are its entries, in the order of ``np.tril_indices``, those of the diagonal squared. L and -L are the same model, so 0
-is a stationary point in a deviation whatever the data, but an ordinary bound of a variance. Centre and scale are set
-once from all rows, so that fits to parts of them are on the same scale.
+Internally, slopes refer to centred and scaled covariates, and Sigma = L L' with L lower-triangular. The parameters tau
+are the entries of L in the order of ``np.tril_indices``, with those of the diagonal squared. The reason: L and -L are
+the same model, so 0 is a stationary point in a standard deviation whatever the data, but an ordinary bound of a
+variance. Centre and scale are set once from all rows, so that fits to parts of them are on the same scale.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm._typing import Array, Rows
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.inputs.baselines import known_strata
 
 __all__ = ["INTERCEPT", "Clusters", "Effects", "make_clusters", "named_effects"]
 
-Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-MOST = 2  # random effects of a cluster
-LEAST = 1e-8  # square of an entry of L
+MOST = 2  # random effects that a cluster can have
+LEAST = 1e-8  # lower bound of a squared entry of L
 INTERCEPT = "1"
 
 
@@ -63,7 +63,7 @@ class Effects:
 
     @property
     def lower(self) -> Array:
-        """Return the lower bounds of the parameters; of squares next to 0, so that they have roots to differentiate."""
+        """Return the lower bounds of the parameters; for squares just above 0, where roots have derivatives."""
         return np.where(self.squared, LEAST, -np.inf)
 
     def entries(self, tau: Array) -> Array:
@@ -71,7 +71,7 @@ class Effects:
         return np.where(self.squared, np.sqrt(np.maximum(tau, LEAST)), tau)
 
     def slopes(self, tau: Array) -> tuple[Array, Array]:
-        """Return first and second derivatives of each entry in its parameter."""
+        """Return first and second derivatives of each entry of L in its parameter."""
         root = self.entries(tau)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.squared, 0.5 / root, 1.0), np.where(self.squared, -0.25 / root**3, 0.0)
@@ -89,10 +89,10 @@ class Effects:
         return L
 
     def at_bound(self, tau: Array) -> NDArray[np.bool_]:
-        """Return which entries of L are no more than zero.
+        """Return which entries of L count as zero.
 
-        Squares are held at LEAST. Beside such a square another entry of its row matters no more while its own square
-        is as small.
+        Squares count as zero at their bound. Another entry in the row of such a square counts as zero too while its
+        own square is as small.
         """
         held = self.squared & (tau <= 2.0 * LEAST)
         rows, _ = self.places
@@ -100,7 +100,7 @@ class Effects:
 
     @property
     def units(self) -> Array:
-        """Return T such that the effects are T c, c those of the columns inside."""
+        """Return T such that the effects are T c, where c are the effects of the internal columns."""
         T = np.diag(1.0 / np.array(self.scale))
         if self.names[0] == INTERCEPT:
             T[0] -= np.array(self.centre) / np.array(self.scale)
@@ -112,7 +112,7 @@ class Effects:
         return np.asarray(root @ root.T)
 
     def columns(self, names: Sequence[str], matrix: Array) -> Array:
-        """Return the columns z of rows, inside, from their covariates."""
+        """Return the internal columns z of rows from their covariates."""
         found = [
             np.ones(matrix.shape[0]) if name == INTERCEPT else (matrix[:, list(names).index(name)] - centre) / scale
             for name, centre, scale in zip(self.names, self.centre, self.scale, strict=True)
@@ -132,18 +132,18 @@ class Clusters(NamedTuple):
     labels: tuple[Any, ...]
     Z: Array
     effects: Effects
-    n_nodes: int | None = None  # of each dimension of the integrals, where this is settled
-    slack: float | None = None  # what such nodes leave in a gradient, where this is known
+    n_nodes: int | None = None  # quadrature nodes in each dimension, once this is decided
+    slack: float | None = None  # error that these nodes leave in a gradient, if known
 
-    def take(self, rows: Any) -> Clusters:
+    def take(self, rows: Rows) -> Clusters:
         """Return these rows, under the same codes."""
         return self._replace(codes=self.codes[rows], Z=self.Z[rows])
 
     def check(self) -> None:
-        """Refuse clusters that tell nothing of how clusters differ."""
+        """Refuse clusters from which it cannot be learned how clusters differ."""
         column, sizes = self.effects.cluster, self.sizes
         if (sizes > 0).sum() < 2:
-            raise IdentificationError(f"there is a single cluster of {column}: nothing is known of how clusters differ")
+            raise IdentificationError(f"there is a single cluster of {column}: random effects need several")
         if sizes.max() == 1:
             raise IdentificationError(
                 f"every cluster of {column} has one row: effects of clusters cannot be told from those of rows; "
@@ -170,40 +170,43 @@ class Clusters(NamedTuple):
 
     @property
     def sizes(self) -> Codes:
-        """Return how many rows each cluster has; 0 of those that are elsewhere."""
+        """Return how many rows each cluster has; 0 for clusters without rows here."""
         return np.bincount(self.codes, minlength=len(self.labels))
 
 
-def named_effects(random: Any) -> tuple[Any, list[Any]] | None:
+def named_effects(random: object) -> tuple[str | int, list[str | int]] | None:
     """Return the column of the clusters and the effects that the argument ``random`` names."""
     if random is None:
         return None
     if isinstance(random, (str, int, np.integer)) and not isinstance(random, bool):
-        return random, [INTERCEPT]
+        return random, [INTERCEPT]  # type: ignore[return-value]
     if not isinstance(random, Mapping) or len(random) != 1:
         raise InputTypeError(
             "random must name one column of clusters, such as 'patient' or {'patient': ['1', 'x']}, "
             f"not {random!r}; several random terms are not supported"
         )
     ((column, effects),) = random.items()
-    if isinstance(effects, (str, int, np.integer)):
-        effects = [effects]
+    return column, _intercept_first(column, [effects] if isinstance(effects, (str, int, np.integer)) else effects)
+
+
+def _intercept_first(column: Any, effects: Any) -> list[str | int]:
+    """Return the effects of a cluster, the intercept first; refuse what is not an intercept, a slope or both."""
     if not isinstance(effects, Sequence) or not effects:
         raise InputTypeError(f"random gives {column!r} the effects {effects!r}: give a list such as ['1', 'x']")
     if isinstance(column, str) and not all(isinstance(effect, str) for effect in effects):
         raise InputTypeError(
-            f"random gives {column!r} the effects {effects!r}: give words, '1' for the intercept and names"
+            f"random gives {column!r} the effects {effects!r}: give text, '1' for the intercept and names of covariates"
         )
-    effects = [effect for effect in effects if effect == INTERCEPT] + [e for e in effects if e != INTERCEPT]
-    if len(set(effects)) != len(effects) or len(effects) > MOST:
+    ordered = [effect for effect in effects if effect == INTERCEPT] + [e for e in effects if e != INTERCEPT]
+    if len(set(ordered)) != len(ordered) or len(ordered) > MOST:
         raise InputError(
-            f"random names the effects {', '.join(map(str, effects))}: a cluster has an intercept '1', a slope, or both"
+            f"random names the effects {', '.join(map(str, ordered))}: a cluster has an intercept '1', a slope, or both"
         )
-    return column, effects
+    return ordered
 
 
 def make_clusters(
-    labels: Sequence[Any], column: Any, effects: Sequence[Any], names: Sequence[str], X: Array
+    labels: Sequence[Any], column: str | int, effects: Sequence[str | int], names: Sequence[str], X: Array
 ) -> Clusters:
     """Return the clusters of rows with the columns of their effects."""
     known = known_strata(labels)
@@ -211,7 +214,7 @@ def make_clusters(
     codes = np.array([place[label] for label in labels], dtype=np.intp)
     found, centre, scale = [], [], []
     for effect in effects:
-        name = effect if effect == INTERCEPT else _name(effect, names)
+        name = INTERCEPT if effect == INTERCEPT else _name(effect, names)
         x = np.zeros(0) if name == INTERCEPT else X[:, list(names).index(name)]
         found.append(name)
         centre.append(float(x.mean()) if x.size and INTERCEPT in effects else 0.0)
@@ -225,12 +228,13 @@ def make_clusters(
     return clusters
 
 
-def _name(effect: Any, names: Sequence[str]) -> str:
+def _name(effect: str | int, names: Sequence[str]) -> str:
+    """Return the covariate of a random slope."""
     if isinstance(effect, (int, np.integer)) and not isinstance(effect, bool) and 0 <= effect < len(names):
         return names[int(effect)]
     if effect not in names:
         raise InputError(
-            f"random names the slope of {effect!r}, which is no covariate: there are {', '.join(names) or 'none'}; "
+            f"random names the slope of {effect!r}, which is not a covariate: there are {', '.join(names) or 'none'}; "
             "a random slope varies around the effect of a covariate"
         )
     return str(effect)

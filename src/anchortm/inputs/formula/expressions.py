@@ -143,8 +143,7 @@ def _check_arguments(function: str, values: list[ast.expr]) -> bool:
         raise InputError("C(...) takes a column: add what you compute to the table under a name of its own")
     if len(values) > MAX_SIZE:
         raise InputError(f"{function}(...) has {len(values)} arguments, more than {MAX_SIZE}")
-    inside = [node for value in values for node in ast.walk(value)]
-    if any(isinstance(node, ast.Call) and ast.unparse(node.func) == "C" for node in inside):
+    if any(_has_coded(value) for value in values):
         raise InputError("C(...) must be a term of its own, or part of an interaction: x:C(group)")
     if function in BASES and any(_is_odd_size(node) for value in values[1:] for node in ast.walk(value)):
         raise InputError(f"{function}(...) takes sizes and knots up to {MAX_SIZE}, written as numbers")
@@ -152,6 +151,11 @@ def _check_arguments(function: str, values: list[ast.expr]) -> bool:
     if not options and len(values) != 1:
         raise InputError(f"{function}(...) takes one column, not {len(values)}")
     return options
+
+
+def _has_coded(tree: ast.expr) -> bool:
+    """Return whether an expression has C(...) in it."""
+    return any(isinstance(node, ast.Call) and ast.unparse(node.func) == "C" for node in ast.walk(tree))
 
 
 def _is_odd_size(node: ast.AST) -> bool:

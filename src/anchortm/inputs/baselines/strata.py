@@ -1,0 +1,61 @@
+"""Strata: the label of each row, and codes in the order of the fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm._typing import Labels
+from anchortm._util.frames import native
+from anchortm.exceptions import InputError
+
+__all__ = ["known_strata", "stratum_codes", "stratum_labels"]
+
+
+def stratum_labels(columns: Labels, what: str = "strata") -> list[Any]:
+    """Return the stratum of each row: its value in one column, or ``a=1, b=2`` from several.
+
+    ``what`` is the name of strata in errors.
+    """
+    table: Any = columns
+    if hasattr(table, "columns"):
+        made = {str(name): _labels(table[name], name, what) for name in table.columns}
+    else:
+        made = {str(j): _labels(column, f"column {j}", what) for j, column in enumerate(np.asarray(table).T)}
+    if len(made) == 1:
+        return next(iter(made.values()))
+    rows = zip(*made.values(), strict=True)
+    return [", ".join(f"{name}={value}" for name, value in zip(made, row, strict=True)) for row in rows]
+
+
+def _labels(column: Any, name: object, what: str) -> list[Any]:
+    """Return a column of names or whole numbers as a list."""
+    array = np.asarray(native(column))
+    values = list(array) if array.dtype.kind in "mM" else array.tolist()  # of nanoseconds tolist makes whole numbers
+    odd = [v for v in values if not (isinstance(v, (str, int)) or (isinstance(v, float) and v.is_integer()))]
+    if odd:
+        raise InputError(
+            f"{what} are names or whole numbers, but {name!r} has {odd[0]!r}: drop such rows, or cut numbers at "
+            "quantiles"
+        )
+    return [int(v) if isinstance(v, float) else v for v in values]
+
+
+def known_strata(labels: Sequence[Any]) -> list[Any]:
+    """Return the different strata, in order."""
+    return sorted(set(labels), key=lambda label: (str(type(label)), label))
+
+
+def stratum_codes(labels: Sequence[Any], known: Sequence[Any]) -> NDArray[np.intp]:
+    """Return the position of each label among those of the fit."""
+    place = {label: k for k, label in enumerate(known)}
+    unseen = sorted({str(label) for label in labels if label not in place})
+    if unseen:
+        raise InputError(
+            f"strata that the fit has not seen: {', '.join(unseen[:10])}; known: {', '.join(map(str, known[:20]))}; "
+            "a stratum's baseline comes from its own rows"
+        )
+    return np.array([place[label] for label in labels], dtype=np.intp)

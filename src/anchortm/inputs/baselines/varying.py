@@ -1,0 +1,118 @@
+"""The arguments ``strata`` and ``varying`` of models as corners with the weights of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from anchortm._typing import Array
+from anchortm._util.checks import one_number
+from anchortm.exceptions import InputError, InputTypeError
+from anchortm.inputs.baselines.corners import Corners, Mixture
+from anchortm.inputs.baselines.groups import Group
+from anchortm.inputs.baselines.strata import known_strata, stratum_codes
+from anchortm.inputs.splines import Marks
+
+__all__ = ["Varying", "make_mixture", "varying_groups"]
+
+MOST, MOST_WEIGHTS = 1000, 50_000_000  # limits of corners, and of corners times rows
+Varying = Mapping[str, Any] | Iterable[Any] | str | int | None  # the argument of the models
+
+
+def make_mixture(
+    labels: Sequence[Any] | None,
+    varying: Varying,
+    names: Sequence[str],
+    matrix: Array,
+    sign: float,
+    marks: Marks | None = None,
+) -> tuple[Mixture, list[int]]:
+    """Return the corners of these rows with their weights, and which columns of the covariates they take up.
+
+    ``varying`` are names or positions of columns, lists of them for the dummies of a factor, or a mapping from names
+    to ranges.
+    """
+    groups = []
+    codes = None
+    if labels is not None:
+        known = known_strata(labels)
+        if len(known) < 2:
+            raise InputError(f"there is a single stratum, {known[0]!r}: leave strata out")
+        groups.append(Group("strata", (), tuple(known)))
+        codes = stratum_codes(labels, known)
+    taken: list[int] = []
+    for entry, ends in varying_groups(varying):
+        places = [_place(name, names) for name in entry]
+        own = tuple(names[j] for j in places)
+        if marks is not None and any(marks[j] is not None for j in places):
+            raise InputError(f"{own[0]}: smooth terms cannot vary along the response too: leave them out of varying")
+        groups.append(_varying_group(own, matrix[:, places], ends))
+        taken += places
+    if len(set(taken)) < len(taken):
+        raise InputError(f"covariates are named twice in varying: {', '.join(sorted({names[j] for j in taken}))}")
+    size = sum(group.size for group in groups)
+    if size > MOST or size * matrix.shape[0] > MOST_WEIGHTS:
+        raise InputError(
+            f"{size} strata, levels and ends for {matrix.shape[0]} rows are too many baselines: merge some, give "
+            "places as anchors, or take CoxPH, whose strata are free"
+        )
+    corners = Corners(tuple(groups), sign, tuple(names))
+    return Mixture(corners, corners.weights(codes, matrix[:, taken])), taken
+
+
+def _varying_group(names: tuple[str, ...], columns: Array, ends: tuple[float, float] | None) -> Group:
+    """Return the group of columns whose effects vary: a factor, or a number within its range."""
+    if len(names) > 1 or (ends is None and bool(np.isin(columns, (0.0, 1.0)).all())):
+        return Group("factor", names)
+    low, high = (float(columns.min()), float(columns.max())) if ends is None else ends
+    if not -np.inf < low < high < np.inf:
+        raise InputError(f"{names[0]} varies over ({low:g}, {high:g}), which is not a range: low < high is needed")
+    if columns.min() < low or columns.max() > high:
+        raise InputError(
+            f"{names[0]} is {columns.min():g} to {columns.max():g} in X, beyond its range ({low:g}, {high:g})"
+        )
+    return Group("number", names, (), low, high)
+
+
+def varying_groups(varying: Varying, what: str = "varying") -> list[tuple[list[str | int], tuple[float, float] | None]]:
+    """Return the columns of each group, and the range of a number where one is given.
+
+    ``what`` is the name of the argument in errors.
+    """
+    if varying is None:
+        return []
+    if isinstance(varying, Mapping):
+        return [([name], None if ends is None else _range(name, ends)) for name, ends in varying.items()]
+    listed = [varying] if _is_name(varying) else varying
+    if not isinstance(listed, Iterable):
+        raise InputTypeError(f"{what} must be names or positions of covariates, not {varying!r}")
+    groups: list[Any] = [[entry] if _is_name(entry) else entry for entry in listed]
+    for group in groups:
+        if not (isinstance(group, (list, tuple)) and group and all(map(_is_name, group))):
+            raise InputTypeError(f"{what} must be names or positions of covariates, or lists of dummies, not {group!r}")
+    return [(list(group), None) for group in groups]
+
+
+def _is_name(entry: object) -> bool:
+    return isinstance(entry, (str, int, np.integer))
+
+
+def _range(name: str, ends: object) -> tuple[float, float]:
+    """Return the range that ``varying`` gives a number."""
+    if not isinstance(ends, (list, tuple, np.ndarray)) or len(ends) != 2:
+        raise InputError(f"varying gives {name!r} the range {ends!r}: give (low, high), or None for that of X")
+    return one_number(ends[0], f"varying[{name!r}]"), one_number(ends[1], f"varying[{name!r}]")
+
+
+def _place(name: str | int, names: Sequence[str]) -> int:
+    """Return the position of a covariate that ``varying`` names."""
+    if isinstance(name, (int, np.integer)) and not isinstance(name, bool) and 0 <= name < len(names):
+        return int(name)
+    if not isinstance(name, str) or name not in names:
+        made = [own for own in names if own.startswith(f"{name}[")]
+        hint = f"; for a term of a formula write text, varying={str(name)!r}" if made else ""
+        listed = ", ".join(names) or "none"
+        raise InputError(f"varying names {name!r}, which is not a covariate: there are {listed}{hint}")
+    return list(names).index(name)

@@ -10,7 +10,7 @@ import pytest
 from checks import no_lower_place_nearby
 
 import anchortm as atm
-from anchortm.engine.solve.newton import _qp
+from anchortm.engine.solve.quadratic_program import bounded_minimum
 from anchortm.exceptions import AnchorTMError, AnchorTMWarning, IdentificationError, SeparationError
 
 N = 400
@@ -231,7 +231,7 @@ def test_steps_of_nearly_singular_problems() -> None:
             root = generator.normal(size=(size, size)) * 10.0 ** np.linspace(0.0, -6.0, size)
             H, g = root.T @ root + 1e-14 * np.eye(size), generator.normal(size=size) @ root
             lower = np.where(generator.random(size) < 0.5, -np.abs(generator.normal(size=size)), -np.inf)
-            x = _qp(H, g, lower, np.full(size, np.inf))
+            x = bounded_minimum(H, g, lower, np.full(size, np.inf))
             slope = (H @ x + g) / np.sqrt(np.diag(H))
             small = 1e-5 * np.abs(g / np.sqrt(np.diag(H))).max()
             assert (x >= lower).all()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._util.checks import check_weights, finite_numbers
-from anchortm.engine.rows.projections import AnchorFrame
+from anchortm.engine.rows.anchor_sums import AnchorFrame
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import AnchorColumns, anchor_columns
 from anchortm.inputs.design import to_design

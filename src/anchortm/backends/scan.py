@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from anchortm._util.checks import check_total_weight
 from anchortm.backends.reading import AnchorCoding, Reader, located
 from anchortm.backends.sources import Source
-from anchortm.engine.rows.projections import AnchorFrame, AnchorMoments
+from anchortm.engine.rows.anchor_sums import AnchorFrame, AnchorMoments
 from anchortm.engine.solve.identification import CovariateSums
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import MOST_CODES, AnchorColumns, anchor_columns, look_like_codes, units_of

@@ -19,9 +19,10 @@ from anchortm.engine.objective.build import build_objective, objective_type
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.problem import About
 from anchortm.engine.rows.blocks import Blocks, MemoryBlocks, Total, Work, add, run
+from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.likelihood import layout
-from anchortm.engine.rows.projections import GroupProjection, Projection
-from anchortm.engine.rows.standardised import Coordinates, Rows, make_coordinates
+from anchortm.engine.rows.projections import GroupProjection, Projection, projection_of
+from anchortm.engine.rows.standardised import Rows, make_coordinates
 from anchortm.engine.solve.identification import check_counts, check_size
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.inputs.empirical import SUPPORT_QUANTILES
@@ -315,7 +316,7 @@ class Stream:
     def _geometry(self) -> Projection | None:
         if self.reader.anchors is None or self.second.anchors is None:
             return None
-        return self.reader.anchors.frame.projection(self.second.anchors)
+        return projection_of(self.reader.anchors.frame, self.second.anchors)
 
     def objective(
         self, link: Link, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int = 1

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.random_effects import MOST_NODES, MixedObjective
 from anchortm.engine.problem import Data
-from anchortm.engine.solve.continuation import quadrature_error
 from anchortm.engine.solve.newton import Solution
+from anchortm.engine.solve.nodes import quadrature_error
 from anchortm.exceptions import AnchorTMWarning, AnchorWarning, InputError
 from anchortm.inputs.clusters import INTERCEPT, Clusters, Effects
 from anchortm.links import Link

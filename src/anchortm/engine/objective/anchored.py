@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.objective.protocol import Objective
+from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.projections import Projection
-from anchortm.engine.rows.standardised import Coordinates
 
 __all__ = ["AnchoredObjective", "InfluenceInputs"]
 

@@ -13,16 +13,17 @@ from anchortm.engine.objective.mean import MeanObjective
 from anchortm.engine.objective.normal import NormalObjective
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.rows.blocks import Blocks, MemoryBlocks
+from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.likelihood import Layout, check_inside, layout
 from anchortm.engine.rows.projections import Centred, Projection, projection
-from anchortm.engine.rows.standardised import BLOCK_ROWS, Coordinates, make_coordinates, standardised
+from anchortm.engine.rows.standardised import BLOCK_ROWS, make_coordinates, standardised
 from anchortm.exceptions import InputError
 from anchortm.families import Family
 from anchortm.inputs.anchors import AnchorColumns
 from anchortm.inputs.baselines import Mixture
 from anchortm.inputs.design import Matrix, WideMatrix
 from anchortm.inputs.response import Response
-from anchortm.links import Link, Normal
+from anchortm.links import Link
 
 __all__ = ["build_objective", "objective_type"]
 
@@ -95,4 +96,4 @@ def build_objective(
 
 def objective_type(link: Any, blocks: Blocks) -> type[RowObjective]:
     """Return the class for these rows: exact rows under the normal link have one of their own."""
-    return NormalObjective if isinstance(link, Normal) and blocks.kinds == {("exact", 1)} else RowObjective
+    return NormalObjective if link.quadratic and blocks.kinds == {("exact", 1)} else RowObjective

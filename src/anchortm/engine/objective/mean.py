@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from scipy import special
 
 from anchortm.engine.objective.plain import RowObjective
-from anchortm.engine.objective.protocol import Convexity, Objective, Sums
-from anchortm.engine.objective.separation import Recession, recession
+from anchortm.engine.objective.protocol import Objective
+from anchortm.engine.objective.separation import Recession
 from anchortm.engine.rows.block_sums import Influence, LogLikelihood, SecondOrder
 from anchortm.engine.rows.blocks import Blocks
+from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.projections import Centred, Projection
-from anchortm.engine.rows.standardised import Coordinates
 from anchortm.exceptions import IdentificationError
 from anchortm.families import likeliest_shape
 
@@ -45,7 +45,7 @@ class MeanObjective(RowObjective):
         names: tuple[str, ...] = (),
     ) -> None:
         super().__init__(link, coordinates, anchors, blocks, names)
-        self.affine = bool(link.affine)
+        self.ways = link.ways
         self.known_dispersion = link.estimate is not None and not link.free_dispersion
 
     @property
@@ -120,18 +120,13 @@ class MeanObjective(RowObjective):
         slopes = self.blocks.total(SecondOrder(self.link, v, k, self.n_sums))[1][2]
         return replace(work, centre=(float(self.anchors.mean(sums)), self.anchors.mean(slopes)))
 
-    def convexity(self, sums: Sums, xi: float) -> Convexity:
-        if self.affine or (xi == 0.0 and self.link.concave):
-            return "global"
-        return self._convex_near(sums, xi) if self.link.certified else "none"
+    def _convex_facts(self) -> tuple[bool, bool, bool]:
+        return bool(self.link.affine), self.link.concave, self.link.certified
 
     def extent(self, v: Array) -> tuple[float, str]:
         size, what = super().extent(v)
         # with the inverse link means are large if eta is small
         return (1.0 / size, "mean") if self.link.link == "inverse" else (size, what)
-
-    def _recession(self) -> Recession | None:
-        return recession(self.blocks, self.coordinates, self.link.ways)
 
     def _separation(self, names: list[str], found: Recession) -> str:
         what = f"a combination of {', '.join(names)}" if names else "the intercept alone"

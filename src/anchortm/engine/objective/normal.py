@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import Derivatives, Sums
-from anchortm.engine.rows.block_sums import LogSlopes, Moments, SlopeDerivatives, Together
+from anchortm.engine.rows.block_sums import Together
+from anchortm.engine.rows.exact_sums import LogSlopes, Moments, SlopeDerivatives
 
 __all__ = ["NormalObjective"]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from anchortm._util.checks import one_number, real_numbers
 from anchortm.engine.objective.protocol import Derivatives, Objective, Point, Sums
 from anchortm.engine.objective.wrapped import Wrapped
-from anchortm.engine.rows.standardised import Coordinates
+from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.exceptions import InputError
 from anchortm.inputs.splines import Marks, wiggly
 
@@ -141,6 +141,9 @@ class Net(Wrapped):
     """
 
     penalised = True
+    finite_xi_only = (
+        "an elastic net or smooth terms (l1, l2, smooth) take xi from 0 to a large finite number only, such as 1e4"
+    )
     lasso: Array
     ridge: Array
     of_rows: Callable[[Any], Array] | None = None
@@ -170,12 +173,6 @@ class Net(Wrapped):
     @property
     def kinked(self) -> bool:
         return bool(self.lasso.any())
-
-    @property
-    def finite_xi_only(self) -> str | None:
-        return (
-            "an elastic net or smooth terms (l1, l2, smooth) take xi from 0 to a large finite number only, such as 1e4"
-        )
 
     def amount(self, v: Array) -> float:
         """Return the penalty at v."""

@@ -23,24 +23,24 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.anchored import AnchoredObjective
 from anchortm.engine.objective.protocol import Convexity, Derivatives, Loss, Objective, Point, Sums
-from anchortm.engine.objective.separation import Recession, recession
+from anchortm.engine.objective.separation import Recession, Ways, recession
 from anchortm.engine.rows.block_sums import (
     Influence,
     LogLikelihood,
     SecondOrder,
     Slopes,
     Together,
-    WideSecondOrder,
     evaluate_rows,
 )
 from anchortm.engine.rows.blocks import Blocks, MemoryBlocks
+from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.engine.rows.levels import some_levels
 from anchortm.engine.rows.projections import Projection
-from anchortm.engine.rows.standardised import Coordinates, Rows
+from anchortm.engine.rows.standardised import Rows
+from anchortm.engine.rows.wide_sums import WideSecondOrder
 from anchortm.exceptions import SeparationError
 from anchortm.inputs.design import MAX_DENSE
-from anchortm.links import Normal, OneEnd
 
 if TYPE_CHECKING:
     from anchortm.engine.objective.build import build_objective, objective_type
@@ -60,6 +60,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+WIDE_XI = "sparse covariates and factors of many levels take xi from 0 to a large finite number only"
 NEAR = 0.01  # largest relative error of a multiplier for which derivatives are used again
 
 _ELSEWHERE = {
@@ -102,6 +103,7 @@ class RowObjective(AnchoredObjective):
 
     blocks: Blocks
     levels: NDArray[np.intp] | None = None  # the levels of a wide factor that a sample contains
+    ways: Ways | None = None  # where eta can go without a loss of likelihood, for outcomes of a family
 
     def __init__(
         self,
@@ -113,7 +115,9 @@ class RowObjective(AnchoredObjective):
     ) -> None:
         super().__init__(link, coordinates, anchors, names, blocks.n_rows, blocks.n_total)
         self.blocks, self.costly, self.sample_rows = blocks, blocks.costly, blocks.sample_rows
-        self.affine = isinstance(link, Normal) and blocks.kinds == {("exact", 1)}
+        self.affine, self._concave, self._bounded = self._convex_facts()
+        if coordinates.wide is not None:
+            self.finite_xi_only = WIDE_XI
         self._latest: _Latest | None = None
 
     @property
@@ -134,12 +138,6 @@ class RowObjective(AnchoredObjective):
 
     def tell(self, loss: float) -> None:
         self.blocks.tell(loss)
-
-    @property
-    def finite_xi_only(self) -> str | None:
-        if self.coordinates.wide is None:
-            return None
-        return "sparse covariates and factors of many levels take xi from 0 to a large finite number only"
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
         work = LogLikelihood(self.link, self.coordinates.unfold(v), self.coordinates.n_baseline, self.n_sums)
@@ -203,29 +201,20 @@ class RowObjective(AnchoredObjective):
     def influence_gram(self, work: Any) -> Array:
         return self.blocks.total(work)[1][0]
 
-    def convexity(self, sums: Sums, xi: float) -> Convexity:
-        """Return what is known about convexity.
+    def _convex_facts(self) -> tuple[bool, bool, bool]:
+        """Return whether r is linear in v, whether -loglik is convex, and whether so is the loss if 2 xi |P r| <= 1.
 
-        For the logistic link, and for extreme values without their awkward side, -D2 l >= |D2 r| row by row, so the
-        loss is convex if 2 xi |P r| <= 1.
+        The last holds if -D2 l >= |D2 r| row by row, as it does for the logistic link.
         """
-        if self.affine:
-            return "global"
         kinds = {kind for kind, _ in self.blocks.kinds}
-        if any(sign < 0 for _, sign in self.blocks.kinds):
-            return "none"
-        if xi == 0.0:
-            return "global"
-        safe = {
-            "logit": {"exact", "left", "right", "interval"},
-            "cloglog": {"exact", "right"},
-            "loglog": {"exact", "left"},
-        }
-        return self._convex_near(sums, xi) if kinds <= safe.get(self.link.name, set()) else "none"
+        truncated = any(sign < 0 for _, sign in self.blocks.kinds)
+        affine = self.link.quadratic and self.blocks.kinds == {("exact", 1)}
+        return affine, not truncated, not truncated and kinds <= self.link.convex_kinds
 
-    def _convex_near(self, sums: Sums, xi: float) -> Convexity:
-        """Return "local" if 2 xi |P r| <= 1 in all rows, where that is enough."""
-        if self.anchors is None or not math.isfinite(xi):
+    def convexity(self, sums: Sums, xi: float) -> Convexity:
+        if self.affine or (xi == 0.0 and self._concave):
+            return "global"
+        if self.anchors is None or not math.isfinite(xi) or not self._bounded:
             return "none"
         largest = self.blocks.largest_spread(self.anchors, self.anchors.coefficients(sums.t))
         return "local" if 2.0 * xi * largest <= 1.0 else "none"
@@ -272,8 +261,7 @@ class RowObjective(AnchoredObjective):
         slopes = np.zeros(self.n_rows)
         for term in self.terms:
             values, _ = evaluate_rows(self.link, term, self.coordinates.unfold(v), self.coordinates.n_baseline)
-            dr = values.dr if isinstance(values, OneEnd) else values.r_u + values.r_v
-            slopes[term.rows] += term.sign * dr
+            slopes[term.rows] += term.sign * values.dr
         return slopes
 
     def anchor_information(self, v: Array, slopes: Array) -> Array:
@@ -287,12 +275,9 @@ class RowObjective(AnchoredObjective):
         """
         if self.coordinates.wide is not None and self.n_rows * self.n_parameters > MAX_DENSE:
             return
-        found = self._recession()
+        found = recession(self.blocks, self.coordinates, self.ways)
         if found is not None:
             raise SeparationError(self._separation(found.names(self.coordinates.n_baseline, self.names), found))
-
-    def _recession(self) -> Recession | None:
-        return recession(self.blocks, self.coordinates)
 
     def _separation(self, names: list[str], found: Recession) -> str:
         """Return what to say of a likelihood that grows as the coefficients of these names do."""

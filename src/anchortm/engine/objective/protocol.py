@@ -19,9 +19,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.engine.rows.projections import Projection
-from anchortm.engine.rows.standardised import Coordinates
 
 __all__ = ["FLAT", "STRICT", "Convexity", "Derivatives", "Loss", "Objective", "Point", "Sums"]
 
@@ -84,6 +84,8 @@ class Loss(ABC):
         Whether the coefficients have a penalty of their own (elastic net, smoothing).
     lasso, ridge : array or None
         Weights of |v_j| and of v_j^2 / 2 in the loss; None without such a penalty.
+    finite_xi_only : str or None
+        Why xi must be finite and not negative; None if it need not be.
     n_nodes : int or None
         Quadrature nodes for each random effect; None if nothing is integrated numerically.
     slack : float
@@ -107,6 +109,7 @@ class Loss(ABC):
     penalised: bool = False
     lasso: Array | None = None
     ridge: Array | None = None
+    finite_xi_only: str | None = None
     n_nodes: int | None = None
     slack: float = 0.0
     start: Array = np.zeros(0)
@@ -145,11 +148,6 @@ class Loss(ABC):
     @property
     def closed_form(self) -> tuple[Array, Array] | None:
         """Return the moments of a normal linear model, whose minimum has a closed form; None for other losses."""
-        return None
-
-    @property
-    def finite_xi_only(self) -> str | None:
-        """Return why xi must be finite and not negative; None if it need not be."""
         return None
 
     def ray(self, xi: float) -> tuple[Objective, float]:

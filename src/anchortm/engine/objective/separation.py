@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from anchortm.engine.rows.blocks import Blocks
-from anchortm.engine.rows.standardised import Coordinates, Rows
+from anchortm.engine.rows.coordinates import Coordinates
+from anchortm.engine.rows.standardised import Rows
 
-__all__ = ["Recession", "ordering", "recession"]
+__all__ = ["Recession", "Ways", "ordering", "recession"]
 
 Array = NDArray[np.float64]
 Ways = Callable[[Array], NDArray[np.int8]]  # where eta can go without a loss of likelihood: 1 up, -1 down, 0 neither

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.penalised import Net, Penalty
 from anchortm.engine.objective.protocol import Objective
-from anchortm.engine.rows.standardised import Coordinates
+from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.exceptions import InputError
 
 __all__ = ["TurnedCoordinates", "netted", "untangled"]

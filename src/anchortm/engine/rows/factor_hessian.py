@@ -22,7 +22,7 @@ import scipy.linalg as la
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from anchortm.engine.rows.standardised import Coordinates
+from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.exceptions import InputError
 
 __all__ = ["Arrow"]

@@ -1,22 +1,19 @@
 """Projection on the anchors: P_A as an operator, never an n x n or one-hot matrix.
 
-All the anchor loss needs of the anchors A are sums A'Wv over rows. A projection turns
-such sums into coordinates t in an orthonormal basis Q of the span of A (in the inner
-product of the weights W), so that the penalty is |t|^2, and coordinates back into the
+The anchor loss needs only sums A'Wv over rows. A projection turns such sums into coordinates t in an orthonormal basis
+Q of the span of A (in the inner product of the weights W), so that the penalty is |t|^2, and coordinates back into the
 row values Q t = P v.
 
 Three ways, one contract (``tests/engine/rows/test_projections.py``):
 
 * one factor: group sums; A'WA is diagonal. O(n) and O(levels).
-* numeric columns: a rank-revealing QR once, O(n q^2); Q is stored. Where the rows are elsewhere only
-  R is, from the R of blocks of rows, and Q is made for a block at a time.
-* several factors, with or without columns: the factor with most levels is eliminated
-  exactly, the rest by a rank-revealing decomposition of its Schur complement (m x m for m
-  other levels and columns).
+* numeric columns: a rank-revealing QR once, O(n q^2); Q is stored. If the rows are not in memory only R is stored, from
+  the R of blocks of rows, and Q is made for one block at a time.
+* several factors, with or without columns: the factor with most levels is eliminated exactly, the rest by a
+  rank-revealing decomposition of its Schur complement (m x m for m other levels and columns).
 
-Rows of a factor are expected in the order that ``AnchorColumns.order`` gives, so that a
-group is a run of rows. A projection is made from sums over all rows; ``on`` gives it the rows
-of a block.
+Rows of a factor are expected in the order that ``AnchorColumns.order`` gives, so that a group is a run of rows. A
+projection is made from sums over all rows; ``on`` gives it the rows of a block.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,17 +29,16 @@ import scipy.linalg as la
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from anchortm.exceptions import InputError
+from anchortm.engine.rows.anchor_sums import AnchorFrame, AnchorMoments, group_weights, mixed_moments
 from anchortm.inputs.anchors import AnchorColumns
 
-__all__ = ["AnchorFrame", "AnchorMoments", "Centred", "GroupProjection", "Part", "Projection", "projection"]
+__all__ = ["Centred", "GroupProjection", "Part", "Projection", "projection", "projection_of"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 T = TypeVar("T")
 
 RANK_TOLERANCE = 1e-9
-MAX_OTHER_LEVELS = 5000
 
 
 class Part(ABC):
@@ -105,9 +101,9 @@ class Projection(ABC):
 
 
 class Centred(Projection):
-    """The projection on anchors less their means, where the constant is in their span.
+    """The projection on centred anchors, for anchors with the constant in their span.
 
-    The coordinates are those of all anchors, without what they have along the constant.
+    The coordinates are those of all anchors, less their part along the constant.
     """
 
     def __init__(self, anchors: Projection, weights: Array | None, n_rows: int) -> None:
@@ -206,7 +202,7 @@ class GroupProjection(Projection):
         return _with(self, _codes=anchors.factors[anchors.main or 0])
 
     def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
-        return GroupProjection(self._codes[rows], _group_weights(self._codes[rows], self.n_sums, weights))
+        return GroupProjection(self._codes[rows], group_weights(self._codes[rows], self.n_sums, weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,7 +340,7 @@ class MixedProjection(Projection):
 
     def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
         codes, B = self._main._codes[rows], self._B[rows]
-        result = MixedProjection(self._frame, _mixed_moments(codes, self._main.n_sums, B, weights))
+        result = MixedProjection(self._frame, mixed_moments(codes, self._main.n_sums, B, weights))
         return _with(result, _main=_with(result._main, _codes=codes), _B=B)
 
 
@@ -356,109 +352,13 @@ def _with(projection: T, **rows: Any) -> T:
     return result
 
 
-def _group_weights(codes: Codes, n_levels: int, weights: Array | None) -> Array:
-    return np.bincount(codes, weights, n_levels).astype(np.float64)
-
-
-@dataclass(frozen=True, eq=False)
-class AnchorFrame:
-    """What anchors look like in all rows: which factor leads, how many levels, centre and range of the columns."""
-
-    main: int | None
-    sizes: tuple[int, ...]
-    column_names: tuple[str, ...]
-    mean: Array
-    spread: Array  # largest distance from the mean
-    intercept: bool
-
-    @property
-    def _constant(self) -> NDArray[np.bool_]:
-        limit = 1e-12 * np.maximum(np.abs(self.mean), 1e-300)
-        return (self.spread <= limit) & self.intercept
-
-    @property
-    def constant_names(self) -> tuple[str, ...]:
-        """Return the names of the columns that do not vary."""
-        return tuple(name for name, gone in zip(self.column_names, self._constant, strict=True) if gone)
-
-    @property
-    def dense_names(self) -> list[str]:
-        """Return the names of ``dense``."""
-        kept = [name for name, gone in zip(self.column_names, self._constant, strict=True) if not gone]
-        return ["(constant)", *kept] if self.intercept else kept
-
-    def dense(self, anchors: AnchorColumns) -> Array:
-        """Return the numeric columns; centred and behind the constant, which is orthogonal to them, if it belongs."""
-        if not self.intercept:
-            return anchors.columns
-        return np.column_stack([np.ones(len(anchors)), (anchors.columns - self.mean)[:, ~self._constant]])
-
-    @property
-    def other_names(self) -> list[str]:
-        """Return the names of ``others``, empty for levels of factors."""
-        width = sum(size for j, size in enumerate(self.sizes) if j != self.main)
-        return [""] * width + list(self.column_names)
-
-    def others(self, anchors: AnchorColumns) -> sp.csr_matrix:
-        """Return all but the leading factor: levels as 0 and 1, then centred columns."""
-        n = len(anchors)
-        pieces = [
-            sp.csr_matrix((np.ones(n), (np.arange(n), codes)), shape=(n, size))
-            for j, (codes, size) in enumerate(zip(anchors.factors, self.sizes, strict=True))
-            if j != self.main
-        ]
-        if anchors.columns.shape[1]:
-            pieces.append(sp.csr_matrix(anchors.columns - self.mean))
-        return sp.hstack(pieces, format="csr")
-
-    def moments(self, anchors: AnchorColumns, weights: Array | None) -> AnchorMoments:
-        """Return the sums over these rows that make the projection."""
-        if self.main is None:
-            A = self.dense(anchors)
-            R = la.qr(A if weights is None else A * np.sqrt(weights)[:, None], mode="r")[0]
-            return AnchorMoments(root=R[: A.shape[1]].copy())
-        codes, size = anchors.factors[self.main], self.sizes[self.main]
-        if not self.other_names:
-            return AnchorMoments(total=_group_weights(codes, size, weights))
-        if len(self.other_names) > MAX_OTHER_LEVELS:
-            raise InputError(
-                f"beside the largest factor the anchors have {len(self.other_names)} levels and columns, more than "
-                f"{MAX_OTHER_LEVELS}; leave one factor out, or merge levels"
-            )
-        return _mixed_moments(codes, size, self.others(anchors), weights)
-
-    def projection(self, moments: AnchorMoments) -> Projection:
-        """Return the projection that these sums of all rows make; ``on`` gives it rows."""
-        if self.main is None:
-            return SummedProjection(self, moments.root)
-        if not self.other_names:
-            return GroupProjection(np.zeros(0, dtype=np.intp), moments.total)
-        return MixedProjection(self, moments)
-
-
-@dataclass(frozen=True, eq=False)
-class AnchorMoments:
-    """Sums over rows, A_1 the leading factor and B all others: A_1'W1, B'WA_1, B'WB; or R with R'R = A'WA."""
-
-    total: Array = field(default_factory=lambda: np.zeros(0))
-    cross: sp.csr_matrix = field(default_factory=lambda: sp.csr_matrix((0, 0)))
-    gram: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    root: Array = field(default_factory=lambda: np.zeros((0, 0)))
-
-    def __add__(self, other: AnchorMoments) -> AnchorMoments:
-        root = (
-            la.qr(np.vstack([self.root, other.root]), mode="r")[0][: self.root.shape[1]]
-            if self.root.size
-            else self.root
-        )
-        return AnchorMoments(self.total + other.total, self.cross + other.cross, self.gram + other.gram, root)
-
-
-def _mixed_moments(codes: Codes, n_levels: int, B: sp.csr_matrix, weights: Array | None) -> AnchorMoments:
-    WB = B if weights is None else B.multiply(weights[:, None]).tocsr()
-    groups = sp.csr_matrix((np.ones(codes.size), (codes, np.arange(codes.size))), shape=(n_levels, codes.size))
-    cross = (groups @ WB).T.tocsr()
-    return AnchorMoments(_group_weights(codes, n_levels, weights), cross, np.asarray((B.T @ WB).todense()))
+def projection_of(frame: AnchorFrame, moments: AnchorMoments) -> Projection:
+    """Return the projection that these sums over all rows make; ``on`` gives it rows."""
+    if frame.main is None:
+        return SummedProjection(frame, moments.root)
+    if not frame.other_names:
+        return GroupProjection(np.zeros(0, dtype=np.intp), moments.total)
+    return MixedProjection(frame, moments)
 
 
 def projection(anchors: AnchorColumns, weights: Array | None = None, intercept: bool = True) -> Projection:
@@ -476,4 +376,4 @@ def projection(anchors: AnchorColumns, weights: Array | None = None, intercept: 
         result = DenseProjection(frame.dense(anchors), frame.dense_names, weights)
         result.dropped = (*frame.constant_names, *result.dropped)
         return result
-    return frame.projection(frame.moments(anchors, weights)).on(anchors)
+    return projection_of(frame, frame.moments(anchors, weights)).on(anchors)

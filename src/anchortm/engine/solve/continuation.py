@@ -1,23 +1,20 @@
 """The path of solutions in xi, from maximum likelihood to the limit.
 
-The loss is convex for xi = 0 (without truncation) and, for any xi, for exact rows under
-the normal link. Otherwise several minima are possible: the estimate is the one on the
-branch that is connected to xi = 0, which is followed with step control. A branch can end
-in a fold, where its smallest curvature reaches zero; the solution says so.
+The loss is convex for xi = 0 (without truncation) and, for any xi, for exact rows under the normal link. Otherwise
+several minima are possible: the estimate is the one on the branch that is connected to xi = 0, which is followed with
+step control. A branch can end in a fold, where its smallest curvature reaches zero; the solution then says so.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.engine.objective.protocol import Objective, Point, Sums
-from anchortm.engine.objective.random_effects import NODES, MixedObjective
+from anchortm.engine.objective.protocol import Objective, Point
 from anchortm.engine.solve.ends_of_path import linear_solution, over_identified, sqp
 from anchortm.engine.solve.faces import minimise
 from anchortm.engine.solve.newton import (
@@ -30,28 +27,28 @@ from anchortm.engine.solve.newton import (
     loss_of,
     solution_at,
 )
-from anchortm.exceptions import IdentificationError, InputError, OverIdentifiedError
+from anchortm.engine.solve.nodes import with_enough_nodes
+from anchortm.engine.solve.start import startable
+from anchortm.exceptions import InputError, OverIdentifiedError
 
 __all__ = ["first_solution", "follow", "restarts", "solve", "solve_near", "solve_path", "with_enough_nodes"]
 
 Array = NDArray[np.float64]
 
 FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
-ROUGH = 1e-3  # KKT residual of a point that is on the branch, if rounding or quadrature keep it from a better one
-MOST_ROUGH = {False: 12, True: 2}  # such points before they are taken as they are; the second for integrals
+ROUGH = 1e-3  # KKT residual of points on the branch that rounding or quadrature keep from convergence
+MOST_ROUGH = {False: 12, True: 2}  # number of such points before they are accepted; the second for integrals
 MOST_FAILED = 5  # steps before the path stops
-SLOW = 20  # Newton steps from a predictor to its minimum that count as a failure: derivatives are not exact there
-MOST_CORRECTIONS = 25  # Newton steps from a predictor, where a shorter step of the path is possible
-LONGEST_PATH, MOST_WASTED = 15, 2  # Newton steps on a path and in steps that it did not take, relative to max_iter
-KINK_POINTS = 11  # where a kink may be, as shares of a step
+SLOW = 20  # more Newton steps than this from a predictor count as a failure: derivatives are inexact there
+MOST_CORRECTIONS = 25  # Newton steps from a predictor, if a shorter step of the path is possible
+LONGEST_PATH, MOST_WASTED = 15, 2  # most Newton steps on a path and in its rejected steps, relative to max_iter
+KINK_POINTS = 11  # places along a step where a kink may be
 RUNAWAY = 1e6  # growth of the largest standardised parameter from xi = 0 on
 NO_MINIMUM = "the branch connected to xi = 0 ends near xi = {:.3g}, and no other minimum was found"
 SUBSAMPLE_FROM = 100_000
-FAR = 3.0  # how far off the constant of a start may be, on the scale of h
-ENOUGH = 0.01  # of the tolerance, that nodes may leave in a gradient
-NET_STEPS = 30  # on a face; an easy one takes about ten
-STRONGER = tuple(2.0**k for k in range(7, 0, -1))  # penalties on the way to a weak one
-WIDE_STEPS = 10  # from the solution of some levels to that of all
+NET_STEPS = 30  # first limit of Newton steps with a penalty; an easy fit takes about ten
+STRONGER = tuple(2.0**k for k in range(7, 0, -1))  # factors of penalties on the way to a weak one
+WIDE_STEPS = 10  # Newton steps from the solution of some levels to that of all
 
 
 def follow(
@@ -59,10 +56,9 @@ def follow(
 ) -> Solution:
     """Return the solution at ``target`` on the branch through ``start``; ``first`` is where the branch began.
 
-    Predictor: along dv/ds with s = log(1 + xi). Corrector: Newton. A step is taken if the
-    corrector stays near the predictor and meets positive curvature on its way; else it is halved.
-    Where no step is short enough the branch folds back: the path drops into the minimum below
-    and goes on from there, which does not depend on where it was asked for.
+    Predictor: along dv/ds with s = log(1 + xi). Corrector: Newton. A step is accepted if the corrector stays near the
+    predictor and meets positive curvature on its way; else it is halved. If no step is short enough the branch folds
+    back: the path drops into the minimum below and goes on from there, whatever the targets on the way.
     """
     if objective.affine:  # convex: one minimum, whatever the way
         return _correct(objective, start, target, options)
@@ -94,10 +90,10 @@ def follow(
                 continue
             tracked = there.converged
             if not _is_kink(objective, here, there):
-                # a step before was already too long near the same fold: it is the later one
+                # an earlier step was too long near the same fold: keep the later one
                 earlier = tuple(xi for xi in folds if math.log1p(here.xi) - math.log1p(xi) > 2.0 * SHORTEST_STEP)
                 folds = (*earlier, here.xi)
-            if not tracked:  # the end of the branch, and not the chance point where the search for another one ended
+            if not tracked:  # return the end of the branch, not the point where the search for another minimum ended
                 here = replace(here, converged=False, reason=NO_MINIMUM.format(here.xi), folds=folds)
                 break
             miss = move
@@ -112,9 +108,9 @@ def follow(
 
 
 def _is_kink(objective: Objective, here: Solution, there: Solution) -> bool:
-    """Return whether the path turns because a coefficient leaves zero or gets there.
+    """Return whether the path turns because a coefficient leaves zero or reaches it.
 
-    Then it goes no further than the tangents on its two sides, and the loss rises as it does along any branch.
+    If so, the step is no longer than the tangents on both sides say, and the loss rises as along any branch.
     """
     if not (objective.penalised and there.converged and there.loss >= here.loss):
         return False
@@ -129,7 +125,7 @@ def _smooth(solution: Solution) -> bool:
 
 
 def _stopped(objective: Objective, here: Solution, target: float) -> Solution:
-    """Return where the path stopped, judged by the loss at the xi it was to reach."""
+    """Return the point where the path stopped, with the loss at the xi that it should reach."""
     own = here.reason.startswith(("the branch", "the parameters"))
     reason = here.reason if own else f"{here.reason} at xi = {here.xi:.3g}"
     reason = f"{reason}, on the way to {target:.3g}"
@@ -146,7 +142,7 @@ def _stopped(objective: Objective, here: Solution, target: float) -> Solution:
 
 
 def _correct(objective: Objective, here: Solution, xi: float, options: Options) -> Solution:
-    """Return the minimum at xi from a predicted start, or from here where that is worse."""
+    """Return the minimum at xi from a predicted start, or from here if the prediction is worse."""
     predicted = np.clip(_predict(here, xi), objective.coordinates.lower, objective.coordinates.upper)
     sums = objective.sums(predicted)
     if not (math.isfinite(sums.loglik) and loss_of(objective, sums, xi) <= loss_of(objective, here.sums, xi)):
@@ -155,16 +151,16 @@ def _correct(objective: Objective, here: Solution, xi: float, options: Options) 
 
 
 def _predict(here: Solution, xi: float) -> Array:
-    """Return the tangent in log(1 + xi): dv/ds = (1 + xi) dv/dxi."""
+    """Return the prediction along the tangent in s = log(1 + xi): dv/ds = (1 + xi) dv/dxi."""
     return here.v + here.tangent * (1.0 + here.xi) * (math.log1p(xi) - math.log1p(here.xi))
 
 
 def _distances(objective: Objective, here: Solution, there: Solution, xi: float) -> tuple[float, float]:
-    """Return how far the step went and by how much it misses the predictor, in the metric of the loss.
+    """Return the length of the step and its distance from the predictor, in the metric of the loss.
 
-    Of the two predictors, from here and back from there, the worse counts: beyond a fold another branch can be as
-    near to the one as if the path went on, but its own way back does not lead here. Where a bound takes hold or lets
-    go in between, the path has a kink: it follows the one up to there and the other beyond.
+    There are two predictors, from here and back from there, and the worse counts: beyond a fold another branch can be
+    near the first one, but the second one does not lead here. If a bound takes hold or lets go in between, the path has
+    a kink: it follows the first predictor up to the kink and the second beyond.
     """
     ahead, back = _predict(here, xi), _predict(there, here.xi)
     miss = max(_length(objective, there, there.v, ahead), _length(objective, there, here.v, back))
@@ -210,10 +206,10 @@ def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Op
 
 
 def _run_away(objective: Objective, first: Solution, here: Solution) -> str:
-    """Return what to say of parameters that have run away from where a branch began, or nothing.
+    """Return a message if parameters have run away from where a branch began, else an empty one.
 
-    Some losses fall for ever, or have minima that no data are like: the deviance residuals of gamma and negative
-    binomial rows become equal as means go to infinity, which costs no more than their logarithm.
+    Some losses fall for ever, or have minima far from any data: the deviance residuals of gamma and negative binomial
+    rows become equal as means go to infinity, at a cost of no more than the logarithm of the means.
     """
     (before, what), (now, _) = (objective.extent(s.v) for s in (first, here))
     if now <= RUNAWAY * (1.0 + before):
@@ -228,7 +224,7 @@ def _on_ray(objective: Objective, v: Array, xi: float, options: Options) -> Solu
 
 
 def first_solution(objective: Objective, v: Array, options: Options, xi: float = 0.0) -> Solution:
-    """Return the solution that a path starts from; large data begin with the optimum of a sample of their rows."""
+    """Return the solution that a path starts from; large data start from the optimum of a sample of rows."""
     near = _from_sample(objective, v, xi, options)
     v = _start(objective, v, options) if near is None else near
     if not objective.penalised:
@@ -242,10 +238,10 @@ def first_solution(objective: Objective, v: Array, options: Options, xi: float =
 
 
 def _start(objective: Objective, v: Array, options: Options) -> Array:
-    """Return where a minimisation starts: scale effects from the optimum without them."""
+    """Return the start of a minimisation: v, or the optimum of a simpler loss."""
     if objective.simpler is None:
-        return _startable(objective, v)
-    return _checked(objective.simpler, minimise(objective.simpler, _startable(objective, v), 0.0, options)).v
+        return startable(objective, v)
+    return _checked(objective.simpler, minimise(objective.simpler, startable(objective, v), 0.0, options)).v
 
 
 def _checked(objective: Objective, solution: Solution) -> Solution:
@@ -256,9 +252,9 @@ def _checked(objective: Objective, solution: Solution) -> Solution:
 
 
 def _from_sample(objective: Objective, v: Array, xi: float, options: Options) -> Array | None:
-    """Return the solution of a sample of the rows of large data, or None where it is no good start.
+    """Return the solution of a sample of the rows of large data, or None if it is not a good start.
 
-    The sample is a hint: whatever it lacks (an event, a class, a branch) says nothing of all rows.
+    The sample is a hint: if it lacks an event, a class or a branch, that says nothing about all rows.
     """
     if objective.n_rows < SUBSAMPLE_FROM and not objective.costly:
         return None
@@ -274,44 +270,6 @@ def _from_sample(objective: Objective, v: Array, xi: float, options: Options) ->
     return v if good and math.isfinite(objective.sums(v).loglik) else None
 
 
-def _startable(objective: Objective, v: Array) -> Array:
-    """Return v, or a flatter or shifted baseline where that is likelier.
-
-    Rows far out, or a large offset, can make the first guess hopeless.
-    """
-    coordinates = objective.coordinates
-    if not coordinates.n_baseline:
-        return v  # no baseline to be placed
-    constant = np.zeros_like(v)
-    constant[0] = 1.0
-
-    def likeliest(shape: Array, shares: Sequence[float], levels: Iterable[float]) -> tuple[Array, float]:
-        starts = [np.clip(share * shape, coordinates.lower, coordinates.upper) for share in shares]
-        found = [start + level * constant for start in starts for level in levels]
-        logliks = [objective.sums(start).loglik for start in found]
-        best = int(np.argmax(np.nan_to_num(logliks, nan=-np.inf)))
-        return found[best], logliks[best]
-
-    shape = v - v[0] * constant
-    best, loglik = likeliest(shape, (1.0, 0.3, 0.1, 0.03, 0.01), (float(v[0]),))
-    if not math.isfinite(loglik):
-        steps = np.outer([-1.0, 1.0], 10.0 ** np.arange(0, 4, 0.5)).ravel()
-        levels = [level + shift for level in (float(v[0]), 0.0) for shift in (0.0, -objective.mean_offset, *steps)]
-        best, loglik = likeliest(np.clip(shape, -1.0, 1.0), (1.0, 0.1, 1e-2, 1e-4, 1e-6, 1e-8), levels)
-    if not math.isfinite(loglik):
-        raise IdentificationError(
-            "the log-likelihood is not finite at any start value that was tried: look for outliers in y, X or offset; "
-            "for positive outcomes of many orders of magnitude take a baseline in log y (log_first=True)"
-        )
-    moved = True
-    while moved:  # the constant may be far off: steps that double while they help, then from there again
-        moved = False
-        for step in (FAR, -FAR):
-            while (there := objective.sums(best + step * constant).loglik) > loglik:
-                best, loglik, step, moved = best + step * constant, there, 2.0 * step, True
-    return best
-
-
 def solve(objective: Objective, v: Array, xi: float, options: Options) -> Solution:
     """Return the solution at xi (``math.inf`` allowed) on the branch connected to xi = 0.
 
@@ -325,7 +283,7 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
         if near is not None:
             if objective.coordinates.wide is None:
                 return _checked(objective, minimise(objective, near, xi, options))
-            # levels that the sample lacks start from afar: the branch is the same if the way is short and smooth
+            # levels that the sample lacks have poor start values: the branch is the same if the way is short and smooth
             found = minimise(objective, near, xi, replace(options, max_iter=min(options.max_iter, WIDE_STEPS)))
             if found.converged and _smooth(found):
                 return _checked(objective, found)
@@ -333,7 +291,7 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
 
 
 def solve_near(objective: Objective, theta: Array, beta: Array, cold: Array, xi: float, options: Options) -> Solution:
-    """Return the solution at xi near (theta, beta), the fit to similar rows, or along the path where that fails."""
+    """Return the solution at xi near (theta, beta), the fit to similar rows, or along the path if that fails."""
     if math.isfinite(xi) and theta.size == objective.coordinates.matrix.shape[0]:
         along, tau = objective.ray(xi)
         v = objective.coordinates.join(theta, beta)
@@ -348,8 +306,8 @@ def solve_near(objective: Objective, theta: Array, beta: Array, cold: Array, xi:
 def solve_limit(objective: Objective, start: Solution, options: Options) -> Solution:
     """Return the limit of the path, by sequential quadratic programming from a large xi.
 
-    It exists where the penalty falls like 1 / xi^2; with over-identified anchors h flattens and
-    the penalty falls like 1 / xi only.
+    It exists if the penalty falls like 1 / xi^2; with over-identified anchors h flattens and the penalty falls like
+    1 / xi only.
     """
     if objective.anchors is None:
         raise OverIdentifiedError("xi = inf needs anchors")
@@ -392,29 +350,3 @@ def restarts(
         if other.converged and all(abs(other.loss - s.loss) > 1e-7 * (1.0 + abs(s.loss)) for s in found):
             found.append(other)
     return sorted(found, key=lambda s: s.loss)
-
-
-def with_enough_nodes(
-    objective: Any, v: Array, make: Callable[[int], Any], options: Options, given: bool
-) -> MixedObjective:
-    """Return the objective with so many nodes that more would change its gradient by little of the tolerance.
-
-    ``make`` makes it anew; nodes that are ``given`` stay. What is asked for is judged at the maximum of the likelihood,
-    where a fit then starts.
-    """
-    known = NODES[objective.effects.size]
-    while True:
-        here = minimise(objective, _startable(objective, v), 0.0, options)
-        more = next((n for n in known if n > objective.n_nodes), None)
-        finer = make(objective.n_nodes + max(4, objective.n_nodes // 2) if given or more is None else more)
-        objective.slack, v = quadrature_error(objective, finer, here.v, here.sums, 0.0), here.v
-        if given or more is None or objective.slack <= ENOUGH * options.tol:
-            objective.begin = v
-            return objective  # type: ignore[no-any-return]
-        finer.slack, objective = objective.slack, finer
-
-
-def quadrature_error(objective: Objective, finer: Objective, v: Array, sums: Sums, xi: float) -> float:
-    """Return how much the gradient of the loss changes with finer nodes, scaled as the KKT residual is."""
-    here, there = (expand(o, v, s, xi) for o, s in ((objective, sums), (finer, finer.sums(v))))
-    return float((np.abs(there.gradient - here.gradient) / (1.0 + there.parts)).max())

@@ -1,8 +1,7 @@
 """The ends of the path: the linear model in closed form, and xi = inf.
 
-xi = inf is the problem "least negative log-likelihood with t = 0", solved by sequential
-quadratic programming. Where the anchors ask for more than the parameters can give, the
-path has no finite limit and ``OverIdentifiedError`` says so.
+xi = inf is the problem "least negative log-likelihood under t = 0", solved by sequential quadratic programming. If no
+parameters satisfy t = 0, the path has no finite limit, and ``OverIdentifiedError`` says so.
 """
 
 from __future__ import annotations
@@ -16,15 +15,8 @@ import scipy.linalg as la
 from numpy.typing import NDArray
 
 from anchortm.engine.objective.protocol import FLAT, Objective, Sums
-from anchortm.engine.solve.newton import (
-    Options,
-    Solution,
-    binding_bounds,
-    cholesky,
-    expand,
-    qp_with_equalities,
-    solution_at,
-)
+from anchortm.engine.solve.newton import Options, Solution, binding_bounds, expand, solution_at
+from anchortm.engine.solve.quadratic_program import cholesky, qp_with_equalities
 from anchortm.exceptions import IdentificationError, OverIdentifiedError
 
 __all__ = ["linear_solution", "over_identified", "sqp"]
@@ -55,7 +47,7 @@ def linear_solution(objective: Objective, xi: float, options: Options) -> Soluti
         reduced = basis @ np.linalg.solve(basis.T @ gram @ basis, basis.T)
         v = _slope_root(reduced, linear + gram @ particular, n, particular)
     elif xi == -0.5:
-        # the limit gamma -> 0: what the rows within anchors leave open is settled by the anchors' part
+        # the limit gamma -> 0: directions that rows within anchors leave open are settled by the anchors' part
         within = gram - inside
         null = _null_space(within, gram)
         directions = la.null_space(null.T) if null.shape[1] else directions
@@ -72,7 +64,7 @@ def linear_solution(objective: Objective, xi: float, options: Options) -> Soluti
 def _shrunken_inverse(objective: Objective, gram: Array, E: Array, weight: float) -> Array:
     """Return (gram + weight * E'E)^-1 for any weight, from the singular values of E relative to gram.
 
-    Eigenvalues of E'E would not do: a large weight makes the rounding of those that are zero count.
+    Eigenvalues of E'E would not do, because a large weight amplifies the rounding errors of those that are zero.
     """
     factor = cholesky(gram)
     if factor is None:
@@ -87,7 +79,7 @@ def _shrunken_inverse(objective: Objective, gram: Array, E: Array, weight: float
 
 
 def _linear_certificate(objective: Objective, v: Array, xi: float, directions: Array, tol: float) -> Solution:
-    """Return the closed-form solution, checked along the directions that xi leaves open."""
+    """Return the closed-form solution with its certificate, along the directions that xi leaves free."""
     state = expand(objective, v, objective.sums(v), 0.0 if math.isinf(xi) else xi)
     gradient = directions.T @ state.gradient
     noise = np.abs(directions.T) @ state.noise
@@ -102,7 +94,7 @@ def _linear_certificate(objective: Objective, v: Array, xi: float, directions: A
 
 
 def _slope_root(inverse: NDArray[Any], linear: Array, n: float, particular: Array | None = None) -> Array:
-    """Return inverse @ (n e_1 / v_1 - linear) + particular with the v_1 > 0 that this implies."""
+    """Return v = inverse @ (n e_1 / v_1 - linear) + particular, with the v_1 > 0 that solves it."""
     base = -inverse @ linear + (0.0 if particular is None else particular)
     a, b = n * inverse[1, 1], base[1]
     slope = 0.5 * (b + math.sqrt(b * b + 4.0 * a))
@@ -198,6 +190,7 @@ class _Point(NamedTuple):
 
 
 def _lagrangian(objective: Objective, v: Array, sums: Sums, multiplier: Array) -> _Point:
+    """Return the Lagrangian at v, and the residual of the optimality conditions."""
     n = objective.n_total
     d = objective.derivatives(v, n * multiplier)
     U, size, Vt = np.linalg.svd(d.E, full_matrices=False)
@@ -213,11 +206,11 @@ def _lagrangian(objective: Objective, v: Array, sums: Sums, multiplier: Array) -
 def _sqp_step(objective: Objective, point: _Point, lower: Array, upper: Array) -> tuple[Array, Array]:
     """Return the step of the QP and the multiplier there."""
     Vt, H = point.Vt, point.hessian
-    # adding a multiple of E'E does not change the solution of the QP but makes it convex
+    # a multiple of E'E makes the QP convex and does not change its solution
     lift = 2.0 * float(np.abs(H).sum(axis=0).max()) if Vt.shape[0] else 0.0
     use = np.ones(H.shape[0], dtype=bool)
     if cholesky(H + lift * (Vt.T @ Vt)) is None:
-        # convex on the free parameters at least? then leave the held ones where they are
+        # if it is convex on the free parameters at least, leave the others where they are
         use = ~point.binding
         sizes = np.linalg.svd(Vt[:, use], compute_uv=False)
         lift /= max(float(sizes[-1]) ** 2, 1e-8) if sizes.size else 1.0

@@ -1,27 +1,22 @@
 """Constrained Newton for the anchor loss at one xi, with a certificate.
 
-The minimum is sought in the standardised parameters v of the objective, under bounds on
-the increments of the baseline. A step minimises the quadratic model under the bounds (a
-small QP), with the full Hessian where it is positive definite and the absolute values of
-its eigenvalues otherwise, and a line search on the true loss.
+The solver works in the standardised parameters v of the objective, under bounds on the increments of the baseline. A
+step minimises a quadratic model under the bounds (``quadratic_program``); a line search on the true loss follows. The
+certificate is the KKT residual: the largest free component of the gradient, relative to what cancels in it.
 """
 
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import daqp
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpotrf, dpotrs
-from scipy.optimize import lsq_linear
 
 from anchortm.engine.objective.protocol import FLAT, STRICT, Objective, Sums
 from anchortm.engine.rows.factor_hessian import Arrow
+from anchortm.engine.solve.quadratic_program import bounded_step, cholesky, convex_model, solve_positive
 from anchortm.exceptions import IdentificationError
 
 __all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise", "shrunken_step"]
@@ -30,20 +25,17 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 ARMIJO = 1e-4
-QP_TOLERANCE = 1e-6  # of the slope at a solution of the QP, relative to that at its start
-BIG = 1e30  # what the QP solver takes for infinity
-NEGLIGIBLE, LAST_GAIN = 1e-3, 1e-15  # what a step without a look at the rows may neglect, of tol and of the loss
-LAST_STEP = 1e-9  # relative to the largest parameter: a search that rounding stops at such a step has converged
-LONGEST = 1e3  # step, relative to the largest parameter
-FAR = 100.0  # standardised parameters beyond this are judged relative to their size
+NEGLIGIBLE, LAST_GAIN = 1e-3, 1e-15  # errors that a step without a pass over the rows may leave, of tol and the loss
+LAST_STEP = 1e-9  # relative to the largest parameter: a search that stops at so short a step has converged
+LONGEST = 1e3  # longest step, relative to the largest parameter
+FAR = 100.0  # gradients in standardised parameters beyond this are relative to the parameter
 RESOLUTION = 1e-6  # expected gains below this, relative to the loss, may be judged by the gradient instead
-LEAST_GAIN = 1e-12  # expected of a part of a step, relative to the loss
+LEAST_GAIN = 1e-12  # shortest step of a line search: its expected gain, relative to the loss
 STALLS, NO_GAIN = 10, 1e-13  # steps without a gain, relative to the loss, or a smaller gradient before the search stops
 OVERFLOW = (
     "the derivatives of the loss overflow: look for outliers in y, X or offset, or take a baseline in log y for "
     "positive outcomes of many orders of magnitude"
 )
-LIFTS = (1e-8, 1e-6, 1e-4, 1e-2)  # of a flat matrix, relative to its largest curvature
 
 
 @dataclass(frozen=True)
@@ -83,8 +75,8 @@ class Solution:
 def is_strict(objective: Objective, solution: Solution) -> bool:
     """Return whether the solution is a minimum with so much curvature that there is no separation.
 
-    The smallest curvature falls with the share of a wide factor's smallest level, so that
-    curvature is judged within levels there.
+    With a wide factor, curvature is judged within levels, because the smallest curvature falls with the share of the
+    smallest level.
     """
     if not solution.converged or solution.min_eigenvalue > STRICT or not isinstance(solution.hessian, Arrow):
         return solution.converged and solution.min_eigenvalue > STRICT
@@ -110,8 +102,8 @@ class State:
     loss: float
     gradient: Array
     parts: Array  # size of the two parts of the gradient, for the scale of the KKT residual
-    noise: Array  # what rounding leaves in the gradient of the penalty
-    hessian: Any  # an array, or an Arrow where the levels of a wide factor are among the parameters
+    noise: Array  # rounding error in the gradient of the penalty
+    hessian: Any  # an array, or an Arrow if the levels of a wide factor are among the parameters
     E: Array
     likelihood: Array  # gradient of the mean negative log-likelihood alone
 
@@ -119,8 +111,8 @@ class State:
     def sizes(self) -> Array:
         """Return the units of parameters in which gradient and curvature are judged.
 
-        Far out a loss can fall without end while its gradient vanishes, as log(v) does: there a parameter is measured
-        relative to its own size.
+        Far out a loss can fall without end while its gradient vanishes, as log(v) does. A large parameter is therefore
+        measured relative to its own size.
         """
         return np.maximum(1.0, np.abs(self.v) / FAR)
 
@@ -131,7 +123,7 @@ class State:
         return math.isfinite(self.loss) and bool(np.isfinite(self.gradient).all() and np.isfinite(H).all())
 
     def small(self, objective: Objective, binding: Mask) -> tuple[State, Mask, Array, Array]:
-        """Return the state, what is held and the bounds on a step; with a wide factor, of all but its levels."""
+        """Return the state, the parameters held and the bounds on a step; without the levels of a wide factor."""
         lower, upper = objective.coordinates.lower - self.v, objective.coordinates.upper - self.v
         H = self.hessian
         if not isinstance(H, Arrow):
@@ -143,13 +135,14 @@ class State:
         )
 
     def whole(self, step: Array, gradient: bool = True) -> Array:
-        """Return the step of all parameters: levels of a wide factor follow the others."""
+        """Return the step of all parameters from that of all but the levels of a wide factor."""
         if not isinstance(self.hessian, Arrow):
             return step
         return self.hessian.recover(step, self.gradient if gradient else None)
 
 
 def expand(objective: Objective, v: Array, sums: Sums, xi: float) -> State:
+    """Return the loss and its derivatives at v, where the sums are known."""
     n = objective.n_total
     pull = 2.0 * xi * sums.t
     loss = loss_of(objective, sums, xi)
@@ -172,7 +165,7 @@ def expand(objective: Objective, v: Array, sums: Sums, xi: float) -> State:
 
 
 def binding_bounds(objective: Objective, v: Array, gradient: Array) -> Mask:
-    """Return the bounds that hold the minimum back: reached, and the loss falls beyond."""
+    """Return which parameters are held by a bound: it is reached, and the loss falls beyond it."""
     lower, upper = objective.coordinates.lower, objective.coordinates.upper
     held: Mask = ((v <= lower) & (gradient > 0.0)) | ((v >= upper) & (gradient < 0.0)) | (lower == upper)
     return held
@@ -182,135 +175,6 @@ def kkt_residual(state: State, binding: Mask) -> float:
     """Return the largest free component of the gradient, relative to what cancels in it."""
     beyond_rounding = np.maximum(np.abs(state.gradient) - state.noise, 0.0)
     return float((state.sizes * beyond_rounding / (1.0 + state.parts))[~binding].max(initial=0.0))
-
-
-def cholesky(matrix: Array) -> Array | None:
-    """Return the upper Cholesky factor, or None if the matrix is not safely positive definite."""
-    factor, info = dpotrf(matrix)
-    if info != 0:
-        return None
-    diagonal = factor.diagonal()
-    safe = diagonal.min(initial=1.0) > 1e-7 * diagonal.max(initial=0.0)
-    return np.asarray(factor) if safe else None
-
-
-def _scaled_cholesky(matrix: Array) -> tuple[Array | None, Array]:
-    """Return the Cholesky factor of the matrix with a diagonal of ones, or None, and the scales that make it so.
-
-    Parameters that are large or small beside others make a matrix look singular that is not.
-    """
-    diagonal = matrix.diagonal()
-    if not (diagonal > 0.0).all():
-        return None, np.ones(diagonal.size)
-    scale = 1.0 / np.sqrt(diagonal)
-    return cholesky(matrix * np.outer(scale, scale)), scale
-
-
-def _solve(matrix: Array, right: Array) -> Array:
-    """Return matrix^-1 right for a positive definite matrix; the shortest solution where it is nearly singular."""
-    factor = cholesky(matrix)
-    if factor is not None:
-        return np.asarray(dpotrs(factor, right)[0])
-    factor, scale = _scaled_cholesky(matrix)
-    if factor is not None:
-        return np.asarray(scale * dpotrs(factor, scale * right)[0])
-    return np.asarray(np.linalg.lstsq(matrix, right, rcond=1e-12)[0])
-
-
-def _model(state: State, binding: Mask) -> tuple[Array, str]:
-    """Return a matrix that is positive definite on the free parameters, and which one it is.
-
-    The Hessian itself, or where it curves downwards the matrix with the absolute values of its
-    eigenvalues: a step then runs from a saddle instead of towards it.
-    """
-    free = ~binding
-    inner = state.hessian[np.ix_(free, free)]
-    if not free.any() or cholesky(inner) is not None or _scaled_cholesky(inner)[0] is not None:
-        return state.hessian, "newton"
-    values, vectors = np.linalg.eigh(inner)
-    name = "newton" if values[0] >= -FLAT * values[-1] else "saddle-free"
-    H = state.hessian.copy()
-    # turn downward curvature around, and lift what is flat
-    lifted = np.maximum(np.abs(values), FLAT * max(values[-1], FLAT))
-    H[np.ix_(free, free)] = (vectors * lifted) @ vectors.T
-    return H, name
-
-
-def _step(state: State, H: Array, binding: Mask, lower: Array, upper: Array) -> Array:
-    """Return the minimiser of the quadratic model under the bounds."""
-    free = ~binding
-    step = np.zeros_like(state.gradient)
-    inner = H[np.ix_(free, free)]
-    step[free] = _solve(inner, -state.gradient[free])
-    if (step >= lower).all() and (step <= upper).all():
-        return step
-    try:
-        if cholesky(H) is not None:
-            step = _qp(H, state.gradient, lower, upper)
-        else:  # positive definite on the free parameters only: leave the others where they are
-            step[free] = _qp(inner, state.gradient[free], lower[free], upper[free])
-    except ArithmeticError:
-        # the QP solver can give up on extreme curvatures; this is a descent direction all the same
-        step[free] = np.clip(-state.gradient[free] / np.diag(inner), lower[free], upper[free])
-    if float(state.gradient @ step + 0.5 * step @ H @ step) > 1e-12 * (1.0 + abs(state.loss)):
-        # worse than no step at all: H is so flat that the QP solver is lost
-        step = np.zeros_like(step)
-        step[free] = _lifted_step(inner, state.gradient[free], lower[free], upper[free])
-    return step
-
-
-def _lifted_step(H: Array, g: Array, lower: Array, upper: Array) -> Array:
-    """Return the minimiser under the bounds of a model with enough curvature for the QP solver."""
-    for lift in LIFTS:
-        with suppress(ArithmeticError):
-            step = _qp(H + lift * np.diag(H).max() * np.eye(g.size), g, lower, upper)
-            if float(g @ step + 0.5 * step @ H @ step) < 0.0:
-                return step
-    return np.asarray(np.clip(-g / np.diag(H), lower, upper))
-
-
-def _qp(H: Array, g: Array, lower: Array, upper: Array) -> Array:
-    """Return argmin x'Hx/2 + g'x under lower <= x <= upper, for positive definite H.
-
-    The QP solver can be wrong where H is nearly singular, without saying so; then least squares find the minimum.
-    """
-    x = qp_with_equalities(H, g, lower, upper, np.zeros((0, g.size)), np.zeros(0))[0]
-    scale = 1.0 / np.sqrt(np.diag(H))
-    slope = (H @ x + g) * scale
-    small = QP_TOLERANCE * float(np.abs(g * scale).max(initial=0.0))
-    if (((slope <= small) | (x <= lower)) & ((slope >= -small) | (x >= upper))).all():
-        return x
-    free = lower < upper
-    root = cholesky((H * np.outer(scale, scale))[np.ix_(free, free)])
-    if root is None:
-        raise ArithmeticError("the matrix of the QP is singular to rounding")
-    root = np.triu(root)
-    target = -solve_triangular(root, (g * scale)[free], trans="T")
-    x = np.clip(0.0, lower, upper)
-    x[free] = scale[free] * lsq_linear(root, target, ((lower / scale)[free], (upper / scale)[free]), method="bvls").x
-    return np.asarray(np.clip(x, lower, upper))
-
-
-def qp_with_equalities(H: Array, g: Array, lower: Array, upper: Array, A: Array, b: Array) -> tuple[Array, Array]:
-    """Return the minimiser under A x = b too, and the multipliers of A x = b."""
-    scale = 1.0 / np.sqrt(np.diag(H))
-    bounds = np.concatenate([np.clip(upper / scale, -BIG, BIG), b])
-    floors = np.concatenate([np.clip(lower / scale, -BIG, BIG), b])
-    sense = np.concatenate([np.zeros(g.size), np.full(b.size, 5)]).astype(np.int32)
-    x, _, flag, info = daqp.solve(
-        np.ascontiguousarray(H * np.outer(scale, scale)),
-        np.ascontiguousarray(g * scale),
-        np.ascontiguousarray(A * scale),
-        bounds,
-        floors,
-        sense,
-    )
-    if flag < 1:
-        raise ArithmeticError(f"the QP solver gave up (flag {flag})")
-    held, dual = np.sign(info["lam"][: g.size]), np.asarray(info["lam"][g.size :])
-    # on a bound that holds, be exactly on it
-    x = np.where(held < 0.0, lower, np.where(held > 0.0, upper, x * scale))
-    return np.clip(x, lower, upper), dual
 
 
 def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: Sums | None = None) -> Solution:
@@ -339,9 +203,9 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
             break
         if iteration == options.max_iter:
             break
-        H, model = _model(small, held)
+        H, model = convex_model(small.hessian, held)
         if kkt > options.tol:
-            step = state.whole(_step(small, H, held, lowest, highest))
+            step = state.whole(bounded_step(small.gradient, H, held, lowest, highest, small.loss))
         else:
             step = _escape(objective, state, small, held, xi)
         step = _shortened(step, state.v)
@@ -367,7 +231,7 @@ def _at_rounding(state: State, step: Array) -> bool:
 
 
 def _shortened(step: Array, v: Array) -> Array:
-    """Return the step, no longer than standardised parameters ever have to go: flat regions ask for more."""
+    """Return the step, shortened if a flat region makes it longer than standardised parameters ever need."""
     longest = LONGEST * (1.0 + float(np.abs(v).max()))
     size = float(np.abs(step).max())
     return step if size <= longest else step * (longest / size)
@@ -376,21 +240,21 @@ def _shortened(step: Array, v: Array) -> Array:
 def _polished(
     objective: Objective, state: State, small: State, held: Mask, binding: Mask, xi: float, tol: float
 ) -> State:
-    """Return the state after one more Newton step that is too short to need another pass over the rows.
+    """Return the state after one more Newton step that is so short that it needs no pass over the rows.
 
-    Its derivatives are known, so the step squares what is left of the error. It is taken where the loss changes by
-    rounding only; then sums and gradient are exact to rounding by their derivatives.
+    The derivatives are known, so the step squares the remaining error. It is taken if it changes the loss by rounding
+    only; its sums and gradient then follow from the derivatives, up to rounding.
     """
     free = ~held
     inner = small.hessian[np.ix_(free, free)]
     if not free.any() or cholesky(inner) is None:
         return state
     step = np.zeros_like(small.gradient)
-    step[free] = _solve(inner, -small.gradient[free])
+    step[free] = solve_positive(inner, -small.gradient[free])
     step = state.whole(step)
     v = state.v + step
     inside = (v > objective.coordinates.lower) & (v < objective.coordinates.upper)
-    # what is neglected: of the gradient about step^2, times xi for the penalty's; of the loss half the gain
+    # neglected: in the gradient about step^2, times xi for the penalty; in the loss half the gain
     neglected = (1.0 + 2.0 * abs(xi)) * float(np.abs(step).max()) ** 2
     gain = abs(float(state.gradient @ step))
     rounding = np.finfo(float).eps * float(np.abs(np.diag(small.hessian)).max() * np.abs(v).sum())
@@ -415,9 +279,9 @@ def _is_minimum(state: State, binding: Mask) -> bool:
 
 
 def _escape(objective: Objective, state: State, small: State, binding: Mask, xi: float) -> Array:
-    """Return a step away from a saddle, along the direction that curves down most, to the side where the loss is lower.
+    """Return a step away from a saddle, along the direction that curves down most, to the side with the lower loss.
 
-    The gradient, zero but for rounding, does not tell which side that is.
+    The gradient is zero up to rounding, so it does not tell which side that is.
     """
     free = np.flatnonzero(~binding)
     _, vectors = np.linalg.eigh(small.hessian[np.ix_(free, free)])
@@ -432,7 +296,7 @@ def _escape(objective: Objective, state: State, small: State, binding: Mask, xi:
 
 
 def _advance(objective: Objective, state: State, step: Array, xi: float, kkt: float) -> tuple[State | None, float]:
-    """Return the state along the step, not so far that its derivatives overflow, and the share of the step taken."""
+    """Return the state along the step, before derivatives overflow, and the fraction of the step taken."""
     if -float(state.gradient @ step) <= RESOLUTION * (1.0 + abs(state.loss)):
         there = _by_gradient(objective, state, step, xi, kkt)
         if there is not None:
@@ -449,7 +313,7 @@ def _advance(objective: Objective, state: State, step: Array, xi: float, kkt: fl
 def _by_gradient(objective: Objective, state: State, step: Array, xi: float, kkt: float) -> State | None:
     """Return the state after the whole step if it halves the gradient and hardly changes the loss, else None.
 
-    Near a minimum the loss is too coarse a guide: it is a difference of large numbers, or of integrals by quadrature.
+    Near a minimum the loss itself is too inaccurate: it is a difference of large numbers, or comes from quadrature.
     """
     v, sums = _sums_along(objective, state, step, 1.0, xi)
     if not (math.isfinite(sums.loglik) and np.any(v != state.v)):
@@ -462,17 +326,18 @@ def _by_gradient(objective: Objective, state: State, step: Array, xi: float, kkt
 
 
 def _sums_along(objective: Objective, state: State, step: Array, length: float, xi: float) -> tuple[Array, Sums]:
-    """Return the point at this share of a step, and the sums there."""
+    """Return the point at this fraction of a step, and the sums there."""
     lower, upper = objective.coordinates.lower, objective.coordinates.upper
     v = np.clip(state.v + length * step, lower, upper)
-    if length == 1.0:  # v + (bound - v) may miss the bound by a rounding
+    if length == 1.0:  # v + (bound - v) can differ from the bound by rounding
         v = np.where(step == lower - state.v, lower, np.where(step == upper - state.v, upper, v))
-    # to first order, t there
+    # t there, to first order
     expected = None if xi == 0.0 else 2.0 * xi * (state.sums.t + state.E @ (v - state.v))
     return v, objective.sums(v, expected)
 
 
 def _line_search(objective: Objective, state: State, step: Array, xi: float) -> tuple[Array, Sums, float] | None:
+    """Return the point, the sums there and the fraction of the step, after enough descent; None if there is none."""
     slope = float(state.gradient @ step)
     noise = 1e-14 * (1.0 + abs(state.sums.loglik) / objective.n_total + abs(state.loss))
     noise += 2.0 * objective.slack * float(np.abs(step).sum())
@@ -498,6 +363,7 @@ def solution_at(
     reason: str,
     history: list[dict[str, Any]],
 ) -> Solution:
+    """Return the solution that a search ends with: the state, its curvature, and the tangent of the path."""
     free = np.flatnonzero(~binding)
     pull = (2.0 / objective.n_total) * (state.E.T @ state.sums.t)
     tangent = np.zeros_like(state.v)
@@ -506,14 +372,14 @@ def solution_at(
         lowest, inside = H.smallest_eigenvalue(binding), H.free(binding)
         if objective.anchors is not None and lowest > -FLAT:
             small = np.zeros(inside.size)
-            small[inside] = -_solve(H.schur[np.ix_(inside, inside)], H.reduce(pull)[inside])
+            small[inside] = -solve_positive(H.schur[np.ix_(inside, inside)], H.reduce(pull)[inside])
             tangent = H.recover(small, pull)
     else:
         inner = H[np.ix_(free, free)]
         eigenvalues = np.linalg.eigvalsh(inner) if free.size else np.array([math.inf])
         lowest = float(eigenvalues[0])
         if free.size and objective.anchors is not None and lowest > -FLAT * eigenvalues[-1]:
-            tangent[free] = -_solve(inner, pull[free])
+            tangent[free] = -solve_positive(inner, pull[free])
     return Solution(
         state.v,
         xi,
@@ -532,12 +398,13 @@ def solution_at(
 
 
 def shrunken_step(objective: Objective, v: Array, xi: float, share: float) -> Array | None:
-    """Return where this share of a Newton step from v leads, at a loss no higher; None where no descent is found."""
+    """Return the point after this fraction of a Newton step from v, at a lower loss; None if there is no descent."""
     state = expand(objective, v, objective.sums(v), xi)
     if not state.finite:
         return None
     binding = binding_bounds(objective, v, state.gradient)
-    H, _ = _model(state, binding)
-    step = _step(state, H, binding, objective.coordinates.lower - v, objective.coordinates.upper - v)
+    H, _ = convex_model(state.hessian, binding)
+    lower, upper = objective.coordinates.lower - v, objective.coordinates.upper - v
+    step = bounded_step(state.gradient, H, binding, lower, upper, state.loss)
     found = _line_search(objective, state, share * _shortened(step, v), xi)
     return None if found is None else found[0]

@@ -1,0 +1,85 @@
+"""Sums over blocks of exact rows under the normal link: moments of the columns, and the terms log h'."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.engine.rows.block_sums import add_log_slopes
+from anchortm.engine.rows.blocks import Block, Shape, Work
+
+__all__ = ["LogSlopes", "Moments", "SlopeDerivatives"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments(Work):
+    """[C o]'W[C o] and the anchors' sums of [C o], o the offset, for exact rows."""
+
+    label: ClassVar[str] = "moments"
+    n_parameters: int
+    n_sums: int
+
+    @property
+    def shapes(self) -> list[Shape]:
+        d = self.n_parameters + 1
+        return [(d, d), (self.n_sums, d)]
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        for piece in block.pieces:
+            data = piece.data
+            C = data.C if data.offset is None else np.column_stack([data.C, data.offset])
+            ones = np.ones(C.shape[0]) if data.weights is None else data.weights
+            columns = slice(None, C.shape[1])
+            arrays[0][columns, columns] += np.dot((C if data.weights is None else C * ones[:, None]).T, C)
+            if piece.part is not None:
+                piece.part.add(arrays[1][:, columns], ones, C)
+        return 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class LogSlopes(Work):
+    """The sum of log h' of exact rows, at these parameters of the baseline."""
+
+    label: ClassVar[str] = "log-likelihood"
+    v: Array
+
+    @property
+    def shapes(self) -> list[Shape]:
+        return []
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        total = 0.0
+        for piece in block.pieces:
+            data = piece.data
+            assert data.slope is not None  # noqa: S101
+            slope = np.dot(data.slope, self.v)
+            if not slope.min() > 0.0:
+                return -math.inf
+            logs = np.log(slope)
+            total += float(logs.sum() if data.weights is None else data.weights @ logs)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class SlopeDerivatives(Work):
+    """Gradient and Hessian of -sum log h' of exact rows."""
+
+    label: ClassVar[str] = "derivatives"
+    v: Array
+
+    @property
+    def shapes(self) -> list[Shape]:
+        k = self.v.size
+        return [(k,), (k, k)]
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        for piece in block.pieces:
+            assert piece.data.slope is not None  # noqa: S101
+            add_log_slopes(piece.data, np.dot(piece.data.slope, self.v), *arrays)
+        return 0.0

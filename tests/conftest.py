@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -11,7 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from anchortm import exceptions
+# BLAS on one thread, here and in processes that tests start: its idle threads take more time than they save, and the
+# tests run in several processes. Tests of threads ask for more of them. This comes before NumPy is loaded.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+from anchortm import exceptions  # noqa: E402
 
 COUNTS = pytest.StashKey[Counter]()
 BUGS = pytest.StashKey[dict]()

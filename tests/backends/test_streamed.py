@@ -342,6 +342,7 @@ def test_rows_of_errors(rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.
 
 def test_outliers_outside_the_sample(rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "SAMPLE_ROWS", 100)
+    monkeypatch.setattr(sources, "BATCH_ROWS", 2000)  # it takes many passes
     rest = np.setdiff1d(np.arange(3000), np.union1d(scan._picks(0, 3000, 30), np.arange(0, 3000, 400)))
     data = rows.assign(shift=np.where(np.arange(3000) == rest[10], 900.0, 0.0))
     data.to_parquet(tmp_path / "rows.parquet", index=False)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from paths import ROOT
 
-from anchortm.cli.main import main
+from anchortm.cli.main import main, parser
 
 fill_docs = runpy.run_path(str(ROOT / "scripts" / "fill_docs.py"))
 
@@ -43,7 +43,9 @@ def test_lines_of_the_readme_run_as_printed(tmp_path: Path, monkeypatch, capsys:
             exec(code, {})  # noqa: S102 - our own README
         else:
             for line in code.strip().splitlines():
-                if not line.startswith("pip"):
+                if line.startswith("anchortm demo"):  # it is run in tests/cli
+                    parser().parse_args(shlex.split(line)[1:])
+                elif not line.startswith("pip"):
                     assert main(shlex.split(line)[1:]) == 0
     assert (tmp_path / "predictions.csv").exists()
     assert capsys.readouterr().out

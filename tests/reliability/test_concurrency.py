@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 from scipy import linalg
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import anchortm as atm
 from anchortm._util.files import write_whole
@@ -70,6 +70,14 @@ SMALL = [(name, xi, 400, 1) for name in [*NAMES, "CountRegression", "ParametricS
 LARGE = [
     (name, 3.0, ROWS, jobs) for name in ("ContinuousLogit", "OrdinalRegression", "NormalLinear") for jobs in (1, 2)
 ]
+
+
+@pytest.fixture(autouse=True)
+def two_blas_threads() -> Iterator[None]:
+    """Let BLAS have two threads, as on the machines of users, so that there is something to restore."""
+    with threadpool_limits(2, user_api="blas"):
+        assert 2 in blas_threads()  # of some package it may have one thread only
+        yield
 
 
 def blas_threads() -> list[int]:
@@ -257,6 +265,7 @@ def everything(folder: Path) -> None:
 def check_process(folder: Path) -> None:
     """Call everything and check that nothing of the process is changed."""
     importlib.import_module("matplotlib.pyplot").switch_backend("Agg")
+    threadpool_limits(2, user_api="blas")
     before, threads = state(), threading.enumerate()
     everything(folder)
     after, new = state(), [thread for thread in threading.enumerate() if thread not in threads]

@@ -242,12 +242,16 @@ def count(tally: Callable[..., None], found: Counter[str]) -> None:
         tally("model files", what, n)
 
 
+FEW_AND_MANY = [pytest.param(5, id="few"), pytest.param(1, id="all", marks=pytest.mark.slow)]  # a part, or all cases
+
+
+@pytest.mark.parametrize("part", FEW_AND_MANY)
 @pytest.mark.parametrize("name", FITS)
-def test_damaged_text_is_refused_or_changes_nothing(saved, tmp_path: Path, tally, name: str) -> None:
+def test_damaged_text_is_refused_or_changes_nothing(saved, tmp_path: Path, tally, name: str, part: int) -> None:
     text, wanted = saved[name]
     rng = np.random.default_rng([1, *name.encode()])
     file, found = tmp_path / "damaged.json", Counter[str]()
-    for _ in range(600):
+    for _ in range(600 // part):
         file.write_bytes(damage(text.encode(), rng))
         found[outcome(file, wanted)] += 1
     assert set(found) <= {"refused", "gave the same predictions"}
@@ -288,9 +292,10 @@ def forge(saved: Any, name: str, folder: Path, seed: int, cases: int) -> Counter
     return found
 
 
+@pytest.mark.parametrize("part", FEW_AND_MANY)
 @pytest.mark.parametrize("name", FITS)
-def test_forged_files_are_refused_or_give_distributions(saved, tmp_path: Path, tally, name: str) -> None:
-    count(tally, forge(saved, name, tmp_path, 3, 300))
+def test_forged_files_are_refused_or_give_distributions(saved, tmp_path: Path, tally, name: str, part: int) -> None:
+    count(tally, forge(saved, name, tmp_path, 3, 300 // part))
 
 
 @pytest.mark.slow
@@ -375,8 +380,8 @@ print("done")
 """
 
 
-def greedy(saved: Any) -> Iterator[str]:
-    """Yield the texts of small files that ask for much, and of large ones."""
+def greedy(saved: Any, part: int) -> Iterator[str]:
+    """Yield the texts of small files that ask for much, and of large ones or a part of them."""
 
     def forged(name: str, **fields: Any) -> str:
         record = json.loads(saved[name][0])
@@ -429,15 +434,16 @@ def greedy(saved: Any) -> Iterator[str]:
         coef_names=["a"] * 20_000, fit___binary=[False] * 20_000, covariance=None,
     )  # fmt: skip
     size = 60 * 2**20
-    yield from ("[" + part * (size // len(part)) + "0]" for part in ("[],", '"ab",'))
-    yield from ("1" * size, " " * (size + 8 * 2**20))
+    yield from ("[" + text * (size // part // len(text)) + "0]" for text in ("[],", '"ab",'))
+    yield from ("1" * (size // part), " " * (size + 8 * 2**20))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory")
-def test_files_that_ask_for_much_get_nothing(saved, tmp_path: Path, tally) -> None:
+@pytest.mark.parametrize("part", FEW_AND_MANY)
+def test_files_that_ask_for_much_get_nothing(saved, tmp_path: Path, tally, part: int) -> None:
     (tmp_path / "good.json").write_text(saved["splines"][0])
     files = [str(tmp_path / "good.json")]
-    for k, text in enumerate(greedy(saved)):
+    for k, text in enumerate(greedy(saved, part)):
         files.append(str(tmp_path / f"{k}.json"))
         Path(files[-1]).write_text(text)
     done = subprocess.run([sys.executable, "-c", GREEDY, *files], capture_output=True, text=True, timeout=300)  # noqa: S603

@@ -45,9 +45,18 @@ def test_the_slow_baseline_is_smooth_at_the_ends_of_its_support() -> None:
         np.testing.assert_allclose(baseline.rows(y).sum(axis=1), 1.0)
 
 
-@settings(BOUNDED, max_examples=120)
+@settings(BOUNDED, max_examples=40)
 @given(seed=SEEDS, choices=CASES)
 def test_a_random_model_is_what_a_slow_fit_says(tally: Callable[..., None], seed: int, choices: dict[str, Any]) -> None:
+    check_case(make_case(seed, **choices), tally)
+
+
+@pytest.mark.slow
+@settings(BOUNDED, max_examples=120)
+@given(seed=SEEDS, choices=CASES)
+def test_more_random_models_are_what_a_slow_fit_says(
+    tally: Callable[..., None], seed: int, choices: dict[str, Any]
+) -> None:
     check_case(make_case(seed, **choices), tally)
 
 

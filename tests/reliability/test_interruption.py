@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import writing
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import anchortm as atm
 from anchortm.engine.rows import blocks
@@ -419,8 +419,9 @@ def blas_threads() -> list[int]:
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_an_interruption_in_any_pass_leaves_the_model_as_it_was(n_jobs: int, monkeypatch, tally) -> None:
+def test_an_interruption_in_any_pass_leaves_the_model_as_it_was(n_jobs: int, monkeypatch, tally, request) -> None:
     X, y, site = rows(20_000)  # more than one block
+    request.addfinalizer(threadpool_limits(2, user_api="blas").restore_original_limits)  # there is something to restore
     run, passes, fatal = blocks.run, 0, 0
 
     def counted(*arguments: Any) -> Any:

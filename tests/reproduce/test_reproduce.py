@@ -1,6 +1,9 @@
 """The reproduction: verdicts, files, resuming, and the same numbers whatever the processes."""
 
+import contextlib
+import io
 import json
+import shutil
 import time
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 
 from anchortm.cli.main import main
 from anchortm.exceptions import InputError
+from anchortm.reproduce import engine
 from anchortm.reproduce.engine import CAVEAT, NOT, REPRODUCED, Options, run_part
 from anchortm.reproduce.table import PARTS, choose, claim_frame, reproduce
 
@@ -44,18 +48,34 @@ FULL = VERDICTS | {
 }
 
 
-def test_a_few_runs_of_everything(tmp_path: Path, capsys) -> None:
+FEW = ["reproduce", "all", "--runs", "4", "--trees", "5", "--jobs", "2"]
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Return a folder with a few runs of everything, and what was printed."""
+    folder, printed = tmp_path_factory.mktemp("reproduced") / "paper", io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert main([*FEW, "--out", str(folder)]) == 0
+    return folder, printed.getvalue()
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw nothing where figures are not the point: they take most of the time."""
+    monkeypatch.setattr(engine, "write_figure", lambda *_: None)
+
+
+def test_a_few_runs_of_everything(paper: tuple[Path, str]) -> None:
     """The same command with the published numbers of runs is a slow test."""
-    line = ["reproduce", "all", "--runs", "4", "--trees", "5", "--jobs", "2", "--out", str(tmp_path / "paper")]
-    assert main(line) == 0
-    printed = capsys.readouterr().out
+    folder, printed = paper
     assert "55 claims" in printed
-    claims = pd.read_csv(tmp_path / "paper" / "claims.csv").set_index("id")
+    claims = pd.read_csv(folder / "claims.csv").set_index("id")
     assert len(claims) == 55
     assert claims.verdict.isin([REPRODUCED, CAVEAT, NOT]).all()
     wrong = {k: (claims.verdict[k], claims.measured[k]) for k, v in VERDICTS.items() if claims.verdict[k] != v}
     assert not wrong
-    files = {path.name for path in (tmp_path / "paper").iterdir()}
+    files = {path.name for path in folder.iterdir()}
     for name in ("figure_2_transport", "figure_4_boston", "figure_5_boston_densities", "figure_6_la", "figure_7_nla"):
         assert {f"{name}.png", f"{name}.pdf"} <= files
     for name in (
@@ -67,11 +87,15 @@ def test_a_few_runs_of_everything(tmp_path: Path, capsys) -> None:
     ):
         assert {f"{name}.png", f"{name}.pdf"} <= files
     assert {"figure_F4_iv2_4_classes.png", "figure_F4_iv2_6_classes.pdf", "la_nll.csv", "iv2.csv", "claims.md"} <= files
+
+
+def test_what_is_finished_is_not_computed_again(paper: tuple[Path, str], no_figures: None, capsys) -> None:
+    folder, _ = paper
     start = time.perf_counter()
-    assert main([*line, "--json"]) == 0  # what is finished is not computed again
+    assert main([*FEW, "--out", str(folder), "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert time.perf_counter() - start < 60
-    assert [c["measured"] for c in again] == claims.measured.tolist()
+    assert [c["measured"] for c in again] == pd.read_csv(folder / "claims.csv").measured.tolist()
 
 
 def test_the_same_numbers_whatever_the_processes(tmp_path: Path) -> None:
@@ -83,7 +107,7 @@ def test_the_same_numbers_whatever_the_processes(tmp_path: Path) -> None:
     assert (other["nll_run"] != one["nll_run"]).any()
 
 
-def test_resuming(tmp_path: Path) -> None:
+def test_resuming(tmp_path: Path, no_figures: None) -> None:
     (part,) = choose(["la"])
     options = Options(runs=2, progress=False)
     assert run_part(part, tmp_path, options)[1] is True
@@ -95,8 +119,9 @@ def test_resuming(tmp_path: Path) -> None:
     assert run_part(part, tmp_path, Options(runs=3, progress=False))[1] is True
 
 
-def test_parts_add_up(tmp_path: Path, capsys) -> None:
+def test_parts_add_up(tmp_path: Path, paper: tuple[Path, str], no_figures: None, capsys) -> None:
     """The claims of a part that was run before stay in the table."""
+    shutil.copytree(paper[0] / "computed", tmp_path / "computed")
     for name in ("identities", "boston"):
         assert main(["reproduce", name, "--out", str(tmp_path)]) == 0
     claims = pd.read_csv(tmp_path / "claims.csv")

@@ -525,12 +525,12 @@ def test_predicted_curves() -> None:
         (d.mean, "no mean"),
         (lambda: model.confidence_band(CGD, [100.0]), "no confidence bands"),
         (lambda: atm.marginal_effects(model, CGD), "no marginal effects"),
-        (lambda: atm.scores.crps(d, CGD.tstop), "scored by brier"),
+        (lambda: atm.scores.crps(d, CGD.tstop), "score them by brier"),
         (
             lambda: atm.diagnostics.calibration(model, CGD, atm.Surv(CGD.tstop, CGD.status), CGD.center),
-            "scored by brier",
+            "score them by brier",
         ),
-        (lambda: atm.scores.score_table(model, CGD, atm.Surv(CGD.tstop, CGD.status)), "scored by brier"),
+        (lambda: atm.scores.score_table(model, CGD, atm.Surv(CGD.tstop, CGD.status)), "score them by brier"),
     ):
         with pytest.raises(InputTypeError, match=error):
             refused()

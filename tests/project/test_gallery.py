@@ -166,7 +166,11 @@ def test_every_example_has_its_numbers() -> None:
     assert sorted(path.stem for path in GALLERY.glob("plot_*.py")) == sorted(PRINTED)
 
 
-@pytest.mark.parametrize("name", PRINTED)
+LONG = ("plot_14_many_covariates", "plot_17_mean_or_distribution", "plot_18_patients_and_laboratories")
+EXAMPLES = [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in PRINTED]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_example_draws_and_prints_its_numbers(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     plt.close("all")
     try:

@@ -1,4 +1,4 @@
-"""What a fitted model holds of its random effects: their covariance, and the effects of its clusters after the data."""
+"""The random effects of a fitted model: their covariance, and the effects of its clusters given the data."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Array = NDArray[np.float64]
 
 MARGINAL_NODES = 161  # of the trapezoidal rule for one normal variable, to rounding up to a deviation of 5
 FURTHEST = 10.0
-NOTHING = 1e-12  # variance
-TO_BE_FELT = 1e-5  # error of a gradient, in standardised parameters
-LEAST_WEIGHT = 1e-25  # of a node that counts
+NOTHING = 1e-12  # variances below this count as zero
+NOTICEABLE = 1e-5  # error of a gradient, in standardised parameters
+LEAST_WEIGHT = 1e-25  # nodes with smaller weights are left out
 MOST_SAVED = 1_000_000  # numbers of the clusters' effects in a file
 ONE_GROUPING = (
     "clusters of {cluster} and the anchor {name} are the same groups: a random intercept for each environment is "
@@ -52,8 +52,8 @@ class RandomEffects:
     labels: tuple[Any, ...]  # of the clusters
     sizes: NDArray[np.intp]
     n_nodes: int
-    error: float  # what finer nodes change in the gradient, scaled as the KKT residual is
-    points: Array | None  # (clusters, nodes, effects), inside; a file of very many clusters has none
+    error: float  # change of the gradient with more nodes, on the scale of the KKT residual
+    points: Array | None  # (clusters, nodes, effects), standardised; None from a file with very many clusters
     weights: Array | None  # (clusters, nodes)
 
     @classmethod
@@ -63,7 +63,9 @@ class RandomEffects:
         finer = MixedObjective(objective.fixed, objective.clusters._replace(n_nodes=n_nodes + max(4, n_nodes // 2)))
         error = quadrature_error(objective, finer, solution.v, solution.sums, solution.xi)
         points, weights = objective.posterior(solution.v)
-        points = points * clusters.effects.estimate(tau).any(axis=1)  # effects at their bound are 0 after the data too
+        points = points * clusters.effects.estimate(tau).any(
+            axis=1
+        )  # effects without variance are 0 given the data too
         labels = tuple(clusters.labels[k] for k in np.unique(clusters.codes))
         sizes = clusters.sizes[clusters.sizes > 0]
         return cls(clusters.effects, np.array(tau), labels, sizes, n_nodes, error, points, weights)
@@ -85,13 +87,13 @@ class RandomEffects:
 
     @property
     def correlation(self) -> float:
-        """Return the correlation of two effects, nan where one of them does not vary."""
+        """Return the correlation of two effects, nan if one of them does not vary."""
         Sigma = self.covariance
         sd = np.sqrt(np.diag(Sigma))
         return float(Sigma[0, 1] / (sd[0] * sd[1])) if sd.size == 2 and sd.min() > 0.0 else math.nan
 
     def table(self) -> pd.DataFrame:
-        """Return means and standard deviations of the effects of each cluster after the data."""
+        """Return means and standard deviations of the effects of each cluster given the data."""
         import pandas as pd
 
         points, weights = self._known()
@@ -105,15 +107,17 @@ class RandomEffects:
 
     def _known(self) -> tuple[Array, Array]:
         if self.points is None or self.weights is None:
-            raise InputError("the file of this model had no room for the effects of its clusters: fit again")
+            raise InputError(
+                "this model was saved without the effects of its clusters, which were too many: fit it again"
+            )
         return self.points, self.weights
 
     def deviations(self, Z: Array) -> Array:
-        """Return the standard deviation of z'b of rows of new clusters."""
+        """Return the standard deviation of z'b for rows of new clusters."""
         return np.asarray(np.sqrt(((Z @ self.effects.estimate(self.tau)) ** 2).sum(axis=1)))
 
     def draw(self, clusters: Clusters, rng: np.random.Generator) -> Array:
-        """Return z'b of rows whose clusters have effects drawn anew."""
+        """Return z'b of rows, with new draws of the effects of their clusters."""
         b = rng.standard_normal((len(clusters.labels), self.effects.size)) @ self.effects.estimate(self.tau).T
         return np.asarray((clusters.Z * b[clusters.codes]).sum(axis=1))
 
@@ -124,7 +128,7 @@ class RandomEffects:
         return self.deviations(Z)[:, None] * x, np.broadcast_to(w / w.sum(), (len(Z), x.size))
 
     def conditional(self, Z: Array, labels: Sequence[Any]) -> tuple[Array, Array]:
-        """Return the same for rows of these clusters: after the data where the fit knew them, new ones as marginal."""
+        """Return the same for rows of these clusters: given the data if the fit had them, else as for new clusters."""
         points, weights = self._known()
         place = {label: k for k, label in enumerate(self.labels)}
         code = np.array([place.get(label, -1) for label in labels], dtype=np.intp)
@@ -140,7 +144,7 @@ class RandomEffects:
         return result[:, used], share[:, used]
 
     def facts(self, link: Link, slope: float | None) -> dict[str, str]:
-        """Return what a summary says of them; ``slope`` is that of a linear baseline."""
+        """Return the lines of a summary about them; ``slope`` is the slope of a linear baseline."""
         names, deviations = self.effects.names, self.standard_deviations()
         sd = np.array(list(deviations.values()))
         spread = ", ".join(f"{name} {value:.4g}" for name, value in deviations.items())
@@ -157,7 +161,7 @@ class RandomEffects:
         return facts | {"quadrature": f"{self.n_nodes} nodes an effect, error of the gradient {self.error:.1e}"}
 
     def remarks(self, data: Any, xi: float, tol: float) -> Iterator[tuple[str, type[Warning] | None]]:
-        """Yield what a fit should warn of."""
+        """Yield warnings about a fit, with their categories; None is a remark."""
         cluster = self.effects.cluster
         if self.none:
             yield f"clusters of {cluster} do not differ: the fit is the one without random effects", None
@@ -170,7 +174,7 @@ class RandomEffects:
             yield (
                 f"the integrals over random effects leave an error of {self.error:.1e} in the gradient, more than tol: "
                 f"the certificate is that of {self.n_nodes} nodes; {more}",
-                AnchorTMWarning if self.error > TO_BE_FELT else None,
+                AnchorTMWarning if self.error > NOTICEABLE else None,
             )
         if xi != 0.0 and isinstance(data, Data) and data.anchors is not None and data.clusters is not None:
             for codes, name in zip(data.anchors.factors, data.anchors.factor_names, strict=True):
@@ -179,7 +183,7 @@ class RandomEffects:
                     yield (ONE_GROUPING if same else NESTED).format(cluster=cluster, name=name), AnchorWarning
 
     def record(self) -> dict[str, Any]:
-        """Return what a file holds."""
+        """Return the record for a file."""
         if not all(isinstance(label, (str, bool, int)) for label in self.labels):
             raise InputError(f"clusters of {self.effects.cluster} have names that cannot be saved: make them text")
         roomy = self.points is not None and self.points.size <= MOST_SAVED
@@ -199,41 +203,56 @@ class RandomEffects:
 
     @classmethod
     def from_record(cls, record: dict[str, Any], names: Sequence[str]) -> RandomEffects:
-        """Return what ``record`` gave, checked; ``names`` are the covariates of the model."""
-
-        def numbers(name: str) -> Array:
-            values = np.array(record[name], dtype=np.float64)
-            if not np.isfinite(values).all():
-                raise InputError(f"{name} of the random effects are not numbers")
-            return values
-
-        effects = Effects(record["cluster"], tuple(record["names"]), tuple(numbers("centre")), tuple(numbers("scale")))
-        size, labels = effects.size, tuple(record["labels"])
-        fine = (
-            isinstance(effects.cluster, str)
-            and 1 <= size <= 2
-            and set(effects.names) <= {INTERCEPT, *names}
-            and len(set(effects.names)) == size == len(effects.centre) == len(effects.scale)
-            and INTERCEPT not in effects.names[1:]
-            and min(effects.scale) > 0.0
-            and all(isinstance(label, (str, bool, int)) for label in labels)
-            and len(set(labels)) == len(labels) > 0
-            and isinstance(record["n_nodes"], int)
-            and 1 <= record["n_nodes"] <= MOST_NODES
+        """Return the random effects of a record, checked; ``names`` are the covariates of the model."""
+        effects = Effects(
+            record["cluster"],
+            tuple(record["names"]),
+            tuple(_numbers(record, "centre")),
+            tuple(_numbers(record, "scale")),
         )
-        if not fine:
+        labels, n_nodes = tuple(record["labels"]), record["n_nodes"]
+        if not (_are_effects(effects, names) and _are_clusters(labels, n_nodes)):
             raise InputError("the random effects do not belong to the model")
-        tau, sizes = numbers("tau"), np.array(record["sizes"])
+        tau, sizes = _numbers(record, "tau"), np.array(record["sizes"])
         if tau.shape != (effects.n_parameters,) or not (tau >= effects.lower).all():
             raise InputError("the deviations of the random effects are not those of an L")
         if sizes.shape != (len(labels),) or sizes.dtype.kind != "i" or sizes.min() < 1:
-            raise InputError("the sizes of the clusters are not theirs")
-        made = cls(effects, tau, labels, sizes, record["n_nodes"], float(record["error"]), None, None)
+            raise InputError("the sizes of the clusters do not belong to the clusters")
+        made = cls(effects, tau, labels, sizes, n_nodes, float(record["error"]), None, None)
         if record["points"] is None:
             return made
-        points, weights = numbers("points"), numbers("weights")
-        K = record["n_nodes"] ** size
-        good = points.shape == (len(labels), K, size) and weights.shape == (len(labels), K)
+        points, weights = _numbers(record, "points"), _numbers(record, "weights")
+        shape = (len(labels), n_nodes**effects.size)
+        good = points.shape == (*shape, effects.size) and weights.shape == shape
         if not (good and (weights >= 0.0).all() and np.allclose(weights.sum(axis=1), 1.0)):
             raise InputError("the effects of the clusters do not hold together")
         return replace(made, points=points, weights=weights)
+
+
+def _numbers(record: dict[str, Any], name: str) -> Array:
+    values = np.array(record[name], dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise InputError(f"{name} of the random effects are not numbers")
+    return values
+
+
+def _are_effects(effects: Effects, names: Sequence[str]) -> bool:
+    """Return whether these can be random effects of a model with covariates of these names."""
+    return (
+        isinstance(effects.cluster, str)
+        and 1 <= effects.size <= 2
+        and set(effects.names) <= {INTERCEPT, *names}
+        and len(set(effects.names)) == effects.size == len(effects.centre) == len(effects.scale)
+        and INTERCEPT not in effects.names[1:]
+        and min(effects.scale) > 0.0
+    )
+
+
+def _are_clusters(labels: tuple[Any, ...], n_nodes: Any) -> bool:
+    """Return whether these can be labels of clusters, and a number of nodes."""
+    return (
+        all(isinstance(label, (str, bool, int)) for label in labels)
+        and len(set(labels)) == len(labels) > 0
+        and isinstance(n_nodes, int)
+        and 1 <= n_nodes <= MOST_NODES
+    )

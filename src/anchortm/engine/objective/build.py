@@ -61,37 +61,53 @@ def build_objective(
         response, anchors = response[order], anchors.take(order)
         weights, offset = (None if a is None else a[order] for a in (weights, offset))
         mixture = None if mixture is None else mixture.take(order)
-    if family is None:
-        parts = layout(basis, response)
-    else:
-        outcome = family.outcome(response.upper, response.trials)
-        parts = [Layout("mean", 1, np.arange(len(response)), response.upper, None, outcome)]
-        offset = None if offset is None else offset / family.eta_unit
+    parts = layout(basis, response) if family is None else _mean_layout(family, response)
+    unit = 1.0 if family is None else family.eta_unit
+    offset = offset if offset is None or family is None else offset / unit
     if coordinates is None:
-        coordinates = make_coordinates(basis, parts, X, sign, mixture)
-        coordinates = coordinates if family is None else replace(coordinates, unit=family.eta_unit)
+        coordinates = replace(make_coordinates(basis, parts, X, sign, mixture), unit=unit)
     rows = [standardised(basis, part, X, order, sign, coordinates, weights, offset, mixture) for part in parts]
-    if anchors is None:
-        projected = None
-    else:
-        projected = projection(anchors, weights, anchor_intercept) if geometry is None else geometry.on(anchors)
-    if projected is not None and family is not None and family.residual == "deviance":
-        projected = Centred(projected, weights, len(response))
-    if isinstance(X, WideMatrix):
-        block_rows = max(block_rows, X.n_levels)  # sums by level are as large
-        beside = X.sparse_at.size + (0 if projected is None else projected.n_sums)
-        if beside * X.n_levels > MAX_CROSS:
-            raise InputError(
-                f"{beside} anchor directions and sparse columns beside a factor of {X.n_levels} levels are too many: "
-                f"their product may be {MAX_CROSS}; merge levels, or leave one out"
-            )
-    blocks = MemoryBlocks(rows, projected, len(response), weights, block_rows, n_jobs)
+    projected = _projected(anchors, weights, anchor_intercept, geometry, family)
+    blocks = MemoryBlocks(rows, projected, len(response), weights, _block_rows(X, projected, block_rows), n_jobs)
     names = names or tuple(f"x{j}" for j in range(X.shape[1]))
     if family is not None:
         return MeanObjective(family, coordinates, projected, blocks, names)
-    if isinstance(X, WideMatrix):
-        return RowObjective(link, coordinates, projected, blocks, names)
-    return objective_type(link, blocks)(link, coordinates, projected, blocks, names)
+    kind = RowObjective if isinstance(X, WideMatrix) else objective_type(link, blocks)
+    return kind(link, coordinates, projected, blocks, names)
+
+
+def _mean_layout(family: Family, response: Response) -> list[Layout]:
+    """Return the rows of a response whose mean is modelled."""
+    outcome = family.outcome(response.upper, response.trials)
+    return [Layout("mean", 1, np.arange(len(response)), response.upper, None, outcome)]
+
+
+def _projected(
+    anchors: AnchorColumns | None,
+    weights: Array | None,
+    intercept: bool,
+    geometry: Projection | None,
+    family: Family | None,
+) -> Projection | None:
+    """Return the projection on the anchors of these rows; deviance residuals, whose mean is not 0, need it centred."""
+    if anchors is None:
+        return None
+    projected = projection(anchors, weights, intercept) if geometry is None else geometry.on(anchors)
+    centred = family is not None and family.residual == "deviance"
+    return Centred(projected, weights, len(anchors)) if centred else projected
+
+
+def _block_rows(X: Matrix, anchors: Projection | None, block_rows: int) -> int:
+    """Return the number of rows in a block; refuse wide designs whose sums would be too large."""
+    if not isinstance(X, WideMatrix):
+        return block_rows
+    beside = X.sparse_at.size + (0 if anchors is None else anchors.n_sums)
+    if beside * X.n_levels > MAX_CROSS:
+        raise InputError(
+            f"{beside} anchor directions and sparse columns beside a factor of {X.n_levels} levels are too many: "
+            f"their product may be {MAX_CROSS}; merge levels, or leave one out"
+        )
+    return max(block_rows, X.n_levels)  # sums by level are as large
 
 
 def objective_type(link: Any, blocks: Blocks) -> type[RowObjective]:

@@ -186,8 +186,9 @@ class PartialObjective(AnchoredObjective):
                 if sets.tied:
                     dying[j] = sets.dying(column)
                 if self.anchors is not None:
-                    jump = b[0] * risk[j] - (b[1] * dying[j] if sets.tied else 0.0)
-                    tied = b[1] * risk[j] - b[2] * dying[j] if sets.tied else None
+                    jump, tied = b[0] * risk[j], None
+                    if sets.tied:
+                        jump, tied = jump - b[1] * dying[j], b[1] * risk[j] - b[2] * dying[j]
                     self._anchor_sums(at.w * (x * at.hazard - sets.over(jump, tied)), G[j])
                 half[j] = 0.5 * a[0] * risk[j]
                 if sets.tied:

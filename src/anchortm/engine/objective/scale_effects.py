@@ -57,15 +57,15 @@ def scale_columns(scale: Any, names: Sequence[str]) -> list[int]:
     if not flat:
         raise InputError("scale names no column: leave it at None for none")
     places = dict(enumerate(names)) | {name: name for name in names}
-    odd = [name for name in flat if isinstance(name, bool) or not isinstance(name, (str, int, np.integer))]
-    odd += [name for name in flat if not isinstance(name, str) and name not in places]
-    if odd:
-        raise InputTypeError(f"scale must be names of covariates or their positions, not {odd[0]!r}")
+    for name in flat:
+        position = isinstance(name, (int, np.integer)) and not isinstance(name, bool)
+        if not isinstance(name, str) and not (position and name in places):
+            raise InputTypeError(f"scale must be names of covariates or their positions, not {name!r}")
     unknown = [str(name) for name in flat if name not in places]
     if unknown:
         raise InputError(
-            f"scale names what is not among the covariates: {', '.join(unknown)}; they are "
-            f"{', '.join(names) or 'none'}, and a scale effect goes with a shift effect"
+            f"scale names columns that are not covariates: {', '.join(unknown)}; the covariates are "
+            f"{', '.join(names) or 'none'}, and a scale effect needs a shift effect of the same column"
         )
     return [list(names).index(name) for name in dict.fromkeys(places[name] for name in flat)]
 

@@ -58,6 +58,13 @@ class Layout:
     lower: Array | None
     outcome: Array | None = None  # of rows of kind "mean", as their family takes it
 
+    @property
+    def end(self) -> Array:
+        """Return the end of rows that have one: the lower end of right-censored rows, the upper end of others."""
+        end = self.upper if self.lower is None else self.lower
+        assert end is not None  # noqa: S101
+        return end
+
 
 @dataclass(frozen=True, eq=False)
 class Term:

@@ -230,20 +230,17 @@ def standardised(
     columns, at = (X.dense, k + X.dense_at) if isinstance(X, WideMatrix) else (X, slice(k, None))
     covariates = columns.shape[1]
     C = np.empty((m, covariates if two_ends else k + covariates))
+    in_design = part.rows if order is None else order[part.rows]
     ends = _ends(basis, part, make, shift[:k], basis.discrete and mixture is None) if two_ends else None
     slope = np.empty((m, k)) if exact else None
     for start in range(0, m, BLOCK_ROWS):
         block = slice(start, min(start + BLOCK_ROWS, m))
         if ends is None:
-            end = part.upper if part.lower is None else part.lower
-            assert end is not None  # noqa: S101
-            np.subtract(make(basis.rows(end[block]), block), shift[:k], out=C[block, :k])
-        if slope is not None and part.upper is not None:
-            slope[block] = make(basis.derivative_rows(part.upper[block]), block)
+            np.subtract(make(basis.rows(part.end[block]), block), shift[:k], out=C[block, :k])
+        if slope is not None:
+            slope[block] = make(basis.derivative_rows(part.end[block]), block)
         if covariates:
-            own = part.rows[block]
-            x = columns[own if order is None else order[own]] * (sign / scale[at])
-            np.subtract(x, shift[at], out=C[block, -covariates:])
+            np.subtract(columns[in_design[block]] * (sign / scale[at]), shift[at], out=C[block, -covariates:])
     return Rows(
         part.kind,
         part.sign,
@@ -253,9 +250,7 @@ def standardised(
         slope,
         None if weights is None else weights[part.rows],
         None if offset is None else sign * offset[part.rows],
-        _wide_rows(X, part.rows if order is None else order[part.rows], k, sign, scale)
-        if isinstance(X, WideMatrix)
-        else None,
+        _wide_rows(X, in_design, k, sign, scale) if isinstance(X, WideMatrix) else None,
         part.outcome,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,49 +62,81 @@ def follow(
     """
     if objective.affine:  # convex: one minimum, whatever the way
         return _correct(objective, start, target, options)
-    here, step = start, max(FIRST_STEP, math.log1p(start.xi))
-    n_iter, n_wasted, n_rough, n_failed = 0, 0, 0, 0
-    history, tracked = list(start.history), here.converged
-    integrals = objective.n_nodes is not None  # shorter steps do not make quadrature finer
-    short = replace(options, max_iter=min(options.max_iter, MOST_CORRECTIONS))
+    here, step, history = start, max(FIRST_STEP, math.log1p(start.xi)), list(start.history)
+    control, tracked = _Control(objective.n_nodes is not None, options), here.converged
     while here.xi < target and tracked:
         left = math.log1p(target) - math.log1p(here.xi)
         xi = target if step >= left else math.expm1(math.log1p(here.xi) + step)
-        there = _correct(objective, here, xi, options if step <= SHORTEST_STEP else short)
-        n_iter += there.n_iter
+        there = _correct(objective, here, xi, control.limits(step))
         move, miss = _distances(objective, here, there, xi)
-        near = _smooth(there) and miss <= 0.5 * move + 1e-6
-        rough = near and not there.converged and there.kkt <= ROUGH
-        n_rough += rough
-        n_failed += (integrals and not there.converged) or (near and there.n_iter > SLOW)
-        tracked = there.converged or (rough and n_rough > MOST_ROUGH[integrals])
-        folds = here.folds
-        n_wasted += 0 if near and tracked else there.n_iter
-        long = n_iter > LONGEST_PATH * options.max_iter or n_wasted > MOST_WASTED * options.max_iter
-        if (long or n_failed > MOST_FAILED) and not (near and tracked and xi == target):
+        tracked, accepted = control.judge(there, miss <= 0.5 * move + 1e-6)
+        if control.exhausted and not (accepted and xi == target):
             here = replace(here, converged=False, reason="the path needs too many Newton steps")
             break
-        if not (near and tracked):
-            if step > SHORTEST_STEP:
-                step, tracked = 0.5 * min(step, left), True
-                continue
-            tracked = there.converged
-            if not _is_kink(objective, here, there):
-                # an earlier step was too long near the same fold: keep the later one
-                earlier = tuple(xi for xi in folds if math.log1p(here.xi) - math.log1p(xi) > 2.0 * SHORTEST_STEP)
-                folds = (*earlier, here.xi)
+        if not accepted and step > SHORTEST_STEP:
+            step, tracked = 0.5 * min(step, left), True
+            continue
+        folds = here.folds
+        if not accepted:
+            folds, tracked, miss = _folds(objective, here, there), there.converged, move
             if not tracked:  # return the end of the branch, not the point where the search for another minimum ended
                 here = replace(here, converged=False, reason=NO_MINIMUM.format(here.xi), folds=folds)
                 break
-            miss = move
         history += there.history
         here = replace(there, folds=folds)
-        lost = _run_away(objective, start if first is None else first, here)
+        lost = _run_away(objective, first or start, here)
         if lost:
             here, tracked = replace(here, converged=False, reason=lost), False
         step *= 2.0 if miss <= 0.1 * move else 1.25
-    here = replace(here, n_iter=start.n_iter + n_iter, history=history)
-    return here if here.xi == target else _stopped(objective, here, target)
+    return _ended(objective, replace(here, n_iter=start.n_iter + control.n_iter, history=history), target)
+
+
+@dataclass(eq=False)
+class _Control:
+    """What a path has cost so far, and which of its steps count; ``integrals`` are computed by quadrature."""
+
+    integrals: bool
+    options: Options
+    n_iter: int = 0
+    n_wasted: int = 0
+    n_rough: int = 0
+    n_failed: int = 0
+
+    def limits(self, step: float) -> Options:
+        """Return the options of a corrector: few Newton steps if the step of the path can be shortened."""
+        if step <= SHORTEST_STEP:
+            return self.options
+        return replace(self.options, max_iter=min(self.options.max_iter, MOST_CORRECTIONS))
+
+    def judge(self, there: Solution, close: bool) -> tuple[bool, bool]:
+        """Count a step; return whether the path can go on from its end, and whether the step is accepted.
+
+        A point that is nearly optimal counts in the end: shorter steps do not make quadrature or rounding finer.
+        """
+        near = close and _smooth(there)
+        rough = near and not there.converged and there.kkt <= ROUGH
+        self.n_iter += there.n_iter
+        self.n_rough += rough
+        self.n_failed += (self.integrals and not there.converged) or (near and there.n_iter > SLOW)
+        tracked = there.converged or (rough and self.n_rough > MOST_ROUGH[self.integrals])
+        self.n_wasted += 0 if near and tracked else there.n_iter
+        return tracked, near and tracked
+
+    @property
+    def exhausted(self) -> bool:
+        """Return whether the path has taken too many Newton steps."""
+        most = self.options.max_iter
+        long = self.n_iter > LONGEST_PATH * most or self.n_wasted > MOST_WASTED * most
+        return long or self.n_failed > MOST_FAILED
+
+
+def _folds(objective: Objective, here: Solution, there: Solution) -> tuple[float, ...]:
+    """Return the folds up to a step that no shorter one could replace: a new one here, unless the path has a kink."""
+    if _is_kink(objective, here, there):
+        return here.folds
+    # an earlier step was too long near the same fold: keep the later one
+    earlier = (xi for xi in here.folds if math.log1p(here.xi) - math.log1p(xi) > 2.0 * SHORTEST_STEP)
+    return (*earlier, here.xi)
 
 
 def _is_kink(objective: Objective, here: Solution, there: Solution) -> bool:
@@ -124,8 +156,10 @@ def _smooth(solution: Solution) -> bool:
     return all(row.get("model", "newton") == "newton" for row in solution.history)
 
 
-def _stopped(objective: Objective, here: Solution, target: float) -> Solution:
-    """Return the point where the path stopped, with the loss at the xi that it should reach."""
+def _ended(objective: Objective, here: Solution, target: float) -> Solution:
+    """Return the point where the path ended; if that is too early, with the loss at the xi that it should reach."""
+    if here.xi == target:
+        return here
     own = here.reason.startswith(("the branch", "the parameters"))
     reason = here.reason if own else f"{here.reason} at xi = {here.xi:.3g}"
     reason = f"{reason}, on the way to {target:.3g}"
@@ -188,10 +222,7 @@ def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Op
         return [linear_solution(objective, xi, options) for xi in xis]
     if objective.ray(xis[0])[0] is not objective:
         return [_on_ray(objective, v, xi, options) for xi in xis]  # each has a ray of its own
-    if objective.finite_xi_only is not None and (min(xis) < 0.0 or math.isinf(max(xis))):
-        raise InputError(objective.finite_xi_only)
-    if min(xis) < 0.0:
-        raise InputError("a negative xi needs NormalLinear with exact rows: it partials the anchors out")
+    _check_range(objective, min(xis), max(xis))
     finite = sorted({xi for xi in xis if not math.isinf(xi)})
     found: dict[float, Solution] = {}
     first = finite[0] if finite and objective.affine else 0.0  # convex: any xi will do
@@ -203,6 +234,14 @@ def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Op
     if any(math.isinf(xi) for xi in xis):
         found[math.inf] = solve_limit(objective, here, options)
     return [found[xi] for xi in xis]
+
+
+def _check_range(objective: Objective, lowest: float, highest: float) -> None:
+    """Refuse values of xi that the loss does not support."""
+    if objective.finite_xi_only is not None and (lowest < 0.0 or math.isinf(highest)):
+        raise InputError(objective.finite_xi_only)
+    if lowest < 0.0:
+        raise InputError("a negative xi needs NormalLinear with exact rows: it partials the anchors out")
 
 
 def _run_away(objective: Objective, first: Solution, here: Solution) -> str:

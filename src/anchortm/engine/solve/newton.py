@@ -179,16 +179,9 @@ def kkt_residual(state: State, binding: Mask) -> float:
 
 def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: Sums | None = None) -> Solution:
     """Return the minimum of the anchor loss at a finite xi that Newton's method finds from v."""
-    lower, upper = objective.coordinates.lower, objective.coordinates.upper
-    v = np.clip(v, lower, upper)
-    sums = objective.sums(v) if sums is None else sums
-    if not math.isfinite(sums.loglik):
-        raise ArithmeticError("the log-likelihood is not finite at the start values")
     history: list[dict[str, Any]] = []
     reason, converged, kkt, stalls = "iteration limit", False, math.inf, 0
-    state = expand(objective, v, sums, xi)
-    if not state.finite:
-        raise IdentificationError(f"{OVERFLOW} at the start values")
+    state = _first_state(objective, v, xi, sums)
     for iteration in range(options.max_iter + 1):
         state.v = objective.coordinates.shared_out(state.v)
         binding = binding_bounds(objective, state.v, state.gradient)
@@ -223,8 +216,20 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
     return solution_at(objective, state, xi, binding, kkt, converged, reason, history)
 
 
+def _first_state(objective: Objective, v: Array, xi: float, sums: Sums | None) -> State:
+    """Return the state at the start values, within their bounds; refuse those where the loss is not finite."""
+    v = np.clip(v, objective.coordinates.lower, objective.coordinates.upper)
+    sums = objective.sums(v) if sums is None else sums
+    if not math.isfinite(sums.loglik):
+        raise ArithmeticError("the log-likelihood is not finite at the start values")
+    state = expand(objective, v, sums, xi)
+    if not state.finite:
+        raise IdentificationError(f"{OVERFLOW} at the start values")
+    return state
+
+
 def _at_rounding(state: State, step: Array) -> bool:
-    """Return whether a Newton step would change the parameters by next to nothing, and the loss by nothing at all."""
+    """Return whether a Newton step would change the parameters very little, and the loss not at all."""
     gain = -float(state.gradient @ step)
     short = float(np.abs(step).max()) <= LAST_STEP * (1.0 + float(np.abs(state.v).max()))
     return short and gain <= LAST_GAIN * (1.0 + abs(state.loss))

@@ -88,7 +88,7 @@ def test_refusals_leave_no_file(rows: pd.DataFrame, model: atm.ContinuousLogit, 
         atm.predict_table(model, tmp_path / "strange.parquet", tmp_path / "out.parquet")
     assert [file.name for file in tmp_path.iterdir()] == ["strange.parquet"]
     for arguments, message in (
-        ((model, tmp_path / "strange.parquet"), "name an output"),
+        ((model, tmp_path / "strange.parquet"), "give output="),
         ((model, tmp_path / "strange.parquet", tmp_path / "out.csv"), r"should end in \.parquet"),
         ((atm.NormalLinear().fit(rows[["x0"]].to_numpy(), rows.y), tmp_path / "strange.parquet"), "without names"),
         ((model, rows.to_numpy()), "table with named columns"),
@@ -122,7 +122,7 @@ def test_dask_keeps_the_index_and_new_folders(rows: pd.DataFrame, model: atm.Con
     np.testing.assert_allclose(joined.p, model.predict(rows))
     assert atm.predict_table(model, rows[100:103]).index.tolist() == [100, 101, 102]
     lazy.to_parquet(tmp_path / "in")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         atm.predict_table(model, dd.read_parquet(tmp_path / "in"), tmp_path / "in")
     strange = dd.from_pandas(
         rows.assign(group=["z" if k == 1400 else g for k, g in enumerate(rows.group)]), npartitions=4

@@ -37,8 +37,8 @@ READ_AHEAD = 2  # batches
 class Source(ABC):
     """A table whose rows are read as often as they are needed.
 
-    ``map`` is all that the rest needs: a function of a batch of rows, its results joined in order. How often the
-    table was read is in ``passes``.
+    The rest of the package needs only ``map``: it calls a function on each batch of rows and joins the results in
+    order. ``passes`` counts how often the table was read.
     """
 
     batched: ClassVar[bool] = True
@@ -82,7 +82,7 @@ class Source(ABC):
                     yield part
                     bar.update(size)
         except Exception:
-            self._check_unchanged()  # which may be what is wrong
+            self._check_unchanged()  # a change of the file may be the cause
             raise
         self._check_unchanged()
 
@@ -91,11 +91,11 @@ class Source(ABC):
         if file is not None:
             raise InputError(
                 f"{file} changed while it was being read in batches (its size or time of modification); fit again, "
-                "and leave the data as they are meanwhile"
+                "and do not change the data meanwhile"
             )
 
     def arrow_type(self, name: str) -> Any:
-        """Return the type of a column for a Parquet file."""
+        """Return the type that a column has in a Parquet file."""
         raise NotImplementedError
 
     def holds(self, path: str | os.PathLike[str]) -> bool:
@@ -137,17 +137,17 @@ class Source(ABC):
         if start != self.n_rows:
             raise InputError(
                 f"the table changed while it was being read: it had {self.n_rows} rows and now has {start}; fit again, "
-                "and leave the data as they are meanwhile"
+                "and do not change the data meanwhile"
             )
 
 
 class ParquetSource(Source):
-    """A pyarrow dataset: Parquet files, of this machine or elsewhere."""
+    """A pyarrow dataset: Parquet files on this machine or elsewhere."""
 
     def __init__(self, dataset: Any, place: str | None = None) -> None:
         self._dataset, self._place = dataset, place
         self._stamps = {file: _stamp(file) for file in _local_files(dataset)}
-        # the index of a pandas frame is no column of the table
+        # the index of a pandas frame is not a column of the table
         self.names = [name for name in map(str, dataset.schema.names) if not re.fullmatch(r"__index_level_\d+__", name)]
 
     @cached_property
@@ -205,7 +205,7 @@ def _stamp(file: str) -> tuple[int, int] | None:
 
 
 def _matches(path: str, pattern: str) -> bool:
-    """Return whether a file is one of a pattern's, in which * stays within a folder and ** does not."""
+    """Return whether a file matches a pattern, where * stays within a folder and ** does not."""
     if "**" in pattern:
         return fnmatch.fnmatch(path, pattern)
     parts, wanted = Path(path).parts, Path(pattern).parts
@@ -220,7 +220,7 @@ class PolarsSource(Source):
 
         with _readable():
             schema = lazy.collect_schema()
-        # categories without an order are words, whose order does not depend on the rows
+        # categories without an order are read as text, whose order does not depend on the rows
         words = [name for name, kind in schema.items() if kind == pl.Categorical]
         self._lazy = lazy.with_columns(pl.col(words).cast(pl.String)) if words else lazy
         self.names = [str(name) for name in schema.names()]
@@ -247,7 +247,7 @@ class PolarsSource(Source):
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Turn what readers raise into an error of ours."""
+    """Turn errors of readers into an ``InputError``."""
     try:
         yield
     except AnchorTMError:
@@ -261,7 +261,7 @@ def _readable() -> Iterator[None]:
 
 
 def _plain_type(kind: Any) -> Any:
-    """Return the type of a column's values: dictionaries of batches need not be alike."""
+    """Return the type of a column's values: the dictionaries of batches may differ."""
     import pyarrow as pa
 
     return kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -295,6 +295,18 @@ def _dataset(path: str) -> Any:
         import pyarrow.dataset as ds
     except ImportError:
         raise InputError("Parquet files need pyarrow: pip install 'anchortm[parquet]'") from None
+    files, base = _files(path)
+    try:
+        options = {"format": "parquet", "partitioning": "hive", "partition_base_dir": base}
+        found = ds.dataset(files, **options)
+        schemas = [found.schema, *(fragment.physical_schema for fragment in found.get_fragments())]
+        return found.replace_schema(pa.unify_schemas(schemas, promote_options="permissive"))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"cannot read {path} as Parquet: {first_line(error)}") from None
+
+
+def _files(path: str) -> tuple[list[str], str]:
+    """Return the files of a path, a folder or a pattern, and the folder below which names may hold partitions."""
     if Path(path).is_dir():
         files, base = sorted(str(file) for file in Path(path).rglob("*.parquet") if not file.is_dir()), path
         if not files:
@@ -311,13 +323,7 @@ def _dataset(path: str) -> Any:
         raise InputError(f"there is no file or folder {path}")
     for name in files:
         check_regular(name)
-    wrong = [name for name in files if name.lower().endswith(".csv")]
-    if wrong:
-        raise InputError(f"{wrong[0]} is a CSV file: turn it into Parquet to read it in batches, or read it as a table")
-    try:
-        options = {"format": "parquet", "partitioning": "hive", "partition_base_dir": base}
-        found = ds.dataset(files, **options)
-        schemas = [found.schema, *(fragment.physical_schema for fragment in found.get_fragments())]
-        return found.replace_schema(pa.unify_schemas(schemas, promote_options="permissive"))
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"cannot read {path} as Parquet: {first_line(error)}") from None
+    wrong = next((name for name in files if name.lower().endswith(".csv")), None)
+    if wrong is not None:
+        raise InputError(f"{wrong} is a CSV file: turn it into Parquet to read it in batches, or read it as a table")
+    return files, base

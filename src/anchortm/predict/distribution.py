@@ -237,18 +237,10 @@ class PredictedDistribution(Distribution):
         """
         return mean_of(self)
 
-    # old names of what other packages use
-    _codes = codes
-    _moved = property(lambda self: self.transformation.moved)
+    _codes = codes  # until inference.bands takes the new names
 
     def _of_rows(self, rows: Any) -> Array:
         return self.transformation.theta_of(rows)
-
-    def _baseline(self, y: Array, rows: NDArray[np.intp] | None = None) -> Array:
-        return self.transformation.baseline(y, rows)
-
-    def _slopes(self, y: Array, rows: NDArray[np.intp]) -> Array:
-        return self.transformation.slopes(y, rows)
 
 
 def _beside(per_row: Array, values: NDArray[Any]) -> Array:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from anchortm._util.frames import is_batched, is_frame, known, native, select
 from anchortm.backends.sources import Source, open_source
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.predict.extrapolation import beyond_the_data
+from anchortm.predict.protocol import Distribution
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,25 +47,25 @@ def predict_table(
         A pandas, polars or pyarrow table; or a path or glob of Parquet files, a pyarrow dataset, a polars LazyFrame
         or a Dask DataFrame, which are read in batches.
     output : path, optional
-        A Parquet file to write, whole or not at all (from Dask: a folder of files). Files and lazy frames need one:
-        their predictions need not fit into memory.
+        A Parquet file to write, whole or not at all (for Dask: a folder of files). Files and lazy frames need one,
+        because their predictions may not fit into memory.
     quantiles : numbers between 0 and 1
         Quantiles to predict, in columns such as ``q0.9``.
     cdf, sf : outcomes or classes
-        Where P(Y <= y) or P(Y > y) are wanted, in columns such as ``cdf_30``.
+        Outcomes y at which to predict P(Y <= y) or P(Y > y), in columns such as ``cdf_30``.
     keep : column names
-        Columns of the data to repeat.
+        Columns of the data to copy into the result.
     extrapolation : bool
-        Add ``outside``, the names of covariates outside their range in the fit, and for numbers and times
-        ``beyond_data``: whether a predicted quantile lies beyond all outcomes of the fit.
+        Add ``outside``, the names of covariates outside their training range, and for numbers and times
+        ``beyond_data``, whether a predicted quantile lies beyond all outcomes of the fit.
     progress : bool, optional
         Show a progress bar; by default in a terminal only.
 
     Returns
     -------
-    A pandas DataFrame with one row for each row of the data, a Dask DataFrame for one, or None where ``output``
-    was written. Without quantiles, cdf or sf it has ``prediction``: the median, or the most probable class
-    and with it the probabilities ``p_<class>``.
+    A pandas DataFrame with one row for each row of the data, a Dask DataFrame if the data are one, or None if
+    ``output`` was written. Without quantiles, cdf or sf it has ``prediction``: the median, or the most probable class
+    together with the probabilities ``p_<class>``.
 
     Examples
     --------
@@ -89,9 +91,9 @@ def predict_table(
         lazy = data[columns].map_partitions(work, meta=_meta(data._meta, model, asked))
         return lazy if output is None else _write_folder(lazy, os.fspath(output))
     if output is None:
-        raise InputError("name an output: predictions of rows that are read in batches are written to a Parquet file")
+        raise InputError("give output=, a Parquet file to write: predictions of rows read in batches are not returned")
     if source.holds(output):
-        raise InputError(f"{os.fspath(output)} would be among the files that are read: write to another folder")
+        raise InputError(f"output={os.fspath(output)} would be among the files that are read: choose another folder")
     return _stream(source, work, columns, output, asked)
 
 
@@ -103,13 +105,13 @@ def _columns(model: Any, keep: Sequence[str], names: Sequence[str]) -> list[str]
     elif hasattr(model, "feature_names_in_"):
         wanted = _features(model, names)
     else:
-        raise InputError("the model was fitted to columns without names: fit it by a formula, or to a frame")
+        raise InputError("the model was fitted to columns without names: fit it by a formula, or to a table with names")
     # a model without covariates still needs to know how many rows there are
     return list(dict.fromkeys([*wanted, *keep])) or list(names[:1])
 
 
 def _features(model: Any, names: Sequence[str]) -> list[str]:
-    """Return the columns of a model that was fitted to a frame; anchors among them need not be there."""
+    """Return the columns that a model fitted to a frame needs; its anchors may be missing."""
     named = getattr(model, "anchor_names", None)
     anchors = [named] if isinstance(named, str) else list(named or ())
     return [name for name in model.feature_names_in_ if name in names or name not in anchors]
@@ -124,26 +126,27 @@ def _asked(
     extrapolation: bool = False,
 ) -> dict[str, tuple[str, Any]]:
     """Return the columns that are asked for, each with its kind and its argument."""
-    if (quantiles or cdf or sf) and not hasattr(model, "predict_distribution"):
+    points = [(f"q{q:.15g}", ("ppf", q)) for q in quantiles] + _at("cdf", cdf) + _at("sf", sf)
+    if points and not hasattr(model, "predict_distribution"):
         raise InputTypeError(f"{type(model).__name__} predicts no distribution: ask for no quantiles, cdf or sf")
     asked: list[tuple[str, tuple[str, Any]]] = [(name, ("keep", name)) for name in keep]
-    if not (quantiles or cdf or sf):
-        asked.append(("prediction", ("prediction", None)))
-    asked += [(f"q{q:.15g}", ("ppf", q)) for q in quantiles]
-    for kind, points in (("cdf", cdf), ("sf", sf)):
-        labels = [f"{point:.15g}" if isinstance(point, float) else str(point) for point in points]
-        asked += [(f"{kind}_{label}", (kind, point)) for label, point in zip(labels, points, strict=True)]
+    asked += points or [("prediction", ("prediction", None))]
     if hasattr(model, "classes_") and not quantiles:
         asked += [(f"p_{level}", ("p", k)) for k, level in enumerate(model.classes_)]
     if extrapolation:
         asked.append(("outside", ("outside", None)))
-        if not hasattr(model, "classes_") and (quantiles or not (cdf or sf)):
+        if not hasattr(model, "classes_") and (quantiles or not points):
             asked.append(("beyond_data", ("beyond", None)))
-    names = [name for name, _ in asked]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise InputError(f"there would be two columns {twice[0]!r}: rename the one to keep, or ask once")
+    name, times = Counter(name for name, _ in asked).most_common(1)[0]
+    if times > 1:
+        raise InputError(f"there would be two columns {name!r}: rename the one to keep, or ask once")
     return dict(asked)
+
+
+def _at(kind: str, points: Sequence[Any]) -> list[tuple[str, tuple[str, Any]]]:
+    """Return a column for each outcome at which the cdf or sf is asked for."""
+    labels = [f"{point:.15g}" if isinstance(point, float) else str(point) for point in points]
+    return [(f"{kind}_{label}", (kind, point)) for label, point in zip(labels, points, strict=True)]
 
 
 def _predict(table: Any, model: Any, asked: dict[str, tuple[str, Any]]) -> pd.DataFrame:
@@ -153,26 +156,42 @@ def _predict(table: Any, model: Any, asked: dict[str, tuple[str, Any]]) -> pd.Da
     names = [str(name) for name in table.columns]
     keep = [name for kind, name in asked.values() if kind == "keep"]
     known(keep, names)
-    kept = select(table, keep)
     X = table if hasattr(model, "formula_") else table[_features(model, names)]
     kinds = {kind for kind, _ in asked.values()}
-    distribution = model.predict_distribution(X) if kinds & {"ppf", "cdf", "sf"} else None
-    classes = model.predict_proba(X) if "p" in kinds else None
-
-    def column(kind: str, argument: Any) -> Any:
-        if kind == "keep":
-            return kept[argument]
-        if kind == "prediction":
-            return model.predict(X)
-        if kind == "outside":
-            return model.extrapolation(X).covariates.to_numpy()
-        return classes[:, argument] if kind == "p" and classes is not None else getattr(distribution, kind)(argument)
-
+    column = _Columns(model, X, select(table, keep))
     result = pd.DataFrame({name: column(*what) for name, what in asked.items() if what[0] != "beyond"})
     if "beyond" in kinds:
         predicted = [name for name, (kind, _) in asked.items() if kind in ("ppf", "prediction")]
         result["beyond_data"] = beyond_the_data(model, result[predicted].to_numpy(dtype=np.float64)).any(axis=1)
     return result.set_index(table.index) if isinstance(table, pd.DataFrame) else result
+
+
+class _Columns:
+    """The columns of a table of predictions, by kind; what several columns need is computed once."""
+
+    def __init__(self, model: Any, X: Any, kept: pd.DataFrame) -> None:
+        self.model, self.X, self.kept = model, X, kept
+
+    @cached_property
+    def _distribution(self) -> Distribution:
+        distribution: Distribution = self.model.predict_distribution(self.X)
+        return distribution
+
+    @cached_property
+    def _classes(self) -> Any:
+        return self.model.predict_proba(self.X)
+
+    def __call__(self, kind: str, argument: Any) -> Any:
+        match kind:
+            case "keep":
+                return self.kept[argument]
+            case "prediction":
+                return self.model.predict(self.X)
+            case "outside":
+                return self.model.extrapolation(self.X).covariates.to_numpy()
+            case "p":
+                return self._classes[:, argument]
+        return getattr(self._distribution, kind)(argument)
 
 
 def _meta(frame: Any, model: Any, asked: dict[str, tuple[str, Any]]) -> pd.DataFrame:
@@ -201,13 +220,13 @@ def _parquet(output: str | os.PathLike[str]) -> None:
 
 
 def _write_folder(lazy: Any, folder: str) -> None:
-    """Write one file for each partition to a folder that is new, whole or not at all where it is a local one."""
+    """Write one file for each partition to a new folder; a local one whole or not at all."""
     if "://" in folder:
         lazy.to_parquet(folder, write_index=False)
         return
     target = Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InputError(f"{folder} is there already: name a new folder")
+        raise InputError(f"{folder} exists already: name a new folder")
     temporary = beside(target)
     try:
         lazy.to_parquet(str(temporary), write_index=False)
@@ -223,7 +242,7 @@ def _write_folder(lazy: Any, folder: str) -> None:
 def _stream(
     source: Source, work: Any, columns: list[str], output: str | os.PathLike[str], asked: dict[str, tuple[str, Any]]
 ) -> None:
-    """Write the predictions of one batch after the other; columns that are kept have the types of the source."""
+    """Write the predictions batch by batch; columns that are kept have the types of the source."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""What reaches a reader: control characters made visible, and warnings that point at the line of the user."""
+"""Texts for readers: control characters made visible, and warnings that point at the user's line."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 __all__ = ["plain", "plain_lines", "shown", "warn"]
 
 PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
-# C0, DEL and C1 (a terminal obeys them), ends of lines, directions of writing that reorder a line, halves of letters
+# C0, DEL and C1 (commands to a terminal), ends of lines, marks that reverse the direction of writing, lone surrogates
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def plain(text: str) -> str:
-    r"""Return a text in one line with control characters as codes: names of columns may hold escapes of a terminal.
+    r"""Return a text in one line with control characters as codes: column names may hold commands to a terminal.
 
     Examples
     --------
@@ -30,12 +30,12 @@ def plain(text: str) -> str:
 
 
 def plain_lines(text: str, keep: str = "\n") -> str:
-    """Return a text with its lines, and all other control characters but those to ``keep`` as codes."""
+    """Return a text of several lines with control characters as codes, except those to ``keep``."""
     return CONTROL.sub(lambda found: found[0] if found[0] in keep else plain(found[0]), text)
 
 
 def shown(method: Callable[..., str]) -> Callable[..., str]:
-    """Let a ``__str__`` or ``__repr__`` write control characters as codes."""
+    """Decorate a ``__str__`` or ``__repr__`` so that control characters appear as codes."""
 
     @functools.wraps(method)
     def wrapped(*given: Any, **named: Any) -> str:
@@ -47,7 +47,7 @@ def shown(method: Callable[..., str]) -> Callable[..., str]:
 def warn(text: str, category: type[Warning]) -> None:
     """Warn at the line that called this package.
 
-    That is the caller of the outermost function of ours: between ours there may be frames of decorators and of joblib.
+    This is the caller of our outermost function; between our functions there may be frames of decorators and joblib.
     """
     level = depth = 1
     frame = sys._getframe()

@@ -1,4 +1,4 @@
-"""Errors and warnings of our own. Each says what came, what is allowed and what to try."""
+"""Errors and warnings of this package. Each says what came, what is allowed and what to do."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class AnchorTMError(Exception):
 
 
 class InputError(AnchorTMError, ValueError):
-    """Raised for a value that makes no sense where it stands.
+    """Raised for a value that is not allowed.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class InputTypeError(AnchorTMError, TypeError):
 
 
 class UnavailableError(InputError, AttributeError):
-    """Raised for an attribute that this fit does not have, such as AIC under a penalty; ``hasattr`` says False.
+    """Raised for an attribute that this fit does not have, such as AIC under a penalty; ``hasattr`` returns False.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class UnavailableError(InputError, AttributeError):
 
 
 class IdentificationError(InputError):
-    """Raised when the data do not determine the parameters: no event, a rank-deficient design.
+    """Raised when the data do not determine the parameters, such as without events or with collinear columns.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class IdentificationError(InputError):
 
 
 class SeparationError(IdentificationError):
-    """Raised when the likelihood has no maximiser because a combination of columns separates the rows.
+    """Raised when the likelihood has no maximum because a combination of columns separates the rows.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class SeparationError(IdentificationError):
 
 
 class OverIdentifiedError(InputError):
-    """Raised at xi = inf when the anchors ask for more than the parameters can give.
+    """Raised at xi = inf when no parameters meet all conditions that the anchors impose.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class OverIdentifiedError(InputError):
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error of someone else's says, in one line.
+    """Return the message of an error of another package, in one line.
 
     Examples
     --------
@@ -145,13 +145,13 @@ def first_line(error: BaseException) -> str:
 
 
 def renumbered(text: str, place: Callable[[int], str]) -> str:
-    """Return a message with the rows that it counts from 0 named otherwise."""
+    """Return a message with its row numbers, counted from 0, replaced by what ``place`` returns."""
     return re.sub(r"\brow (\d+)\b", lambda found: place(int(found[1])), text)
 
 
 @contextmanager
 def rows_of(kept: Sequence[int] | None) -> Iterator[None]:
-    """Say in errors which rows of the whole table are meant by those of a part."""
+    """Let errors count rows as in the whole table, of which only the rows ``kept`` were used."""
     try:
         yield
     except InputError as error:
@@ -161,7 +161,7 @@ def rows_of(kept: Sequence[int] | None) -> Iterator[None]:
 
 
 class ModelFileError(InputError):
-    """Raised for a model file that is truncated, foreign, of an unknown version, or does not hold together.
+    """Raised for a model file that is truncated, of another program or version, or inconsistent.
 
     Examples
     --------
@@ -198,7 +198,7 @@ class AnchorTMWarning(UserWarning):
 
 
 class AnchorWarning(AnchorTMWarning):
-    """Given when anchors are dropped, or cannot do anything.
+    """Given when anchors are dropped or have no effect.
 
     Examples
     --------

@@ -988,7 +988,7 @@ TABLES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "numbers with a typing error": (
         lambda: LOGIT.from_formula("y ~ age", TABLE.assign(age=put(A, 4, "1,5").astype(str))),
         InputError,
-        "'age' is text, but nearly all .* find those that are none, such as '1,5'",
+        "'age' is text, but nearly all .* correct the others, such as '1,5'",
     ),
     "a huge whole number": (
         lambda: LOGIT.from_formula("y ~ age", TABLE.assign(age=pd.Series(put(A, 4, HUGE), dtype=object))),

@@ -11,9 +11,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from anchortm.exceptions import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = [
     "beside",
@@ -36,7 +39,7 @@ KINDS = {
 
 
 def check_regular(path: str | os.PathLike[str]) -> int:
-    """Return the size of a regular file, links followed; refuse pipes, which may block, and devices without an end."""
+    """Return the size of a regular file, following links; refuse pipes (they may block) and devices."""
     try:
         found = os.stat(path)
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the name
@@ -47,7 +50,7 @@ def check_regular(path: str | os.PathLike[str]) -> int:
 
 
 def read_bytes(path: str | os.PathLike[str], most: int) -> bytes:
-    """Return the bytes of a regular file that has at most ``most`` of them, whatever size it claims to have."""
+    """Return the bytes of a regular file; refuse one with more than ``most``, whatever size it claims to have."""
     size = check_regular(path)
     try:
         with open(path, "rb") as file:
@@ -60,9 +63,9 @@ def read_bytes(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
-    """Return the file that ``path`` would be written to, links followed; refuse to replace what is not a regular file.
+    """Return the file that ``path`` leads to, following links; refuse to replace anything but a regular file.
 
-    Moving a new file to the place of a device or a pipe would remove the device or the pipe.
+    To move a new file onto a device or a pipe would remove the device or the pipe.
     """
     target = Path(os.path.realpath(path))  # what a link points to, not the link
     for folder, name in ((Path(path).parent, Path(path).name), (target.parent, target.name)):
@@ -82,16 +85,17 @@ def check_target(path: str | os.PathLike[str]) -> Path:
 
 
 def _kind(mode: int) -> str:
+    """Return what a path is that is not a regular file."""
     return KINDS.get(stat.S_IFMT(mode), "not a file")
 
 
-def write_whole(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> Path:
+def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -> Path:
     """Call ``write`` with a temporary file beside ``path``, and move it there once it is complete.
 
-    A link stays a link: the file that it points to is replaced.
+    If ``path`` is a link, the file behind it is replaced and the link stays.
     """
     target = check_target(path)
-    temporary = beside(target)  # named before it is made, so that no interruption comes between making and removing it
+    temporary = beside(target)  # named before it exists, so that it is removed after any interruption
     try:
         temporary.touch(exist_ok=False)
         write(temporary)
@@ -104,8 +108,8 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> P
     return Path(path)
 
 
-def write_figure(path: str | os.PathLike[str], figure: Any, dpi: int) -> Path:
-    """Write a figure that is drawn in memory before: matplotlib's PDF files do not say that a disk is full."""
+def write_figure(path: str | os.PathLike[str], figure: Figure, dpi: int) -> Path:
+    """Write a figure, drawn in memory first: matplotlib does not report a full disk for PDF files."""
     drawn = io.BytesIO()
     figure.savefig(drawn, format=Path(path).suffix[1:].lower(), dpi=dpi)
     return write_whole(path, lambda file: file.write_bytes(drawn.getvalue()))
@@ -117,7 +121,7 @@ def beside(target: Path) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder that files can be written to, or say why there is none before any work is done."""
+    """Make a folder for results; refuse one that cannot be written to, before any work is done."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -127,7 +131,7 @@ def make_folder(folder: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder that threads may still be writing to, and that need not be there."""
+    """Remove a folder if it exists, also while threads are still writing to it."""
     for _ in range(100):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():

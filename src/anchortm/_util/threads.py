@@ -1,4 +1,4 @@
-"""One BLAS thread while our own threads, processes or small blocks are at work."""
+"""One BLAS thread while our own threads or processes run, or blocks are small."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["one_blas_thread"]
 
 
 class _Process:
-    """Who is inside at this moment, and what the first one found: most BLAS have one number for the whole process."""
+    """Who is inside now, and the settings that the first one found: most BLAS have one setting for the process."""
 
     lock = threading.Lock()
     inside: set[object] = set()  # noqa: RUF012 - one for the process
@@ -29,7 +29,7 @@ if hasattr(os, "register_at_fork"):  # a process that is forked while another th
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread; the last to leave, from whatever thread, restores what the first one found."""
+    """Keep BLAS to one thread; the last to leave, from any thread, restores the settings that the first one found."""
     pools = threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers
     own = [
         (pool, pool.num_threads) for pool in pools if pool.info().get("threading_layer") == "openmp"
@@ -43,7 +43,7 @@ def one_blas_thread() -> Iterator[None]:
                     _Process.found.setdefault(pool.filepath, (pool, pool.num_threads))
                 pool.set_num_threads(1)
         yield
-    finally:  # also of an interruption on the way in
+    finally:  # also after an interruption on the way in
         for pool, number in own:
             pool.set_num_threads(number)
         with _Process.lock:
@@ -57,7 +57,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _anybody() -> None:
-    """Let any thread set the number: threadpoolctl may have given that right to one that is elsewhere by now."""
+    """Let any thread change the setting: threadpoolctl may have reserved it for a thread that has left."""
     clear = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)
     if clear is not None:
         clear(force=True)

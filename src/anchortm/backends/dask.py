@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["DaskSource"]
 
-FAN_IN = 8  # results that are joined at once, on the way back
+FAN_IN = 8  # results that are joined at once
 
 
 class DaskSource(Source):
-    """A Dask DataFrame on the scheduler in use: a ``distributed.Client`` where there is one, else threads.
+    """A Dask DataFrame on the scheduler in use: a ``distributed.Client`` if there is one, else threads.
 
-    Partitions are worked on as the scheduler likes; results are joined in their order in a tree. A worker that dies
-    takes nothing along: Dask runs its tasks again elsewhere.
+    The scheduler decides when each partition is worked on; results are joined in the order of the rows, in a tree. If a
+    worker dies, Dask runs its tasks again elsewhere.
     """
 
     def __init__(self, frame: Any) -> None:
@@ -44,7 +44,7 @@ class DaskSource(Source):
 
         try:
             sizes = count(self._frame[self._frame.columns[:1].tolist()])
-        except (ValueError, KeyError):  # Dask cannot always take columns before others are made categories
+        except (ValueError, KeyError):  # Dask cannot always select columns before others become categories
             sizes = count(self._frame)
         return [0, *np.cumsum(sizes).tolist()]
 
@@ -76,14 +76,14 @@ class DaskSource(Source):
 
 
 class _Task:
-    """What is done with a partition, and with two results."""
+    """The function of a batch, and the one that joins two results."""
 
     def __init__(self, read: Read[Any], join: Callable[[Any, Any], Any], columns: tuple[str, ...]) -> None:
         self.read, self.join, self.columns = read, join, columns
 
 
 def _call(task: _Task, part: pd.DataFrame, start: int) -> Any:
-    """Return the result of a partition, worked on in batches with one BLAS thread: Dask has threads of its own."""
+    """Return the result of a partition, in batches and with one BLAS thread, since Dask runs threads of its own."""
     with one_blas_thread():
         found = (
             task.read(select(part.iloc[first : first + BATCH_ROWS], task.columns), start + first)

@@ -1,4 +1,4 @@
-"""From a batch of a table's rows to checked columns: outcome, covariates, anchors, weights and offset."""
+"""A batch of rows as checked columns: outcome, covariates, anchors, weights and offset."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm._typing import Array
 from anchortm._util.checks import check_weights, finite_numbers
 from anchortm.engine.rows.anchor_sums import AnchorFrame
 from anchortm.exceptions import InputError
@@ -24,12 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["AnchorCoding", "Batch", "Reader", "located"]
 
-Array = NDArray[np.float64]
-
 
 @contextmanager
 def located(start: int) -> Iterator[None]:
-    """Say in errors where in the table the batch begins whose rows they count."""
+    """Add to errors the row of the table at which the batch begins, since they count rows of the batch."""
     try:
         yield
     except InputError as error:
@@ -40,11 +39,11 @@ def located(start: int) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class AnchorCoding:
-    """The levels of the anchors in all rows, and what their columns look like."""
+    """The levels of the anchors in all rows, and the units of their numeric columns."""
 
     frame: AnchorFrame
     levels: tuple[NDArray[Any], ...]
-    units: Array  # of the numeric columns
+    units: Array
     float_codes: tuple[str, ...]
 
     @cached_property
@@ -75,7 +74,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """How a table's rows are read; ``levels`` (of classes) and ``anchors`` are known after a first pass."""
+    """How rows of a table are read; ``levels`` (of classes) and ``anchors`` are known after the first pass."""
 
     formula: Formula
     names: tuple[str, ...]
@@ -101,7 +100,7 @@ class Reader:
         return frame[weights > 0.0].reset_index(drop=True), weights[weights > 0.0]
 
     def read(self, frame: pd.DataFrame, start: int) -> Batch | None:
-        """Return the columns of a batch without its rows of weight zero, None if nothing is left."""
+        """Return the columns of a batch without its rows of weight zero, None if no row is left."""
         with located(start):
             frame, weights = self.weighted(frame)
             if frame.empty:

@@ -1,12 +1,12 @@
 """The first two passes over a table: what its columns are, then the sums that depend on that.
 
-The first pass finds levels, ranges, kinds of rows and weights, and takes rows from even stretches of the table:
-a *sample* of all columns, from which standardisation and the start come, and a *wide* sample of the
-outcome (and of columns that splines and the like remember), from which the default support comes. Below
-twice ``WIDE_ROWS`` rows the wide sample is the whole table. Beyond, the quantiles of exact outcomes and of counts are
-still exact: exact ones lie in brackets that the wide sample gives and the second pass empties, counts are
-counted. For censored outcomes, and for what terms remember, the sample's own are taken: a quantile
-of rank q is then off by sqrt(q (1 - q) / WIDE_ROWS) in rank, 0.0002 for the default support.
+The first pass finds levels, ranges, kinds of rows and weights. It also takes one row from each of many equal stretches
+of the table: a *sample* of all columns, which gives standardisation and start values, and a *wide* sample of the
+outcome (and of columns from which splines and similar terms learn), which gives the default support. Below twice
+``WIDE_ROWS`` rows the wide sample is the whole table. Above that, quantiles of exact outcomes and of counts are still
+exact: the wide sample gives brackets around the quantiles of exact outcomes, and the second pass collects the values
+in them; counts are counted. For censored outcomes, and for what terms learn, the wide sample is used: the rank of a
+quantile then has a standard error of sqrt(q (1 - q) / WIDE_ROWS), 0.0002 for the default support.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm._typing import Array
 from anchortm._util.checks import check_total_weight
 from anchortm.backends.reading import AnchorCoding, Reader, located
 from anchortm.backends.sources import Source
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SAMPLE_ROWS", "WIDE_ROWS", "Scan", "Second", "first_pass", "second_pass"]
 
-Array = NDArray[np.float64]
-
 SAMPLE_ROWS = 100_000
 WIDE_ROWS = 2_000_000
 
@@ -52,7 +51,7 @@ class AnchorFacts:
     total: Array
     low: Array
     high: Array
-    codes: tuple[frozenset[float] | None, ...]  # whole numbers of a column while they are few, None if it has others
+    codes: tuple[frozenset[float] | None, ...]  # whole numbers of each column; None: many, or others
 
     @classmethod
     def of(cls, anchors: AnchorColumns, weights: Array | None) -> AnchorFacts:
@@ -101,6 +100,7 @@ class AnchorFacts:
 
 
 def _few_codes(column: Array) -> frozenset[float] | None:
+    """Return the whole numbers of a column if they are few and it has no others."""
     if (column[:100] != np.round(column[:100])).any() or (column != np.round(column)).any():
         return None
     found = np.unique(column)
@@ -108,6 +108,7 @@ def _few_codes(column: Array) -> frozenset[float] | None:
 
 
 def _union(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """Return the levels of an anchor in two sets of rows."""
     if isinstance(a[0], str) != isinstance(b[0], str):
         raise InputError(f"an anchor is words in some rows and numbers in others, such as {a[0]!r} and {b[0]!r}")
     if a.dtype == object or b.dtype == object:
@@ -118,12 +119,12 @@ def _union(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """What the first pass finds in some rows."""
+    """The result of the first pass for some rows; add two such records to join their rows."""
 
     n_rows: int
     n_total: float
-    whole: bool  # weights are numbers of copies
-    every_wide: int  # of so many rows one is in the wide sample
+    whole: bool  # whether weights are whole numbers, that is numbers of copies
+    every_wide: int  # one row out of so many is in the wide sample
     covariates: dict[str, ColumnFacts]
     anchors: AnchorFacts | None
     kinds: dict[str, int]
@@ -132,8 +133,8 @@ class Scan:
     high: float
     truncated: bool
     declared: tuple[Hashable, ...] | None  # classes of an ordered categorical
-    weights_of: dict[Any, float]  # of classes and counts
-    rows_of: dict[Any, int]  # of classes
+    weights_of: dict[Any, float]  # weight of each class or count
+    rows_of: dict[Any, int]  # rows of each class
     sample: list[pd.DataFrame] = field(default_factory=list)
     wide: list[pd.DataFrame] = field(default_factory=list)
 
@@ -167,7 +168,7 @@ class Scan:
         )
 
     def levels(self) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:
-        """Return the classes with rows, in order, and declared ones without."""
+        """Return the classes that have rows, in order, and those that were declared but have none."""
         if self.declared is None:
             try:
                 return tuple(sorted(self.weights_of)), ()
@@ -242,6 +243,7 @@ class _First:
 
 
 def _outcome_facts(response: Response, w: Array) -> tuple[dict[str, int], float, float, bool, bool, dict[Any, float]]:
+    """Return kinds of rows, smallest and largest end, whether truncated, whether times, and weights of counts."""
     ends = np.concatenate([response.lower[np.isfinite(response.lower)], response.upper[np.isfinite(response.upper)]])
     weights_of: dict[Any, float] = {}
     single = response.upper == np.where(np.isneginf(response.lower), 0.0, response.lower + 1.0)
@@ -249,7 +251,7 @@ def _outcome_facts(response: Response, w: Array) -> tuple[dict[str, int], float,
         values, where = np.unique(response.upper, return_inverse=True)
         weights_of = dict(zip(values.tolist(), np.bincount(where, w).tolist(), strict=True))
     elif response.scale == "count":
-        weights_of = {math.nan: float(w.sum())}  # not all of them single counts
+        weights_of = {math.nan: float(w.sum())}  # some are intervals of counts
     return (
         response.counts(),
         float(ends.min(initial=math.inf)),
@@ -261,9 +263,9 @@ def _outcome_facts(response: Response, w: Array) -> tuple[dict[str, int], float,
 
 
 def _picks(start: int, size: int, every: int) -> NDArray[np.intp]:
-    """Return which rows of a batch are taken: one of each stretch of ``every`` rows, wherever batches begin."""
+    """Return the rows of a batch to take: one in each stretch of ``every`` rows, wherever batches begin."""
     stretch = np.arange(start // every, (start + size - 1) // every + 1, dtype=np.uint64)
-    mixed = (stretch + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)  # scatters the place within the stretch
+    mixed = (stretch + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)  # scatters the positions within stretches
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
     place = ((mixed >> np.uint64(32)) % np.uint64(every)).astype(np.intp)
     rows = stretch.astype(np.intp) * every + place - start
@@ -271,7 +273,7 @@ def _picks(start: int, size: int, every: int) -> NDArray[np.intp]:
 
 
 def first_pass(source: Source, reader: Reader, classes: bool, fixed: tuple[Hashable, ...] | None) -> Scan:
-    """Return what the first pass finds."""
+    """Return the result of the first pass."""
     n = source.n_rows
     if n == 0:
         raise InputError("the table has no rows")
@@ -286,13 +288,13 @@ def first_pass(source: Source, reader: Reader, classes: bool, fixed: tuple[Hasha
 
 @dataclass(frozen=True, eq=False)
 class Second:
-    """What the second pass adds up: covariates, anchors, and exact outcomes around the quantiles."""
+    """The sums of the second pass: covariates, anchors, and exact outcomes around the quantiles."""
 
     covariates: CovariateSums
-    low: Array  # smallest value of each covariate
+    low: Array  # smallest and largest value of each covariate
     high: Array
-    reach: tuple[float, float]  # of the outcome
-    binary: NDArray[np.bool_]  # covariates that are 0 or 1
+    reach: tuple[float, float]  # smallest and largest finite end of the outcome
+    binary: NDArray[np.bool_]  # which covariates are 0 or 1
     anchors: AnchorMoments | None
     below: Array  # weight below each bracket
     inside: list[list[tuple[Array, Array]]]  # values and weights in each bracket
@@ -312,7 +314,7 @@ class Second:
     def quantile(self, j: int, q: float, scan: Scan) -> float | None:
         """Return the exact quantile of all rows if the j-th bracket holds it, else None."""
         values, weights = (np.concatenate(parts) for parts in zip(*self.inside[j], strict=True))
-        # weights that are no numbers of copies count by their proportions
+        # of weights that are not numbers of copies only the proportions count
         unit = 1.0 if scan.whole else scan.n_rows / scan.n_total
         return quantile_among(values, unit * weights, q, unit * self.below[j], unit * scan.n_total)
 
@@ -361,7 +363,7 @@ def second_pass(source: Source, reader: Reader, X: Array, brackets: tuple[tuple[
 
 
 def support_brackets(values: Array, weights: Array | None, widths: float) -> tuple[tuple[float, float], ...]:
-    """Return intervals around the sample's quantiles of the support, ``widths`` standard errors to each side."""
+    """Return intervals around the sample quantiles of the support, ``widths`` standard errors to each side."""
     if math.isinf(widths):
         return ((-math.inf, math.inf),) * len(SUPPORT_QUANTILES)
     found = []

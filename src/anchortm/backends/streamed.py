@@ -1,4 +1,4 @@
-"""Fitting to rows that are elsewhere: two passes to learn the table, then sums over its batches."""
+"""Fits to rows outside of memory: two passes to learn the table, then sums over its batches."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ Array = NDArray[np.float64]
 T = TypeVar("T")
 
 MOST_COLUMNS = 300
-BRACKET = 6.0  # standard errors of the sample's quantile to each side
+BRACKET = 6.0  # standard errors to each side of a sample quantile
 
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """All that turns a batch of rows into blocks: it travels to where the rows are."""
+    """All that is needed to turn a batch of rows into blocks; it is sent to where the rows are."""
 
     reader: Reader
     link: Link
@@ -72,7 +72,7 @@ class _Plan:
 
 @dataclass(frozen=True, eq=False)
 class _Sum:
-    """The sums of a work over one batch."""
+    """The sums over one batch."""
 
     plan: _Plan
     work: Work
@@ -101,7 +101,7 @@ class _Largest:
 
 @dataclass(frozen=True, eq=False)
 class _Find:
-    """What a function finds in one batch."""
+    """The result of a function of the rows of one batch."""
 
     plan: _Plan
     find: Callable[[list[Rows]], Any]
@@ -226,7 +226,7 @@ class Stream:
         try:
             sample = self.reader.read(rows, 0)
         except InputError:
-            # the same rows again, where they stand in the table
+            # read all rows, so that the error counts rows of the table
             self.source.map(self.reader.read, lambda a, _: a, self.reader.columns, "where is the error?")
             raise
         assert sample is not None  # noqa: S101 - rows of the sample have weight
@@ -248,7 +248,7 @@ class Stream:
         return self.sample.response, self.sample.weights
 
     def fingerprint(self) -> Array:
-        """Return nothing: files may change without our knowing."""
+        """Return an empty array: files may change unnoticed."""
         return np.zeros(0)
 
     def about(self) -> About:
@@ -277,16 +277,16 @@ class Stream:
         return {"exact": 0, "left": rows[0], "right": rows[-1], "interval": sum(rows[1:-1])}
 
     def kinds(self) -> frozenset[tuple[str, int]]:
-        """Return the kinds of rows and truncations under any basis, or more than there are."""
+        """Return the kinds of rows and truncations that can occur under any basis."""
         found = {(kind, 1) for kind, number in self._counts().items() if number}
-        if ("interval", 1) in found:  # at the bound of a basis its lower end is none
+        if ("interval", 1) in found:  # an end at the bound of a basis is none
             found.add(("left", 1))
         if self.scan.truncated:
             found |= {("left", -1), ("right", -1), ("interval", -1)}
         return frozenset(found)
 
     def _wide_outcome(self, wide: pd.DataFrame) -> tuple[Response, Array | None]:
-        """Return outcomes with weights that have the distribution of all rows, as well as it is known."""
+        """Return outcomes and weights with the distribution of all rows, exactly or as in the wide sample."""
         scan, reader = self.scan, self.reader
         if scan.weights_of and not any(isinstance(key, float) and math.isnan(key) for key in scan.weights_of):
             values, copies = list(scan.weights_of), np.array(list(scan.weights_of.values()))
@@ -295,14 +295,14 @@ class Stream:
         return as_response(reader.formula.outcome(wide), reader.scale), reader.weighted(wide)[1]
 
     def _brackets(self, widths: float = BRACKET) -> tuple[tuple[float, float], ...]:
-        """Return where the exact quantiles of the outcome must be, if they are to be found."""
+        """Return intervals that hold the exact quantiles of the outcome, if those are needed."""
         only_exact = self.scan.kinds.get("exact") == self.scan.n_rows and not self.scan.truncated
         if self._wide_is_all or not only_exact:
             return ()
         return support_brackets(self.response.lower, self.weights, widths)
 
     def _exact_support(self) -> tuple[float, float] | None:
-        """Return the quantiles of all rows; brackets that missed them are widened."""
+        """Return the quantiles of all rows, with wider brackets where the first ones miss them."""
         second: Second = self.second
         for widths in (BRACKET, 100.0, math.inf):
             if widths > BRACKET:
@@ -321,7 +321,7 @@ class Stream:
     def objective(
         self, link: Link, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int = 1
     ) -> RowObjective:
-        """Return the anchor loss of all rows; the intercept and the threads are settled already."""
+        """Return the anchor loss of all rows; the intercept and the number of threads were set before."""
         batch = self.sample
         coordinates = make_coordinates(basis, layout(basis, batch.response), batch.X, sign)
         plan = _Plan(self.reader, link, basis, sign, coordinates, self._geometry)

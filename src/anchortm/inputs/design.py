@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from anchortm._typing import Array, Covariates, Rows
 from anchortm._util.checks import as_floats, is_missing
 from anchortm._util.frames import is_frame, native
 from anchortm.exceptions import InputError, InputTypeError
@@ -28,14 +29,12 @@ __all__ = [
     "without_anchors",
 ]
 
-Array = NDArray[np.float64]
-
-SMOOTH = "smooth terms of anchortm"  # what columns of a frame from a formula are, in its attrs
-WIDE = 100  # a factor with more levels than this is held as codes, not as columns
+SMOOTH = "smooth terms of anchortm"  # key in the attrs of a frame, for the marks of its columns
+WIDE = 100  # a factor with more levels is held as codes, not as columns
 MAX_SPARSE = 3000  # sparse columns beside the factor
-MAX_DENSE = 50_000_000  # numbers that a wide matrix may have where something needs all of it
+MAX_DENSE = 50_000_000  # entries of a wide matrix that may be filled in where a method needs them all
 REMEDY = "code it as numbers, for example with pd.get_dummies, or give it as an anchor"
-FULL = 0.1  # a sparse column with a larger share of entries is held as numbers
+FULL = 0.1  # a sparse column with a larger share of entries is held as a dense one
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +63,7 @@ class WideMatrix:
         """Return the number of levels, the reference included."""
         return 0 if self.codes is None else self.levels.stop - self.levels.start + 1
 
-    def __getitem__(self, rows: Any) -> WideMatrix:
+    def __getitem__(self, rows: Rows) -> WideMatrix:
         codes = None if self.codes is None else self.codes[rows]
         return replace(self, dense=self.dense[rows], sparse=self.sparse[rows], codes=codes)
 
@@ -75,11 +74,11 @@ class WideMatrix:
         return np.asarray(result)
 
     def toarray(self) -> Array:
-        """Return all columns as numbers, where these are not too many."""
+        """Return all columns as numbers; refuse too many."""
         n, p = self.shape
         if n * p > MAX_DENSE:
             raise InputError(
-                f"this needs all {p} columns of {n} rows as numbers, too many; take fewer rows, or merge levels"
+                f"this needs all {p} columns of {n} rows as numbers, which is too many: use fewer rows, or merge levels"
             )
         result = np.zeros((n, p))
         result[:, self.dense_at] = self.dense
@@ -96,10 +95,10 @@ Matrix = Array | WideMatrix
 class Design(NamedTuple):
     """A matrix of covariates and their names; ``named`` says whether the user named them."""
 
-    matrix: Any  # an array, or a WideMatrix
+    matrix: Any  # a Matrix; Any, as most code takes arrays only and to_design(wide=False) gives one
     names: tuple[str, ...]
     named: bool
-    smooth: Marks | None = None  # which columns belong to smooth terms, if any do
+    smooth: Marks | None = None  # which columns belong to smooth terms, None if no column does
 
     @property
     def marks(self) -> Marks:
@@ -115,43 +114,46 @@ class Design(NamedTuple):
         return Design(np.delete(self.matrix, columns, axis=1), names, self.named, marks)
 
 
-def to_design(X: Any, n_rows: int | None = None, wide: bool = False) -> Design:
+def to_design(X: Covariates | Design, n_rows: int | None = None, wide: bool = False) -> Design:
     """Return the covariates as numbers; ``None`` is a design without columns.
 
-    Sparse and wide covariates stay so if ``wide``.
+    With ``wide``, sparse and wide covariates stay as they are.
     """
-    if sp.issparse(X):
+    given: Any = X
+    if sp.issparse(given):
         if not wide:
             raise InputTypeError("sparse X is not supported here: pass a dense array, X.toarray()")
-        X = _from_sparse(X)
-    if isinstance(X, Design):
-        return X if wide or isinstance(X.matrix, np.ndarray) else X._replace(matrix=X.matrix.toarray())
-    X = native(X)
+        given = _from_sparse(given)
+    if isinstance(given, Design):
+        return given if wide or isinstance(given.matrix, np.ndarray) else given._replace(matrix=given.matrix.toarray())
+    given = native(given)
     if X is None:
         if n_rows is None:
             raise InputError("X is None: the number of rows is not known")
         return Design(np.zeros((n_rows, 0)), (), False)
-    if is_frame(X):
-        names = tuple(X.columns)
-        columns = [_numeric(X[name], str(name)) for name in names]
-        matrix = np.column_stack(columns) if columns else np.zeros((X.shape[0], 0))
+    if is_frame(given):
+        names = tuple(given.columns)
+        columns = [_numeric(given[name], str(name)) for name in names]
+        matrix = np.column_stack(columns) if columns else np.zeros((given.shape[0], 0))
         _unique(names)
-        marks = getattr(X, "attrs", {}).get(SMOOTH, {})
+        marks = getattr(given, "attrs", {}).get(SMOOTH, {})
         smooth = tuple(marks.get(name) for name in names) if marks else None
         return Design(matrix, tuple(map(str, names)), all(isinstance(name, str) for name in names), smooth)
-    matrix = _matrix(X)
+    matrix = _matrix(given)
     names = tuple(f"x{j}" for j in range(matrix.shape[1]))
     _finite(matrix, names)
     return Design(matrix, names, False)
 
 
-def _unique(names: Sequence[Any]) -> None:
+def _unique(names: Sequence[object]) -> None:
+    """Refuse names that occur more than once."""
     doubled = sorted({str(name) for name in names if list(names).count(name) > 1})
     if doubled:
         raise InputError(f"column names occur more than once: {', '.join(doubled)}; rename them")
 
 
 def _matrix(X: Any) -> Array:
+    """Return an array of numbers with rows and columns."""
     array = np.asarray(native(X))
     if array.ndim != 2:
         raise InputError(
@@ -162,7 +164,7 @@ def _matrix(X: Any) -> Array:
 
 
 def _from_sparse(X: Any) -> Design:
-    """Return a sparse matrix as a wide one; neighbouring dummies of which no row has two become a factor."""
+    """Return a sparse matrix as a wide one; adjacent dummies of which no row has two become a factor."""
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise InputTypeError(f"sparse X must be a matrix of real numbers, not of {X.dtype} with {X.ndim} dimensions")
     columns = sp.csc_matrix(X, dtype=np.float64)
@@ -221,11 +223,12 @@ def _floats(values: NDArray[Any], what: str) -> Array:
         flat[:] = [math.nan if is_missing(x) else x for x in values.ravel()]
         values = flat.reshape(values.shape)
     return as_floats(
-        values, what, REMEDY, "is not numeric: an argument must be no string but a number, and here is {entry}"
+        values, what, REMEDY, "is not numeric: an argument must be a number, not a string, but here is {entry}"
     )
 
 
 def _numeric(column: Any, name: str) -> Array:
+    """Return a column of a frame as finite numbers."""
     if hasattr(column, "cat") and hasattr(column.cat, "codes"):
         raise InputTypeError(f"covariate {name!r} is a category: code it as numbers, for example with pd.get_dummies")
     values = native(column).to_numpy()
@@ -237,6 +240,7 @@ def _numeric(column: Any, name: str) -> Array:
 
 
 def _finite(matrix: Array, names: Sequence[str]) -> None:
+    """Refuse missing and infinite values, and name their columns."""
     if np.isfinite(matrix).all():
         return
     what, wrong = ("NaN: missing values", np.isnan(matrix))
@@ -261,34 +265,34 @@ def check_columns(design: Design, names: Sequence[str], named: bool, model: str)
         )
 
 
-def split_columns(X: Any, names: Sequence[Any], what: str = "anchor_names") -> tuple[Any, Any]:
-    """Return X without the anchor columns (or strata), and these columns."""
+def split_columns(X: Covariates | Design, names: Sequence[Any], what: str = "anchor_names") -> tuple[Any, Any]:
+    """Return X without the anchor columns (or strata), and these columns; ``what`` is the argument that names them."""
     if X is None:
         raise InputError(f"{what} are columns of X, but X is None")
-    X = native(X)
-    if sp.issparse(X) or isinstance(X, Design):
+    given: Any = native(X)
+    if sp.issparse(given) or isinstance(given, Design):
         hint = ": with a sparse X pass fit(..., anchors=...)" if what == "anchor_names" else ""
         raise InputTypeError(f"{what} are columns of a frame or an array{hint}")
-    if is_frame(X):
-        unknown = [str(name) for name in names if name not in list(X.columns)]
+    if is_frame(given):
+        unknown = [str(name) for name in names if name not in list(given.columns)]
         if unknown:
-            listed = ", ".join(map(str, X.columns))
+            listed = ", ".join(map(str, given.columns))
             raise InputError(f"{what} not in X: {', '.join(unknown)}; its columns are {listed}")
-        rest = [name for name in X.columns if name not in list(names)]
-        return X[rest], X[list(names)]
-    matrix = np.asarray(X)
+        rest = [name for name in given.columns if name not in list(names)]
+        return given[rest], given[list(names)]
+    matrix = np.asarray(given)
     if not all(isinstance(name, (int, np.integer)) and 0 <= name < matrix.shape[1] for name in names):
         raise InputError(f"{what} must be column positions from 0 to {matrix.shape[1] - 1} when X is an array")
     return np.delete(matrix, list(names), axis=1), matrix[:, list(names)]
 
 
-def without_anchors(X: Any, names: Sequence[Any], n_columns: int) -> Any:
-    """Return the covariates of X for a prediction: a new place need not have the anchors."""
-    X = native(X)
-    if is_frame(X):
-        kept = [name for name in X.columns if name not in list(names)]
-        return X[kept]
-    matrix = np.asarray(X)
+def without_anchors(X: Covariates | Design, names: Sequence[Any], n_columns: int) -> Any:
+    """Return the covariates of X for a prediction; a new place may lack the anchors."""
+    given: Any = native(X)
+    if is_frame(given):
+        kept = [name for name in given.columns if name not in list(names)]
+        return given[kept]
+    matrix = np.asarray(given)
     if matrix.ndim == 2 and matrix.shape[1] == n_columns:
         return np.delete(matrix, list(names), axis=1)
-    return matrix  # as many columns as covariates, or an error that says so
+    return matrix  # without anchors already, or refused where columns are checked

@@ -1,17 +1,18 @@
-"""The distribution of a Response without a model: default supports, start values and weights of scores.
+"""Nonparametric estimates of distributions, for default supports, start values and weights of scores.
 
-Exact rows give the empirical distribution, right-censored rows (with delayed entry, if
-any) the Kaplan-Meier estimate, and left- or interval-censored rows Turnbull's estimate,
-whose mass is placed at the midpoints of its intervals.
+Exact rows give the empirical distribution, right-censored rows (with or without delayed entry)
+the Kaplan-Meier estimate, and left- or interval-censored rows Turnbull's estimate, with its
+mass at the midpoints of its intervals.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm._typing import Array
 from anchortm.exceptions import InputError
 from anchortm.inputs.response import Kind, Response
 
@@ -25,8 +26,6 @@ __all__ = [
     "quantile_among",
     "replicated_quantile",
 ]
-
-Array = NDArray[np.float64]
 
 SUPPORT_QUANTILES = (0.1, 0.9)
 TURNBULL_TOLERANCE = 1e-6
@@ -42,7 +41,7 @@ class StepFunction(NamedTuple):
 
     def quantile(self, q: float) -> float:
         """Return the smallest point with cdf >= q, or the last point where there is none."""
-        # A cdf is a sum of rounded shares: one that should reach q exactly must count as doing so.
+        # a cdf is a sum of rounded shares: one that equals q but for rounding must count as reaching it
         j = int(np.searchsorted(self.cdf, q * (1.0 - 1e-12)))
         return float(self.points[min(j, self.points.size - 1)])
 
@@ -50,8 +49,8 @@ class StepFunction(NamedTuple):
 def empirical_distribution(response: Response, weights: Array | None = None) -> StepFunction:
     """Return the nonparametric estimate of the distribution of a response.
 
-    Its last cdf value is below one where the largest rows are right-censored. Truncation is
-    used with exact and right-censored rows only. Turnbull's estimate takes at most about 50 000
+    Its last cdf value is below one if the largest rows are right-censored. Truncation is
+    used with exact and right-censored rows only. Turnbull's estimate uses at most about 50 000
     rows, evenly spaced.
     """
     w = np.ones(len(response)) if weights is None else weights
@@ -73,12 +72,14 @@ def empirical_distribution(response: Response, weights: Array | None = None) -> 
 
 
 def _cumulate(values: Array, weights: Array) -> StepFunction:
+    """Return the empirical distribution."""
     points, where = np.unique(values, return_inverse=True)
     total = np.cumsum(np.bincount(where, weights), dtype=np.float64)
     return StepFunction(points, total / total[-1])
 
 
 def _kaplan_meier(response: Response, weights: Array) -> StepFunction:
+    """Return the Kaplan-Meier estimate, with delayed entry if there is any."""
     exact = response.kind == Kind.EXACT
     times = np.where(exact, response.upper, response.lower)
     if not exact.any():
@@ -119,7 +120,8 @@ def _weight_from(values: Array, weights: Array, points: Array) -> Array:
 
 
 def _turnbull(response: Response, weights: Array) -> StepFunction:
-    # Mass can only sit where a left end is followed directly by a right end. At one value an
+    """Return Turnbull's estimate for interval-censored rows."""
+    # There can be mass only where a left end is followed directly by a right end. At one value an
     # exact row begins before any interval (., y] ends, and (y, .) begins after it: keys 0, 1, 2.
     exact = response.kind == Kind.EXACT
     left = _keys(response.lower, np.where(exact, 0, 2))
@@ -148,7 +150,7 @@ def _cell_points(left: NDArray[np.complex128], right: NDArray[np.complex128]) ->
 
 
 def _self_consistent(first: NDArray[np.intp], last: NDArray[np.intp], weights: Array, n_cells: int) -> Array:
-    """Return Turnbull's self-consistent masses; O(rows + cells) a step, by running sums."""
+    """Return Turnbull's self-consistent masses; each step is O(rows + cells), by running sums."""
     mass = np.full(n_cells, 1.0 / n_cells)
     for _ in range(TURNBULL_MAX_ITER):
         running = np.r_[0.0, np.cumsum(mass)]
@@ -178,15 +180,16 @@ def default_support(response: Response, weights: Array | None = None) -> tuple[f
 
 
 def _range(response: Response) -> tuple[float, float]:
+    """Return the smallest and largest finite end."""
     ends = np.concatenate([response.lower, response.upper])
     ends = ends[np.isfinite(ends)]
     return float(ends.min()), float(ends.max())
 
 
-def check_overlap(support: Any, response: Response) -> None:
-    """Refuse a support that lies beside the data; what is no pair of numbers is left to the basis."""
+def check_overlap(support: object, response: Response) -> None:
+    """Refuse a support that does not overlap the data; the basis refuses what is not a pair of numbers."""
     try:
-        low, high = (float(end) for end in support)
+        low, high = (float(end) for end in support)  # type: ignore[attr-defined]
     except (TypeError, ValueError, OverflowError):
         return
     first, last = _range(response)
@@ -195,19 +198,19 @@ def check_overlap(support: Any, response: Response) -> None:
 
 
 def replicated_quantile(values: Array, weights: Array | None, q: float) -> float:
-    """Return NumPy's default quantile of the sample in which row i stands weights[i] times."""
+    """Return NumPy's default quantile of the sample that has row i weights[i] times."""
     if weights is None:
         return float(np.quantile(values, q))
-    if (weights != np.floor(weights)).any():  # no numbers of copies: only their proportions count
+    if (weights != np.floor(weights)).any():  # these are not numbers of copies: only their proportions count
         weights = weights * (values.size / weights.sum())
     found = quantile_among(values, weights, q, 0.0, float(weights.sum()))
     return float(values.max()) if found is None else found
 
 
 def quantile_among(values: Array, weights: Array, q: float, below: float, total: float) -> float | None:
-    """Return the quantile of a sample of weight ``total`` of which some values are given, if it is among them.
+    """Return the quantile of a sample of weight ``total`` if it is among the values given, else None.
 
-    ``below`` is the weight of the rest that is below them; what is above is left out.
+    ``below`` is the weight of all values below those given.
     """
     order = np.argsort(values, kind="stable")
     ends = below + np.cumsum(weights[order])

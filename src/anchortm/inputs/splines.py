@@ -1,14 +1,14 @@
 """Smooth terms of formulas: cubic splines whose roughness is a plain sum of squares.
 
 ``s(x, k)`` gives k columns: x itself, centred, and k - 1 curves. Together with the constant they span the cubic
-splines with k - 3 inner knots, as ``bs(x, k)`` does where x has no ties. The curves have mean zero over the rows of the
-fit, no correlation with x or with each other there, and the mean squared second derivative
+splines with k - 3 inner knots, as ``bs(x, k)`` does if x has no ties. Over the rows of the fit the curves have mean
+zero and are uncorrelated with x and with each other. The mean squared second derivative
 
     R(f) = 1/(2 pi) int_0^(2 pi) f''(u)^2 du,    u = 2 pi (x - low) / (high - low),
 
-of a sum of them is the sum of their squared coefficients: a ridge on them is a smoothing penalty. In these units a
-wave of height a that goes once through the range has R = a^2 / 2, whatever the unit of x. Beyond the range curves go on
-as lines.
+of a combination of them is the sum of its squared coefficients: a ridge penalty on them is a smoothing penalty. In
+these units a wave of height a with one period over the range has R = a^2 / 2, whatever the unit of x. Beyond the range
+curves continue as lines.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm._typing import Array
 from anchortm.exceptions import InputError
 
 __all__ = [
@@ -36,22 +37,20 @@ __all__ = [
     "wiggly",
 ]
 
-Array = NDArray[np.float64]
-
-FEWEST, MOST = 3, 50  # columns of a smooth term
+FEWEST, MOST = 3, 50  # columns that a smooth term can have
 WAVE = (2.0 * math.pi) ** 4
-ROWS = 2048  # at a time, so that they stay in the cache
-CLOSE = 1e-6  # agreement of what a file says twice
+ROWS = 2048  # rows computed at a time, so that they stay in the cache
+CLOSE = 1e-6  # relative error up to which values in a file are consistent
 
 
 class Smooth(NamedTuple):
-    """What a column of a smooth term is: whose, and whether it is a curve or the line."""
+    """The mark of a column of a smooth term: the term, and whether the column is a curve or the line."""
 
     term: str
     curve: bool
 
 
-Marks = tuple[Smooth | None, ...]  # of all covariates
+Marks = tuple[Smooth | None, ...]  # one for each covariate
 
 
 def wiggly(marks: Marks) -> NDArray[np.bool_]:
@@ -60,7 +59,7 @@ def wiggly(marks: Marks) -> NDArray[np.bool_]:
 
 
 def smooth_terms(marks: Marks) -> dict[str, list[int]]:
-    """Return the smooth terms among the covariates, each with the places of its columns."""
+    """Return the smooth terms among the covariates, each with the positions of its columns."""
     terms: dict[str, list[int]] = {}
     for j, mark in enumerate(marks):
         if mark is not None:
@@ -69,9 +68,9 @@ def smooth_terms(marks: Marks) -> dict[str, list[int]]:
 
 
 def marks_by_name(names: Sequence[str], known: Iterable[str] | None = None) -> Marks:
-    """Return the marks of a saved model's covariates, whose names are all that its file has.
+    """Return the marks of covariates from their names, for old model files, which hold nothing else.
 
-    ``known`` are the smooth terms, where the file lists them.
+    ``known`` are the smooth terms, if the file lists them.
     """
     found = (re.fullmatch(r"(s\(.+\))\[(linear|\d+)\]", name) for name in names)
     return tuple(
@@ -81,12 +80,12 @@ def marks_by_name(names: Sequence[str], known: Iterable[str] | None = None) -> M
 
 
 def spline(data: Any, k: int = 10, *, _state: Any = None, **_: Any) -> Any:
-    """Return the columns of ``s(x, k)``, for formulaic; what they are is learnt from the first rows."""
+    """Return the columns of ``s(x, k)``, for formulaic; knots and curves are learned from the first rows."""
     from formulaic.materializers.types import FactorValues
 
     x = np.asarray(data, dtype=np.float64)
     if not np.isfinite(x).all():
-        raise ValueError("s(...) of numbers that are not finite")
+        raise ValueError("s(...) needs finite numbers")
     state = {} if _state is None else _state
     if not state:
         state.update(_learn(x, k))
@@ -101,23 +100,23 @@ spline.get_required_variables = lambda *_, **__: ()  # type: ignore[attr-defined
 
 
 def _learn(x: Array, k: int) -> dict[str, Any]:
-    """Return knots at quantiles, and the curves by their values and second derivatives there."""
+    """Return knots at quantiles, and the curves as their values and second derivatives at the knots."""
     seen = np.unique(x)
     if seen.size <= k:
         raise ValueError(
-            f"s(..., {k}) needs more than {k} different values, and there are {seen.size}: give a smaller number"
+            f"s(..., {k}) needs more than {k} different values, but there are {seen.size}: give a smaller number"
         )
     knots = np.quantile(seen, np.linspace(0.0, 1.0, k - 1))
     at = (knots - knots[0]) / (knots[-1] - knots[0])
     if not (np.isfinite(at).all() and (np.diff(at) > 0.0).all()):
         raise ValueError(f"s(..., {k}): too few different numbers for so many knots; give a smaller number")
-    # all curves that have these second derivatives, as values at the knots: lines are taken out below
+    # values at the knots of curves with these second derivatives; lines are taken out below
     values, bends = _integrated(at), np.eye(k - 1)
     root = np.linalg.cholesky(_mass(at))
     values, bends = (np.linalg.solve(root, part.T).T for part in (values, bends))
     rows, ends = curves(x, knots, values, bends), np.column_stack([np.ones(k - 1), at])
     lines, R = np.linalg.qr(np.column_stack([np.ones(x.size), (x - knots[0]) / (knots[-1] - knots[0])]))
-    for _ in range(2):  # once more for what rounding left
+    for _ in range(2):  # again, to remove rounding errors
         line = lines.T @ rows
         rows, values = rows - lines @ line, values - ends @ np.linalg.solve(R, line)
     turn = np.linalg.svd(np.linalg.qr(rows, mode="r"))[2].T
@@ -140,14 +139,14 @@ def _integrated(at: Array) -> Array:
 
 
 def _mass(at: Array) -> Array:
-    """Return the matrix of R in terms of the second derivatives at the knots, which are joined by lines."""
+    """Return the matrix of R in the second derivatives at the knots, which are linear between knots."""
     h = np.diff(at) / WAVE
     ends = np.pad(h, 1)
     return np.asarray(np.diag((ends[:-1] + ends[1:]) / 3.0) + np.diag(h / 6.0, 1) + np.diag(h / 6.0, -1))
 
 
 def curves(x: Array, knots: Array, values: Array, bends: Array) -> Array:
-    """Return curves at x from their values and second derivatives at the knots, beyond the ends as lines."""
+    """Return curves at x from their values and second derivatives at the knots; beyond the knots they are lines."""
     at = (knots - knots[0]) / (knots[-1] - knots[0])
     place = (x - knots[0]) / (knots[-1] - knots[0])
     inside = np.clip(place, 0.0, 1.0)
@@ -178,7 +177,7 @@ def _slopes(at: Array, values: Array, bends: Array) -> tuple[Array, Array]:
 
 
 def check_smooth_state(state: dict[str, Any]) -> None:
-    """Refuse a saved smooth term whose curves are not smooth, or whose squares are not their roughness."""
+    """Refuse a saved smooth term whose curves are not smooth or not scaled to their roughness."""
     knots, values, bends = (np.asarray(state[key], dtype=np.float64) for key in ("knots", "values", "bends"))
     with np.errstate(all="ignore"):
         at = (knots - knots[0]) / (knots[-1] - knots[0])
@@ -188,4 +187,4 @@ def check_smooth_state(state: dict[str, Any]) -> None:
         size = np.abs(first).max(axis=0) + np.abs(last).max(axis=0)
         joined = bool((np.abs(first[1:] - last[:-1]) <= CLOSE * size).all())
         if not (joined and np.abs(bends.T @ _mass(at) @ bends - np.eye(at.size)).max() <= CLOSE):
-            raise InputError("the curves of a saved smooth term are not those of its roughness")
+            raise InputError("the curves of a saved smooth term are not smooth, or not scaled to their roughness")

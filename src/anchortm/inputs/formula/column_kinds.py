@@ -1,4 +1,4 @@
-"""What a covariate is: a factor with levels or numbers with a range, learned from all rows or piece by piece."""
+"""What a covariate is: a factor with levels, or numbers with a range; learned from all rows or batch by batch."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ Kind = Literal["category", "text", "code", "number"]
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """The facts of one column in some rows; facts of more rows are joined with ``+``."""
+    """What one column is in some rows; add two such records to join their rows."""
 
     name: str
     kind: Kind
     n_rows: int
-    levels: tuple[Any, ...] = ()  # that occur
-    declared: tuple[Any, ...] = ()  # of a category, in order
+    levels: tuple[Any, ...] = ()  # those that occur
+    declared: tuple[Any, ...] = ()  # the categories, in order
     low: float = math.inf
     high: float = -math.inf
-    coded: bool = False  # by C(...)
+    coded: bool = False  # whether it is written C(...)
 
     @classmethod
     def learn(cls, column: pd.Series, name: str, coded: bool) -> ColumnFacts:
-        """Return the facts of these rows; ``coded`` says that numbers are codes of levels."""
+        """Return what a column is in these rows; with ``coded``, numbers are codes of levels."""
         import pandas as pd
 
         n = len(column)
@@ -48,7 +48,7 @@ class ColumnFacts:
                 return cls(name, "text", n, tuple(column.unique()), coded=coded)
             if types & {str, bool}:
                 listed = ", ".join(sorted(t.__name__ for t in types))
-                raise InputError(f"covariate {name!r} should be numbers or text, and is {listed}: make it one type")
+                raise InputError(f"covariate {name!r} should be numbers or text, but has {listed}: make it one type")
             numbers = as_floats(column.to_numpy(), f"covariate {name!r}", "turn it into numbers or text")
             column = pd.Series(numbers, column.index)
         if column.dtype.kind not in "biuf":
@@ -76,7 +76,7 @@ class ColumnFacts:
         )
 
     def settled(self) -> list[Any] | None:
-        """Return the levels in order, None for numbers; refuse factors that cannot be meant."""
+        """Return the levels in order, None for numbers; refuse factors that are probably a mistake."""
         if self.kind == "number":
             return None
         if self.kind == "category":
@@ -92,7 +92,7 @@ class ColumnFacts:
         odd = [level for level in levels if not is_numeric(level)]
         if self.kind == "text" and not self.coded and 0 < len(odd) < min(len(levels) - 10, len(levels) / 5):
             raise InputError(
-                f"covariate {self.name!r} is text, but nearly all its values are numbers: find those that are none, "
+                f"covariate {self.name!r} is text, but nearly all its values are numbers: correct the others, "
                 f"such as {odd[0][:80]!r}, or write C({self.name}) for a factor"
             )
         check_levels(self.name, self.kind, levels, self.n_rows)
@@ -100,7 +100,7 @@ class ColumnFacts:
 
 
 def check_levels(name: str, kind: str, levels: list[Any], n: float) -> None:
-    """Refuse one level, levels that look alike, and text with a level for nearly every row."""
+    """Refuse a single level, levels that look alike, and text with a level for nearly every row."""
     if len(levels) < 2:
         raise InputError(f"covariate {name!r} has the single level {levels[0]!r}: leave it out")
     if len({level_key(level) for level in levels}) < len(levels):
@@ -112,8 +112,8 @@ def check_levels(name: str, kind: str, levels: list[Any], n: float) -> None:
         )
 
 
-def level_key(value: Any) -> str:
-    """Return what makes a level: 1, 1.0 and '1' are one."""
+def level_key(value: object) -> str:
+    """Return a level as text, the same for 1, 1.0 and '1'."""
     if isinstance(value, (bool, np.bool_)):
         return str(bool(value))
     if isinstance(value, (int, float, np.integer, np.floating)):

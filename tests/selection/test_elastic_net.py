@@ -567,8 +567,8 @@ def test_results_of_a_grid_print_and_draw() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"l1": -1.0}, "l1 must be a number from 0 on"),
-        ({"l2": math.inf}, "l2 must be a number from 0 on"),
+        ({"l1": -1.0}, "l1 must be a finite number, 0 or more"),
+        ({"l2": math.inf}, "l2 must be a finite number, 0 or more"),
         ({"l1": 0.1, "penalty_factor": "standard"}, "'deviation'"),
         ({"penalty_factor": "standard"}, "'deviation'"),
         ({"penalty_factor": [1.0, 2.0]}, "20 coefficients"),

@@ -17,7 +17,6 @@ from anchortm.engine.rows.blocks import Blocks
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.projections import Centred, Projection
 from anchortm.exceptions import IdentificationError
-from anchortm.families import likeliest_shape
 
 __all__ = ["LogAlpha", "MeanObjective"]
 
@@ -25,7 +24,7 @@ Array = NDArray[np.float64]
 
 
 class LogAlpha(NamedTuple):
-    """Second derivatives of -loglik in v, in both and in log(alpha), and the scores of log(alpha) by row."""
+    """Second derivatives of -loglik in v, in v and log(alpha), in log(alpha); scores of log(alpha) by row."""
 
     hessian: Array
     cross: Array
@@ -67,7 +66,7 @@ class MeanObjective(RowObjective):
         return eta, term.outcome, term.weights
 
     def at_alpha(self, factor: float) -> MeanObjective:
-        """Return the objective of negative binomial rows with alpha times a factor, whose loglik lacks a constant."""
+        """Return the objective of negative binomial rows with alpha times a factor; its loglik lacks a constant."""
         link = replace(self.link, alpha=factor * self.link.alpha)
         return MeanObjective(link, self.coordinates, self.anchors, self.blocks, self.names)
 
@@ -82,22 +81,20 @@ class MeanObjective(RowObjective):
         return LogAlpha(self.derivatives(v).hessian, cross, -float(w @ (k * slope + k**2 * bend)), -k * slope)
 
     def dispersion(self, v: Array) -> float:
-        """Return the dispersion as the family finds it, in the family's unit."""
+        """Return the dispersion: given, by Pearson's chi-square or by maximum likelihood, in the unit of the family."""
         link = self.link
         if not link.free_dispersion:
             return float((1.0 if link.estimate is None else link.estimate) / link.loss_unit**2)
         if link.estimate != "ml":
-            size = 1 + int(np.count_nonzero(v[1:]))  # of coefficients that an elastic net has not put to zero
+            size = 1 + int(np.count_nonzero(v[1:]))  # coefficients that an elastic net has set to zero do not count
             df = self.n_total - size
             if not df > 0.0:
                 raise IdentificationError(
-                    f"{size} parameters for a total weight of {self.n_total:g}: nothing is left "
-                    "to estimate the dispersion from; give dispersion a number"
+                    f"{size} parameters for a total weight of {self.n_total:g}: too few rows to estimate the "
+                    "dispersion; give dispersion a number"
                 )
             return self.pearson(v) / df
-        if link.family == "gaussian":
-            return self.pearson(v) / self.n_total
-        return 1.0 / likeliest_shape(0.5 * self.deviance(v) / self.n_total)
+        return float(link.likeliest_dispersion(self.deviance(v), self.n_total))
 
     def deviance(self, v: Array) -> float:
         """Return the deviance."""

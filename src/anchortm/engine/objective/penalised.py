@@ -102,7 +102,7 @@ class Penalty:
         elif isinstance(factor, Mapping):
             unknown = [str(name) for name in factor if str(name) not in names]
             if unknown:
-                raise InputError(f"penalty_factor names no covariates: {', '.join(unknown[:8])}")
+                raise InputError(f"penalty_factor names columns that are not covariates: {', '.join(unknown[:8])}")
             given = {str(name): one_number(value, f"penalty_factor[{name!r}]") for name, value in factor.items()}
             f = np.array([given.get(name, 1.0) for name in names])
         else:
@@ -110,12 +110,12 @@ class Penalty:
             if f.shape != (p,):
                 raise InputError(
                     f"penalty_factor has shape {f.shape}, and there are {p} coefficients: give one number for each, "
-                    "or a dict of those that are not 1"
+                    "or a dict of the factors that are not 1"
                 )
         bad = ~(np.isfinite(f) & (f >= 0.0))
         if bad.any():
             j = int(np.flatnonzero(bad)[0])
-            raise InputError(f"penalty_factor of {names[j]} is {f[j]:g}: it must be a number from 0 on")
+            raise InputError(f"penalty_factor of {names[j]} is {f[j]:g}: it must be a finite number, 0 or more")
         return np.asarray(f)
 
     @property
@@ -125,10 +125,10 @@ class Penalty:
 
 
 def check_strengths(**strengths: Any) -> None:
-    """Refuse strengths of penalties that are not finite numbers from 0 on."""
+    """Refuse strengths of penalties that are negative or not finite."""
     for name, value in strengths.items():
         if not 0.0 <= one_number(value, name) < math.inf:
-            raise InputError(f"{name} must be a number from 0 on, not {value}")
+            raise InputError(f"{name} must be a finite number, 0 or more, not {value}")
 
 
 class Net(Wrapped):

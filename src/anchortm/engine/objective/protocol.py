@@ -50,6 +50,11 @@ class Derivatives(NamedTuple):
     hessian: Any  # an array, or an Arrow if the levels of a wide factor are among the parameters
     E: Array
 
+    @property
+    def matrix(self) -> Array:
+        """Return the Hessian as an array."""
+        return self.hessian.toarray() if isinstance(self.hessian, Arrow) else np.asarray(self.hessian)
+
     def penalised(self, weight: float) -> Any:
         """Return the Hessian plus weight E'E."""
         if isinstance(self.hessian, Arrow):

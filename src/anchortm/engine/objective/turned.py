@@ -1,4 +1,4 @@
-"""Objectives in turned columns X T: of more columns than rows with a ridge, and of nearly collinear columns."""
+"""Objectives in turned columns X T: for a ridge over more columns than rows, and for nearly collinear columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TurnedCoordinates(Coordinates):
-    """Coordinates of turned columns X T: beta = T times their coefficients, which are ``back`` times beta."""
+    """Coordinates of turned columns X T: beta = T u for their coefficients u, and u = ``back`` times beta."""
 
     own: Any = None  # the coordinates of X T
     turn: Array = field(default_factory=lambda: np.zeros((0, 0)))
@@ -99,13 +99,13 @@ def untangled(data: Any, plain: Callable[[Any], Objective]) -> Objective:
 
 def _refuse(rows: Any) -> Array:
     raise InputError(
-        "with more covariates than rows and factors that are deviations of these rows there is no sandwich: "
-        "ask for 'bootstrap', or give the factors as numbers"
+        "with more covariates than rows and penalty_factor='deviation' the sandwich is not available: "
+        "use 'bootstrap', or give the penalty factors as numbers"
     )
 
 
 def _turned(X: Array, penalty: Penalty) -> tuple[Array, Array]:
-    """Return X T, with no more columns than rows beside those without a penalty, and T.
+    """Return X T, with at most as many penalised columns as rows, and T.
 
     With D^2 the weights and X D^-1 = R'Q', x'beta = (row of R')(Q'D beta), and |Q'D beta|^2 is the ridge of
     the beta in the span of the rows, where the minimum is.

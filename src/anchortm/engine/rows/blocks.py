@@ -1,7 +1,7 @@
-"""Blocks of rows, what it means to sum over them, and the blocks of rows in memory.
+"""Blocks of rows, sums over them, and the blocks of rows in memory.
 
-A *work* is a function of one block that adds to arrays; it carries all that it needs (the
-parameters, the link) and none of the rows, so that it can travel to where the rows are.
+A *work* is a function of one block that adds to arrays. It carries all that it needs (the parameters, the link) but no
+rows, so that it can be sent to where the rows are.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Block:
 
 
 class Work(ABC):
-    """What is summed over rows: adds the share of one block to arrays of these shapes, and returns a number."""
+    """A sum over rows: adds the share of one block to arrays of these shapes, and returns a number."""
 
     label: ClassVar[str]
 
@@ -68,7 +68,7 @@ class Work(ABC):
 def run(blocks: Iterable[Block], work: Work) -> Total:
     """Return the sums of a work over blocks."""
     arrays, value = [np.zeros(shape) for shape in work.shapes], 0.0
-    # a trial step may go where a double ends; its log-likelihood then says so
+    # a trial step may overflow; its log-likelihood is then not finite
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for block in blocks:
             value += work(block, arrays)
@@ -77,7 +77,7 @@ def run(blocks: Iterable[Block], work: Work) -> Total:
 
 def add(totals: Sequence[Total]) -> Total:
     """Return the sum of sums."""
-    with np.errstate(over="ignore", invalid="ignore"):  # of a trial step
+    with np.errstate(over="ignore", invalid="ignore"):  # a trial step may overflow
         arrays = [sum(parts) for parts in zip(*(a for _, a in totals), strict=True)]
         return sum(value for value, _ in totals), arrays
 
@@ -87,9 +87,9 @@ class Blocks(ABC):
 
     n_rows: int
     n_total: float
-    kinds: frozenset[tuple[str, int]]  # kinds of rows with their signs
-    costly: bool = False  # a sum costs much more than one over a sample
-    sample_rows: int = 20_000  # of a sample to start from
+    kinds: frozenset[tuple[str, int]]  # the kinds of rows, with their signs
+    costly: bool = False  # whether a sum costs much more than one over a sample
+    sample_rows: int = 20_000  # size of the sample that large data start from
 
     @abstractmethod
     def total(self, work: Work) -> Total:
@@ -97,11 +97,11 @@ class Blocks(ABC):
 
     @abstractmethod
     def one_slope(self) -> Array | None:
-        """Return the derivative row of exact rows if they share one."""
+        """Return the derivative row of exact rows if all have the same, else None."""
 
     @abstractmethod
     def sample(self, size: int, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
-        """Return about ``size`` rows from all over the data, with the anchors' projection for them alone."""
+        """Return about ``size`` rows from all over the data, with the projection on their own anchors."""
 
     @abstractmethod
     def largest_spread(self, anchors: Projection, coefficients: Array) -> float:
@@ -110,14 +110,14 @@ class Blocks(ABC):
     @property
     @abstractmethod
     def at_hand(self) -> list[Rows]:
-        """Return the rows in memory, or those of the sample."""
+        """Return the rows that are in memory: all, or a sample."""
 
     def elsewhere(self, find: Callable[[list[Rows]], T | None]) -> T | None:
-        """Return what ``find`` finds in rows that are not at hand, added up."""
+        """Return the sum of what ``find`` returns for rows that are not in memory, None if there is nothing."""
         return None
 
-    def tell(self, loss: float) -> None:  # noqa: B027 - rows in memory show none
-        """Take note of the loss, to show progress."""
+    def tell(self, loss: float) -> None:  # noqa: B027 - rows in memory show no progress
+        """Show the loss as progress."""
 
 
 class MemoryBlocks(Blocks):
@@ -173,7 +173,7 @@ class MemoryBlocks(Blocks):
         return float(np.abs(anchors.part(slice(None)).spread(coefficients)).max())
 
     def sample(self, size: int, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
-        # one row at random from each stretch of rows, so that no pattern in their order shows through
+        # one row at random from each run of rows, so that a pattern in their order does no harm
         step = max(1, self.n_rows // size)
         starts = np.arange(0, self.n_rows, step)
         chosen = np.zeros(self.n_rows, dtype=bool)
@@ -188,7 +188,7 @@ class MemoryBlocks(Blocks):
     def take(
         self, chosen: NDArray[np.bool_], anchors: Projection | None, change: Callable[[Rows], Rows]
     ) -> tuple[MemoryBlocks, Projection | None]:
-        """Return the chosen rows, changed, with the anchors' projection for them alone."""
+        """Return the chosen rows, changed, with the projection on their own anchors."""
         picks, place = np.flatnonzero(chosen), np.cumsum(chosen) - 1
         terms = []
         for term in self.terms:

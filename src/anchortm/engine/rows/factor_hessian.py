@@ -1,14 +1,14 @@
-"""The Hessian of a loss with the levels of a wide factor: dense, but for a diagonal block and the anchors' share.
+"""The Hessian of a loss with the levels of a wide factor: a diagonal block for the levels, plus the anchors' part.
 
-With u the parameters other than the levels' (the constant left out) and f one for each level, the reference
-included, the constant being their common part,
+Let u be the parameters without the constant and the levels, and f one parameter for each level, the reference included;
+the constant is their common part. Then
 
     H = [A  B'] + weight [E F]'[E F],     D diagonal.
         [B  D ]
 
-The levels are eliminated exactly: D + weight F'F is inverted by Woodbury's formula, which leaves the
-Schur complement on u, a small matrix. H is positive definite where D and the Schur complement are; a level
-without positive curvature of its own is kept beside u, so that this stays so. Nothing is levels by levels.
+The levels are eliminated exactly: D + weight F'F is inverted by Woodbury's formula, which leaves the Schur complement
+on u, a small matrix. H is positive definite if D and the Schur complement are. A level whose own curvature is not
+positive is kept with u, so that this stays true. No matrix is levels by levels.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = ["Arrow"]
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-FLAT = 1e-8  # a level whose rows curve less than this, relative to the level that curves most, is kept
-MAX_ARRAY = 3000  # parameters of a Hessian that is made a matrix
-MAX_KEPT = 1000  # of such levels; beyond, their curvature is lifted
+FLAT = 1e-8  # a level with less curvature than this, relative to the largest of a level, is kept
+MAX_ARRAY = 3000  # most parameters of a Hessian that is turned into a matrix
+MAX_KEPT = 1000  # most levels that are kept; with more, their curvature is lifted
 
 
 class _Split(NamedTuple):
@@ -51,7 +51,7 @@ class _Split(NamedTuple):
 class Arrow:
     """H in the parameters that ``Coordinates.unfold`` gives; products and solutions are in those of v."""
 
-    __array_ufunc__ = None  # a vector times H is ours
+    __array_ufunc__ = None  # NumPy leaves vector @ H to this class
 
     coordinates: Coordinates
     A: Array
@@ -72,12 +72,12 @@ class Arrow:
     __rmatmul__ = __matmul__
 
     def toarray(self) -> Array:
-        """Return H in v as a matrix, where that is not too large."""
+        """Return H in v as a matrix; refuse one that is too large."""
         d = self.coordinates.scale.size
         if d > MAX_ARRAY:
             raise InputError(
-                f"this needs a matrix of {d} by {d} numbers, and {MAX_ARRAY} is the most for a factor of many levels; "
-                "standard_errors() and intervals() at xi = 0 do without"
+                f"this needs a matrix of {d} by {d} numbers; with a factor of many levels {MAX_ARRAY} by {MAX_ARRAY} "
+                "is the most; use standard_errors() and intervals() at xi = 0, which need no such matrix"
             )
         whole = np.block([[self.A, self.B.T], [self.B, np.diag(self.D)]]) + self.weight * (self.EF.T @ self.EF)
         return self.coordinates.fold(self.coordinates.fold(whole).T)
@@ -111,7 +111,7 @@ class Arrow:
 
     @property
     def schur(self) -> Array:
-        """Return the Hessian of what is left when the levels are eliminated: u, and the levels that are kept."""
+        """Return the Hessian after the levels are eliminated: of u and the levels that are kept."""
         return self._split.schur
 
     def _invert(self, right: Array) -> Array:
@@ -152,7 +152,7 @@ class Arrow:
         return self.coordinates.from_levels(kept[: b - 1], f)
 
     def free(self, binding: Mask) -> Mask:
-        """Return which of the kept parameters no bound holds."""
+        """Return which of the kept parameters are not held by a bound."""
         rest = self._places.rest
         return np.concatenate([~binding[rest[1:]], np.ones(self.schur.shape[0] - rest.size + 1, dtype=bool)])
 
@@ -163,28 +163,28 @@ class Arrow:
         return np.concatenate([lower[rest], -none]), np.concatenate([upper[rest], none])
 
     def reduce(self, gradient: Array) -> Array:
-        """Return the gradient in the kept parameters when the levels follow them."""
+        """Return the gradient in the kept parameters, with the eliminated levels at their best for each value."""
         kept, levels = self._gather(gradient)
         return np.asarray(kept - self._down(self._invert(levels)))
 
     def recover(self, step: Array, gradient: Array | None = None) -> Array:
-        """Return the step in v that minimises the model with this gradient, given that of the kept parameters."""
+        """Return the step in v that minimises the model with this gradient, given the step of the kept parameters."""
         right = self._across(step)
         if gradient is not None:
             right = right + self._gather(gradient)[1]
         return self._scatter(step, -self._invert(right))
 
     def solve(self, right: Array, binding: Mask) -> Array:
-        """Return H^-1 right over the parameters that no bound holds."""
+        """Return H^-1 right over the parameters that are not held by a bound."""
         free = self.free(binding)
         step = np.zeros(free.size)
         step[free] = np.linalg.solve(self.schur[np.ix_(free, free)], -self.reduce(-right)[free])
         return self.recover(step, -right)
 
     def smallest_eigenvalue(self, binding: Mask) -> float:
-        """Return the smallest eigenvalue of H in v, over the parameters that no bound holds.
+        """Return the smallest eigenvalue of H in v, over the parameters that are not held by a bound.
 
-        Where H curves down it is the curvature in one such direction, so an upper bound.
+        If H curves down it is the curvature in one such direction, an upper bound of the eigenvalue.
         """
         free = self.free(binding)
         values, vectors = np.linalg.eigh(self.schur[np.ix_(free, free)])
@@ -202,12 +202,12 @@ class Arrow:
         start = np.random.default_rng(0).normal(size=d) * use
         try:
             found = eigsh(operator, k=1, which="LA", v0=start, tol=1e-7, return_eigenvectors=False)
-        except ArpackNoConvergence as error:  # the largest so far is an upper bound of the smallest curvature
+        except ArpackNoConvergence as error:  # its inverse is an upper bound of the smallest curvature
             found = error.eigenvalues if error.eigenvalues.size else [start @ start / (start @ inverse(start))]
         return float(1.0 / found[0])
 
     def curves(self, binding: Mask, least: float) -> bool:
-        """Return whether the rows of every level, and what is left of the others, curve by more than ``least``."""
+        """Return whether each level, and the Schur complement of the others, has more curvature than ``least``."""
         free = self.free(binding)
         levels = bool((least * self._places.share < self.D).all())
         return levels and bool(np.linalg.eigvalsh(self.schur[np.ix_(free, free)])[0] > least)
@@ -225,7 +225,7 @@ class Arrow:
         # of the levels: f_l - f_0, with f = D^-1-like inverse + K inverse K'
         if not own.all() or self._split.root is not None:
             raise InputError(
-                "no standard errors: some levels of the factor have rows without curvature, or xi is not 0"
+                "standard errors are not available: some levels of the factor have no curvature, or xi is not 0"
             )
         K = self._split.B / self._split.D[:, None]
         difference = K[1:] - K[0]

@@ -1,8 +1,7 @@
 """The baseline columns at the two ends of interval rows: c_v at the lower end, D = c_u - c_v.
 
-Two ways to hold them. In general each row has its own. Rows of classes and counts share a few
-*cells*: then a table with one row for each cell and the cell of each row do, and sums over rows
-become sums over cells.
+There are two ways to store them. In general each row has columns of its own. Rows of classes and counts share a few
+*cells*: then a table with one row for each cell is enough, and sums over rows become sums over cells.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Array = NDArray[np.float64]
 
 
 class Ends(ABC):
-    """Baseline columns of both ends, and the sums over rows that the objective needs of them."""
+    """Baseline columns of both ends, and sums over rows with them."""
 
     @abstractmethod
     def take(self, rows: Any) -> Ends:
@@ -88,7 +87,7 @@ class RowEnds(Ends):
 
 @dataclass(frozen=True, eq=False)
 class CellEnds(Ends):
-    """Ends that depend on the cell of a row only."""
+    """Ends that depend only on the cell of a row."""
 
     V: Array  # one row for each cell
     D: Array

@@ -1,12 +1,12 @@
 """Row terms of a transformation model: log-likelihood, score residual and derivatives.
 
-A Response under a basis becomes a few *terms*, each a set of rows of one kind with the
-basis rows of their ends. Every quantity of the model is a signed sum over terms: a
-truncated row is its own term minus the term of its truncation interval, because
+A response under a basis becomes a few *terms*, each a set of rows of one kind with the basis rows of their ends. Every
+quantity of the model is a signed sum over terms: a truncated row is its own term minus the term of its truncation
+interval, because
 
     l = log P(lower < Y <= upper) - log P(entry < Y <= exit),    r = r_observed - r_truncation.
 
-One term is one array pass through the link, whatever the mixture of kinds.
+Each term is one pass of arrays through the link, whatever the mixture of kinds.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-START_ROWS = 20_000  # start values need no more rows than this
+START_ROWS = 20_000  # start values use about this many rows
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Rows of one kind and their ends, before any basis rows are made.
+    """Rows of one kind and their ends, without basis rows.
 
     ``upper`` belongs to exact, left and interval rows (an exact response is its own upper
     end), ``lower`` to right and interval rows. ``sign`` is -1 for the truncation of rows that
@@ -139,7 +139,7 @@ def build_terms(basis: Basis, response: Response) -> tuple[Term, ...]:
 
 
 def no_logarithm(y: float, where: str) -> InputError:
-    """Return the error for an outcome that has no logarithm; events on day 0 are no reason to drop rows."""
+    """Return the error for an outcome without a logarithm, with advice on what to do about events at time 0."""
     happened = (
         "if it happened within the first unit of time, give these rows as Interval(0, 1), or add half a unit to all "
         "times, time + 0.5; or "
@@ -174,9 +174,8 @@ def _censored(lower: Array, upper: Array, sign: int) -> list[Layout]:
 def evaluate(link: Link, term: Term, theta: Array, shift: Array) -> RowTerms:
     """Return the terms' quantities at h = a(y)'theta + shift.
 
-    ``shift`` is the linear predictor with its sign and the offset, one value for each row
-    of the *response* (the term picks its own), or a matrix of several such; theta is one vector, or one row for each
-    row of the response.
+    ``shift`` is the linear predictor with its sign and the offset: one value for each row of the *response* (the term
+    picks its own), or a matrix with several such rows. ``theta`` is one vector, or one for each row of the response.
     """
     own = shift[..., term.rows]
     theta = theta if theta.ndim == 1 else theta[term.rows]
@@ -203,13 +202,13 @@ def loglik_and_residuals(link: Link, terms: Sequence[Term], theta: Array, shift:
 
 
 def start_values(link: Link, basis: Basis, response: Response, weights: Array | None = None) -> Array:
-    """Return a feasible theta whose h_0 is near F^-1 of the empirical distribution of y."""
+    """Return a feasible theta with h_0 near F^-1 of the empirical distribution of y."""
     every = max(1, len(response) // START_ROWS)
     response, weights = response[::every], None if weights is None else weights[::every]
     points, cdf = empirical_distribution(response, weights)
     total = float(len(response) if weights is None else weights.sum())
     if basis.discrete:
-        # P(Y <= k), kept from 0 and 1 by half an observation
+        # P(Y <= k), kept away from 0 and 1 by half an observation
         return basis.start(points, link.quantile((total * cdf + 0.5) / (total + 1.0)))
     # the middle of each step
     middle = cdf - 0.5 * np.diff(cdf, prepend=0.0)

@@ -36,17 +36,17 @@ __all__ = [
 Array = NDArray[np.float64]
 
 RANK_TOLERANCE = 1e-10
-NEARLY = 1e-6  # eigenvalue of the correlations below which columns are turned for the solver
-SUMS_TELL = 1e-11  # the least that it may be where only sums are known, in batches and with wide factors
+NEARLY = 1e-6  # with a smaller eigenvalue of the correlations, columns are turned for the solver
+SUMS_TELL = 1e-11  # smallest such eigenvalue if only sums are known: rows in batches, wide factors
 EPSILON = float(np.finfo(float).eps)
-RESOLVED = 5e-8  # of a column that others must not explain: less is lost in single precision, and R drops it too
-UNTURNED = 1e-5  # the same where the solver works with the columns as they are
-HARDLY = 1e-4  # less of it is worth a warning
-SOME_ROWS, MOST_EXPLAINING = 1000, 500  # rows for a first look at the anchors, covariates for a look at all
+RESOLVED = 5e-8  # least share of a column that others may leave unexplained; R drops columns with less too
+UNTURNED = 1e-5  # the same if the solver does not turn the columns
+HARDLY = 1e-4  # a smaller share is worth a warning
+SOME_ROWS, MOST_EXPLAINING = 1000, 500  # rows for a first look at the anchors, most covariates for a full look
 
 
 def check_kinds(response: Response) -> None:
-    """Refuse a response whose rows are all censored on one side, or have no ends at all."""
+    """Refuse a response whose rows are all censored on the same side, or carry no information."""
     if not (np.isfinite(response.lower) | np.isfinite(response.upper)).any():
         raise IdentificationError(
             f"no row says anything about the outcome: all {len(response)} are (-inf, inf), or times censored at 0; "
@@ -57,7 +57,7 @@ def check_kinds(response: Response) -> None:
 
 
 def check_counts(counts: dict[str, int]) -> None:
-    """Refuse numbers of exact, left-, right- and interval-censored rows that are all censored on one side."""
+    """Refuse rows, counted by kind, that are all censored on the same side."""
     found = [kind for kind, number in counts.items() if number]
     if found in (["left"], ["right"]):
         side = found[0]
@@ -113,8 +113,8 @@ def check_covariates(
 ) -> Checked:
     """Refuse constant, duplicated or collinear covariates, by name.
 
-    Coefficients that a penalty determines may belong to any columns: of these only the values are returned. The solver
-    turns the first ``turned`` columns where they are nearly collinear (None: all of them), and tells more apart then.
+    Columns with a penalty are not checked, because the penalty determines their coefficients. If columns are nearly
+    collinear the solver turns the first ``turned`` of them (None: all), and can then tell more of them apart.
     """
     n, p = X.shape
     if p == 0:
@@ -138,7 +138,7 @@ def check_covariates(
     ranges = np.array([low, high])
     if np.linalg.eigvalsh(correlation)[0] > NEARLY:
         return Checked(ranges)
-    # correlations have lost half of the digits that a look at the columns themselves has
+    # a QR decomposition of the columns has twice as many correct digits as their correlations
     R = np.linalg.qr((X - X.mean(axis=0)) / unit, mode="r")
     R /= np.linalg.norm(R, axis=0)
     _, sizes, directions = np.linalg.svd(R)
@@ -171,7 +171,7 @@ class CovariateSums:
         return CovariateSums(self.n + other.n, self.centre, self.unit, self.total + other.total, self.gram + other.gram)
 
     def check(self, names: Sequence[str], spread: Array) -> None:
-        """Refuse constant or collinear columns, by name; ``spread`` is how far they go from the centre."""
+        """Refuse constant or collinear columns, by name; ``spread`` is their largest distance from the centre."""
         _check_correlation(self.correlation(names, spread), names)
 
     def correlation(self, names: Sequence[str], spread: Array) -> Array:
@@ -188,7 +188,7 @@ class CovariateSums:
 
 
 def _check_correlation(correlation: Array, names: Sequence[str]) -> None:
-    """Refuse columns that are collinear as far as their correlations can tell."""
+    """Refuse columns whose correlations show that they are collinear."""
     values, vectors = np.linalg.eigh(correlation)
     if values.size and values[0] <= SUMS_TELL:
         _refuse_collinear(np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3).tolist(), names)
@@ -204,8 +204,8 @@ def _refuse_collinear(involved: Sequence[int], names: Sequence[str]) -> NoReturn
 def anchors_explained(anchors: AnchorColumns, X: Matrix) -> bool:
     """Return whether all anchors are combinations of the covariates and a constant.
 
-    Score residuals of a maximum-likelihood fit are orthogonal to those, so that the penalty is zero there. Some rows
-    tell nearly always; designs that are too large for a look at all rows count as not explaining anything.
+    Score residuals of a maximum-likelihood fit are orthogonal to these, so that the penalty is zero. A few rows are
+    usually enough to decide; for designs that are too large for a look at all rows the answer is False.
     """
     n, p = X.shape
     if isinstance(X, WideMatrix):
@@ -226,7 +226,7 @@ def anchors_explained(anchors: AnchorColumns, X: Matrix) -> bool:
 
     Z, A = both(slice(None, None, step))
     coef, _, rank, _ = np.linalg.lstsq(Z, A, rcond=None)
-    if rank < p + 1:  # these rows lack something: all rows are asked
+    if rank < p + 1:  # these rows are not enough: take all
         Z, A = both(slice(None))
         coef = np.linalg.lstsq(Z, A, rcond=None)[0]
     limit = 1e-9 * np.abs(A - A.mean(axis=0)).max(axis=0)
@@ -235,7 +235,7 @@ def anchors_explained(anchors: AnchorColumns, X: Matrix) -> bool:
 
 
 def _constant_within(codes: NDArray[np.int32], values: NDArray[Any]) -> bool:
-    """Return whether values are those of the level that a row belongs to."""
+    """Return whether values are constant within each level."""
     own = np.zeros(int(codes.max()) + 1, dtype=values.dtype)
     own[codes] = values
     return bool((own[codes] == values).all())
@@ -263,7 +263,7 @@ def _check_wide(X: WideMatrix, names: Sequence[str]) -> None:
             if empty[0]
             else f"the {X.factor} add up to 1 in every row, as the baseline's intercept does: leave one of them out"
         )
-    # numbers in units of their spread; what is left of them within levels is orthogonal to the levels
+    # numeric columns in units of their spread; their deviations within levels are orthogonal to the levels
     numbers = X.dense - X.dense.mean(axis=0)
     size = np.abs(numbers).max(axis=0, initial=0.0)
     numbers /= np.where(size > 0.0, size, 1.0)

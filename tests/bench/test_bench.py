@@ -15,7 +15,7 @@ from anchortm.bench.engine import FULL, Options, Sizes, count, in_child, measure
 from anchortm.bench.peers import PEERS
 from anchortm.bench.rows import Bar, Comparison, Line, Peer, compare
 from anchortm.cli.main import main
-from anchortm.engine.objective.plain import build_objective
+from anchortm.engine.objective.build import build_objective
 from anchortm.inputs.anchors import anchor_columns
 
 TINY = Sizes(

@@ -17,13 +17,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import anchortm as atm
-from anchortm.engine.objective.partial_likelihood import (
-    Outcome,
-    PartialObjective,
-    build_partial,
-    risk_sets,
-    row_logliks,
-)
+from anchortm.engine.objective.partial_likelihood import PartialObjective, build_partial
+from anchortm.engine.rows.risk_sets import Outcome, risk_sets, row_logliks
 from anchortm.exceptions import (
     AnchorTMWarning,
     IdentificationError,

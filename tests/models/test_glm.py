@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import anchortm as atm
 from anchortm.bases import ConstantBasis
-from anchortm.engine.objective.plain import build_objective
+from anchortm.engine.objective.build import build_objective
 from anchortm.exceptions import ConvergenceWarning, IdentificationError, InputError, InputTypeError, SeparationError
 from anchortm.families import FAMILIES, get_family
 from anchortm.inference.covariance import influence

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import anchortm as atm
 from anchortm.bases import BernsteinBasis, LinearBasis, OrdinalBasis
-from anchortm.engine.objective.plain import build_objective
+from anchortm.engine.objective.build import build_objective
 from anchortm.engine.objective.random_effects import MixedObjective
 from anchortm.engine.rows.likelihood import start_values
 from anchortm.exceptions import (

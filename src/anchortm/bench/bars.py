@@ -182,7 +182,7 @@ def _row_and_pass(n: int, levels: int, repeats: int) -> float:
     from threadpoolctl import threadpool_limits
 
     from anchortm.bases import BernsteinBasis
-    from anchortm.engine.objective.plain import build_objective
+    from anchortm.engine.objective.build import build_objective
     from anchortm.engine.rows.likelihood import start_values
     from anchortm.inputs.anchors import anchor_columns
     from anchortm.links import Logistic

@@ -157,7 +157,7 @@ def cox_scikit_survival(n: int) -> Side:
 
 def _partial_facts(n: int, beta: Array) -> Facts:
     """Return the mean loss of the partial likelihood; no times are tied."""
-    from anchortm.engine.objective.partial_likelihood import Outcome, row_logliks
+    from anchortm.engine.rows.risk_sets import Outcome, row_logliks
 
     X, time, event = _times(n)
     rows = row_logliks(Outcome(time, event, None, None, None, None, "breslow"), X @ beta)

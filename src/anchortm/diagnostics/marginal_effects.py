@@ -16,7 +16,7 @@ from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import Array, Axis, Covariates, Numbers
 from anchortm._util.checks import level_between
-from anchortm.engine.objective.location_scale import scale_columns, scaled_baseline
+from anchortm.engine.objective.scale_effects import scale_columns, scaled_baseline
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inference.covariance import Bootstrap, resolve
 from anchortm.inputs.design import to_design

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from anchortm._messages import shown
 from anchortm._typing import Array, Columns, Covariates, Labels, Numbers, Outcome
 from anchortm.bases import Basis
-from anchortm.engine.objective.plain import Objective
+from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.problem import Data
 from anchortm.exceptions import InputError
 from anchortm.inference.score_tests import refuse_net

@@ -8,8 +8,9 @@ import pytest
 from high_precision import DISTRIBUTIONS
 
 from anchortm.bases import BernsteinBasis, OrdinalBasis
-from anchortm.engine.objective.location_scale import ScaledObjective, scale_residuals
-from anchortm.engine.objective.plain import build_objective
+from anchortm.engine.objective.build import build_objective
+from anchortm.engine.objective.location_scale import ScaledObjective
+from anchortm.engine.objective.scale_effects import scale_residuals
 from anchortm.engine.rows.likelihood import build_terms
 from anchortm.exceptions import IdentificationError
 from anchortm.inputs.anchors import anchor_columns

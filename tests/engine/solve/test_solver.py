@@ -11,7 +11,7 @@ from reference_fits import COVARIATES, boston_response, data
 from sklearn.base import clone
 
 import anchortm as atm
-from anchortm.engine.objective.plain import build_objective
+from anchortm.engine.objective.build import build_objective
 from anchortm.engine.solve.newton import Options, minimise
 from anchortm.exceptions import (
     AnchorTMWarning,

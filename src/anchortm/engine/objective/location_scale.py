@@ -191,6 +191,10 @@ class ScaledObjective(RowObjective):
         """Return "none": nothing is known, not even at xi = 0."""
         return "none"
 
+    def restricted(self, columns: NDArray[np.intp]) -> RowObjective:
+        """Raise an error: a shift effect goes with its scale effect."""
+        raise NotImplementedError(f"{type(self).__name__} cannot leave out coefficients")
+
     def sample(self, size: int) -> ScaledObjective:
         """Return the objective of about ``size`` rows from all over the data, in the same coordinates."""
         result = copy(self)

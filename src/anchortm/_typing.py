@@ -5,6 +5,7 @@ Each function checks its arguments at run time as well. The names help editors a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
 
@@ -12,14 +13,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
+    import dask.dataframe as dd
     import pandas as pd
     import polars as pl
+    import pyarrow as pa
     from matplotlib.axes import Axes
+    from pyarrow.dataset import Dataset
     from scipy import sparse
 
 __all__ = [
+    "AnyTable",
     "Array",
     "Axis",
+    "Batches",
     "Columns",
     "Covariates",
     "Labels",
@@ -48,8 +54,18 @@ class Observed(Protocol):
     def __len__(self) -> int: ...
 
 
+class Batches(Protocol):
+    """A source of rows of your own, which is read in batches; see ``anchortm.backends.sources.Source``."""
+
+    @property
+    def batched(self) -> bool:
+        """Return True."""
+
+
 # a table with named columns
-Table: TypeAlias = Union["pd.DataFrame", "pl.DataFrame", "pl.LazyFrame"]
+Table: TypeAlias = Union["pd.DataFrame", "pl.DataFrame", "pl.LazyFrame", "pa.Table"]
+# a table, or rows that are read in batches: a path or glob of Parquet files, a dataset, a Dask frame
+AnyTable: TypeAlias = Union[Table, str, os.PathLike[str], "Dataset", "dd.DataFrame", Batches]
 # X of fit: an array, a table, a sparse matrix, or None for a model without covariates
 Covariates: TypeAlias = Union[ArrayLike, Table, "sparse.spmatrix", "sparse.sparray", None]
 # y of fit: numbers, classes, or a Response made by Surv, Interval or Trials

@@ -88,7 +88,7 @@ def test_refusals_leave_no_file(rows: pd.DataFrame, model: atm.ContinuousLogit, 
         atm.predict_table(model, tmp_path / "strange.parquet", tmp_path / "out.parquet")
     assert [file.name for file in tmp_path.iterdir()] == ["strange.parquet"]
     for arguments, message in (
-        ((model, tmp_path / "strange.parquet"), "give output="),
+        ((model, tmp_path / "strange.parquet"), "name an output"),
         ((model, tmp_path / "strange.parquet", tmp_path / "out.csv"), r"should end in \.parquet"),
         ((atm.NormalLinear().fit(rows[["x0"]].to_numpy(), rows.y), tmp_path / "strange.parquet"), "without names"),
         ((model, rows.to_numpy()), "table with named columns"),

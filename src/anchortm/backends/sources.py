@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from tqdm import tqdm
 
+from anchortm._typing import AnyTable
 from anchortm._util.files import check_regular
 from anchortm._util.frames import known, select
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, first_line
@@ -267,7 +268,7 @@ def _plain_type(kind: Any) -> Any:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def open_source(data: Any, n_jobs: int = 1, progress: bool | None = None) -> Source:
+def open_source(data: AnyTable, n_jobs: int = 1, progress: bool | None = None) -> Source:
     """Return the source of Parquet files (a path or glob), a pyarrow dataset, a LazyFrame or a Dask DataFrame."""
     module = type(data).__module__.split(".")[0]
     if isinstance(data, Source):

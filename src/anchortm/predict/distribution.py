@@ -28,29 +28,30 @@ __all__ = ["PredictedDistribution"]
 
 @dataclass(frozen=True, eq=False)
 class PredictedDistribution(Distribution):
-    """Distributions of one outcome for n rows, as returned by ``predict_distribution``.
+    """Distributions of one outcome for n rows, as ``predict_distribution`` returns them.
 
     Values of ordinal outcomes are class labels. An outcome given as ``Surv`` lies above 0: the
-    cdf is 0 at and below 0, and what a baseline leaves there is an atom at 0.
+    cdf is 0 at and below 0, and mass that a baseline has there becomes an atom at 0.
 
-    A number gives one value a row, a vector of m numbers an (n, m) table, an (n, k) table is read row by row.
-    Rows are taken by indexing: ``distribution[:3]``.
+    A number gives one value for each row, a vector of m numbers an (n, m) table, and an (n, k) table is read row by
+    row. To take rows, use an index: ``distribution[:3]``.
 
     Attributes
     ----------
     link : Link
     basis : Basis
     theta : array of shape (k,) or (n, k)
-        Parameters of the baseline, of all rows or of each (strata, effects that vary, scale effects).
+        Parameters of the baseline, shared by all rows or one set for each row (with strata, varying effects or scale
+        effects).
     shift : array of shape (n,)
-        x'beta + offset: what is added to the offset of a row is added here.
+        x'beta + offset. Adding to the offset of a row adds to its shift.
     positive : bool
         Whether the outcome lies above 0.
     after : array of shape (n,) or None
         What each outcome is known to exceed, see ``given``.
     gain : number, or array of shape (n,)
-        What h gains for each unit of the shift, h(y | x) = h_0(y) + gain * shift: 1 in models of hazards and -1 in all
-        others; divided by the spread of latent outcomes where random effects widen a normal one.
+        How much h grows for each unit of the shift, h(y | x) = h_0(y) + gain * shift: 1 in hazard models and -1 in all
+        others. Where random effects widen a normal distribution, it is divided by the factor of that.
 
     See Also
     --------

@@ -24,19 +24,19 @@ __all__ = ["FamilyDistribution"]
 class FamilyDistribution(Distribution):
     """Distributions of one outcome for n rows, as ``predict_distribution`` of ``AnchorGLM`` returns them.
 
-    A number gives one value a row, a vector of m numbers an (n, m) table, an (n, k) table is read row by row.
-    Rows are taken by indexing: ``distribution[:3]``.
+    A number gives one value for each row, a vector of m numbers an (n, m) table, and an (n, k) table is read row by
+    row. To take rows, use an index: ``distribution[:3]``.
 
     Attributes
     ----------
     family : Family
         With its alpha and its dispersion, where it has them.
     mu : array of shape (n,)
-        Means; of binomial rows probabilities.
+        Means; probabilities for binomial rows.
     trials : array of shape (n,)
-        Trials of binomial rows, 1 of others.
+        Trials of binomial rows, 1 for others.
     shift : array of shape (n,)
-        x'beta + offset, without the intercept: what is added to the offset of a row is added here.
+        x'beta + offset, without the intercept. Adding to the offset of a row adds to its shift.
 
     See Also
     --------

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from anchortm._typing import AnyTable
 from anchortm._util.files import beside, remove_folder, write_whole
 from anchortm._util.frames import is_batched, is_frame, known, native, select
 from anchortm.backends.sources import Source, open_source
@@ -27,7 +28,7 @@ __all__ = ["predict_table"]
 
 def predict_table(
     model: Any,
-    data: Any,
+    data: AnyTable,
     output: str | os.PathLike[str] | None = None,
     *,
     quantiles: Sequence[float] = (),
@@ -88,12 +89,13 @@ def predict_table(
     source = open_source(data, progress=progress)
     source.check(columns := _columns(model, keep, source.names))
     if type(data).__module__.startswith("dask"):
-        lazy = data[columns].map_partitions(work, meta=_meta(data._meta, model, asked))
+        frame: Any = data
+        lazy = frame[columns].map_partitions(work, meta=_meta(frame._meta, model, asked))
         return lazy if output is None else _write_folder(lazy, os.fspath(output))
     if output is None:
-        raise InputError("give output=, a Parquet file to write: predictions of rows read in batches are not returned")
+        raise InputError("name an output, a Parquet file: predictions of rows read in batches are written to it")
     if source.holds(output):
-        raise InputError(f"output={os.fspath(output)} would be among the files that are read: choose another folder")
+        raise InputError(f"{os.fspath(output)} would be among the files that are read: choose another folder")
     return _stream(source, work, columns, output, asked)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anchortm._typing import Array, Numbers, Outcome, Table
+from anchortm._typing import Array, Labels, Numbers, Outcome, Table
 from anchortm._util.checks import check_weights
 from anchortm._util.frames import aligned, column_names, known, native, refuse_missing, select, take
 from anchortm.exceptions import InputError, InputTypeError, rows_of
@@ -199,16 +199,16 @@ class Formula(Roles):
             for name in self._used
         }
 
-    def with_column(self, data: Table, name: str, values: Any) -> pd.DataFrame:
+    def with_column(self, data: Table, name: str, values: Labels) -> pd.DataFrame:
         """Return the columns that the covariates need, one of them changed."""
         return select(native(data), self._used).assign(**{name: values})
 
-    def column(self, values: Any) -> Any:
+    def column(self, values: Labels | None) -> Any:
         """Return a column of the data by its name, and anything else as it is."""
         return self.new_column(self._data, values)
 
     @staticmethod
-    def new_column(data: Any, values: Any) -> Any:
+    def new_column(data: Table, values: Labels | None) -> Any:
         """Return a column of new rows by its name, and anything else as it is."""
         if not isinstance(values, str):
             return values

@@ -524,7 +524,9 @@ def test_no_progress_bars_where_there_is_no_terminal(folder: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_interruption_leaves_nothing_behind(folder: Path) -> None:
+    """At any moment; tests/reliability/test_interruption.py chooses them."""
     big = pd.concat([pd.read_csv("data.csv")] * 1500)
     big.to_parquet("big.parquet", index=False)
     before = sorted(path.name for path in folder.iterdir())

@@ -168,7 +168,7 @@ def test_anchors_pay_off_under_a_shift() -> None:
     _, x_new, y_new = sample(1000, 8.0)
     for base in ("linear", "linear+forest"):
         plain, anchored = (
-            atm.AnchorBoosting(g, 50, 0.1, base=base, n_trees=30, random_state=0).fit(x, y, anchors=a)
+            atm.AnchorBoosting(g, 50, 0.1, base=base, n_trees=10, random_state=0).fit(x, y, anchors=a)
             for g in (1.0, 13.0)
         )
         error = [np.abs(y_new - fit.predict(x_new)).mean() for fit in (plain, anchored)]

@@ -65,10 +65,11 @@ def test_one_fit_equals_the_path(case: str) -> None:
         assert alone.loss_ == pytest.approx(result["objective_mean"], rel=1e-9)
 
 
+@pytest.mark.parametrize("n_restarts", [5, pytest.param(20, marks=pytest.mark.slow)])
 @cases
-def test_no_restart_finds_a_lower_loss(case: str) -> None:
+def test_no_restart_finds_a_lower_loss(case: str, n_restarts: int) -> None:
     wanted = reference(case)
-    model = model_of(case, wanted).set_params(n_restarts=20, random_state=1)
+    model = model_of(case, wanted).set_params(n_restarts=n_restarts, random_state=1)
     path = atm.anchor_path(model, *inputs(case), [r["xi"] for r in wanted["results"]])
     assert [m.lower_minima_ for m in path.models] == [[] for _ in path.models]
 

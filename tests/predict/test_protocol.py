@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import integrate
+from scipy import integrate, stats
 
 from anchortm import predict
 from anchortm.bases import BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
@@ -273,3 +273,58 @@ def test_codes_are_numbers(kind: str) -> None:
     wanted = np.arange(y.size) if "classes" in kind else y
     np.testing.assert_array_equal(distribution.codes(y), wanted.astype(float))
     assert distribution.codes(y).dtype == np.float64
+
+
+class Exponential(Distribution):
+    """A toy kind that writes its abstract methods and nothing else."""
+
+    def __init__(self, rate: np.ndarray) -> None:
+        self.rate = rate
+
+    def __len__(self) -> int:
+        return self.rate.size
+
+    def __getitem__(self, rows: Any) -> "Exponential":
+        return Exponential(np.atleast_1d(self.rate[rows]))
+
+    @property
+    def discrete(self) -> bool:
+        return False
+
+    def _beside(self, values: np.ndarray) -> np.ndarray:
+        return self.rate if values.ndim == 0 else self.rate[:, None]
+
+    def logsf(self, y: Any) -> np.ndarray:
+        y = self.codes(y)
+        return -self._beside(y) * y
+
+    def logcdf(self, y: Any) -> np.ndarray:
+        return np.log(-np.expm1(self.logsf(y)))
+
+    def logpdf(self, y: Any) -> np.ndarray:
+        return np.log(self._beside(self.codes(y))) + self.logsf(y)
+
+    def ppf(self, q: Any) -> np.ndarray:
+        return -np.log1p(-np.asarray(q)) / self._beside(np.asarray(q))
+
+    def isf(self, q: Any) -> np.ndarray:
+        return -np.log(q) / self._beside(np.asarray(q))
+
+    def mean(self) -> np.ndarray:
+        return 1.0 / self.rate
+
+
+def test_a_new_kind_needs_only_its_abstract_methods() -> None:
+    rate = np.array([0.5, 2.0, 4.0])
+    toy, known = Exponential(rate), stats.expon(scale=1.0 / rate[:, None])
+    y = np.array([0.1, 1.0, 3.0])
+    for name in ("cdf", "sf", "pdf"):
+        np.testing.assert_allclose(getattr(toy, name)(y), getattr(known, name)(y), rtol=1e-12)
+    np.testing.assert_allclose(toy.hazard(y), np.tile(rate[:, None], 3), rtol=1e-12)
+    np.testing.assert_allclose(toy.cumhazard(y), rate[:, None] * y, rtol=1e-12)
+    np.testing.assert_allclose(toy.odds(1.0), np.expm1(rate), rtol=1e-12)
+    np.testing.assert_allclose(toy.median(), np.log(2.0) / rate, rtol=1e-12)
+    np.testing.assert_allclose(np.array(toy.interval(0.9)), np.array(known.interval(0.9))[..., 0], rtol=1e-12)
+    assert toy[:2].rvs(4, random_state=0).shape == (2, 4)
+    with pytest.raises(TypeError, match="abstract"):
+        Distribution()  # type: ignore[abstract]

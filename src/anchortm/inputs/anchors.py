@@ -267,5 +267,5 @@ def group_codes(environments: Labels, cut: int | None) -> tuple[NDArray[np.intp]
         codes = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, edges.size - 2)
         return codes, np.array([f"[{a:.12g}, {b:.12g}]" for a, b in itertools.pairwise(edges)], dtype=object)
     if columns.levels[0].size < 2:
-        raise InputError("there is a single environment: nothing is left to fit when it is left out")
+        raise InputError("there is a single environment: no rows remain for the fit when it is left out")
     return columns.factors[0], columns.levels[0]

@@ -146,7 +146,7 @@ class Clusters(NamedTuple):
             raise IdentificationError(f"there is a single cluster of {column}: random effects need several")
         if sizes.max() == 1:
             raise IdentificationError(
-                f"every cluster of {column} has one row: effects of clusters cannot be told from those of rows; "
+                f"every cluster of {column} has one row: effects of clusters cannot be separated from those of rows; "
                 "leave random out"
             )
 

@@ -109,7 +109,7 @@ class Formula(Roles):
         return remembers(self._text)
 
     def settle(self, facts: dict[str, ColumnFacts], sample: pd.DataFrame) -> None:
-        """Complete the formula with what is known of all rows, and with what terms remember of a sample."""
+        """Complete the formula with the kinds of its columns in all rows; its terms learn from a sample."""
         self._terms = CovariateTerms.settled(self._text, self._used, facts, read_terms(self._text))
         self._terms.fit_sample(sample, max((fact.n_rows for fact in facts.values()), default=0))
 

@@ -1,4 +1,4 @@
-"""What terms of a formula remember, as JSON takes it, and checks of what a file says."""
+"""What terms of a formula learned from data, in the types of JSON, and checks of such records in files."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def Interval(  # noqa: N802
 ) -> Response:
     """Return an outcome known to lie in (lower, upper].
 
-    Equal ends are an exact observation, and an infinite end is no bound: ``Interval(-inf, 3)`` is
+    Equal ends are an exact observation, and an infinite end means no bound: ``Interval(-inf, 3)`` is
     left-censored at 3, ``Interval(3, inf)`` is right-censored at 3.
 
     Parameters

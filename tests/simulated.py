@@ -79,4 +79,4 @@ def same_fit(streamed: atm.AnchorTM, memory: atm.AnchorTM, tolerance: float = 1e
         assert getattr(streamed, name) == pytest.approx(getattr(memory, name), rel=1e-7, abs=1e-9), name
     for name in ("row_kinds_", "time_", "n_rows_", "n_anchors_", "dropped_anchors_", "convexity_", "n_parameters_"):
         assert getattr(streamed, name) == getattr(memory, name), name
-    assert streamed._binary == memory._binary
+    assert streamed.result_.binary == memory.result_.binary

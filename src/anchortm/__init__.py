@@ -38,13 +38,13 @@ _HOME = {
     "gamma_from_quantile": "selection.path",
     "gamma_from_xi": "selection.path",
     "leave_one_environment_out": "selection.left_out",
-    "likelihood_ratio_test": "inference.summary",
+    "likelihood_ratio_test": "inference.likelihood_ratio",
     "load": "saving",
     "marginal_effects": "diagnostics.marginal_effects",
     "predict_table": "predict.tables",
     "proportionality_test": "diagnostics.proportionality",
     "save": "saving",
-    "xi_by_score_test": "selection.searches",
+    "xi_by_score_test": "selection.invariance_rule",
     "xi_from_gamma": "selection.path",
 }
 
@@ -62,7 +62,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors, which do not 
     from anchortm.competitors.linear import LinearAnchorRegression as LinearAnchorRegression
     from anchortm.diagnostics.marginal_effects import marginal_effects as marginal_effects
     from anchortm.diagnostics.proportionality import proportionality_test as proportionality_test
-    from anchortm.inference.summary import likelihood_ratio_test as likelihood_ratio_test
+    from anchortm.inference.likelihood_ratio import likelihood_ratio_test as likelihood_ratio_test
     from anchortm.inputs.formula import Formula as Formula
     from anchortm.inputs.response import Interval as Interval
     from anchortm.inputs.response import Response as Response
@@ -85,6 +85,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors, which do not 
     from anchortm.saving import save as save
     from anchortm.selection.elastic_net import ElasticNetCV as ElasticNetCV
     from anchortm.selection.elastic_net import elastic_net_path as elastic_net_path
+    from anchortm.selection.invariance_rule import xi_by_score_test as xi_by_score_test
     from anchortm.selection.left_out import leave_one_environment_out as leave_one_environment_out
     from anchortm.selection.path import anchor_path as anchor_path
     from anchortm.selection.path import gamma_from_quantile as gamma_from_quantile
@@ -92,7 +93,6 @@ if TYPE_CHECKING:  # the same names for type checkers and editors, which do not 
     from anchortm.selection.path import xi_from_gamma as xi_from_gamma
     from anchortm.selection.searches import SmoothSearchCV as SmoothSearchCV
     from anchortm.selection.searches import XiSearchCV as XiSearchCV
-    from anchortm.selection.searches import xi_by_score_test as xi_by_score_test
 else:
 
     def __getattr__(name: str) -> Any:

@@ -37,6 +37,8 @@ MOVED = {
     "steps": "predict.survival_steps",
     "summary": "inference.summary",
 }
+# names of a former module that stand in a second one now
+ALSO = {"search": "selection.invariance_rule", "summary": "inference.likelihood_ratio"}
 
 
 class _Redirect(Loader):
@@ -51,7 +53,11 @@ class _Redirect(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Copy the names of the module at the new address."""
-        held = vars(importlib.import_module(self.new))
+        held = dict(vars(importlib.import_module(self.new)))
+        second = ALSO.get(module.__name__.removeprefix("anchortm."))
+        if second is not None:
+            also = importlib.import_module(f"anchortm.{second}")
+            held |= {name: getattr(also, name) for name in also.__all__}
         vars(module).update(
             {name: value for name, value in held.items() if name in ("__all__", "__doc__") or not name.startswith("__")}
         )

@@ -19,9 +19,9 @@ from simulated import same_fit, table
 
 import anchortm as atm
 from anchortm.backends import scan, sources
+from anchortm.engine.problem import Problem
 from anchortm.engine.solve import newton
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError, SeparationError
-from anchortm.models.base import TransformationModel
 
 X = "x0 + x1 + x2"
 TIGHT = {"tol": 1e-10}
@@ -386,12 +386,12 @@ def test_the_certificate_belongs_to_the_point(seed: int, monkeypatch: pytest.Mon
     """Nearly collinear covariates and a large xi: the last step must not leave the tolerance."""
     found = []
 
-    def store(self: Any, link: Any, basis: Any, data: Any, objective: Any, solution: Any, others: Any) -> None:
+    def result(self: Any, objective: Any, solution: Any, others: Any) -> Any:
         found[:] = [objective, solution]
-        whole(self, link, basis, data, objective, solution, others)
+        return whole(self, objective, solution, others)
 
-    whole = TransformationModel._store
-    monkeypatch.setattr(TransformationModel, "_store", store)
+    whole = Problem.result
+    monkeypatch.setattr(Problem, "result", result)
     rng = np.random.default_rng(seed)
     data = table(int(rng.choice([30, 100, 400])), seed)
     data["x1"] = data.x0 + 10.0 ** rng.uniform(-5, -2) * data.x1

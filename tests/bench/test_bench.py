@@ -188,7 +188,7 @@ def emulated(kind: str) -> tuple[adam.LogisticRows, Any]:
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     fitted = model.fit(X, y)
     made = adam._rows(fitted.basis_, X, y, codes)
-    response = y if kind == "censored" else model._prepare(X, y, None, None, None).response
+    response = y if kind == "censored" else model.problem(X, y).data.response
     objective = build_objective(fitted.link_, fitted.basis_, response, X, anchor_columns(codes))
 
     def loss(parameters: np.ndarray) -> float:

@@ -8,7 +8,7 @@ from simulated import simulate
 
 import anchortm as atm
 from anchortm.exceptions import InputError
-from anchortm.inference.covariance import resolve
+from anchortm.inference.bootstrap import resolve
 from anchortm.predict.distribution import PredictedDistribution
 
 NEW = np.array([[0.0, 0.0], [2.0, -1.0]])

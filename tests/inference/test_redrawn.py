@@ -21,8 +21,8 @@ def rows(seed: int = 0):
 def drawn(model, x, y, rng, **options):
     """Return outcomes drawn from a model fitted to these rows, and the fit."""
     fitted = model.fit(x, y, **options)
-    data = fitted._prepare(x, y, None, options.get("sample_weight"), options.get("offset"))
-    return fitted, data, fitted._draw(data, rng)
+    problem = fitted.problem(x, y, **options)
+    return fitted, problem.data, problem.draw(fitted.result_, rng)
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,8 @@ def test_intervals_are_those_of_the_data() -> None:
     upper = np.where(yearly, np.ceil(time), np.where(time <= visit, visit, np.inf))
     y = atm.Interval(np.where(lower == 0.0, -np.inf, lower), upper)
     model = atm.AnchorTM(link="cloglog", basis="log-linear").fit(x, y)
-    data = model._prepare(x, y, None, None, None)
     mass = np.exp(-model.nll(x, y))
-    t = model._draw(data, rng)
+    t = model.problem(x, y).draw(model.result_, rng)
     again = observed(y, t, rng, None, mass)
     assert ((again.lower < t) & (t <= again.upper)).all()
     for kind in (Kind.LEFT, Kind.RIGHT, Kind.INTERVAL):
@@ -161,11 +160,11 @@ def test_what_cannot_be_drawn() -> None:
     x, y = np.arange(4.0)[:, None], np.array([0.0, 2.0, 1.0, 3.0])
 
     def reason(response, weight=None, model=None):
-        return why_not((model or atm.NormalLinear())._prepare(x, response, None, weight, None))
+        return why_not((model or atm.NormalLinear()).problem(x, response, sample_weight=weight).data)
 
     assert reason(y) is None
     assert reason(y, [1, 2, 1, 1]) is None
     assert reason(y, [1, 2, 1, 1e9]) == "outcomes for a total weight of more than 10000000"
     assert reason(atm.Interval(y, y, exit=y + 1)) == "outcomes that are truncated on the right"
-    data = atm.NormalLinear()._prepare(x, y, None, [1, 2, 1, 3], None)
+    data = atm.NormalLinear().problem(x, y, sample_weight=[1, 2, 1, 3]).data
     assert whole_rows(data).response.lower.tolist() == [0.0, 2.0, 2.0, 1.0, 3.0, 3.0, 3.0]

@@ -30,7 +30,7 @@ from anchortm.exceptions import (
 )
 from anchortm.models.boosted.booster import Booster
 from anchortm.models.boosted.trees import binned, grow
-from anchortm.saving import _digest
+from anchortm.saving import digest
 
 N = 160
 
@@ -69,7 +69,8 @@ CASES = outcomes()
 def booster(name: str, xi: float = 2.0, weights: Any = None) -> Booster:
     base, y = CASES[name]
     base = clone(base).set_params(xi=xi)
-    return Booster(base, base._prepare(None, y, rows()[1], weights, None), xi)
+    problem = base.problem(None, y, anchors=rows()[1], sample_weight=weights)
+    return Booster(problem.spec, problem.data)
 
 
 def dense_loss(b: Booster, f: np.ndarray, theta: np.ndarray) -> float:
@@ -101,7 +102,8 @@ def test_projection_is_the_dense_one(kinds: str) -> None:
     _, site, _ = rows()
     year, number, weights = rng.integers(0, 4, N), rng.normal(size=N), rng.uniform(0.5, 2.0, N)
     columns = {"numbers": [number], "two factors": [site, year], "factor and number": [site, number]}[kinds]
-    b = Booster(clone(base).set_params(xi=1.0), base._prepare(None, y, columns, weights, None), 1.0)
+    problem = clone(base).set_params(xi=1.0).problem(None, y, anchors=columns, sample_weight=weights)
+    b = Booster(problem.spec, problem.data)
     A = np.column_stack([np.ones(N), *(np.eye(6)[c] if c.dtype.kind == "i" else c for c in columns)])[b.order]
     w, values = weights[b.order], rng.normal(size=N)
     root = np.sqrt(w)[:, None]
@@ -145,8 +147,8 @@ def test_loss_never_rises_and_the_baseline_is_the_best_for_f(name: str, xi: floa
     history = model.loss_history_
     assert (np.diff(history.loss) < 1e-12).all()
     assert history.loss.iloc[-1] < history.loss.iloc[0] - 1e-3
-    assert max(stage.kkt for stage in model._stages) <= 1e-8
-    assert all(stage.converged for stage in model._stages)
+    assert max(stage.kkt for stage in model.boosted_.stages) <= 1e-8
+    assert all(stage.converged for stage in model.boosted_.stages)
     f = sum(tree.predict(X) for tree in model.trees_)
     alone = clone(base).set_params(xi=xi).fit(None, y, anchors=site, offset=f)  # the engine, from its own start
     assert model.loss_ == pytest.approx(alone.loss_, abs=1e-10)
@@ -201,7 +203,8 @@ def test_gaussian_case_is_l2_anchor_boosting_by_hand() -> None:
     m = one @ weighted(one, y)
     for k in range(rounds):
         pull = M @ (y - m)
-        b = Booster(base.set_params(xi=xi), base._prepare(None, np.exp(y), site, None, None), xi)
+        problem = base.set_params(xi=xi).problem(None, np.exp(y), anchors=site)
+        b = Booster(problem.spec, problem.data)
         if k == 0:
             np.testing.assert_allclose(b.pseudo_residuals(), pull[b.order], atol=1e-10)
         tree = DecisionTreeRegressor(max_leaf_nodes=5, min_samples_leaf=8).fit(X, pull)
@@ -263,8 +266,8 @@ def test_early_stopping_keeps_the_best_round_of_held_out_environments(learner: s
     alone.fit(X[rest], y[rest], anchors=site[rest])
     np.testing.assert_array_equal(alone.nll(X, y), model.nll(X, y))
     np.testing.assert_array_equal(alone.covariate_ranges_, model.covariate_ranges_)  # not of rows held out
-    np.testing.assert_array_equal(alone._spread, model._spread)
-    np.testing.assert_array_equal(alone.model_._information, model.model_._information)
+    np.testing.assert_array_equal(alone.boosted_.shape.spread, model.boosted_.shape.spread)
+    np.testing.assert_array_equal(alone.model_.result_.information, model.model_.result_.information)
     again = atm.AnchorBoostedTM(base, 1.0, **options).fit(X, y, anchors=site)
     whole = atm.AnchorBoostedTM(base, 1.0, learner=learner, n_rounds=model.n_rounds_).fit(X, y, anchors=site)
     np.testing.assert_array_equal(again.nll(X, y), whole.nll(X, y))
@@ -296,10 +299,11 @@ def test_staged_models_are_fits_of_fewer_rounds(tmp_path: Path) -> None:
     assert long.n_rounds_ == 10
     for other in (staged, atm.load(atm.save(long, tmp_path / "m.json")).staged(4)):
         mine, inner = short.model_, other.model_
-        np.testing.assert_array_equal(inner._information, mine._information)
+        np.testing.assert_array_equal(inner.result_.information, mine.result_.information)
         np.testing.assert_array_equal(inner.active_, mine.active_)
-        for name in ("convexity_", "n_iter_", "warnings_", "atom_", "_history"):
+        for name in ("convexity_", "n_iter_", "warnings_", "atom_"):
             assert getattr(inner, name) == getattr(mine, name)
+        assert inner.result_.history == mine.result_.history
         refits = [model.refit(X[:30], y[:30], strength=5.0) for model in (other, short)]
         np.testing.assert_array_equal(refits[0].nll(X, y), refits[1].nll(X, y))
     watched = atm.AnchorBoostedTM(base, 1.0, n_rounds=6, validation=[1], n_iter_no_change=6).fit(X, y, anchors=site)
@@ -358,8 +362,8 @@ def test_refit_minimises_what_it_says() -> None:
     moved = model.refit(few, y_few, strength=5.0)
     Z = np.hstack([np.eye(tree.leaves.size)[tree.apply(few)] for tree in model.trees_])
     old = np.concatenate([tree.value[tree.leaves] for tree in model.trees_])
-    J = np.linalg.pinv(model.model_._jacobian)
-    H = J.T @ model.model_._information @ J / model.model_.n_total_
+    J = np.linalg.pinv(model.model_.result_.jacobian)
+    H = J.T @ model.model_.result_.information @ J / model.model_.n_total_
 
     def total(parameters: np.ndarray) -> float:
         theta, values = parameters[:2], parameters[2:]
@@ -382,7 +386,7 @@ def test_refit_minimises_what_it_says() -> None:
     assert facts["rows"].startswith("30 (30 exact")
     assert facts["refit loss"].startswith(f"{moved.loss_:.6f}")
     twice = moved.refit(few, y_few, strength=5.0)  # as much is known of the baseline as before
-    H2 = J.T @ moved.model_._information @ J / moved.model_.n_total_
+    H2 = J.T @ moved.model_.result_.information @ J / moved.model_.n_total_
     np.testing.assert_allclose(H2, H, rtol=1e-12)
     assert twice.loglik_ > moved.loglik_
     still = model.refit(few[:0], y_few[:0])
@@ -433,7 +437,7 @@ def test_saved_models_predict_the_same_bits(name: str, learner: str, tmp_path: P
 
 def damage(record: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     change(record)
-    return record | {"sha256": _digest(record)}
+    return record | {"sha256": digest(record)}
 
 
 @pytest.mark.parametrize(
@@ -585,19 +589,19 @@ Y_BAD = CASES["normal"][1]
     ("options", "message"),
     [
         ({"model": "probit"}, "model must be an estimator of this package"),
-        ({"model": atm.CoxPH()}, "CoxPH cannot be boosted"),
-        ({"model": atm.AnchorGLM()}, "AnchorGLM cannot be boosted: it has no baseline"),
+        ({"model": atm.CoxPH()}, "boosting cannot be combined with CoxPH"),
+        ({"model": atm.AnchorGLM()}, "boosting cannot be combined with AnchorGLM: it has no baseline"),
         (
             {"model": atm.ContinuousProbit(xi=1)},
             r"xi = 1 of the inner model is not used: give it to",
         ),
-        ({"model": atm.ContinuousProbit(strata="a")}, "strata is not for boosting"),
-        ({"model": atm.ContinuousProbit(varying=[0])}, "varying is not for boosting"),
-        ({"model": atm.ContinuousProbit(l1=0.1)}, "l1 is not for boosting"),
-        ({"model": atm.ContinuousProbit(scale=[0])}, "scale is not for boosting"),
-        ({"model": atm.ContinuousProbit(random="a")}, "random is not for boosting"),
-        ({"model": atm.ContinuousProbit(n_restarts=2)}, "n_restarts is not for boosting"),
-        ({"model": atm.ContinuousProbit(penalty_factor=np.ones(3))}, "penalty_factor is not for boosting"),
+        ({"model": atm.ContinuousProbit(strata="a")}, "boosting cannot be combined with strata"),
+        ({"model": atm.ContinuousProbit(varying=[0])}, "boosting cannot be combined with varying effects"),
+        ({"model": atm.ContinuousProbit(l1=0.1)}, "boosting cannot be combined with an l1 penalty"),
+        ({"model": atm.ContinuousProbit(scale=[0])}, "boosting cannot be combined with scale effects"),
+        ({"model": atm.ContinuousProbit(random="a")}, "boosting cannot be combined with random effects"),
+        ({"model": atm.ContinuousProbit(n_restarts=2)}, "boosting does not use n_restarts"),
+        ({"model": atm.ContinuousProbit(penalty_factor=np.ones(3))}, "boosting does not use penalty_factor"),
         ({"cut": 1}, "cut"),
         ({"random_state": "seed"}, "random_state"),
         ({"xi": -1.0}, "xi must be at least 0 and finite"),
@@ -662,7 +666,7 @@ def test_bad_rows_are_refused() -> None:
         model.refit(frame, Y_BAD, strength=0.0)
     with pytest.raises(InputError, match="X has 160 rows, but y has 3"):
         model.refit(frame, Y_BAD[:3])
-    with pytest.raises(InputError, match="no rounds: take them of the model before"):
+    with pytest.raises(InputError, match="no rounds: use the model before"):
         model.refit(frame[:5], Y_BAD[:5], strength=1.0).staged(1)
 
 
@@ -835,5 +839,5 @@ def test_refit_to_rows_that_share_all_leaves(base: Any) -> None:
     assert moved.converged_
     assert moved.min_eigenvalue_ > 0.0
     assert moved.loss_ < model.nll(away, y_few + 3.0).mean()
-    f = [m._f(away[:1]).item() for m in (model, moved)]
+    f = [m.boosted_.shape.f(away[:1]).item() for m in (model, moved)]
     assert f[1] > f[0] + 0.5

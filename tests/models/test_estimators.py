@@ -174,7 +174,7 @@ def test_predict_is_the_conditional_median() -> None:
     for make in (atm.NormalLinear, atm.ContinuousLogit, atm.ProportionalHazards, atm.ParametricSurvival):
         model = make(xi=1.0).fit(X, Y, anchors=TOWN)
         median = model.predict(X)
-        h = model.basis_.rows(median) @ model.baseline_ + model._shift(X, None, None)
+        h = model.basis_.rows(median) @ model.baseline_ + model.new_rows_.parts(X, None, None)[1]
         np.testing.assert_allclose(np.exp(model.link_.log_cdf(h)), 0.5, atol=1e-9)
     linear = atm.NormalLinear().fit(X, Y)
     np.testing.assert_allclose(linear.predict(X), linear.intercept_ + X.to_numpy() @ linear.slope_, rtol=1e-10)
@@ -185,7 +185,7 @@ def test_count_median_is_the_smallest_count_with_half_the_mass() -> None:
     model = atm.CountRegression().fit(X, counts)
     k = model.predict(X)
     assert (k == np.floor(k)).all()
-    shift = model._shift(X, None, None)
+    shift = model.new_rows_.parts(X, None, None)[1]
     at = np.exp(model.link_.log_cdf(model.basis_.rows(k) @ model.baseline_ + shift))
     before = np.exp(model.link_.log_cdf(model.basis_.rows(np.maximum(k - 1, 0)) @ model.baseline_ + shift))
     assert (at >= 0.5 - 1e-12).all()
@@ -483,9 +483,9 @@ def test_attributes_that_a_fit_lacks_are_not_there(model) -> None:
     assert "coef_" in found
     assert "random_cov_" not in found
     assert not hasattr(model, "random_effects_")
-    assert hasattr(model, "aic_") == ("aic_" in found) == model._unpenalised
-    if not model._unpenalised:
-        with pytest.raises(InputError, match="AIC and BIC are of maximum-likelihood fits"):
+    assert hasattr(model, "aic_") == ("aic_" in found) == model.result_.unpenalised
+    if not model.result_.unpenalised:
+        with pytest.raises(InputError, match="AIC and BIC are for maximum-likelihood fits"):
             _ = model.aic_
     if isinstance(model, atm.NormalLinear) and model.l2 == 0.0:
         assert not hasattr(model, "sigma_")

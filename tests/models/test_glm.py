@@ -694,13 +694,13 @@ def test_damaged_files_are_refused(tmp_path):
     for field, value in (("dispersion_", -1.0), ("alpha_", 2.0), ("deviance_", "x"), ("pearson_", None)):
         record = json.loads(json.dumps(good))
         record["family"][field] = value
-        record["sha256"] = persistence._digest(record)
+        record["sha256"] = persistence.digest(record)
         path.write_text(json.dumps(record))
         with pytest.raises(persistence.ModelFileError):
             atm.load(path)
     for field, value in (("link", "logit"), ("basis", {"kind": "linear"}), ("link", "poisson-log")):
         record = good | {field: value}
-        record["sha256"] = persistence._digest(record)
+        record["sha256"] = persistence.digest(record)
         path.write_text(json.dumps(record))
         with pytest.raises(persistence.ModelFileError):
             atm.load(path)
@@ -806,9 +806,9 @@ def test_what_belongs_to_other_models_is_refused(tmp_path):
         atm.diagnostics.over_identification(path, X)
     frame = pd.DataFrame({"y": y, "x": X[:, 0]})
     frame.to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(InputTypeError, match="in memory"):
+    with pytest.raises(InputTypeError, match="into memory"):
         atm.AnchorGLM.from_formula("y ~ x", str(tmp_path / "rows.parquet"), family="poisson")
-    with pytest.raises(InputError, match="scale and random effects"):
+    with pytest.raises(InputError, match="scale effects cannot be combined with AnchorGLM"):
         atm.AnchorGLM(family="poisson", scale="x0").fit(X, y)
 
 
@@ -965,7 +965,7 @@ def test_likelihood_ratio_of_other_models_is_refused():
     X, y, *_ = simulate("negative_binomial", "log")
     small = {"family": "negative_binomial", "alpha": 0.5}
     for other in ({"alpha": 0.7}, {"link": "sqrt"}, {"family": "poisson"}, {"dispersion": 2.0}):
-        with pytest.raises(InputError, match="is no special case"):
+        with pytest.raises(InputError, match="is not a special case"):
             atm.likelihood_ratio_test(
                 atm.AnchorGLM(**small).fit(X[:, :1], y), atm.AnchorGLM(**(small | other)).fit(X, y)
             )
@@ -998,9 +998,9 @@ def test_gamma_of_small_shape(tmp_path):
         best = optimize.minimize_scalar(nll, bounds=(-6, 2), method="bounded", options={"xatol": 1e-9})
         assert model.dispersion_ == pytest.approx(math.exp(-best.x), rel=1e-6)
         assert (atm.load(atm.save(model, tmp_path / "model.json")).predict(X) == model.predict(X)).all()
-    model.deviance_ = math.inf  # what load would refuse is not written
+    broken = model.with_result(None, replace(model.result_, deviance=math.inf))  # load would refuse it
     with pytest.raises(InputError, match="deviance_"):
-        atm.save(model, tmp_path / "model.json")
+        atm.save(broken, tmp_path / "model.json")
 
 
 @pytest.mark.parametrize(("family", "link"), [(f, link) for f in ("gamma", "gaussian") for link in FAMILIES[f]])
@@ -1016,7 +1016,7 @@ def test_nothing_left_to_vary(family, link):
     noisy = mean * (1 + 1e-6 * np.sin(np.arange(30.0)))
     assert model.fit(X, noisy).converged_
     for scale in (1e200, 1e-200):
-        with pytest.raises(InputError, match="divide y by its size"):
+        with pytest.raises(InputError, match="rescale y"):
             model.fit(X, scale * noisy)
 
 
@@ -1089,7 +1089,7 @@ def test_small_things(tmp_path):
         ("basis", "whole", 1),
     ):
         record = good | {part: good[part] | {field: value}}
-        record["sha256"] = persistence._digest(record)
+        record["sha256"] = persistence.digest(record)
         path.write_text(json.dumps(record))
         with pytest.raises(persistence.ModelFileError):
             atm.load(path)
@@ -1105,7 +1105,7 @@ def test_minima_at_the_end_of_the_range_are_named(family, link):
         if family == "poisson"
         else (group == 1) | (rng.uniform(size=200) < 0.4)
     )
-    with pytest.warns(atm.exceptions.ConvergenceWarning, match=rf"the {link} link reaches.*take link='log"):
+    with pytest.warns(atm.exceptions.ConvergenceWarning, match=rf"the {link} link reaches.*use link='log"):
         model = atm.AnchorGLM(family=family, link=link).fit(np.column_stack([group, x]), y)
     assert not model.converged_
     with pytest.warns(atm.exceptions.ConvergenceWarning, match="raise max_iter"):  # elsewhere as for all models

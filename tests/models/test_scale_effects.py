@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from parameters import moved
 from scipy.optimize import minimize
 from sklearn.base import clone
 
@@ -85,7 +86,7 @@ def test_ordinal_location_scale():
     w, _ = maximum(nll, np.array([-1.0, 0.5, 0.5, 0, 0, 0, 0, 0]))
     model = atm.OrdinalRegression(scale=["x1", "x2"]).fit(X, y)
     np.testing.assert_allclose(model.baseline_, np.cumsum([w[0], math.exp(w[1]), math.exp(w[2])]), rtol=1e-7)
-    np.testing.assert_allclose(model._others, w[3:], rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(model.result_.others, w[3:], rtol=1e-7, atol=1e-8)
     probabilities = model.predict_proba(X)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
     np.testing.assert_allclose(-np.log(probabilities[np.arange(N), y]), model.nll(X, y), rtol=1e-10)
@@ -118,7 +119,7 @@ def test_weibull_with_covariates():
 
     w, _ = maximum(nll, np.array([-1.0, 1.0, 0, 0, 0, 0]))
     model = atm.ParametricSurvival(scale="x1").fit(X, atm.Surv(time, event))
-    np.testing.assert_allclose(np.concatenate([model.baseline_, model._others]), w, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(np.concatenate([model.baseline_, model.result_.others]), w, rtol=1e-7, atol=1e-8)
 
 
 Y_MIXED = atm.Interval(
@@ -129,10 +130,8 @@ Y_MIXED = atm.Interval(
 
 def stated_loss(model, w, X, y, anchors, xi, xi_scale):
     """The loss as printed, from predictions of a model whose parameters are set to w."""
-    trial = clone(model)
-    trial.__dict__ = dict(model.__dict__)
     k, p = model.baseline_.size, model.coef_.size
-    trial.baseline_, trial.coef_, trial.scale_coef_ = w[:k], w[k : k + p], w[k + p :]
+    trial = moved(model, w[:k], w[k : k + p], w[k + p :])
     Q = np.linalg.qr(pd.get_dummies(anchors).to_numpy(float))[0]
     r, r_s = trial.residuals(X, y), trial.residuals(X, y, which="scale")
     return np.mean(trial.nll(X, y)) + (xi * np.sum((Q.T @ r) ** 2) + xi_scale * np.sum((Q.T @ r_s) ** 2)) / len(r)
@@ -156,7 +155,7 @@ def test_the_stated_loss_is_minimal(model, y):
     assert model.min_eigenvalue_ > 1e-6
     xi, second = model.xi_, model.xi_scale_
     assert second == (model.xi if model.xi_scale is None else model.xi_scale)
-    w = np.concatenate([model.baseline_, model._others])
+    w = np.concatenate([model.baseline_, model.result_.others])
     here = stated_loss(model, w, X, y, SITE, xi, second)
     assert here == pytest.approx(model.loss_, rel=1e-10)
     assert here == pytest.approx(-model.loglik_ / N + xi * model.penalty_ + second * model.penalty_scale_, rel=1e-10)
@@ -180,7 +179,7 @@ def test_influence_is_the_derivative_in_the_weight_of_a_row(xi, xi_scale):
 
     def fitted(w):
         one = clone(model).fit(X, Y_MIXED, anchors=anchors, sample_weight=w)
-        return np.concatenate([one.baseline_, one._others]), one
+        return np.concatenate([one.baseline_, one.result_.others]), one
 
     _, whole = fitted(weights)
     assert whole.converged_
@@ -201,13 +200,13 @@ def test_weights_replicate_and_order_and_units_do_not_matter():
     weighted = clone(model).fit(X, Y_MIXED, anchors=SITE, sample_weight=copies)
     rows = rng.permutation(np.repeat(np.arange(N), copies))
     replicated = clone(model).fit(X[rows], Y_MIXED[rows], anchors=SITE[rows])
-    np.testing.assert_allclose(weighted._others, replicated._others, rtol=1e-7)
+    np.testing.assert_allclose(weighted.result_.others, replicated.result_.others, rtol=1e-7)
     units = np.array([1e3, 1e-4, 1.0])
     other = clone(model).fit(X[rows] * units, Y_MIXED[rows], anchors=SITE[rows])
     np.testing.assert_allclose(other.coef_ * units, replicated.coef_, rtol=1e-6)
     np.testing.assert_allclose(other.scale_coef_ * units[1], replicated.scale_coef_, rtol=1e-6)
     threads = clone(model).set_params(n_jobs=2).fit(X[rows], Y_MIXED[rows], anchors=SITE[rows])
-    np.testing.assert_allclose(threads._others, replicated._others, rtol=1e-12)
+    np.testing.assert_allclose(threads.result_.others, replicated.result_.others, rtol=1e-12)
 
 
 def test_a_path_is_the_fits_of_its_values():
@@ -223,7 +222,7 @@ def test_a_path_is_the_fits_of_its_values():
             alone = clone(model).set_params(xi=xi).fit(X, y, anchors=SITE)
             assert fitted.xi_ == xi
             assert fitted.xi_scale_ == (xi if second is None else second)
-            np.testing.assert_allclose(fitted._others, alone._others, rtol=1e-6, atol=1e-8)
+            np.testing.assert_allclose(fitted.result_.others, alone.result_.others, rtol=1e-6, atol=1e-8)
             assert fitted.loss_ == pytest.approx(alone.loss_, rel=1e-10)
 
 
@@ -269,7 +268,7 @@ def test_a_formula_names_terms():
     assert search.best_estimator_.scale_names_ == model.scale_names_
     assert search.score(frame, frame.y) == pytest.approx(-search.nll(frame, frame.y).mean())
     again = clone(model).fit(model.formula_.design(frame), frame.y, anchors=frame.site)
-    np.testing.assert_array_equal(again._others, model._others)
+    np.testing.assert_array_equal(again.result_.others, model.result_.others)
 
 
 def test_files_and_pickles_keep_the_scale(tmp_path):
@@ -300,11 +299,11 @@ def test_files_and_pickles_keep_the_scale(tmp_path):
 def _refused(folder, change):
     import json
 
-    from anchortm.saving import _digest
+    from anchortm.saving import digest
 
     record = json.loads((folder / "model.json").read_text())
     record["fit"] |= change
-    record["sha256"] = _digest(record)
+    record["sha256"] = digest(record)
     (folder / "changed.json").write_text(json.dumps(record))
     with pytest.raises(ModelFileError):
         atm.load(folder / "changed.json")
@@ -352,10 +351,10 @@ def test_what_does_not_go_is_refused():
         atm.NormalLinear(scale="x0").fit(sp.csr_matrix(np.where(rng.random((N, 3)) < 0.05, 1.0, 0.0)), Y)
     model = atm.NormalLinear(scale="a")
     model.strata = ["b"]
-    with pytest.raises(InputError, match="scale does not go with strata"):
+    with pytest.raises(InputError, match="scale effects cannot be combined with strata"):
         model.fit(table, Y)
     for varying in (np.array(["a", "b"]), 0, "a"):
-        with pytest.raises(InputError, match="scale does not go with varying: leave"):
+        with pytest.raises(InputError, match="scale effects cannot be combined with varying effects: leave"):
             atm.NormalLinear(scale="a", varying=varying).fit(table, Y)
     assert atm.NormalLinear(scale="a", strata=[]).fit(table, Y).converged_
     model = atm.NormalLinear(scale="a").fit(table, Y)
@@ -367,7 +366,7 @@ def test_what_does_not_go_is_refused():
 
 def test_tables_in_batches_are_refused(tmp_path):
     pd.DataFrame({"y": Y, "a": X[:, 0]}).to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(InputError, match="rows in memory"):
+    with pytest.raises(InputError, match="batches cannot be combined with scale effects"):
         atm.NormalLinear.from_formula("y ~ a", str(tmp_path / "rows.parquet"), scale="a")
 
 
@@ -426,7 +425,7 @@ def test_a_large_penalty_makes_both_residuals_uncorrelated_with_the_sites():
     limit = clone(model).set_params(xi=math.inf).fit(x, y, anchors=site)
     assert limit.converged_
     assert max(limit.penalty_, limit.penalty_scale_) < 1e-15
-    np.testing.assert_allclose(path.models[-1]._others, limit._others, rtol=1e-3)
+    np.testing.assert_allclose(path.models[-1].result_.others, limit.result_.others, rtol=1e-3)
     first = clone(model).set_params(xi=1e6, xi_scale=0.0).fit(x, y, anchors=site)
     assert correlations(first)[0] < 1e-4 < 0.01 < correlations(first)[1]
     check = atm.diagnostics.residual_invariance(path.models[0], limit, x, y, site, which="scale")
@@ -437,10 +436,9 @@ def test_samples_and_restarts_take_the_same_objective():
     model = atm.ContinuousLogit(xi=1.0, scale="x1", xi_scale=0.5, order=3, n_restarts=2, random_state=0)
     model.fit(X, Y, anchors=SITE)
     assert model.lower_minima_ == []
-    data = model._data
-    objective, _ = model._objective(model.link_, model.basis_, data).ray(1.0)
+    objective, _ = model.problem_.objective.ray(1.0)
     part = objective.sample(60)
-    v = objective.coordinates.join(model.baseline_, model._others)
+    v = objective.coordinates.join(model.baseline_, model.result_.others)
     assert part.n_rows == 60
     assert part.mix == objective.mix
     rows = part.terms[0].rows
@@ -464,10 +462,8 @@ def test_large_data_start_from_a_sample():
 
 def _moved(model, w):
     """The model with other parameters."""
-    trial = clone(model)
-    trial.__dict__ = dict(model.__dict__)
     k, p = model.baseline_.size, model.coef_.size
-    trial.baseline_, trial.coef_, trial.scale_coef_ = w[:k], w[k : k + p], w[k + p :]
+    trial = moved(model, w[:k], w[k : k + p], w[k + p :])
     return trial
 
 
@@ -482,7 +478,7 @@ def test_bands_are_those_of_the_delta_method(of, at):
     def values(w):
         return to_h(getattr(_moved(model, w).predict_distribution(X[:3]), of)(at))
 
-    w = np.concatenate([model.baseline_, model._others])
+    w = np.concatenate([model.baseline_, model.result_.others])
     J = np.stack([(values(w + s) - values(w - s)) / 2e-5 for s in 1e-5 * np.eye(w.size)], axis=-1)
     error = np.sqrt(np.einsum("...i,ij,...j->...", J, model.covariance(), J))
     np.testing.assert_allclose(band.estimate, getattr(model.predict_distribution(X[:3]), of)(at), rtol=1e-9)
@@ -512,7 +508,7 @@ def test_marginal_effects_are_changes_of_predictions(options):
     wanted = [(outcome(X + s) - outcome(X - s)) / 2e-5 for s in step[:2]]
     ends = [np.column_stack([X[:, :2], np.full(N, v)]) for v in (1.0, 0.0)]
     np.testing.assert_allclose(table["effect"], [*wanted, outcome(ends[0]) - outcome(ends[1])], rtol=1e-5)
-    w = np.concatenate([model.baseline_, model._others])
+    w = np.concatenate([model.baseline_, model.result_.others])
     J = [
         (outcome(ends[0], m) - outcome(ends[1], m) - outcome(ends[0], n) + outcome(ends[1], n)) / 2e-5
         for m, n in ((_moved(model, w + s), _moved(model, w - s)) for s in 1e-5 * np.eye(w.size))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
+from parameters import moved
 
 
 def anchor_loss(model, X, y, anchors=None, sample_weight=None) -> float:
@@ -26,13 +25,13 @@ def no_lower_place_nearby(model, X, y, *, anchors=None, sample_weight=None, trie
     here = anchor_loss(model, X, y, anchors, sample_weight)
     np.testing.assert_allclose(here, model.loss_, rtol=1e-8, atol=1e-10)
     rng = np.random.default_rng(0)
-    other, tried, increments = copy.copy(model), 0, model.basis_.increments
+    tried, increments = 0, model.basis_.increments
     inverse = np.linalg.inv(increments.matrix)
     for _ in range(tries):
-        step = model._jacobian @ (size * rng.normal(size=model._jacobian.shape[1]))
+        step = model.result_.jacobian @ (size * rng.normal(size=model.result_.jacobian.shape[1]))
         theta = model.baseline_ + step[: model.baseline_.size]
         delta = np.clip(inverse @ theta, increments.lower, increments.upper)
-        other.baseline_, other.coef_ = increments.matrix @ delta, model.coef_ + step[model.baseline_.size :]
+        other = moved(model, increments.matrix @ delta, model.coef_ + step[model.baseline_.size :])
         there = anchor_loss(other, X, y, anchors, sample_weight)
         assert not there < here - 1e-9 * (1.0 + abs(here)), (there, here)
         tried += 1

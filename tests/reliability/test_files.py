@@ -24,7 +24,7 @@ import pytest
 
 import anchortm as atm
 from anchortm.exceptions import AnchorTMError, AnchorTMWarning, InputError, ModelFileError
-from anchortm.saving import _digest
+from anchortm.saving import digest
 
 SECONDS = 5.0  # that no file may take
 
@@ -95,7 +95,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, list
             record = json.loads(atm.save(model, folder / f"{name}.json").read_text())
             if name == "wide":  # as of a model with more parameters
                 record["covariance"] = None
-                record["sha256"] = _digest(record)
+                record["sha256"] = digest(record)
             result[name] = (json.dumps(record, indent=1), predictions(model))
     return result
 
@@ -222,7 +222,7 @@ def outcome(file: Path, wanted: list[Any]) -> str:
             model = atm.load(file)
             found = predictions(model)
             message = str(model.summary())
-            assert len(model.history_) == len(model._history)
+            assert len(model.history_) == len(model.result_.history)
         except ModelFileError as error:
             message = str(error)
         except AnchorTMError:  # of rows that do not fit a changed model
@@ -283,7 +283,7 @@ def forge(saved: Any, name: str, folder: Path, seed: int, cases: int) -> Counter
         record = json.loads(text)
         done = [change(record, rng) for _ in range(1 + (rng.random() < 0.2))]
         with suppress(ValueError):  # infinities have no checksum
-            record["sha256"] = _digest(record)
+            record["sha256"] = digest(record)
         file.write_text(json.dumps(record))
         try:
             found[outcome(file, wanted)] += 1
@@ -352,7 +352,7 @@ def test_nothing_in_a_file_is_executed(saved, tmp_path: Path, monkeypatch, tally
         if inner is record["formula"] and key != "offset":  # both, since they are compared
             inner["text"] = payload if "~" in payload else f"y ~ {payload}"
             inner["covariates"] = payload.partition("~")[2].partition("|")[0].strip() or payload
-        record["sha256"] = _digest(record)
+        record["sha256"] = digest(record)
         (tmp_path / "forged.json").write_text(json.dumps(record))
         outcome(tmp_path / "forged.json", wanted)
     tally("model files", "with code inside, none of it run", len(cases))
@@ -391,7 +391,7 @@ def greedy(saved: Any, part: int) -> Iterator[str]:
             for key in outer:
                 inner = inner[key]
             inner[last] = value
-        record["sha256"] = _digest(record)
+        record["sha256"] = digest(record)
         return json.dumps(record)
 
     yield forged("splines", basis__order=10**9)
@@ -495,7 +495,7 @@ FORGED = {
     "an offset that is no name": ("offset", lambda r: r["formula"].update(offset=10**9), "not text"),
     "anchors named twice": ("wide", lambda r: r["parameters"].update(anchor_names=["x"]), "anchors are named"),
     "a basis of another kind": ("arrays", lambda r: r["parameters"].update(basis="ordinal"), "such a basis"),
-    "too few flags": ("arrays", lambda r: r["fit"]["_binary"].pop(), "flags of binary covariates"),
+    "too few flags": ("arrays", lambda r: r["fit"]["_binary"].pop(), "number of binary flags"),
     "an endless parameter": ("arrays", lambda r: r["parameters"].update({"x" * 10_000: 1}), "has no parameters"),
     "an endless version": ("arrays", lambda r: r.update(version="1" * 10_000), r"1\.\.\."),
 }
@@ -507,7 +507,7 @@ def test_forged_files_are_refused_when_they_are_read(saved, tmp_path: Path, what
     name, forge_it, message = FORGED[what]
     record = json.loads(saved[name][0])
     forge_it(record)
-    record["sha256"] = _digest(record)
+    record["sha256"] = digest(record)
     (tmp_path / "forged.json").write_text(json.dumps(record))
     with pytest.raises(ModelFileError, match=message) as refused:
         atm.load(tmp_path / "forged.json")
@@ -520,7 +520,7 @@ def test_a_covariance_that_is_none_gives_no_standard_errors(saved, tmp_path: Pat
     record = json.loads(saved["more splines"][0])
     size = len(record["covariance"]["information"])
     record["covariance"]["information"] = (value * np.eye(size)).tolist()
-    record["sha256"] = _digest(record)
+    record["sha256"] = digest(record)
     (tmp_path / "forged.json").write_text(json.dumps(record))
     model = atm.load(tmp_path / "forged.json")
     assert "std. error" not in model.summary().frame()

@@ -52,7 +52,7 @@ def test_a_likelihood_of_which_no_digit_is_left_is_no_likelihood() -> None:
     lower = entry + 1.0
     lower[0], later[0], entry[0] = -np.inf, 5.0, -np.inf
     y = atm.Interval(lower, later, entry=entry)
-    data = atm.AnchorTM(basis="linear")._prepare(None, y, None, None, None)
+    data = atm.AnchorTM(basis="linear").problem(None, y).data
     objective = data.objective(get_link("cloglog"), LinearBasis(), 1.0)
 
     def loglik(level: float, slope: float) -> float:

@@ -132,13 +132,17 @@ def test_hard_data_end_with_a_true_certificate(name: str, tally) -> None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", EXPECTED, AnchorTMWarning)
             model.fit(x, y, **options)
-        assert model.converged_, model._reason
+        assert model.converged_, model.result_.reason
         assert model.kkt_ <= model.tol
         assert model.min_eigenvalue_ > 0.0
         tally("hard data", "fits with a certificate")
         tried = no_lower_place_nearby(model, x, y, **options, tries=max(3, min(20, 20_000 // len(y))))
         tally("hard data", "places around an optimum found no better", tried)
-        quantiles = model.predict_distribution(x[:5]).ppf([0.1, 0.5, 0.9]) if model._scale != "ordinal" else None
+        quantiles = (
+            model.predict_distribution(x[:5]).ppf([0.1, 0.5, 0.9])
+            if model.specification().outcome != "ordinal"
+            else None
+        )
         assert quantiles is None or (np.diff(quantiles, axis=1) >= 0).all()
 
 
@@ -255,5 +259,5 @@ def test_every_refusal_of_hard_data_is_ours(tally) -> None:
             tally("hard data", "refused with the reason")
         else:
             assert np.isfinite(model.loss_)
-            assert model.converged_ == (model.kkt_ <= model.tol), model._reason
+            assert model.converged_ == (model.kkt_ <= model.tol), model.result_.reason
             tally("hard data", "fits with a certificate" if model.converged_ else "fits that say they did not converge")

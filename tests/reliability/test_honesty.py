@@ -14,8 +14,8 @@ from paths import SAVED
 
 import anchortm as atm
 from anchortm.cli.main import main
+from anchortm.engine.result import FLAT_CURVATURE
 from anchortm.exceptions import AnchorTMWarning, ConvergenceWarning, InputError, InputTypeError
-from anchortm.inference.covariance import FLAT_CURVATURE
 
 N = 300
 rng = np.random.default_rng(2)
@@ -42,7 +42,9 @@ def consistent(model) -> None:
     text = str(model.summary())
     if model.converged_:
         assert model.kkt_ <= model.tol
-        assert model.min_eigenvalue_ >= -1e-8 * max(1.0, np.abs(np.diag(model._information)).max() / model.n_total_)
+        assert model.min_eigenvalue_ >= -1e-8 * max(
+            1.0, np.abs(np.diag(model.result_.information)).max() / model.n_total_
+        )
         assert "converged       yes" in text
     else:
         assert "converged       NO" in text

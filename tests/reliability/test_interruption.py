@@ -180,7 +180,7 @@ def check(running: Running, number: int, tally: Callable[..., None], to_all: boo
 
 XIS = ",".join(str(k) for k in range(400))
 COMMANDS = {  # what says that it is in the middle, and what it does
-    "fit a CSV file": ("anchortm.selection.path:solve_path", "fit {}/rows.csv --xi " + XIS + " --output c.csv"),
+    "fit a CSV file": ("anchortm.engine.problem:solve_path", "fit {}/rows.csv --xi " + XIS + " --output c.csv"),
     "fit one xi": (
         "anchortm.models.base:solve",
         "fit {}/rows.parquet --order 20 --xi 1e5 --save m.json --output c.csv",
@@ -189,7 +189,7 @@ COMMANDS = {  # what says that it is in the middle, and what it does
         "anchortm.engine.rows.blocks:Blocks.tell",
         "fit {}/rows.parquet --batches --xi 100 --save m.json",
     ),
-    "path": ("anchortm.selection.path:solve_path", "path {}/rows.csv --xi " + XIS + " --output p.csv --plot p.png"),
+    "path": ("anchortm.engine.problem:solve_path", "path {}/rows.csv --xi " + XIS + " --output p.csv --plot p.png"),
     "loeo": ("anchortm.selection.left_out:full_paths", "loeo {}/rows.csv --xi 0,1,10,100 --output l.csv --plot l.pdf"),
     "loeo with jobs": ("joblib:Parallel.__call__", "loeo {}/rows.csv --jobs 2 --xi 0,1,10,100 --output l.csv"),
 }
@@ -281,11 +281,12 @@ site = rng.integers(0, 50, 100_000)
 X = rng.normal(size=(site.size, 8)) + 0.1 * site[:, None]
 y = X.sum(axis=1) + rng.logistic(size=site.size)
 model = atm.ContinuousLogit(xi=1e4, order=12, n_jobs=2, n_restarts=1000)
-solve = atm.ContinuousLogit._solve
+from anchortm.engine.problem import Problem
+solve = Problem.solve
 def marked(*arguments):
     print("BEGUN", file=sys.stderr, flush=True)
     return solve(*arguments)
-atm.ContinuousLogit._solve = marked
+Problem.solve = marked
 try:
     model.fit(X, y, anchors=site)
 except KeyboardInterrupt:

@@ -21,7 +21,7 @@ from anchortm._util import files
 from anchortm.bases import BernsteinBasis
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, ModelFileError
 from anchortm.links import Logistic
-from anchortm.saving import VERSION, _digest
+from anchortm.saving import VERSION, digest
 
 rng = np.random.default_rng(0)
 SITE = rng.integers(0, 4, 200)
@@ -120,7 +120,7 @@ def record(tmp_path: Path):
 def broken(record, tmp_path: Path, change, rehash: bool = True) -> Path:
     change(record)
     if rehash:  # by someone who knows how
-        record["sha256"] = _digest(record)
+        record["sha256"] = digest(record)
     (tmp_path / "broken.json").write_text(json.dumps(record))
     return tmp_path / "broken.json"
 
@@ -131,7 +131,7 @@ CHANGES = {
     "format": (lambda r: r.update(format="other"), "not a model of anchortm"),
     "class": (lambda r: r.update({"class": "os.system"}), "'class'"),
     "link": (lambda r: r.update(link="tanh"), "'link'"),
-    "a field gone": (lambda r: r.pop("coef"), "'coef' is not there"),
+    "a field gone": (lambda r: r.pop("coef"), "'coef' is missing"),
     "a word for a number": (lambda r: r["coef"].__setitem__(0, "2"), "'coef'"),
     "too many": (lambda r: r["coef"].append(1.0), "3 coefficients and 2 names"),
     "decreasing": (lambda r: r["baseline"].reverse(), "decreases"),

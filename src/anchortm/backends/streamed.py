@@ -15,9 +15,9 @@ from anchortm.backends.reading import AnchorCoding, Batch, Reader, located
 from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets
 from anchortm.backends.sources import Source
 from anchortm.bases import Basis
+from anchortm.engine.data import About
 from anchortm.engine.objective.build import build_objective, objective_type
 from anchortm.engine.objective.plain import RowObjective
-from anchortm.engine.problem import About
 from anchortm.engine.rows.blocks import Blocks, MemoryBlocks, Total, Work, add, run
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.likelihood import layout
@@ -172,6 +172,11 @@ class Stream:
     intercept : bool
         Whether the constant belongs to the span of the anchors.
     """
+
+    in_memory = False
+    mixture = strata = clusters = None  # these need the rows in memory
+    near: tuple[int, ...] = ()
+    share = 1.0
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ RULES: list[tuple[str, Any]] = [
     (r"give clusters= to standard_errors or summary", "standard errors of clusters are for Python"),
     (r"pass offset= \(0 says that none is meant\)", "they are predicted without"),
     (r"give the column with offset=", "give the column with --offset"),
-    (r"(?:read it|read the table) first", MEMORY),
+    (r"(?:read it|read the table(?: into memory)?) first", MEMORY),
     (
         r"give these rows as Interval\(0, 1\), or add half a unit to all times, time \+ 0\.5",
         "write Interval(lower, upper) in --formula with columns that are 0 and 1 in these rows (equal in those of "
@@ -57,14 +57,13 @@ RULES: list[tuple[str, Any]] = [
     ),
     (r"leave random out", "leave the random effects out of --formula"),
     (r"leave strata out", "leave the strata out of --formula"),
-    (r"^random does not go", "random effects do not go"),
     (r"a sparse X or ", ""),
     (r"^n_samples = 1:", "the table has one row:"),
     # models by their names here
     (r"(?:AnchorGLM\()?family=['\"](\w+)['\"]\)?", lambda found: f"--model {FAMILIES.get(found[1], found[1])}"),
     (r", or give alpha a number|: give it a number", ""),
     (r"take '(weibull)'", r"take --model \1"),
-    (r", or fit with link='\w+'|; take link='\w+'", ""),
+    (r", or fit with link='\w+'|; use link='\w+'", ""),
     (rf"\b(?:{'|'.join(CLASSES)})\b", lambda found: f"--model {CLASSES[found[0]]}"),
     (r"\bAnchorGLM\b", "this model"),
     # options
@@ -73,11 +72,11 @@ RULES: list[tuple[str, Any]] = [
     (r"log_first=True", "--log-first"),
     (rf"\b({NAMES})=(?=[^\s=])", lambda found: f"{OPTIONS[found[1]]} "),
     (r"^xi = (?=\S+ needs)", "--xi "),
+    (r"\bset xi to\b", "set --xi to"),
     (rf"^({NAMES})(?= (?:must|has|is|are|names|gives|does|needs|was|\())", lambda found: OPTIONS[found[1]]),
-    (r"(?<=go with )(.*)(?=: leave one)", lambda found: re.sub(rf"\b({NAMES})\b", lambda m: OPTIONS[m[1]], found[1])),
     (r"\((l1), (l2), smooth\)", r"(--\1, --\2, s(x))"),
     (r"\bwithout (l1|l2)\b", r"without --\1"),
-    (r"\b(by|no|or|take) (l1|l2)\b", r"\1 --\2"),
+    (r"\b(by|no|or|take|use) (l1|l2)\b", r"\1 --\2"),
     (r"\b(in|of|leave) (varying|scale)\b(?= out|$|:|,)", r"\1 --\2"),
     (
         r"a wider support|widen the support",

@@ -17,13 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm._typing import Array, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import check_weights, one_number
 from anchortm._util.frames import aligned, is_frame, native
+from anchortm.engine.preparation import one_column
 from anchortm.engine.rows.projections import Projection, projection
 from anchortm.engine.solve.identification import check_covariates
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.inputs.anchors import AnchorColumns, anchor_columns
 from anchortm.inputs.design import Design, check_columns, to_design
 from anchortm.inputs.response import as_response
-from anchortm.models.fitted import one_column
 from anchortm.models.from_formula import FormulaMixin
 
 __all__ = ["L2Data", "L2Regressor", "LinearAnchorRegression", "check_gamma", "l2_data"]

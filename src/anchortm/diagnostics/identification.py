@@ -10,8 +10,8 @@ import numpy as np
 from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import Axis, Covariates
-from anchortm.exceptions import InputError
-from anchortm.inputs.design import to_design
+from anchortm.exceptions import InputError, InputTypeError
+from anchortm.predict.distribution import PredictedDistribution
 from anchortm.selection.path import AnchorPath
 
 if TYPE_CHECKING:
@@ -145,7 +145,11 @@ def over_identification(path: AnchorPath, X: Covariates) -> OverIdentification:
             f"{type(first).__name__} does not transform y, so no transformation can flatten: look in path.frame() "
             "whether the penalty goes to 0"
         )
-    matrix = to_design(first._design(X, 2)).matrix
+    if first.basis_.kind == "step":
+        raise InputTypeError(
+            "CoxPH has no baseline that a penalty could flatten: ask this of ProportionalHazards instead"
+        )
+    matrix = first.new_rows_.matrix(X, 2)
     deviation, mean = matrix.std(axis=0, ddof=1), matrix.mean(axis=0, keepdims=True)
     unit = float(np.diff(first.link_.quantile(np.array([0.25, 0.75])))[0])
     rows = []
@@ -153,10 +157,13 @@ def over_identification(path: AnchorPath, X: Covariates) -> OverIdentification:
         coef = m.coef_
         norm = float(np.linalg.norm(coef * deviation))
         if m.basis_.discrete:
-            width = float(m._typical[-1] - m._typical[0])
+            typical = m.result_.typical
+            width = float(typical[-1] - typical[0])
             spread, effect = unit / width if width > 0.0 else np.nan, np.nan
         else:
-            low, high = m._distribution(m._sign * (mean @ coef)).interval(0.5)
+            fit = m.result_
+            typical = PredictedDistribution(fit.link, fit.basis, fit.typical, fit.sign * (mean @ coef), fit.time)
+            low, high = typical.interval(0.5)
             spread = float(high[0] - low[0])
             effect = norm * spread / unit
         rows.append({"xi": xi, "coef_norm": norm, "spread": spread, "effect_norm": effect, "penalty": m.penalty_})

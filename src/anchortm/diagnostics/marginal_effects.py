@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import stats
-from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
 from anchortm._messages import shown
@@ -18,7 +17,7 @@ from anchortm._typing import Array, Axis, Covariates, Numbers
 from anchortm._util.checks import level_between
 from anchortm.engine.objective.scale_effects import scale_columns, scaled_baseline
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.inference.covariance import Bootstrap, resolve
+from anchortm.inference.bootstrap import Bootstrap, resolve
 from anchortm.inputs.design import to_design
 from anchortm.models.base import TransformationModel
 from anchortm.predict.distribution import PredictedDistribution
@@ -131,7 +130,7 @@ def marginal_effects(
     """
     import pandas as pd
 
-    check_is_fitted(model, "coef_")
+    result, new_rows = model.result_, model.new_rows_
     if model.basis_.kind == "step":
         raise InputTypeError(
             f"{type(model).__name__} has no marginal effects, because its baseline is not among the parameters: use "
@@ -144,18 +143,18 @@ def marginal_effects(
         )
     level_between(level)
     _check_target(model, of, above)
-    if model._corners is not None:
+    if result.corners is not None:
         raise InputError(
             "marginal effects need a model with one baseline: with strata or varying effects, compare "
             "predict_distribution at two values of a covariate"
         )
-    if model._random is not None:
+    if result.random is not None:
         raise InputError(
             "marginal effects do not support random effects: compare predict_distribution at two values of a covariate"
         )
-    matrix = to_design(model._design(X, None)).matrix
-    fixed = model._shift(X, None, offset) - model._sign * (matrix @ model.coef_)
-    estimate = np.concatenate([model.baseline_, model._others])
+    matrix = new_rows.matrix(X)
+    fixed = new_rows.parts(X, None, offset)[1] - result.sign * (matrix @ result.coef)
+    estimate = result.parameters
     changes = _changes_of_columns(model, matrix) if not hasattr(model, "formula_") else _changes_of_variables(model, X)
     effect = _Effects(model, matrix, fixed, above, changes)
     value = effect(estimate)
@@ -191,7 +190,7 @@ def _changes_of_columns(model: Any, matrix: Array) -> list[_Change]:
     changes = []
     for j, name in enumerate(model.coef_names_):
         unit = np.eye(matrix.shape[1])[j]
-        if model._binary[j]:
+        if model.result_.binary[j]:
             without = matrix * (1.0 - unit)
             changes.append(_Change(name, "0 to 1", None, without + unit, without))
         else:
@@ -287,7 +286,7 @@ class _Effects:
         _, beta, zeta = self.split(w)
         if change.slope is None:
             return float(np.mean(self.target(w, change.after) - self.target(w, change.before)))
-        moved = self.model._sign * (change.slope @ beta)
+        moved = self.model.result_.sign * (change.slope @ beta)
         if self.scaled:
             moved += np.where(np.isfinite(base), base, 0.0) * (change.slope[:, self.scaled] @ zeta) / 2.0
         return float(np.mean(local * moved))
@@ -296,7 +295,7 @@ class _Effects:
         """Return the predicted distributions at these rows of the design."""
         theta, beta, zeta = self.split(w)
         theta = scaled_baseline(theta, rows[:, self.scaled], zeta) if self.scaled else theta
-        shift = self.fixed + self.model._sign * (rows @ beta)
+        shift = self.fixed + self.model.result_.sign * (rows @ beta)
         return PredictedDistribution(self.model.link_, self.model.basis_, theta, shift, self.model.time_)
 
     def target(self, w: Array, rows: Array) -> Array:

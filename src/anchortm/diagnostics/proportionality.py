@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +13,14 @@ from sklearn.base import clone
 
 from anchortm._messages import shown
 from anchortm._typing import Array, Columns, Covariates, Labels, Numbers, Outcome
-from anchortm.bases import Basis
 from anchortm.engine.objective.protocol import Objective
-from anchortm.engine.problem import Data
+from anchortm.engine.problem import Problem
+from anchortm.engine.remarks import tell_alphabetical
 from anchortm.exceptions import InputError
 from anchortm.inference.score_tests import refuse_net
 from anchortm.inputs.baselines import varying_groups
-from anchortm.models.base import TransformationModel, check_model, tell_alphabetical
+from anchortm.inputs.parts import NAMES, why_not
+from anchortm.models.base import TransformationModel, check_model
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +116,7 @@ def proportionality_test(
     lstat          14.31   5   0.01376
     """
     null = _Null.fitted(model, X, y, anchors, sample_weight, offset)
-    names = list(null.data.design.names)
+    names = list(null.problem.data.design.names)
     groups: list[list[str | int]] = [[name] for name in names]
     if covariates is not None:
         groups = [group for group, _ in varying_groups(covariates, "covariates")]
@@ -124,19 +125,21 @@ def proportionality_test(
     rows = []
     for group in groups:
         wider = clone(null.model).set_params(varying=[*_own(null.model.varying), group])
-        rows.append(null.against(wider, wider._prepare(X, y, anchors, sample_weight, offset)))
+        there = wider.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+        rows.append(null.against(there))
     return ProportionalityTest(rows, type(model).__name__)
 
 
 def _check(model: TransformationModel) -> None:
     """Refuse models whose effects cannot vary along the response."""
     check_model(model)
-    if not model._varies or model.scale is not None or model.random is not None:
-        what = type(model).__name__ if not model._varies else "a model with scale or random effects"
-        raise InputError(
-            f"effects of {what} cannot vary along the response: use ProportionalHazards, CountRegression, "
-            "OrdinalRegression or another model with a baseline"
-        )
+    spec = model.specification()
+    for name in (*spec.asked(), spec.likelihood):
+        if why_not("varying", name) is not None:
+            raise InputError(
+                f"effects cannot vary along the response with {NAMES[name]}: use ProportionalHazards, "
+                "CountRegression, OrdinalRegression or another model with a baseline"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,10 +147,7 @@ class _Null:
     """The maximum-likelihood fit of the null hypothesis, in which the effects do not vary."""
 
     model: TransformationModel
-    data: Data
-    link: Any
-    basis: Basis
-    objective: Objective
+    problem: Problem
     v: Array
 
     @classmethod
@@ -163,42 +163,35 @@ class _Null:
         """Return the fit, or refuse models without one."""
         _check(model)
         plain = clone(model).set_params(xi=0.0)
-        plain._check_limits()
-        data = plain._prepare(X, y, anchors, sample_weight, offset)
-        refuse_net(plain, data.design.marks)
-        tell_alphabetical(data)
-        link, basis = plain._make_link(), plain._make_basis(data.response, data.weights)
-        if basis.kind == "constant":
-            raise InputError(
-                f"{type(model).__name__} has no baseline along which effects could vary: use CountRegression, "
-                "OrdinalRegression or another transformation model"
-            )
-        objective = plain._objective(link, basis, data)
-        with plain._threads(objective):
-            solution, _ = plain._solve(objective, basis, data, 0.0)
+        problem = plain.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+        refuse_net(problem.spec, problem.data.design.marks)
+        tell_alphabetical(problem.data)
+        with problem.threads():
+            solution, _ = problem.solve()
         if not solution.converged:
             raise InputError(f"the maximum-likelihood fit did not converge ({solution.reason}): no score test")
-        return cls(plain, data, link, basis, objective, solution.v)
+        return cls(plain, problem, solution.v)
 
-    def against(self, wider: TransformationModel, data: Data) -> dict[str, Any]:
-        """Return the score test against a model in which one more group of effects varies."""
+    def against(self, wider: Problem) -> dict[str, Any]:
+        """Return the score test against a problem in which one more group of effects varies."""
+        data, basis = wider.data, self.problem.basis
         assert data.mixture is not None  # noqa: S101
-        theta, beta = self.objective.coordinates.split(self.v)
-        effects = dict(zip(self.data.design.names, beta, strict=True))
+        theta, beta = self.problem.objective.coordinates.split(self.v)
+        effects = dict(zip(self.problem.data.design.names, beta, strict=True))
         new = [name for name in effects if name not in data.design.names]
-        constant = self.basis.increments.matrix[:, 0]  # coefficients of a constant h
+        constant = basis.increments.matrix[:, 0]  # coefficients of a constant h
         moved = np.array([effects[name] * constant for name in new])
-        corners, first = data.mixture.corners, theta.reshape(-1, self.basis.n_parameters).copy()
+        corners, first = data.mixture.corners, theta.reshape(-1, basis.n_parameters).copy()
         # the baselines of the larger model belong to the low end of the covariate's range
         first[: corners.n_baselines] += corners.sign * corners.groups[-1].low * moved.sum(axis=0)
-        larger = wider._objective(self.link, self.basis, data)
+        larger = replace(wider, basis=basis).objective
         rest = np.array([effects[name] for name in data.design.names])
         v = larger.coordinates.join(np.vstack([first, moved]).ravel(), rest)
-        with self.model._threads(larger):
+        with self.problem.threads(larger):
             at = larger.derivatives(v)
         size, inside = _dimension(larger, v)
         step = np.linalg.lstsq(at.hessian[np.ix_(inside, inside)], at.gradient[inside], rcond=1e-12)[0]
-        statistic, df = float(at.gradient[inside] @ step), size - _dimension(self.objective, self.v)[0]
+        statistic, df = float(at.gradient[inside] @ step), size - _dimension(self.problem.objective, self.v)[0]
         row = {"covariate": ", ".join(new), "statistic": statistic, "df": df}
         return row | {"p-value": float(stats.chi2.sf(statistic, df)) if df else np.nan}
 

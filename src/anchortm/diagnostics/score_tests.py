@@ -15,6 +15,7 @@ from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import generator, whole_number
+from anchortm.engine.remarks import tell_alphabetical
 from anchortm.exceptions import InputError
 from anchortm.inference.redrawn import redraws, whole_rows, why_not
 from anchortm.inference.score_tests import (
@@ -25,7 +26,7 @@ from anchortm.inference.score_tests import (
     refuse_net,
     simulated_statistic,
 )
-from anchortm.models.base import TransformationModel, tell_alphabetical
+from anchortm.models.base import TransformationModel, check_model
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,20 +176,20 @@ def score_test(
     if method not in ("auto", *METHODS):
         raise InputError(f"method must be 'auto', {', '.join(map(repr, METHODS))}, not {method!r}")
     whole_number(n_draws, "n_draws", 1)
+    check_model(model)
     rng = generator(random_state)
-    plain = clone(model).set_params(xi=0.0)
-    data = plain._prepare(X, y, anchors, sample_weight, offset)
-    refuse_net(plain, data.design.marks)
+    problem = clone(model).set_params(xi=0.0).problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+    data = problem.data
+    refuse_net(problem.spec, data.design.marks)
     if data.anchors is None:
         raise InputError("a score test needs anchors")
     obstacle = why_not(data)
     if obstacle is not None and method in ("expected", "simulate"):
         raise InputError(f"method={method!r} cannot draw {obstacle}: take method='observed'")
     tell_alphabetical(data)
-    link, basis = plain._make_link(), plain._make_basis(data.response, data.weights)
-    objective = plain._objective(link, basis, data)
+    objective = problem.objective
     check_directions(objective)
-    solution, others = plain._solve(objective, basis, data, 0.0)
+    solution, others = problem.solve()
     if not solution.converged:
         raise InputError(f"the maximum-likelihood fit did not converge ({solution.reason}): no score test")
     scored, free = objective.scored, free_parameters(objective, solution.active)
@@ -208,8 +209,8 @@ def score_test(
         method = "simulate" if observed.rows < FEW_ROWS else "expected" if noisy else "observed"
     if method == "observed" or obstacle is not None:
         return observed
-    plain._store(link, basis, data, objective, solution, others)
-    draws = redraws(plain, objective, whole_rows(data), rng)
+    result = problem.result(objective, solution, others)
+    draws = redraws(problem.with_data(whole_rows(data)), result, objective, rng)
     # the information needs draws of its own: a statistic divided by its own information is too large
     information = Information.mean([Information.at(loss, solution.v) for loss in islice(draws, SOME_DRAWS)])
     quadratic = Quadratic.of(information, free)

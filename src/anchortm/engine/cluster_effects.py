@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm.engine.data import Data
 from anchortm.engine.objective.random_effects import MixedObjective
-from anchortm.engine.problem import Data
 from anchortm.engine.rows.quadrature import MOST_NODES
 from anchortm.engine.solve.newton import Solution
 from anchortm.engine.solve.nodes import quadrature_error

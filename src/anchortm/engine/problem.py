@@ -1,198 +1,213 @@
-"""The checked inputs of one fit, in memory, and what a model keeps of them."""
+"""A problem: the frozen inputs of one fit. This is the one place that turns a specification and rows into a result.
+
+Everything that fits goes through here: estimators, paths in xi, left-out environments, searches, the bootstrap,
+boosting and diagnostics. Cox's partial likelihood and generalised linear models override what differs for them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.bases import Basis
-from anchortm.engine.objective.plain import Objective, build_objective
-from anchortm.engine.objective.random_effects import MixedObjective
-from anchortm.engine.rows.standardised import Coordinates
-from anchortm.exceptions import rows_of
-from anchortm.inputs.anchors import AnchorColumns
-from anchortm.inputs.baselines import Mixture, known_strata, stratum_codes
-from anchortm.inputs.clusters import Clusters
-from anchortm.inputs.design import Design, Matrix, WideMatrix
+from anchortm._util.checks import generator
+from anchortm.bases import baseline_values
+from anchortm.engine.data import Data
+from anchortm.engine.formulation import Formulation
+from anchortm.engine.objective.location_scale import scale_columns, scaled_baseline
+from anchortm.engine.objective.protocol import Objective
+from anchortm.engine.objective.random_effects import NODES, marginal_rows
+from anchortm.engine.objective.turned import untangled
+from anchortm.engine.preparation import prepare
+from anchortm.engine.result import FitResult
+from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
+from anchortm.engine.solve.continuation import restarts, solve, solve_near, solve_path
+from anchortm.engine.solve.identification import check_kinds, check_levels
+from anchortm.engine.solve.newton import Options, Solution
+from anchortm.engine.specification import Specification
+from anchortm.exceptions import IdentificationError, InputError, SeparationError
 from anchortm.inputs.response import Response, as_response
-from anchortm.inputs.splines import Marks
 
-__all__ = ["About", "Data", "Strata", "drop_empty_classes"]
+__all__ = ["Problem", "Refit"]
 
 Array = NDArray[np.float64]
 
 
+class Refit(NamedTuple):
+    """A fit to resampled rows: its parameters, the baseline first, and whether it is an optimum."""
+
+    parameters: Array
+    converged: bool
+    min_eigenvalue: float
+
+
 @dataclass(frozen=True, eq=False)
-class About:
-    """What a fitted model says of its rows."""
-
-    names: tuple[str, ...]
-    marks: Marks  # of columns of smooth terms
-    columns_given: tuple[str, ...] | None
-    kinds: dict[str, int]  # numbers of exact, left-, right- and interval-censored rows
-    time: bool
-    float_codes: tuple[str, ...]
-    dropped: tuple[Any, ...]
-    alphabetical: bool
-    binary: list[bool]
-    had_offset: bool
-    fingerprint: Array
-    covariate_ranges: Array | None  # smallest and largest value of each column
-    outcome_range: tuple[float, float]
-
-
-class Strata(NamedTuple):
-    """The stratum of each row, and the names of all strata."""
-
-    codes: NDArray[np.intp]
-    labels: tuple[Any, ...]
+class Problem(Formulation):
+    """The inputs of one fit: what is asked, the checked rows, the link, and the basis that follows from the rows."""
 
     @classmethod
-    def of(cls, labels: Sequence[Any]) -> Strata:
-        """Return strata by their names."""
-        known = known_strata(labels)
-        return cls(stratum_codes(labels, known), tuple(known))
+    def of(
+        cls,
+        spec: Specification,
+        X: Any,
+        y: Any,
+        anchors: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+    ) -> Self:
+        """Return the problem of what users pass, checked."""
+        return cls.on(spec, prepare(spec.check(), X, y, anchors, sample_weight, offset))
 
-    def take(self, rows: Any) -> Strata:
-        """Return the strata of these rows, under the same codes."""
-        return Strata(self.codes[rows], self.labels)
+    @classmethod
+    def on(cls, spec: Specification, data: Any) -> Self:
+        """Return the problem of checked rows, with a basis of their own."""
+        rule = spec.rule if data.support is None else spec.rule.with_support(data.support)
+        return cls(spec, data, spec.link, rule(data.response, data.weights))
 
+    def kept(self, result: FitResult) -> Self:
+        """Return the problem as a fitted model keeps it: without its objective, the nodes of integrals settled."""
+        data = self.data
+        if result.random is not None:
+            nodes = data.clusters._replace(n_nodes=result.random.n_nodes, slack=result.random.error)
+            data = data._replace(clusters=nodes)
+        return replace(self, data=data)
 
-class Data(NamedTuple):
-    """Checked inputs of one fit."""
+    def subset(self, rows: Any) -> Self:
+        """Return the problem of some of the rows, checked again, with a basis of their own."""
+        data = self.data.subset(rows)
+        check_kinds(data.response)
+        data = data._replace(near=self.spec.check_design(data).near)
+        check_levels(data.response, data.design.matrix, data.design.names)
+        return self.on(self.spec, data)
 
-    response: Response
-    design: Design
-    anchors: AnchorColumns | None
-    weights: Array | None
-    offset: Array | None
-    dropped: tuple[Any, ...]
-    columns_given: tuple[str, ...] | None = None  # of X, anchors included
-    alphabetical: bool = False  # classes are words that were sorted
-    kept: NDArray[np.bool_] | None = None  # rows of positive weight, if there were others
-    covariate_ranges: Array | None = None  # smallest and largest value of each column
-    mixture: Mixture | None = None  # of strata, and of covariates whose effects vary
-    strata: Strata | None = None  # of a partial likelihood
-    clusters: Clusters | None = None  # that share random effects
-    index: Any = None  # of pandas, of all rows as given
-    near: tuple[int, ...] = ()  # covariates that are nearly collinear
-    share: float = 1.0  # of them that the others do not explain
+    def held_out(self, rows: Data) -> Data:
+        """Return rows that were not fitted, their classes coded as those of the fit."""
+        if self.basis.levels is None:
+            return rows
+        return rows._replace(response=as_response(rows.response, "ordinal", self.basis.levels))
 
-    def take(self, rows: Any) -> Data:
-        """Return the inputs of these rows, without anchor levels that no longer occur."""
-        return Data(
-            self.response[rows],
-            self.design._replace(matrix=self.design.matrix[rows]),
-            None if self.anchors is None else self.anchors.subset(rows),
-            None if self.weights is None else self.weights[rows],
-            None if self.offset is None else self.offset[rows],
-            (),
-            mixture=None if self.mixture is None else self.mixture.take(rows),
-            strata=None if self.strata is None else self.strata.take(rows),
-            clusters=None if self.clusters is None else self.clusters.take(rows),
-            near=self.near,
-        )
+    # the fit
 
-    def subset(self, rows: Any) -> Data:
-        """Return the inputs of these rows, without classes and anchor levels that no longer occur."""
-        part = self.take(rows)
-        response, dropped = drop_empty_classes(part.response)
-        return part._replace(response=response, dropped=dropped)
+    def fit(self) -> FitResult:
+        """Return the result of the fit."""
+        self.check_anchors()
+        with self.threads():
+            solution, others = self.solve()
+        return self.result(self.objective, solution, others)
 
-    def objective(
-        self,
-        link: Any,
-        basis: Basis,
-        sign: float,
-        anchor_intercept: bool = True,
-        n_jobs: int = 1,
-        coordinates: Coordinates | None = None,
-    ) -> Objective:
-        """Return the anchor loss of these rows, in coordinates of their own or in those that are given."""
-        if self.mixture is not None:
-            self.mixture.corners.check(self.mixture.weights)
-        with rows_of(None if self.kept is None else np.flatnonzero(self.kept).tolist()):
-            objective = build_objective(
-                link,
-                basis,
-                self.response,
-                self.design.matrix,
-                self.anchors,
-                self.weights,
-                self.offset,
-                sign,
-                anchor_intercept,
-                n_jobs=n_jobs,
-                names=self.design.names,
-                coordinates=coordinates,
-                mixture=self.mixture,
+    def solve(self) -> tuple[Solution, list[Solution]]:
+        """Return the solution at the xi of the specification, and those that random restarts found."""
+        objective, spec = self.objective, self.spec
+        xi, start = float(spec.xi), self.start(self.objective)
+        try:
+            solution = solve(objective, start, xi, spec.options)
+        except (IdentificationError, ArithmeticError) as error:
+            if spec.start is not None and not math.isfinite(objective.sums(start).loglik):
+                raise InputError(
+                    "the log-likelihood is not finite at start, nor near it: its baseline must increase, and its "
+                    "coefficients must not be far too large; start=None finds its own"
+                ) from None
+            if not isinstance(error, SeparationError) or self.data.mixture is None:
+                raise
+            hint = "a stratum or level may lack outcomes that others have: merge such, or leave strata or varying out"
+            raise SeparationError(f"{error}; {hint}") from None
+        return solution, self._minima([solution], spec.options)[0]
+
+    def path(self, xis: list[float]) -> list[FitResult]:
+        """Return the results at several xi, each on the branch connected to xi = 0."""
+        with self.threads():
+            solutions = solve_path(self.objective, self.start(self.objective), xis, self.spec.options)
+            found = self._minima(solutions, replace(self.spec.options, verbose=0))
+        return [self.at(xi=s.xi).result(self.objective, s, others) for s, others in zip(solutions, found, strict=True)]
+
+    def _minima(self, solutions: list[Solution], options: Options) -> list[list[Solution]]:
+        """Return the minima that random restarts find at each solution's xi."""
+        n = self.spec.n_restarts
+        if not n:
+            return [[s] for s in solutions]
+        rng = generator(self.spec.random_state)
+        return [restarts(self.objective, s, n, options, rng) if math.isfinite(s.xi) else [s] for s in solutions]
+
+    def near(self, objective: Objective, at: tuple[Array, Array], xi: float) -> Solution:
+        """Return the solution for an xi, from parameters of a similar fit where that succeeds."""
+        return solve_near(objective, *at, self.start(objective), xi, self.spec.quiet)
+
+    def refit(self, result: FitResult, data: Data) -> Refit:
+        """Return the fit to other rows on the same basis, from near a result."""
+        objective = self.make_objective(self.link_to_refit(result), data)
+        at = (result.baseline, result.others)
+        solution = solve_near(objective, *at, objective.coordinates.join(*at), result.xi, self.spec.quiet)
+        parameters = np.concatenate(objective.coordinates.split(solution.v))
+        return Refit(parameters, solution.converged, solution.min_eigenvalue)
+
+    def result(self, objective: Objective, solution: Solution, others: list[Solution]) -> FitResult:
+        """Return what a solution says."""
+        return FitResult.of(self, self.link, objective, solution, others)
+
+    def link_to_refit(self, result: FitResult) -> Any:
+        """Return the link that refits start from, without what they estimate anew."""
+        return result.link
+
+    def fitted_link(self, objective: Objective, v: Array) -> Any:
+        """Return the link of a solution, with all that was estimated beside the parameters."""
+        return objective.link
+
+    def estimated_before(
+        self, data: Data, result: FitResult, objective: Objective, v: Array, pull: Array
+    ) -> tuple[Array, Array, Array] | None:
+        """Return what a sandwich needs of a parameter that was estimated first and then held; None without one.
+
+        These are the influence of rows on it, and the derivatives in it of grad(-loglik) + E'pull and of t.
+        """
+        return None
+
+    # rows under a fit
+
+    def logliks(self, link: Any, theta: Array, beta: Array, rows: Data) -> Array:
+        """Return the log-likelihood of rows, which need not be those of the fit, at these parameters."""
+        spec = self.spec
+        if spec.scale is not None:
+            columns = scale_columns(spec.scale, rows.design.names)
+            theta = scaled_baseline(theta, rows.design.matrix[:, columns], beta[-len(columns) :])
+            beta = beta[: -len(columns)]
+        p = rows.design.matrix.shape[1]
+        shift = rows.design.matrix @ beta[:p]
+        shift = spec.sign * (shift if rows.offset is None else shift + rows.offset)
+        terms = build_terms(self.basis, rows.response)
+        if rows.clusters is not None:
+            n_nodes = rows.clusters.n_nodes or max(NODES[rows.clusters.effects.size][1:3])
+            signed = rows.clusters._replace(Z=spec.sign * rows.clusters.Z)
+            return marginal_rows(link, terms, theta, shift, signed, beta[p:], n_nodes)[0]
+        return loglik_and_residuals(link, terms, rows.thetas(theta), shift)[0]
+
+    def draw(self, result: FitResult, rng: np.random.Generator) -> Array:
+        """Return an outcome for each row drawn from a result, beyond its entry; classes as codes."""
+        data, basis, link = self.data, result.basis, result.link
+        theta, shift, u = data.thetas(result.baseline), data.design.matrix @ result.coef, rng.random(len(data.response))
+        if data.offset is not None:
+            shift = shift + data.offset
+        if data.clusters is not None and result.random is not None:
+            shift = shift + result.random.draw(data.clusters, rng)
+        shift, entry = self.spec.sign * shift, data.response.entry
+        if entry is None:
+            return basis.inverse(theta, link.quantile(u) - shift)
+        late, known = np.flatnonzero(entry > basis.lower_bound), np.zeros(u.size)
+        own = theta if theta.ndim == 1 else theta[late]
+        known[late] = link.log_sf(baseline_values(basis.rows(entry[late]), own) + shift[late])
+        return basis.inverse(theta, link.quantile_from_log_sf(np.log(u) + known) - shift)
+
+    def redrawn(self, objective: Objective, response: Response) -> Objective:
+        """Return the loss of other outcomes of the same rows, in the coordinates of ``objective``."""
+        spec, data = self.spec, self.data._replace(response=response)
+        if data.clusters is not None:
+            data = data._replace(clusters=data.clusters._replace(n_nodes=objective.n_nodes))
+
+        def plain(rows: Data) -> Objective:
+            return rows.objective(
+                objective.link, self.basis, spec.sign, spec.anchor_intercept, coordinates=objective.row_coordinates
             )
-        if self.clusters is None:
-            return objective
-        order = None if self.anchors is None else self.anchors.order()
-        clusters = self.clusters if order is None else self.clusters.take(order)
-        return MixedObjective(objective, clusters._replace(Z=sign * clusters.Z))
 
-    def thetas(self, theta: Array) -> Array:
-        """Return the baseline of each row, or the one of all."""
-        return theta if self.mixture is None else self.mixture.thetas(theta)
-
-    @property
-    def typical(self) -> tuple[Response, Array | None]:
-        """Return outcomes and weights for start values: all of them."""
-        return self.response, self.weights
-
-    def without_wide(self) -> Data:
-        """Return the inputs with all covariates as columns of numbers."""
-        X = self.design.matrix
-        return self._replace(design=self.design._replace(matrix=X.toarray())) if isinstance(X, WideMatrix) else self
-
-    def fingerprint(self) -> Array:
-        """Return numbers that tell whether the covariates, which we need not own, are still those of the fit."""
-        X = self.design.matrix
-        X = X.dense if isinstance(X, WideMatrix) else X  # the rest is ours
-        return np.concatenate([X.sum(axis=0), X[0], X[-1]]) if X.size else np.zeros(0)
-
-    def about(self) -> About:
-        """Return what a model keeps of these inputs."""
-        return About(
-            self.design.names,
-            self.design.marks,
-            self.columns_given,
-            self.response.counts(),
-            self.response.scale == "time",
-            () if self.anchors is None else self.anchors.float_codes(),
-            self.dropped,
-            self.alphabetical,
-            _binary(self.design.matrix),
-            self.offset is not None,
-            self.fingerprint(),
-            self.covariate_ranges,
-            self.response.reach(),
-        )
-
-
-def _binary(X: Matrix) -> list[bool]:
-    """Return which columns are 0 or 1 in all rows; most are seen not to be in a few."""
-    if isinstance(X, WideMatrix):
-        result = np.ones(X.shape[1], dtype=bool)
-        result[X.dense_at] = _binary(X.dense)
-        result[X.sparse_at] = [bool(np.isin(column.data, (0.0, 1.0)).all()) for column in X.sparse.T.tocsr()]
-        return result.tolist()
-    return [all(bool(((part == 0.0) | (part == 1.0)).all()) for part in (column[:100], column)) for column in X.T]
-
-
-def drop_empty_classes(response: Response) -> tuple[Response, tuple[Any, ...]]:
-    """Return an ordinal response without the classes that have no rows, and these classes."""
-    if response.levels is None:
-        return response, ()
-    seen = np.bincount(response.codes, minlength=len(response.levels)) > 0
-    if seen.all():
-        return response, ()
-    kept = [level for level, here in zip(response.levels, seen, strict=True) if here]
-    gone = tuple(level for level, here in zip(response.levels, seen, strict=True) if not here)
-    return as_response(response, "ordinal", kept), gone
+        return untangled(data, plain) if data.near else plain(data)

@@ -1,7 +1,8 @@
 """How precisely parameters are estimated, and tests of them."""
 
 from anchortm.inference.bands import ConfidenceBand
-from anchortm.inference.covariance import Bootstrap
-from anchortm.inference.summary import LikelihoodRatio, Summary
+from anchortm.inference.bootstrap import Bootstrap
+from anchortm.inference.likelihood_ratio import LikelihoodRatio
+from anchortm.inference.summary import Summary
 
 __all__ = ["Bootstrap", "ConfidenceBand", "LikelihoodRatio", "Summary"]

@@ -18,7 +18,7 @@ from scipy import stats
 from anchortm import plotting
 from anchortm._util.checks import level_between
 from anchortm.exceptions import InputError
-from anchortm.inference.covariance import Bootstrap
+from anchortm.inference.bootstrap import Bootstrap
 from anchortm.predict.distribution import PredictedDistribution
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class _Scale:
 
 
 def _probability_scale(distribution: PredictedDistribution, points: NDArray[Any], of: Of) -> _Scale:
-    y = distribution._codes(points)
+    y = distribution.codes(points)
     h = distribution.trafo(points)
     inside = np.isfinite(h).all(axis=0) & np.isfinite(y)  # whatever the row
     a = np.zeros((y.size, distribution.basis.n_parameters))
@@ -189,7 +189,7 @@ def _quantile_scale(distribution: PredictedDistribution, q: Array) -> _Scale:
         raise InputError("some quantiles lie in the atom at 0: choose higher ones, or use log_first=True")
 
     def rows(i: int) -> tuple[Array, Array]:
-        slope = basis.derivative_rows(y[i]) @ distribution._of_rows(i)
+        slope = basis.derivative_rows(y[i]) @ distribution.transformation.theta_of(i)
         with np.errstate(divide="ignore"):
             return basis.rows(y[i]), 1.0 / (slope * y[i] if logs else slope)
 

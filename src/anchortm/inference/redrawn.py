@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.engine.objective.plain import Objective
-from anchortm.engine.problem import Data
+from anchortm.engine.data import Data
+from anchortm.engine.objective.protocol import Objective
+from anchortm.engine.problem import Problem
+from anchortm.engine.result import FitResult
 from anchortm.exceptions import IdentificationError
 from anchortm.inputs.empirical import censoring_distribution
 from anchortm.inputs.response import Kind, Response
@@ -56,22 +57,23 @@ def whole_rows(data: Data) -> Data:
     return data.take(np.repeat(np.arange(len(data.response)), data.weights.astype(np.intp)))._replace(weights=None)
 
 
-def redraws(fitted: Any, objective: Objective, data: Data, rng: np.random.Generator) -> Iterator[Objective]:
-    """Yield the losses of outcomes drawn from a fitted model, in the coordinates of ``objective``, without end."""
+def redraws(problem: Problem, result: FitResult, objective: Objective, rng: np.random.Generator) -> Iterator[Objective]:
+    """Yield the losses of outcomes drawn from a result, in the coordinates of ``objective``, without end."""
+    data = problem.data
     failures, mass, limits = 0, None, censoring_limits(data.response, rng)
     if data.response.scale in ("continuous", "time") and not (data.response.lower == data.response.upper).any():
-        mass = np.exp(fitted._loglik(objective.link, fitted.basis_, fitted.baseline_, fitted._others, data))
+        mass = np.exp(problem.logliks(objective.link, result.baseline, result.others, data))
     while True:
-        response = observed(data.response, fitted._draw(data, rng), rng, limits, mass)
+        response = observed(data.response, problem.draw(result, rng), rng, limits, mass)
         try:
-            drawn = fitted._redrawn(objective, data._replace(response=response))
+            loss = problem.redrawn(objective, response)
         except IdentificationError:  # such as no event at all
             failures += 1
             if failures == MOST_FAILURES:
                 raise
             continue
         failures = 0
-        yield drawn.scored
+        yield loss.scored
 
 
 def _cells(response: Response) -> Array:

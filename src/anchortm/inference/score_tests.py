@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.engine.objective.location_scale import ScaledObjective
-from anchortm.engine.objective.plain import Objective
-from anchortm.engine.objective.random_effects import MixedObjective
+from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.rows.factor_hessian import Arrow
+from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError
 from anchortm.inputs.splines import Marks
 
@@ -82,10 +81,7 @@ class Quadratic:
 
 def free_parameters(objective: Objective, active: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which parameters are estimated: not at a bound, not fixed, and no covariance of random effects."""
-    free = ~(active | (objective.coordinates.lower == objective.coordinates.upper))
-    if isinstance(objective, MixedObjective):
-        free[objective.n_fixed :] = False
-    return np.asarray(free)
+    return np.asarray(~active & objective.estimated)
 
 
 def simulated_statistic(
@@ -106,18 +102,18 @@ def simulated_statistic(
     return quadratic(t) / objective.dispersion(v + step)
 
 
-def refuse_net(model: Any, marks: Marks) -> None:
+def refuse_net(spec: Specification, marks: Marks) -> None:
     """Refuse penalised coefficients, whose scores are not zero at the fit."""
-    if model.l1 or model.l2:
+    if spec.l1 or spec.l2:
         raise InputError("score tests do not support an elastic net: set l1=0 and l2=0, or choose xi by ElasticNetCV")
-    if model._netted(marks):
+    if spec.penalised(marks):
         raise InputError("score tests do not support smooth terms: set smooth=0, or choose xi by SmoothSearchCV")
 
 
 def check_directions(objective: Objective) -> None:
     """Refuse anchors with too many directions for a test."""
-    if isinstance(objective, ScaledObjective):
-        raise InputError("score tests do not support scale effects yet: test the model without scale")
+    if objective.score_test_obstacle is not None:
+        raise InputError(objective.score_test_obstacle)
     if objective.anchors is not None and objective.anchors.rank > MAX_DIRECTIONS:
         raise InputError(
             f"the anchors have {objective.anchors.rank} directions, more than {MAX_DIRECTIONS}: merge levels"

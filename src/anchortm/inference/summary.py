@@ -14,15 +14,18 @@ from scipy import stats
 
 from anchortm._messages import plain, shown
 from anchortm._util.checks import level_between
+from anchortm.engine.result import FLAT_CURVATURE, FitResult
 from anchortm.exceptions import InputError
-from anchortm.inference.covariance import FLAT_CURVATURE, coefficient_intervals, default_kind
+from anchortm.inference.bootstrap import any_covariance
+from anchortm.inference.covariance import coefficient_intervals, default_kind
 from anchortm.inputs.design import WIDE
 from anchortm.inputs.splines import smooth_terms, wiggly
+from anchortm.predict.fitted import Fitted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LikelihoodRatio", "Summary", "baseline_facts", "likelihood_ratio_test", "summarise"]
+__all__ = ["Summary", "baseline_facts", "summarise"]
 
 SHOWN = 20  # levels of a wide factor that are printed
 MOST_CHOSEN = 30  # coefficients that an elastic net leaves, printed
@@ -182,69 +185,40 @@ def _table(columns: dict[str, list[Any]]) -> list[str]:
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # ratios may be infinite, errors zero
 def summarise(
-    model: Any, level: float = 0.95, kind: str | None = None, clusters: Any = None, **options: Any
+    model: Fitted, level: float = 0.95, kind: str | None = None, clusters: Any = None, **options: Any
 ) -> Summary:
     """Return the summary of a fitted model."""
     level_between(level)
-    asked = kind is not None or clusters is not None  # then a refusal is the user's to see
-    table = coefficient_intervals(model, level, kind, clusters, **options) if asked else _intervals(model, level)
-    p = model.coef_.size
-    columns = _columns(model, model.coef_names_, model.coef_, None if table is None else table[:p], level)
-    scale = None
-    if hasattr(model, "scale_coef_"):
-        own, g = None if table is None else table[p:], model.scale_coef_
-        scale = _columns(model, model.scale_names_, g, own, level)
-        what = {"linear": "sd of y", "log-linear": "sd of log y"}.get(model.basis_.kind, "spread on h's scale")
-        scale[f"{what}, times"] = np.exp(-0.5 * g).tolist()
-        table = None if table is None else table[:p]
-    scaled = scale is not None
-    effect = model._effect or ("odds ratio" if model.link_.name == "logit" else "")
-    single = model._corners is None and not scaled  # one baseline, on whose scale effects can be told
-    if model.basis_.kind == "log-linear" and single:
-        columns["time ratio"] = _ratios(model.coef_ / model.baseline_[1]).tolist()
-    elif effect and (scaled or model.basis_.kind != "log-linear"):
-        alone = ~np.isin(model.coef_names_, getattr(model, "scale_names_", []))  # with a scale effect, no one ratio
-        columns[effect] = np.where(alone, _ratios(model.coef_), np.nan).tolist()
-        if table is not None:
-            ends = [[f"{v:.4g}" for v in _ratios(table[end])] for end in ("lower", "upper")]
-            ranges = [f"{a} to {b}" for a, b in zip(*ends, strict=True)]
-            columns[f"{100 * level:g} % of ratio"] = [r if a else "" for r, a in zip(ranges, alone, strict=True)]
-    if model.basis_.kind == "linear" and single:
-        columns["slope of y"] = (model.coef_ / model.baseline_[1]).tolist()
+    result = model.result_
+    table = _asked_intervals(model, level, kind, clusters, options)
+    p = result.coef.size
+    own = None if table is None else table[:p]
+    columns = _columns(result, result.coef_names, result.coef, own, level)
+    columns |= _effects_of_y(result, own, level)
     return Summary(
-        f"{type(model).__name__}: {model._kind}",
-        baseline_facts(model) | ({} if table is None else _errors_fact(model, kind, clusters)),
+        f"{type(model).__name__}: {result.kind}",
+        baseline_facts(result) | ({} if table is None else _errors_fact(result, kind, clusters)),
         columns,
-        dict(zip(model.parameter_names_, model.baseline_.tolist(), strict=True)),
-        tuple(model.warnings_),
-        scale,
-        ("",) if model._corners is None else tuple(model._corners.blocks),
-        curved=tuple(wiggly(model._marks).tolist()),
+        dict(zip(result.parameter_names, result.baseline.tolist(), strict=True)),
+        tuple(result.warnings),
+        _scale_table(result, None if table is None else table[p:], level),
+        ("",) if result.corners is None else tuple(result.corners.blocks),
+        curved=tuple(wiggly(result.marks).tolist()),
     )
 
 
-def _ratios(coef: Any) -> Any:
-    with np.errstate(over="ignore"):
-        return np.exp(coef)
+def _asked_intervals(model: Fitted, level: float, kind: str | None, clusters: Any, options: dict[str, Any]) -> Any:
+    """Return the intervals that were asked for; by default those that there are, None where there are none.
 
-
-def _columns(model: Any, names: Any, coef: Any, table: Any, level: float) -> dict[str, list[Any]]:
-    """Return the columns that every table of parameters has."""
-    columns: dict[str, list[Any]] = {"covariate": list(names), "coef": coef.tolist()}
-    if table is not None:
-        errors = table["std. error"].to_numpy()
-        columns["std. error"] = errors.tolist()
-        for end in ("lower", "upper"):
-            columns[f"{end} {100 * level:g} %"] = table[end].tolist()
-        if model._unpenalised:
-            columns["p-value"] = (2.0 * stats.norm.sf(np.abs(coef / errors))).tolist()
-    return columns
-
-
-def _intervals(model: Any, level: float) -> Any:
-    """Return intervals where there are any: a strict optimum, and for xi other than 0 the rows at hand."""
-    kept = model._information if default_kind(model, None) == "hessian" else model._sandwich
-    if model.coef_.size == 0 or (kept is None and model._data is None):
+    By default there are some at a strict optimum, for xi other than 0 if the rows are at hand.
+    """
+    result = model.result_
+    if kind is not None or clusters is not None or options:  # then a refusal is for the user to see
+        matrix = any_covariance(model, kind, clusters, **options) if kind == "bootstrap" or options else None
+        return coefficient_intervals(model, level, kind, clusters, matrix)
+    hessian = default_kind(result, None) == "hessian"
+    kept = result.information if hessian else result.computed.get("sandwich")
+    if result.coef.size == 0 or (kept is None and not model.has_rows_):
         return None
     try:
         return coefficient_intervals(model, level, None, None)
@@ -252,182 +226,181 @@ def _intervals(model: Any, level: float) -> Any:
         return None
 
 
-def _errors_fact(model: Any, kind: str | None, clusters: Any) -> dict[str, str]:
-    kind = default_kind(model, clusters) if kind is None else kind
-    how = {"hessian": model._inverse_of, "sandwich": "sandwich", "bootstrap": "bootstrap"}[kind]
-    rows = "rows independent" if clusters is None and model._random is None else "clusters independent"
-    if kind == "bootstrap" and clusters is None and (model.n_anchors_ or model._random is not None):
-        rows = "environments resampled" if model._random is None else "clusters or environments resampled"
-    aims = [name for name, value in (("xi", model.xi_), ("l2", model.l2_), ("smooth", model.smooth_)) if value]
-    aims += ["xi_scale"] if getattr(model, "xi_scale_", 0.0) not in (0.0, model.xi_) else []
+def _scale_table(result: FitResult, table: Any, level: float) -> dict[str, list[Any]] | None:
+    """Return the table of scale effects, None without any."""
+    if result.scale is None:
+        return None
+    columns = _columns(result, result.scale.names, result.scale.coef, table, level)
+    what = {"linear": "sd of y", "log-linear": "sd of log y"}.get(result.basis.kind, "spread on h's scale")
+    columns[f"{what}, times"] = np.exp(-0.5 * result.scale.coef).tolist()
+    return columns
+
+
+def _effects_of_y(result: FitResult, table: Any, level: float) -> dict[str, list[Any]]:
+    """Return the columns that translate coefficients: ratios of odds, hazards or times, or slopes of y."""
+    columns: dict[str, list[Any]] = {}
+    scaled = result.scale is not None
+    effect = result.effect or ("odds ratio" if result.link.name == "logit" else "")
+    single = result.corners is None and not scaled  # one baseline, on whose scale effects can be told
+    if result.basis.kind == "log-linear" and single:
+        columns["time ratio"] = _ratios(result.coef / result.baseline[1]).tolist()
+    elif effect and (scaled or result.basis.kind != "log-linear"):
+        columns |= _ratio_columns(result, effect, table, level)
+    if result.basis.kind == "linear" and single:
+        columns["slope of y"] = (result.coef / result.baseline[1]).tolist()
+    return columns
+
+
+def _ratio_columns(result: FitResult, effect: str, table: Any, level: float) -> dict[str, list[Any]]:
+    """Return the exponentials of the coefficients, and their intervals where there are any."""
+    scale_names = [] if result.scale is None else result.scale.names
+    alone = ~np.isin(result.coef_names, scale_names)  # with a scale effect there is no single ratio
+    columns = {effect: np.where(alone, _ratios(result.coef), np.nan).tolist()}
+    if table is not None:
+        ends = [[f"{v:.4g}" for v in _ratios(table[end])] for end in ("lower", "upper")]
+        ranges = [f"{a} to {b}" for a, b in zip(*ends, strict=True)]
+        columns[f"{100 * level:g} % of ratio"] = [r if a else "" for r, a in zip(ranges, alone, strict=True)]
+    return columns
+
+
+def _ratios(coef: Any) -> Any:
+    with np.errstate(over="ignore"):
+        return np.exp(coef)
+
+
+def _columns(result: FitResult, names: Any, coef: Any, table: Any, level: float) -> dict[str, list[Any]]:
+    """Return the columns that every table of parameters has."""
+    columns: dict[str, list[Any]] = {"covariate": list(names), "coef": coef.tolist()}
+    if table is not None:
+        errors = table["std. error"].to_numpy()
+        columns["std. error"] = errors.tolist()
+        for end in ("lower", "upper"):
+            columns[f"{end} {100 * level:g} %"] = table[end].tolist()
+        if result.unpenalised:
+            columns["p-value"] = (2.0 * stats.norm.sf(np.abs(coef / errors))).tolist()
+    return columns
+
+
+def _errors_fact(result: FitResult, kind: str | None, clusters: Any) -> dict[str, str]:
+    kind = default_kind(result, clusters) if kind is None else kind
+    how = {"hessian": result.inverse_of, "sandwich": "sandwich", "bootstrap": "bootstrap"}[kind]
+    rows = "rows independent" if clusters is None and result.random is None else "clusters independent"
+    if kind == "bootstrap" and clusters is None and (result.n_anchors or result.random is not None):
+        rows = "environments resampled" if result.random is None else "clusters or environments resampled"
+    aims = [name for name, value in (("xi", result.xi), ("l2", result.l2), ("smooth", result.smooth)) if value]
+    aims += ["xi_scale"] if result.scale is not None and result.scale.xi not in (0.0, result.xi) else []
     aim = f", for the coefficients that this {' and '.join(aims)} aims at" if aims else ""
     return {"std. errors": f"{how}{aim}; {rows}"}
 
 
-def baseline_facts(model: Any) -> dict[str, str]:
+def baseline_facts(result: FitResult) -> dict[str, str]:
     """Return the facts of a fit without its coefficients, by name."""
-    kinds = ", ".join(f"{n} {name}" for name, n in model.row_kinds_.items() if n)
-    if model.basis_.discrete:  # whose rows are intervals inside
-        kinds = f"{len(model.classes_)} classes" if model.basis_.kind == "ordinal" else "counts"
-    sign = "+" if model._sign > 0 else "-"
-    scaled = hasattr(model, "scale_coef_")
-    penalties = [(model.xi_, model.penalty_, "penalty")]
-    if scaled:
-        penalties.append((model.xi_scale_, model.penalty_scale_, "penalty of the scale"))
-    h = "h(y)" if model._corners is None else f"h(y | {', '.join(model._corners.symbols)})"
-    facts = {
-        "model": f"F(exp(z'g / 2) {h} {sign} x'beta)" if scaled else f"F({h} {sign} x'beta)",
-        "rows": f"{model.n_rows_} ({kinds})"
-        + ("" if model.n_total_ == model.n_rows_ else f", total weight {model.n_total_:g}"),
-    }
-    if hasattr(model, "support_"):
-        facts["baseline"] = f"order {model.basis_.order} on ({model.support_[0]:.6g}, {model.support_[1]:.6g})"
-        if model.basis_.log_first:
-            facts["baseline"] += ", in log(1 + y)" if model.basis_.discrete else ", in log y"
-    if model._corners is not None:
-        facts |= model._corners.facts()
-    facts |= {
-        "xi": f"{model.xi_:g}"
-        + (f", xi_scale {model.xi_scale_:g}" if scaled else "")
-        + (f", {model.n_anchors_} anchor directions" if model.n_anchors_ else ", no anchors"),
-        "log-likelihood": f"{model.loglik_:.4f}",
-        "anchor loss": f"{model.loss_:.6f} = {-model._in_loss / model.n_total_:.6f} (mean negative log-likelihood)"
-        + "".join(f" + {xi:g} x {value:.3g} ({name})" for xi, value, name in penalties if 0.0 != xi < math.inf)
-        + (f" + {_net_share(model):.3g} ({_net_name(model)})" if model.l1_ or model._ridged else ""),
-        "converged": ("yes" if model.converged_ else "NO")
-        + f", {model.n_iter_} iteration{'s' if model.n_iter_ != 1 else ''}, "
-        f"KKT residual {model.kkt_:.1e}, smallest curvature {model.min_eigenvalue_:.1e}",
-        "minimum": _minimum(model),
-    }
-    if model.l1_ or model.l2_:
-        count = f"{np.count_nonzero(model.coef_)} of {model.coef_.size} coefficients are not zero"
-        facts[NET] = f"l1 {model.l1_:g}, l2 {model.l2_:g}; {count}"
-    elif model._unpenalised and model.converged_ and not model._quasi:  # criteria of maximum-likelihood fits
-        facts["AIC, BIC"] = f"{model.aic_:.2f}, {model.bic_:.2f}"
-    if model.edf_ or model.smooth_:
-        degrees = ", ".join(
-            f"{term} {edf:.2f} of {len(smooth_terms(model._marks)[term])}" for term, edf in model.edf_.items()
-        )
-        facts[SMOOTH] = f"smooth {model.smooth_:g}; degrees of freedom {degrees or 'not known: more columns than rows'}"
-    held = int(model.active_[: model.active_.size - model.coef_.size - model._extra.size].sum())
-    if model._corners is not None and held:
-        steps = np.diff(model.baseline_.reshape(model._corners.n_blocks, -1))
-        none = int((model._corners.least(steps) <= 1e-9 * (1.0 + np.abs(steps).sum(axis=0))).sum())
-        facts["constraints"] = f"{none} increment{'s' if none != 1 else ''} of h zero for some covariates or strata"
-    elif held:
-        facts["constraints"] = f"{held} increment{'s' if held > 1 else ''} of the baseline held at zero"
-    if model.basis_.kind == "linear" and model._corners is None and not scaled:
+    facts = {"model": _formula(result), "rows": _rows(result)}
+    if result.support is not None:
+        facts["baseline"] = _support(result)
+    if result.corners is not None:
+        facts |= result.corners.facts()
+    facts |= _optimum(result)
+    if result.l1 or result.l2:
+        count = f"{np.count_nonzero(result.coef)} of {result.coef.size} coefficients are not zero"
+        facts[NET] = f"l1 {result.l1:g}, l2 {result.l2:g}; {count}"
+    elif result.unpenalised and result.converged and not result.quasi:  # criteria of maximum-likelihood fits
+        facts["AIC, BIC"] = f"{_criterion(result, 2.0):.2f}, {_criterion(result, math.log(result.sample_size)):.2f}"
+    if result.edf or result.smooth:
+        sizes = smooth_terms(result.marks)
+        degrees = ", ".join(f"{term} {edf:.2f} of {len(sizes[term])}" for term, edf in result.edf.items())
+        facts[SMOOTH] = f"smooth {result.smooth:g}; degrees of freedom {degrees or 'not known: more columns than rows'}"
+    facts |= _constraints(result)
+    if result.basis.kind == "linear" and result.corners is None and result.scale is None:
         facts["scale of y"] = (
-            f"intercept {-model.baseline_[0] / model.baseline_[1]:.5g}, sigma {1 / model.baseline_[1]:.5g}"
+            f"intercept {-result.baseline[0] / result.baseline[1]:.5g}, sigma {1 / result.baseline[1]:.5g}"
         )
-    facts |= model._own_facts()
-    return facts
+    return facts | result.own_facts()
 
 
-def _net_name(model: Any) -> str:
+def _formula(result: FitResult) -> str:
+    sign = "+" if result.sign > 0 else "-"
+    h = "h(y)" if result.corners is None else f"h(y | {', '.join(result.corners.symbols)})"
+    return f"F({h} {sign} x'beta)" if result.scale is None else f"F(exp(z'g / 2) {h} {sign} x'beta)"
+
+
+def _rows(result: FitResult) -> str:
+    kinds = ", ".join(f"{n} {name}" for name, n in result.row_kinds.items() if n)
+    if result.basis.discrete:  # inside, these rows are intervals
+        kinds = f"{len(result.classes)} classes" if result.basis.kind == "ordinal" else "counts"
+    total = "" if result.n_total == result.n_rows else f", total weight {result.n_total:g}"
+    return f"{result.n_rows} ({kinds}){total}"
+
+
+def _support(result: FitResult) -> str:
+    basis: Any = result.basis  # one that has a support: Bernstein polynomials
+    low, high = basis.support
+    in_log = ", in log(1 + y)" if basis.discrete else ", in log y"
+    return f"order {basis.order} on ({low:.6g}, {high:.6g})" + (in_log if basis.log_first else "")
+
+
+def _optimum(result: FitResult) -> dict[str, str]:
+    """Return the facts about the loss and its minimum."""
+    scale, penalties = result.scale, [(result.xi, result.penalty, "penalty")]
+    if scale is not None:
+        penalties.append((scale.xi, scale.penalty, "penalty of the scale"))
+    anchors = f", {result.n_anchors} anchor directions" if result.n_anchors else ", no anchors"
+    loss = f"{result.loss:.6f} = {-result.loglik_in_loss / result.n_total:.6f} (mean negative log-likelihood)"
+    loss += "".join(f" + {xi:g} x {value:.3g} ({name})" for xi, value, name in penalties if 0.0 != xi < math.inf)
+    if result.l1 or result.ridged:
+        loss += f" + {_net_share(result):.3g} ({_net_name(result)})"
+    return {
+        "xi": f"{result.xi:g}" + ("" if scale is None else f", xi_scale {scale.xi:g}") + anchors,
+        "log-likelihood": f"{result.loglik:.4f}",
+        "anchor loss": loss,
+        "converged": ("yes" if result.converged else "NO")
+        + f", {result.n_iter} iteration{'s' if result.n_iter != 1 else ''}, "
+        f"KKT residual {result.kkt:.1e}, smallest curvature {result.min_eigenvalue:.1e}",
+        "minimum": _minimum(result),
+    }
+
+
+def _constraints(result: FitResult) -> dict[str, str]:
+    """Return how many increments of the baseline are held at zero, if any are."""
+    held = int(result.active[: result.active.size - result.coef.size - result.extra.size].sum())
+    if not held:
+        return {}
+    if result.corners is None:
+        return {"constraints": f"{held} increment{'s' if held > 1 else ''} of the baseline held at zero"}
+    steps = np.diff(result.baseline.reshape(result.corners.n_blocks, -1))
+    none = int((result.corners.least(steps) <= 1e-9 * (1.0 + np.abs(steps).sum(axis=0))).sum())
+    return {"constraints": f"{none} increment{'s' if none != 1 else ''} of h zero for some covariates or strata"}
+
+
+def _criterion(result: FitResult, price: float) -> float:
+    """Return -2 loglik plus a price for each parameter."""
+    return -2.0 * result.largest_loglik + price * result.n_parameters
+
+
+def _net_name(result: FitResult) -> str:
     """Return what the penalty on coefficients is called."""
-    return " and ".join([*([NET] if model.l1_ or model.l2_ else []), *(["smoothing"] if model.smooth_ else [])])
+    return " and ".join([*([NET] if result.l1 or result.l2 else []), *(["smoothing"] if result.smooth else [])])
 
 
-def _net_share(model: Any) -> float:
+def _net_share(result: FitResult) -> float:
     """Return the share of the penalty on coefficients in the loss."""
-    return float(model.loss_ + model._in_loss / model.n_total_ - model.xi_ * model.penalty_)
+    return float(result.loss + result.loglik_in_loss / result.n_total - result.xi * result.penalty)
 
 
-def _minimum(model: Any) -> str:
+def _minimum(result: FitResult) -> str:
     text = {
         "global": "global: the loss is convex",
         "local": "local and strict: the loss is convex around it",
         "none": "on the branch connected to xi = 0; the loss need not be convex",
-    }[model.convexity_]
-    if not model.converged_:
+    }[result.convexity]
+    if not result.converged:
         return "not reached"
-    if model.min_eigenvalue_ < FLAT_CURVATURE:
+    if result.min_eigenvalue < FLAT_CURVATURE:
         text = (
-            "global: the loss is convex, " if model.convexity_ == "global" else ""
+            "global: the loss is convex, " if result.convexity == "global" else ""
         ) + "flat: other parameters do as well"
-    if model.folds_:
+    if result.folds:
         text = "on a branch that the one from xi = 0 drops into"
-    if model.lower_minima_:
-        text += f"; {len(model.lower_minima_)} lower found, the lowest {min(model.lower_minima_):.6f}"
+    if result.lower_minima:
+        text += f"; {len(result.lower_minima)} lower found, the lowest {min(result.lower_minima):.6f}"
     return text
-
-
-@dataclass(frozen=True)
-class LikelihoodRatio:
-    """A likelihood-ratio test of a smaller in a larger model.
-
-    Attributes
-    ----------
-    statistic : float
-        Twice the difference of the log-likelihoods.
-    df : int
-        Difference of the numbers of parameters.
-    pvalue : float
-        From the chi-square distribution.
-
-    See Also
-    --------
-    anchortm.likelihood_ratio_test : makes one
-
-    Examples
-    --------
-    >>> import anchortm as atm
-    >>> data = atm.datasets.load_wine()
-    >>> fits = [atm.OrdinalRegression.from_formula(f"rating ~ {terms}", data) for terms in ("temp", "temp + contact")]
-    >>> test = atm.likelihood_ratio_test(*fits)
-    >>> print(f"{test.statistic:.2f} on {test.df}, p = {test.pvalue:.4f}")
-    11.04 on 1, p = 0.0009
-    """
-
-    statistic: float
-    df: int
-    pvalue: float
-
-    def __str__(self) -> str:
-        unit = "degree" if self.df == 1 else "degrees"
-        return f"likelihood ratio {self.statistic:.4g} on {self.df} {unit} of freedom, p = {self.pvalue:.3g}"
-
-
-def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:
-    """Return the likelihood-ratio test of two nested maximum-likelihood fits to the same rows.
-
-    Both must have xi = 0. Likelihoods that are not of one kind are refused: a partial one and another, other ties or
-    strata of ``CoxPH``, other links, families or kinds of outcome. That the covariates of one are among those of the
-    other is the caller's word.
-
-    See Also
-    --------
-    anchortm.inference.LikelihoodRatio : what is returned
-
-    Examples
-    --------
-    >>> import anchortm as atm
-    >>> data = atm.datasets.load_wine()
-    >>> smaller, larger = (
-    ...     atm.OrdinalRegression.from_formula(f"rating ~ {terms}", data) for terms in ("temp", "temp + contact")
-    ... )
-    >>> print(atm.likelihood_ratio_test(smaller, larger))
-    likelihood ratio 11.04 on 1 degree of freedom, p = 0.00089
-    """
-    if not (smaller._unpenalised and larger._unpenalised):
-        raise InputError(
-            "a likelihood-ratio test compares maximum-likelihood fits: both models need xi = 0, and no l1 or l2 "
-            "or smooth"
-        )
-    if smaller.n_total_ != larger.n_total_:
-        raise InputError(f"the models were fitted to different rows: {smaller.n_total_:g} and {larger.n_total_:g}")
-    if not larger._comparable(smaller):
-        names = [f"{type(model).__name__} ({model._kind})" for model in (smaller, larger)]
-        raise InputError(
-            f"{names[0]} is no special case of {names[1]}: nested models have the same link or family, the same kind "
-            "of outcome, baselines of one kind, and with a partial likelihood the same ties, strata and event times"
-        )
-    df = larger.n_parameters_ - smaller.n_parameters_
-    if df <= 0:
-        raise InputError("the larger model must have more parameters than the smaller one")
-    statistic = larger._gain(smaller)
-    if statistic < -1e-6 * (1.0 + abs(larger.loglik_)):
-        raise InputError("the larger model fits worse: it does not contain the smaller one")
-    statistic = max(statistic, 0.0)
-    return LikelihoodRatio(statistic, df, float(stats.chi2.sf(statistic, df)) if math.isfinite(statistic) else 0.0)

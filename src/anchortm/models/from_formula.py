@@ -10,6 +10,7 @@ from sklearn.base import clone
 from anchortm._util.frames import is_batched
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.formula import Formula
+from anchortm.inputs.parts import refuse
 
 __all__ = ["FormulaMixin", "with_roles"]
 
@@ -100,8 +101,8 @@ def _fit_table(model: Any, formula: str, data: Any, named: dict[str, Any]) -> An
     """Return the model fitted to a table in memory; ``named`` are the other arguments of fit, or their columns."""
     extra = {name: Formula.new_column(data, values) for name, values in named.items() if values is not None}
     made = Formula.counted(formula, data, extra.get("sample_weight"))
-    if hasattr(model, "learner"):  # boosting, which smooths nothing whatever its model does
-        _check_smooth(model, made)
+    if hasattr(model, "learner") and made.smooth_terms:  # boosting, which smooths nothing whatever its model does
+        refuse("boosting", "smooth")
     if hasattr(model, "model"):  # a search, or boosting
         model.set_params(model=with_roles(model.model, made))
     else:

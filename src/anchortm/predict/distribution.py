@@ -238,11 +238,6 @@ class PredictedDistribution(Distribution):
         """
         return mean_of(self)
 
-    _codes = codes  # until inference.bands takes the new names
-
-    def _of_rows(self, rows: Any) -> Array:
-        return self.transformation.theta_of(rows)
-
 
 def _beside(per_row: Array, values: NDArray[Any]) -> Array:
     """Return one number for each row in a shape that broadcasts with values of shape (n,) or (n, k)."""

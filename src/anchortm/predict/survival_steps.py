@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from anchortm._typing import Array, Rows
 from anchortm._util.checks import probabilities, real_numbers
 from anchortm.bases import Basis, Increments
+from anchortm.engine.hazard_steps import Steps
 from anchortm.exceptions import InputTypeError
 from anchortm.predict.protocol import Distribution, as_rows, check_shape, known_to_exceed
 
-__all__ = ["StepBasis", "StepDistribution", "Steps", "strata_curves"]
-
-ROUNDING = 1e-12  # relative error by which a cumulative hazard may miss the one that a quantile asks for
+__all__ = ["StepBasis", "StepDistribution"]
 
 
 @dataclass(frozen=True)
@@ -54,24 +53,6 @@ class StepBasis(Basis):
     def inverse(self, theta: ArrayLike, z: ArrayLike) -> Array:
         """Refuse: the steps are not part of the basis."""
         raise NotImplementedError("a baseline of steps is inverted by StepDistribution")
-
-
-@dataclass(frozen=True, eq=False)
-class Steps:
-    """One cumulative hazard: its event times and its values from each of them on."""
-
-    time: Array
-    total: Array
-
-    def __call__(self, y: Array) -> Array:
-        """Return the cumulative hazard at y; it is constant beyond the last event time."""
-        values = np.append(0.0, self.total)[np.searchsorted(self.time, y, side="right")]
-        return np.where(np.isnan(y), np.nan, values)
-
-    def first_at(self, z: Array) -> Array:
-        """Return the first time with a cumulative hazard of at least z, infinite where there is none."""
-        found = np.append(self.time, np.inf)[np.searchsorted(self.total, z * (1.0 - ROUNDING))]
-        return np.where(np.isnan(z), np.nan, found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,11 +203,3 @@ class StepDistribution(Distribution):
             "a step curve has no density and no hazard rate: use cumhazard or sf, or fit ProportionalHazards, whose "
             "baseline is smooth"
         )
-
-
-def strata_curves(time: Array, stratum: NDArray[np.intp], jump: Array, n_strata: int) -> tuple[Steps, ...]:
-    """Return the cumulative hazard of each stratum; that of a stratum without events has no steps."""
-    ends = np.searchsorted(stratum, np.arange(n_strata + 1))
-    return tuple(
-        Steps(time[a:b], np.cumsum(jump[a:b])) for a, b in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
-    )

@@ -164,7 +164,9 @@ def _predict(table: Any, model: Any, asked: dict[str, tuple[str, Any]]) -> pd.Da
     result = pd.DataFrame({name: column(*what) for name, what in asked.items() if what[0] != "beyond"})
     if "beyond" in kinds:
         predicted = [name for name, (kind, _) in asked.items() if kind in ("ppf", "prediction")]
-        result["beyond_data"] = beyond_the_data(model, result[predicted].to_numpy(dtype=np.float64)).any(axis=1)
+        result["beyond_data"] = beyond_the_data(
+            model.new_rows_.result, result[predicted].to_numpy(dtype=np.float64)
+        ).any(axis=1)
     return result.set_index(table.index) if isinstance(table, pd.DataFrame) else result
 
 

@@ -211,7 +211,9 @@ def _observed(
     check_is_fitted(model, "coef_")
     aligned(X=X, y=y, environments=environments, offset=offset)
     levels = model.basis_.levels if isinstance(model.basis_, OrdinalBasis) else None
-    response = as_response(np.ravel(y) if isinstance(y, np.ndarray) and y.ndim == 2 else y, model._scale, levels)
+    response = as_response(
+        np.ravel(y) if isinstance(y, np.ndarray) and y.ndim == 2 else y, model.new_rows_.spec.outcome, levels
+    )
     n = len(response)
     codes, names = (np.zeros(n, dtype=np.intp), np.array([ALL])) if environments is None else groups_of(environments)
     if codes.size != n:
@@ -226,7 +228,7 @@ def _observed(
 
 def _nll(model: Any, X: Covariates, response: Response, offset: Numbers | None, codes: NDArray[np.intp]) -> Array:
     """Return the negative log-likelihood of each row; clusters share theirs within each environment."""
-    if getattr(model, "_random", None) is None:
+    if model.new_rows_.result.random is None:
         return np.asarray(model.nll(X, response, offset=offset))
     X, result = native(X), np.empty(len(response))
     for code in np.unique(codes):

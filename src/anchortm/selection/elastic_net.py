@@ -16,13 +16,15 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
+from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import one_number, real_numbers, several_xi, whole_number
-from anchortm.engine.problem import Data
+from anchortm.engine.objective.penalised import Net
+from anchortm.engine.problem import Problem
+from anchortm.engine.remarks import remarked
 from anchortm.engine.solve.continuation import solve_path
-from anchortm.engine.solve.newton import Options
 from anchortm.exceptions import InputError
 from anchortm.models.base import TransformationModel, check_model
-from anchortm.selection.left_out import full_paths
+from anchortm.selection.left_out import Grid, full_paths
 from anchortm.selection.searches import XiSearchCV
 
 if TYPE_CHECKING:
@@ -128,18 +130,18 @@ class ElasticNetPath:
 
 
 def elastic_net_path(
-    model: Any,
-    X: Any,
-    y: Any,
-    anchors: Any,
+    model: TransformationModel,
+    X: Covariates,
+    y: Outcome,
+    anchors: Labels | None,
     xis: Sequence[float] = (0.0,),
     *,
     lambdas: Sequence[float] | None = None,
     l1_ratio: float = 1.0,
     n_lambdas: int = 30,
     smallest: float | None = None,
-    sample_weight: Any = None,
-    offset: Any = None,
+    sample_weight: Numbers | None = None,
+    offset: Numbers | None = None,
 ) -> ElasticNetPath:
     """Return the fits of ``model`` with an elastic net at each lambda and xi, each warm-started.
 
@@ -187,24 +189,22 @@ def elastic_net_path(
     check_model(model)
     values = several_xi(xis)
     grid = _Grid(lambdas, l1_ratio, n_lambdas, smallest)
-    first = grid.at(model, 1.0)
+    first = clone(model).set_params(**grid.strengths(1.0))
     for xi in values:
-        clone(first).set_params(xi=xi)._check_xi()
-    first._check_limits()
-    data = first._prepare(X, y, anchors, sample_weight, offset)
-    if data.anchors is None and any(values):
+        first.specification().at(xi=xi).check_xi()
+    problem = first.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+    if problem.data.anchors is None and any(values):
         raise InputError("xi > 0 needs anchors: pass them after y")
-    models = grid.models(model, data, values)
-    link, basis = model._make_link(), model._make_basis(data.response, data.weights)
-    found = []
-    for m, (objective, solutions) in zip(models, full_paths(models, data, values), strict=True):
-        row = [clone(m).set_params(xi=xi) for xi in values]
-        for fitted, solution in zip(row, solutions, strict=True):
-            fitted._store(link, basis, data, objective, solution, [solution])
-            fitted._tell()
+    problems, found = grid(problem, values), []
+    for own, (objective, solutions) in zip(problems, full_paths(problems, values), strict=True):
+        row = []
+        for xi, solution in zip(values, solutions, strict=True):
+            there = own.at(xi=xi)
+            result = remarked(there, there.result(objective, solution, [solution]))
+            row.append(model.with_result(there, result, xi=xi, l1=own.spec.l1, l2=own.spec.l2))
         found.append(tuple(row))
     coefs = np.array([[m.coef_ for m in row] for row in found])
-    strengths = np.array([m.l1 + m.l2 for m in models])
+    strengths = np.array([own.spec.l1 + own.spec.l2 for own in problems])
     return ElasticNetPath(
         strengths, np.array(values), grid.l1_ratio, coefs, tuple(found[0][0].coef_names_), tuple(found)
     )
@@ -225,38 +225,35 @@ class _Grid:
         if self.given is not None and not (self.given.size and np.isfinite(self.given).all() and self.given[-1] > 0.0):
             raise InputError("lambdas must be positive numbers; for none set l1=0 and l2=0 and use anchor_path")
 
-    def at(self, model: Any, strength: float, ratio: float | None = None) -> Any:
-        """Return the model with this strength."""
-        ratio = self.l1_ratio if ratio is None else ratio
-        l1 = strength * ratio
-        return clone(model).set_params(l1=l1, l2=strength - l1)
+    def strengths(self, strength: float, ratio: float | None = None) -> dict[str, float]:
+        """Return l1 and l2 for a strength."""
+        l1 = strength * (self.l1_ratio if ratio is None else ratio)
+        return {"l1": l1, "l2": strength - l1}
 
-    def models(self, model: Any, data: Data, xis: list[float]) -> list[TransformationModel]:
-        """Return the models of the grid, the strongest penalty first."""
+    def __call__(self, problem: Problem, xis: list[float]) -> list[Problem]:
+        """Return the problems of the grid, the strongest penalty first."""
         strengths = self.given
         if strengths is None:
-            n, p = data.design.matrix.shape
+            n, p = problem.data.design.matrix.shape
             smallest = (1e-3 if p < n else 1e-2) if self.smallest is None else self.smallest
-            largest = self._largest(model, data, xis)
+            largest = self._largest(problem, xis)
             strengths = np.geomspace(largest, smallest * largest, self.n_lambdas)
-        return [self.at(model, float(strength)) for strength in strengths]
+        return [problem.at(**self.strengths(float(strength))) for strength in strengths]
 
-    def _largest(self, model: Any, data: Data, xis: list[float]) -> float:
+    def _largest(self, problem: Problem, xis: list[float]) -> float:
         """Return the smallest lambda that leaves no penalised coefficient, for any xi."""
-        ratio = max(self.l1_ratio, LEAST_RATIO)
-        net = self.at(model, 1.0, ratio)
-        basis = net._make_basis(data.response, data.weights)
-        objective = net._objective(net._make_link(), basis, data)
+        net = problem.at(**self.strengths(1.0, max(self.l1_ratio, LEAST_RATIO)))
+        objective = net.objective
+        assert isinstance(objective, Net)  # noqa: S101
         k, penalised = objective.coordinates.n_baseline, objective.first > 0.0
         if not penalised.any():
             raise InputError("no coefficient has a penalty: penalty_factor is 0 for all of them")
         at = np.flatnonzero(~penalised)
         kept = objective.restricted(np.flatnonzero(~penalised[k:]))
         null = kept if kept.second.any() else objective.undetermined()
-        v = net._start(objective, basis, data)
-        options = Options(tol=model.tol, max_iter=model.max_iter)
+        v = net.start(objective)
         largest = 0.0
-        for solution in solve_path(null, v[at], xis, options):
+        for solution in solve_path(null, v[at], xis, net.spec.quiet):
             v[:] = 0.0
             v[at] = solution.v
             slope = objective.slopes(v, 2.0 * solution.xi * solution.sums.t) / objective.n_total
@@ -319,7 +316,7 @@ class ElasticNetCV(XiSearchCV):
 
     def __init__(
         self,
-        model: Any,
+        model: TransformationModel,
         xis: Sequence[float] = (0.0, 1.0, 10.0, 100.0),
         lambdas: Sequence[float] | None = None,
         objective: str | float = "worst",
@@ -344,17 +341,15 @@ class ElasticNetCV(XiSearchCV):
         return _Grid(self.lambdas, self.l1_ratio, self.n_lambdas, self.smallest)
 
     def _searched(self) -> Any:
-        return self._grid().at(self.model, 1.0)
+        return clone(self.model).set_params(**self._grid().strengths(1.0))
 
-    def _nets(self) -> Any:
-        grid = self._grid()
-        return lambda data, xis: grid.models(self.model, data, xis)
+    def _problems(self) -> Grid | None:
+        return self._grid()
 
     def _parameters(self, *at: float) -> dict[str, float]:
-        found = self._grid().at(self.model, at[0])
-        return {"l1": found.l1, "l2": found.l2, "xi": at[1]}
+        return self._grid().strengths(at[0]) | {"xi": at[1]}
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axis = None) -> Any:
         """Draw the objective against lambda, a line for each xi, and return the axes."""
         check_is_fitted(self, "best_estimator_")
         return plotting.net_search(self, ax)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -15,25 +16,27 @@ from tqdm import tqdm
 
 from anchortm import plotting
 from anchortm._messages import shown
+from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import jobs, several_xi
 from anchortm._util.frames import aligned
 from anchortm._util.threads import one_blas_thread
-from anchortm.bases import Basis, OrdinalBasis
-from anchortm.engine.objective.penalised import Net
-from anchortm.engine.objective.plain import NormalObjective, Objective
-from anchortm.engine.problem import Data
-from anchortm.engine.solve.continuation import solve_near, solve_path
-from anchortm.engine.solve.identification import check_kinds, check_levels
-from anchortm.engine.solve.newton import Options, Solution
+from anchortm.engine.data import Data
+from anchortm.engine.objective.protocol import Objective
+from anchortm.engine.problem import Problem
+from anchortm.engine.remarks import tell_alphabetical
+from anchortm.engine.solve.continuation import solve_path
+from anchortm.engine.solve.newton import Solution
+from anchortm.engine.specification import Specification
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.inputs.anchors import AnchorColumns, group_codes
 from anchortm.inputs.response import as_response
-from anchortm.models.base import TransformationModel, check_model, tell_alphabetical
+from anchortm.models.base import TransformationModel, check_model
+from anchortm.models.boosted.estimator import AnchorBoostedTM
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LeaveOneEnvironmentOut", "full_paths", "leave_one_environment_out", "left_out"]
+__all__ = ["Grid", "LeaveOneEnvironmentOut", "full_paths", "leave_one_environment_out", "left_out"]
 
 Array = NDArray[np.float64]
 
@@ -97,7 +100,7 @@ class LeaveOneEnvironmentOut:
     def _repr_html_(self) -> str:
         return f"<p>{escape(self._title())}</p>{self.summary().to_html(float_format='{:.4f}'.format)}"
 
-    def plot(self, ax: Any = None, label: int = 3, legend: bool = True) -> Any:
+    def plot(self, ax: Axis = None, label: int = 3, legend: bool = True) -> Any:
         """Draw the nll of each environment against xi, naming the ``label`` hardest at the first; return the axes."""
         if self.by != ("xi",):
             raise InputError("this is no path in xi alone: ElasticNetCV.plot() or SmoothSearchCV.plot() draws it")
@@ -105,16 +108,16 @@ class LeaveOneEnvironmentOut:
 
 
 def leave_one_environment_out(
-    model: TransformationModel,
-    X: Any,
-    y: Any,
-    environments: Any,
+    model: TransformationModel | AnchorBoostedTM,
+    X: Covariates,
+    y: Outcome,
+    environments: Labels,
     xis: Sequence[float],
     *,
-    anchors: Any = None,
+    anchors: Labels | None = None,
     cut: int | None = None,
-    sample_weight: Any = None,
-    offset: Any = None,
+    sample_weight: Numbers | None = None,
+    offset: Numbers | None = None,
     n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> LeaveOneEnvironmentOut:
@@ -169,9 +172,12 @@ def leave_one_environment_out(
     return LeaveOneEnvironmentOut(left_out(model, None, ("xi",), *given), type(model).__name__)
 
 
+Grid = Callable[[Problem, list[float]], list[Problem]]  # the problems of a grid of penalties, for all rows
+
+
 def left_out(
     model: Any,
-    nets: Callable[[Data, list[float]], list[TransformationModel]] | None,
+    grid: Grid | None,
     by: tuple[str, ...],
     X: Any,
     y: Any,
@@ -184,57 +190,62 @@ def left_out(
     n_jobs: int | None,
     progress: bool | None,
 ) -> list[dict[str, Any]]:
-    """Return a row for each environment, xi and model: the model itself, or those that ``nets`` gives for all rows.
+    """Return a row for each environment, xi and problem: that of the model, or those that ``grid`` gives for all rows.
 
     ``by`` names what differs between the fits.
     """
-    check_model(model, refits=nets is None)
-    values, n_jobs = several_xi(xis), jobs(n_jobs)
+    check_model(model, refits=grid is None)
+    values, n_jobs, spec = several_xi(xis), jobs(n_jobs), model.specification()
     for xi in values:
-        clone(model).set_params(xi=xi)._check_xi()
-    model._check_limits()
+        spec.at(xi=xi).check_xi()
     aligned(X=X, y=y, environments=environments, anchors=anchors, sample_weight=sample_weight, offset=offset)
     groups, labels = group_codes(environments, cut)
-    n = len(as_response(y, model._scale, model._fixed_levels()))
+    n = len(as_response(y, spec.outcome, spec.levels))
     if groups.size != n:
         raise InputError(f"environments has {groups.size} rows, but y has {n}: pass the same rows of both")
     if anchors is None and model.anchor_names is None:
         anchors = AnchorColumns((groups,), (labels,), np.zeros((n, 0)), ("environment",), ())
-    data = model._prepare(X, y, anchors, sample_weight, offset)
-    tell_alphabetical(data)
-    if data.kept is not None:  # rows of weight 0 are gone, and with them perhaps environments
-        found, groups = np.unique(groups[data.kept], return_inverse=True)
+    problem = model.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+    tell_alphabetical(problem.data)
+    if problem.data.kept is not None:  # rows of weight 0 are gone, and with them perhaps environments
+        found, groups = np.unique(groups[problem.data.kept], return_inverse=True)
         labels = labels[found]
     hidden = None if progress is None else not progress  # None: shown in a terminal only
-    tasks = tqdm(list(enumerate(labels.tolist())), desc="environments", disable=hidden)
     with one_blas_thread():  # many small fits
-        if not isinstance(model, TransformationModel):
-            refits = Parallel(n_jobs=n_jobs)(
-                delayed(_refitted)(model, data, groups, labels, e, values) for e, _ in tasks
-            )
-            return [row for rows in refits for row in rows]
-        models = [model] if nets is None else nets(data, values)
-        starts = [
-            {s.xi: objective.coordinates.split(s.v) for s in solutions}
-            for objective, solutions in full_paths(models, data, values)
-        ]
-        results = Parallel(n_jobs=n_jobs)(
-            delayed(_one)(models, data, groups != e, name, values, starts, by) for e, name in tasks
-        )
+        fold = _folds(model, problem, grid, groups, labels, values, by)
+        tasks = tqdm(range(labels.size), desc="environments", disable=hidden)
+        results = Parallel(n_jobs=n_jobs)(delayed(fold)(e) for e in tasks)
     return [row for rows in results for row in rows]
 
 
-def full_paths(
-    models: list[TransformationModel], data: Data, xis: list[float]
-) -> Iterator[tuple[Objective, list[Solution]]]:
-    """Yield the paths in xi of each model, the first one's branch as a start for the next."""
-    model = models[0]
-    basis = model._make_basis(data.response, data.weights)
-    options = Options(tol=model.tol, max_iter=model.max_iter)
+def _folds(
+    model: Any,
+    problem: Problem,
+    grid: Grid | None,
+    groups: NDArray[np.intp],
+    labels: NDArray[Any],
+    xis: list[float],
+    by: tuple[str, ...],
+) -> Callable[[int], list[dict[str, Any]]]:
+    """Return what gives the rows of the environment with a number."""
+    if hasattr(model, "left_out"):
+        return partial(_refitted, model, problem.data, groups, labels, xis)
+    problems = [problem] if grid is None else grid(problem, xis)
+    starts = [
+        {s.xi: objective.coordinates.split(s.v) for s in solutions}
+        for objective, solutions in full_paths(problems, xis)
+    ]
+    kept = [replace(one) for one in problems]  # without their objectives, which other processes make again
+    return partial(_one, kept, groups, labels.tolist(), xis, starts, by)
+
+
+def full_paths(problems: list[Problem], xis: list[float]) -> Iterator[tuple[Objective, list[Solution]]]:
+    """Yield the paths in xi of each problem, the branch of the first as a start for the next."""
+    options = problems[0].spec.quiet
     at, v = None, np.zeros(0)
-    for objective in _objectives(models, basis, data):
+    for objective in _objectives(problems):
         if at is None:
-            v = model._start(objective, basis, data)
+            v = problems[0].start(objective)
         elif objective.coordinates is not at:
             v = objective.coordinates.join(*at.split(v))
         solutions = solve_path(objective, v, xis, options)
@@ -242,64 +253,61 @@ def full_paths(
         yield objective, solutions
 
 
-def _objectives(models: list[TransformationModel], basis: Basis, data: Data) -> Iterator[Objective]:
-    """Yield the objective of each model; several differ in the strengths of their penalty alone."""
-    link = models[0]._make_link()
-    if any(model._smoothed(data.design.marks) for model in models):  # beside an elastic net: no one factor
-        for model in models:
-            yield model._objective(link, basis, data)
+def _objectives(problems: list[Problem]) -> Iterator[Objective]:
+    """Yield the objective of each problem; several differ in the strengths of their penalty alone."""
+    first = problems[0]
+    marks = first.data.design.marks
+    if any(problem.spec.smoothed(marks) for problem in problems):  # beside an elastic net: not a single factor
+        for problem in problems:
+            yield problem.objective
         return
-    first = models[0]._objective(link, basis, data)
-    for model in models:
-        yield first.scaled((model.l1 + model.l2) / (models[0].l1 + models[0].l2)) if isinstance(first, Net) else first
+    strength = first.spec.l1 + first.spec.l2
+    for problem in problems:
+        own = problem.spec.l1 + problem.spec.l2
+        yield first.objective.scaled(own / strength) if strength else first.objective
 
 
 def _one(
-    models: list[TransformationModel],
-    data: Data,
-    inside: NDArray[np.bool_],
-    name: Any,
+    problems: list[Problem],
+    groups: NDArray[np.intp],
+    names: list[Any],
     xis: list[float],
     starts: list[dict[float, tuple[Array, Array]]],
     by: tuple[str, ...],
+    e: int,
 ) -> list[dict[str, Any]]:
     """Return the rows of one left-out environment; those of a grid have a strength in place of coefficients."""
-    model = models[0]
-    train, test = np.flatnonzero(inside), np.flatnonzero(~inside)
-    inner = data.subset(train)
+    data, inside, name = problems[0].data, groups != e, names[e]
     try:
-        check_kinds(inner.response)
-        inner = inner._replace(near=model._check_design(inner).near)
-        check_levels(inner.response, inner.design.matrix, inner.design.names)
+        train = problems[0].subset(np.flatnonzero(inside))
     except IdentificationError as error:
         raise IdentificationError(f"without environment {name}: {error}") from None
-    basis = model._make_basis(inner.response, inner.weights)
-    held = data.take(test)
-    if isinstance(basis, OrdinalBasis):
-        try:
-            held = held._replace(response=as_response(held.response, "ordinal", basis.levels))
-        except InputError as error:
-            raise InputError(f"environment {name} has a class that no other environment has: {error}") from None
+    try:
+        held = train.held_out(data.take(np.flatnonzero(~inside)))
+    except InputError as error:
+        raise InputError(f"environment {name} has a class that no other environment has: {error}") from None
+    n = len(held.response) if held.weights is None else float(held.weights.sum())
     rows = []
-    objectives = _objectives(models, basis, inner)
-    for m, start in zip(models, starts, strict=True):
+    inner = [replace(train, spec=problem.spec) for problem in problems]
+    objectives = _objectives(inner)
+    for problem, start in zip(inner, starts, strict=True):
         try:
             objective = next(objectives)
-            solutions = _solutions(m, objective, m._start(objective, basis, inner), xis, start)
+            solutions = _solutions(problem, objective, xis, start)
         except IdentificationError as error:
             raise type(error)(f"without environment {name}: {error}") from None
         for xi, solution in zip(xis, solutions, strict=True):
             theta, beta = objective.coordinates.split(solution.v)
-            loglik = m._loglik(m._fitted_link(objective, solution.v), basis, theta, beta, held)
-            n = test.size if held.weights is None else float(held.weights.sum())
+            loglik = problem.logliks(problem.fitted_link(objective, solution.v), theta, beta, held)
             row = {"environment": name, "xi": xi, "n": n, "nll": float(-np.average(loglik, weights=held.weights))}
             row["converged"] = solution.converged
-            rows.append(row | (_coefs(model, data, beta) if by == ("xi",) else _strength(m, beta, by[0])))
+            own = _coefs(problem, data, beta) if by == ("xi",) else _strength(problem.spec, beta, by[0])
+            rows.append(row | own)
     return rows
 
 
 def _refitted(
-    model: Any, data: Data, groups: NDArray[np.intp], labels: NDArray[Any], e: int, xis: list[float]
+    model: Any, data: Data, groups: NDArray[np.intp], labels: NDArray[Any], xis: list[float], e: int
 ) -> list[dict[str, Any]]:
     """Return the rows of one left-out environment by a model that is fitted anew for each xi."""
     inside, name = groups != e, labels.tolist()[e]
@@ -310,33 +318,28 @@ def _refitted(
     rows = []
     for xi in xis:
         try:
-            nll, facts = clone(model).set_params(xi=xi)._refitted(train, held, remaining, name)
+            nll, facts = clone(model).set_params(xi=xi).left_out(train, held, remaining, name)
         except InputError as error:
             raise type(error)(f"without environment {name}: {error}") from None
         rows.append({"environment": name, "xi": xi, "n": n, "nll": nll} | facts)
     return rows
 
 
-def _coefs(model: TransformationModel, data: Data, beta: Array) -> dict[str, float]:
-    return {f"coef_{name}": b for name, b in zip(model._names(data), beta.tolist(), strict=True)}
+def _coefs(problem: Problem, data: Data, beta: Array) -> dict[str, float]:
+    return {f"coef_{name}": b for name, b in zip(problem.names_of(data), beta.tolist(), strict=True)}
 
 
-def _strength(model: TransformationModel, beta: Array, what: str) -> dict[str, float]:
+def _strength(spec: Specification, beta: Array, what: str) -> dict[str, float]:
     """Return the strength of a penalty and what it leaves, in place of coefficients that may be thousands."""
     if what == "smooth":
-        return {"smooth": model.smooth}
-    return {"lambda": model.l1 + model.l2, "nonzero": int(np.count_nonzero(beta))}
+        return {"smooth": spec.smooth}
+    return {"lambda": spec.l1 + spec.l2, "nonzero": int(np.count_nonzero(beta))}
 
 
 def _solutions(
-    model: TransformationModel,
-    objective: Objective,
-    cold: Array,
-    xis: list[float],
-    starts: dict[float, tuple[Array, Array]],
+    problem: Problem, objective: Objective, xis: list[float], starts: dict[float, tuple[Array, Array]]
 ) -> list[Solution]:
     """Return the solutions at each xi, from the fits to all rows where that succeeds."""
-    options = Options(tol=model.tol, max_iter=model.max_iter)
-    if isinstance(objective, NormalObjective) and objective.linear:
-        return solve_path(objective, cold, xis, options)
-    return [solve_near(objective, *starts[xi], cold, xi, options) for xi in xis]
+    if objective.closed_form is not None:
+        return solve_path(objective, problem.start(objective), xis, problem.spec.quiet)
+    return [problem.near(objective, starts[xi], xi) for xi in xis]

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
-from sklearn.base import clone
 
 from anchortm import plotting
-from anchortm._util.checks import generator, one_number, several_xi
-from anchortm.engine.solve.continuation import restarts, solve_path
-from anchortm.engine.solve.newton import Options, Solution
+from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
+from anchortm._util.checks import one_number, several_xi
+from anchortm.engine.remarks import remarked
 from anchortm.exceptions import InputError
-from anchortm.models.base import check_model
+from anchortm.models.base import TransformationModel, check_model
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +77,7 @@ class AnchorPath:
         rows = [
             {"xi": xi, "loss": m.loss_}
             | {f"coef_{name}": value for name, value in zip(self.coef_names, coef, strict=True)}
-            | m._spread
+            | m.result_.spread
             | {
                 "loglik": m.loglik_,
                 "penalty": m.penalty_,
@@ -94,7 +92,7 @@ class AnchorPath:
         ]
         return pd.DataFrame(rows)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axis = None) -> Any:
         """Draw the coefficients against xi and return the axes."""
         return plotting.coefficient_path(self, ax)
 
@@ -107,14 +105,14 @@ class AnchorPath:
 
 
 def anchor_path(
-    model: Any,
-    X: Any,
-    y: Any,
-    anchors: Any,
+    model: TransformationModel,
+    X: Covariates,
+    y: Outcome,
+    anchors: Labels | None,
     xis: Sequence[float],
     *,
-    sample_weight: Any = None,
-    offset: Any = None,
+    sample_weight: Numbers | None = None,
+    offset: Numbers | None = None,
 ) -> AnchorPath:
     """Return the fits of ``model`` at each xi, warm-started along the path.
 
@@ -139,39 +137,23 @@ def anchor_path(
     """
     check_model(model)
     values = np.array(several_xi(xis))
-    models = [clone(model).set_params(xi=float(xi)) for xi in values]
-    for m in models:
-        m._check_xi()
-    model._check_limits()
-    data = model._prepare(X, y, anchors, sample_weight, offset)
-    if data.anchors is None and values.any():
+    spec = model.specification()
+    for xi in values:
+        spec.at(xi=float(xi)).check_xi()
+    problem = model.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+    if problem.data.anchors is None and values.any():
         raise InputError("a path in xi needs anchors: pass them after y, or name them after '|' in a formula")
-    link, basis = model._make_link(), model._make_basis(data.response, data.weights)
-    options = Options(tol=model.tol, max_iter=model.max_iter, verbose=model.verbose)
-    objective = model._objective(link, basis, data)
-    v = model._start(objective, basis, data)
-    with model._threads(objective):
-        solutions = solve_path(objective, v, values.tolist(), options)
-        found = _minima(model, objective, solutions, options)
-    for m, solution, others in zip(models, solutions, found, strict=True):
-        m._store(link, basis, data, objective, solution, others)
-        m._tell()
+    models = []
+    for xi, result in zip(values.tolist(), problem.path(values.tolist()), strict=True):
+        own = problem.at(xi=xi)
+        models.append(model.with_result(own, remarked(own, result), xi=xi))
     return AnchorPath(
         values,
-        np.array([m._others[: m._others.size - m._extra.size] for m in models]).reshape(values.size, -1),
+        np.array([m.result_.effects[1] for m in models]).reshape(values.size, -1),
         np.array([m.baseline_ for m in models]),
-        tuple(models[0]._other_names[: models[0]._others.size - models[0]._extra.size]),
+        tuple(models[0].result_.effects[0]),
         tuple(models),
     )
-
-
-def _minima(model: Any, objective: Any, solutions: list[Solution], options: Options) -> list[list[Solution]]:
-    """Return the minima that random restarts find at each xi."""
-    if not model.n_restarts:
-        return [[s] for s in solutions]
-    rng = generator(model.random_state)
-    quiet = replace(options, verbose=0)
-    return [restarts(objective, s, model.n_restarts, quiet, rng) if math.isfinite(s.xi) else [s] for s in solutions]
 
 
 def xi_from_gamma(gamma: float) -> float:

@@ -1,40 +1,33 @@
-"""Choosing xi: by how left-out environments are predicted, or by a test of invariance."""
+"""Choosing xi by how well left-out environments are predicted."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy import stats
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
 from anchortm._messages import shown, warn
-from anchortm._util.checks import level_between, real_numbers
+from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
+from anchortm._util.checks import real_numbers
 from anchortm._util.frames import aligned
-from anchortm.engine.objective.plain import Objective
-from anchortm.engine.solve.continuation import first_solution, follow
-from anchortm.engine.solve.newton import Options, Solution
+from anchortm.engine.problem import Problem
+from anchortm.engine.specification import named_columns
 from anchortm.exceptions import ConvergenceWarning, InputError
-from anchortm.inference.score_tests import check_directions, refuse_net, score_statistic
 from anchortm.inputs.anchors import group_codes
 from anchortm.inputs.design import split_columns
 from anchortm.inputs.splines import wiggly
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.from_formula import FormulaMixin
-from anchortm.selection.left_out import LeaveOneEnvironmentOut, left_out
+from anchortm.selection.left_out import Grid, LeaveOneEnvironmentOut, left_out
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["InvarianceRule", "SmoothSearchCV", "XiSearchCV", "xi_by_score_test"]
-
-ENOUGH = 1e4  # a rejection at a smaller xi says little about larger ones
-FIRST, FACTOR, CLOSE = 0.01, 2.0, 1.005  # of the xi that are tried, and how close the answer is
+__all__ = ["SmoothSearchCV", "XiSearchCV"]
 
 
 class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
@@ -115,13 +108,13 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(
         self,
-        X: Any,
-        y: Any,
+        X: Covariates,
+        y: Outcome,
         *,
-        anchors: Any = None,
-        environments: Any = None,
-        sample_weight: Any = None,
-        offset: Any = None,
+        anchors: Labels | None = None,
+        environments: Labels | None = None,
+        sample_weight: Numbers | None = None,
+        offset: Numbers | None = None,
     ) -> Self:
         """Leave each environment out at each xi, choose one, and fit it to all rows.
 
@@ -130,10 +123,11 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         """
         level = self._level()
         aligned(X=X, y=y, anchors=anchors, environments=environments, sample_weight=sample_weight, offset=offset)
-        check_model(self.model, refits=self._nets() is None)
+        check_model(self.model, refits=self._problems() is None)
         named = self.model.anchor_names is not None
         if environments is None:
-            environments = split_columns(X, self.model._named("anchor_names"))[1] if named else anchors
+            columns = named_columns(self.model.anchor_names, "anchor_names")
+            environments = split_columns(X, columns)[1] if named else anchors
         if environments is None:
             raise InputError("pass anchors=, or environments= to leave out")
         if anchors is None and not named:
@@ -141,7 +135,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             environments = anchors = labels[groups]
         given = (X, y, environments, self.xis, anchors, self.cut, sample_weight, offset, self.n_jobs, self.progress)
         loeo = LeaveOneEnvironmentOut(
-            left_out(self._searched(), self._nets(), self._by, *given), type(self.model).__name__, self._by
+            left_out(self._searched(), self._problems(), self._by, *given), type(self.model).__name__, self._by
         )
         results = self._results(loeo.frame(), level)
         at = self._best(results)
@@ -160,8 +154,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         """Return the model that the rows are prepared for."""
         return self.model
 
-    def _nets(self) -> Any:
-        """Return what gives the models of an elastic net; None where the model stays as it is."""
+    def _problems(self) -> Grid | None:
+        """Return what gives the problems of a grid of penalties; None where the model stays as it is."""
         return None
 
     def _parameters(self, *at: float) -> dict[str, float]:
@@ -231,17 +225,17 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
             best = max((tuple(map(float, np.atleast_1d(at))) for at in near), key=lambda at: (*at[:-1], -at[-1]))
         return best
 
-    def predict(self, X: Any, **options: Any) -> Any:
+    def predict(self, X: Covariates, **options: Any) -> Any:
         """Return the predictions of the chosen model."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict(X, **options)
 
-    def predict_distribution(self, X: Any, **options: Any) -> Any:
+    def predict_distribution(self, X: Covariates, **options: Any) -> Any:
         """Return the predicted distributions of the chosen model."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict_distribution(X, **options)
 
-    def nll(self, X: Any, y: Any, **options: Any) -> Any:
+    def nll(self, X: Covariates, y: Outcome, **options: Any) -> Any:
         """Return the negative log-likelihood of each row under the chosen model."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.nll(X, y, **options)
@@ -251,7 +245,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.summary(**options)
 
-    def score(self, X: Any, y: Any, *, offset: Any = None) -> float:
+    def score(self, X: Covariates, y: Outcome, *, offset: Numbers | None = None) -> float:
         """Return the mean log-likelihood under the chosen model."""
         check_is_fitted(self, "best_estimator_")
         return float(self.best_estimator_.score(X, y, offset=offset))
@@ -338,188 +332,28 @@ class SmoothSearchCV(XiSearchCV):
         )
         self.smooths = smooths
 
-    def _grid(self) -> list[TransformationModel]:
-        """Return the models of the grid, the smoothest first."""
+    def _strengths(self) -> list[float]:
+        """Return the strengths of smoothing, the smoothest first."""
         strengths = np.unique(real_numbers(self.smooths, "smooths"))[::-1]
         if not (strengths.size and np.isfinite(strengths).all() and strengths[-1] >= 0.0):
             raise InputError("smooths must be numbers from 0 on")
-        return [clone(self.model).set_params(smooth=float(strength)) for strength in strengths]
+        return [float(strength) for strength in strengths]
 
     def _searched(self) -> Any:
-        return self._grid()[0]
+        return clone(self.model).set_params(smooth=self._strengths()[0])
 
-    def _nets(self) -> Any:
-        def models(data: Any, _: list[float]) -> list[TransformationModel]:
-            if not wiggly(data.design.marks).any():
+    def _problems(self) -> Grid | None:
+        def problems(problem: Problem, _: list[float]) -> list[Problem]:
+            if not wiggly(problem.data.design.marks).any():
                 raise InputError("there are no smooth terms, s(x) in a formula: use XiSearchCV")
-            return self._grid()
+            return [problem.at(smooth=strength) for strength in self._strengths()]
 
-        return models
+        return problems
 
     def _parameters(self, *at: float) -> dict[str, float]:
         return {"smooth": at[0], "xi": at[1]}
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axis = None) -> Any:
         """Draw the objective against smooth, a line for each xi, and return the axes."""
         check_is_fitted(self, "best_estimator_")
         return plotting.net_search(self, ax)
-
-
-@dataclass(frozen=True, eq=False)
-class InvarianceRule:
-    """The smallest xi at which the score test no longer rejects invariance, and the tests on the way to it.
-
-    Attributes
-    ----------
-    xi : float or None
-        The smallest xi that is not rejected; None if every one is.
-    level : float
-        Level of the test.
-    table : DataFrame
-        What ``frame`` returns.
-    model : str
-        Name of the model.
-
-    See Also
-    --------
-    anchortm.xi_by_score_test : makes one
-
-    Examples
-    --------
-    >>> import anchortm as atm
-    >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> rule = atm.xi_by_score_test(atm.OrdinalRegression(), frame.X, frame.y, data.judge)
-    >>> rule.frame().iloc[[0, -1]].round({"xi": 0, "statistic": 1, "pvalue": 2})
-          xi  statistic  df  pvalue
-    0    0.0       30.5   8    0.00
-    20  20.0        8.8   8    0.36
-    """
-
-    xi: float | None
-    level: float
-    table: Any
-    model: str
-
-    def frame(self) -> pd.DataFrame:
-        """Return one row for each xi tried: statistic, degrees of freedom and p-value."""
-        return self.table
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the p-values against xi and return the axes."""
-        return plotting.rule(self.table, self.level, self.xi, ax)
-
-    @shown
-    def __repr__(self) -> str:
-        first, last = self.table.iloc[0], self.table.iloc[-1]
-        if self.xi is None:
-            reason = (
-                "The anchors act on the outcome in ways that no coefficients of these covariates undo, so choose xi by "
-                "left-out environments instead (XiSearchCV)."
-                if last.xi >= ENOUGH
-                else "Look further, with a larger largest=."
-            )
-            return (
-                f"InvarianceRule({self.model}): invariance is rejected at the {self.level:g} level for every xi up to "
-                f"{last.xi:.3g} (p = {last.pvalue:.2g}). {reason}"
-            )
-        at = self.table[self.table.xi == self.xi].iloc[0]
-        return (
-            f"InvarianceRule({self.model}): xi = {self.xi:.4g}, where p = {at.pvalue:.3g} "
-            f"(at xi = 0: {first.statistic:.4g} on {first.df:.0f} degrees of freedom, p = {first.pvalue:.3g})"
-        )
-
-
-def xi_by_score_test(
-    model: TransformationModel,
-    X: Any,
-    y: Any,
-    anchors: Any,
-    *,
-    level: float = 0.05,
-    largest: float = 1e6,
-    sample_weight: Any = None,
-    offset: Any = None,
-) -> InvarianceRule:
-    """Return the smallest xi at which the score test of invariance no longer rejects.
-
-    The likeliest of the models whose residuals could be uncorrelated with the anchors, in the spirit of the
-    PULSE estimator (Jakobsen and Peters, 2022). At xi = 0 the test is that of ``diagnostics.score_test``,
-    divided by sum r^2 / sum r': a penalty flattens h, and residuals that shrink altogether are not
-    invariant for that. With more anchor directions than parameters there may be no such xi.
-
-    Parameters
-    ----------
-    model : estimator
-        Any model of this package; its own xi is not used.
-    level : float
-        Level of the test.
-    largest : float
-        Where to stop looking.
-
-    See Also
-    --------
-    anchortm.selection.InvarianceRule : what is returned
-    anchortm.XiSearchCV : another rule
-
-    Examples
-    --------
-    >>> import numpy as np, anchortm as atm
-    >>> rng = np.random.default_rng(0)
-    >>> site, hidden = rng.integers(0, 4, 300), rng.normal(size=300)
-    >>> x = rng.normal(size=300) + site + hidden
-    >>> y = x + 2 * hidden + rng.normal(size=300)
-    >>> rule = atm.xi_by_score_test(atm.NormalLinear(), x[:, None], y, site)
-    >>> print(f"xi = {rule.xi:.2f}")
-    xi = 2.29
-    """
-    import pandas as pd
-
-    check_model(model)
-    level_between(level)
-    if not 0.0 < largest < math.inf:
-        raise InputError(f"largest must be a positive number, not {largest}")
-    model._check_limits()
-    data = model._prepare(X, y, anchors, sample_weight, offset)
-    refuse_net(model, data.design.marks)
-    if data.anchors is None:
-        raise InputError("a test of invariance needs anchors")
-    basis = model._make_basis(data.response, data.weights)
-    objective = model._objective(model._make_link(), basis, data)
-    check_directions(objective)
-    options = Options(tol=model.tol, max_iter=model.max_iter)
-    rows: list[dict[str, float]] = []
-
-    def accepted(solution: Solution) -> bool:
-        if not solution.converged:
-            raise InputError(f"the fit at xi = {solution.xi:.3g} did not converge ({solution.reason}): no test there")
-        rows.append({"xi": solution.xi} | _test(objective, solution))
-        return rows[-1]["pvalue"] >= level
-
-    with model._threads(objective):
-        here = first_solution(objective, model._start(objective, basis, data), options)
-        xi: float | None = 0.0 if accepted(here) else None
-        upper = min(FIRST, largest)
-        while xi is None and here.xi < largest:
-            there = follow(objective, here, upper, options)
-            if accepted(there):
-                xi = _first_accepted(objective, here, upper, options, accepted)
-            here, upper = there, min(FACTOR * upper, largest)
-    return InvarianceRule(xi, level, pd.DataFrame(rows).sort_values("xi", ignore_index=True), type(model).__name__)
-
-
-def _test(objective: Objective, solution: Solution) -> dict[str, float]:
-    statistic, df = score_statistic(objective, solution.v, solution.active, studentised=True)
-    return {"statistic": statistic, "df": df, "pvalue": float(stats.chi2.sf(statistic, df))}
-
-
-def _first_accepted(objective: Objective, here: Solution, upper: float, options: Options, accepted: Any) -> float:
-    """Return the smallest accepted xi between a rejected solution and an accepted xi, to half a per cent."""
-    while upper > CLOSE * max(here.xi, 0.1 * FIRST):
-        middle = math.sqrt(max(here.xi, 0.1 * FIRST) * upper)
-        there = follow(objective, here, middle, options)
-        if accepted(there):
-            upper = middle
-        else:
-            here = there
-    return upper

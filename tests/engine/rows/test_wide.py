@@ -80,7 +80,7 @@ MODELS = [
 def test_same_as_dense(cls, left, options, xi, anchors, extra, monkeypatch) -> None:
     data = rows(3000, 120)
     wide, dense = both(cls, f"{left} ~ {RIGHT} | {anchors}", data, monkeypatch, xi=xi, **options, **extra)
-    assert isinstance(wide._information, Arrow)
+    assert isinstance(wide.result_.information, Arrow)
     assert wide.converged_
     assert wide.kkt_ <= 1e-8
     np.testing.assert_allclose(wide.coef_, dense.coef_, atol=1e-8)
@@ -99,7 +99,7 @@ def test_several_wide_factors(monkeypatch) -> None:
     data = rows(5000, 220)
     text = "grade ~ C(code) + age + hospital | site"
     wide, dense = both(atm.OrdinalRegression, text, data, monkeypatch, xi=1.0)
-    matrix = wide._data.design.matrix
+    matrix = wide.problem_.data.design.matrix
     assert matrix.codes.max() == 219
     assert matrix.sparse.shape == (5000, 109)
     np.testing.assert_allclose(wide.coef_, dense.coef_, atol=1e-8)
@@ -159,13 +159,12 @@ def test_the_structured_hessian() -> None:
     data = rows(2000, 130)
     model = atm.OrdinalRegression(xi=2.0)
     formula = atm.Formula("grade ~ age + hospital + C(code, contr.sum) | site", data)
-    inputs = model._prepare(formula.X, formula.y, formula.anchors, None, None)
-    basis = model._make_basis(inputs.response, None)
-    dense = inputs._replace(design=to_design(inputs.design))
+    problem = model.problem(formula.X, formula.y, anchors=formula.anchors)
+    dense = problem.with_data(problem.data._replace(design=to_design(problem.data.design)))
     states = []
-    for own in (inputs, dense):
-        objective = model._objective(model._make_link(), basis, own)
-        v = model._start(objective, basis, own)
+    for own in (problem, dense):
+        objective = own.objective
+        v = own.start(objective)
         states.append(expand(objective, v, objective.sums(v), 2.0))
     ours, theirs = states
     d = ours.v.size
@@ -185,9 +184,9 @@ def test_more_bad_levels_than_are_kept() -> None:
     data = rows(3 * MAX_KEPT, MAX_KEPT + 100)
     formula = atm.Formula("y ~ age + hospital", data)
     model = atm.NormalLinear()
-    inputs = model._prepare(formula.X, formula.y, None, None, None)
-    objective = model._objective(model._make_link(), model._make_basis(inputs.response, None), inputs)
-    v = model._start(objective, model._make_basis(inputs.response, None), inputs)
+    problem = model.problem(formula.X, formula.y)
+    objective = problem.objective
+    v = problem.start(objective)
     H = objective.derivatives(v).hessian
     turned = Arrow(H.coordinates, H.A, H.B, np.where(np.arange(H.D.size) > 5, -H.D, H.D), H.EF)
     assert (turned._split.D > 0.0).all()
@@ -204,7 +203,7 @@ def test_sparse_matrices() -> None:
         wide = atm.OrdinalRegression(xi=1.0).fit(kind(X), data.grade, anchors=data.site)
         np.testing.assert_allclose(wide.coef_, dense.coef_, atol=1e-8)
         np.testing.assert_allclose(wide.predict_proba(kind(X)), dense.predict_proba(X.toarray()), atol=1e-9)
-    matrix = wide._data.design.matrix
+    matrix = wide.problem_.data.design.matrix
     assert (matrix.dense.shape[1], matrix.sparse.shape[1], matrix.n_levels) == (2, 74, 150)
     np.testing.assert_array_equal(matrix.toarray(), X.toarray())
     np.testing.assert_array_equal(matrix[5:9].toarray(), X.toarray()[5:9])
@@ -374,7 +373,7 @@ def test_limits_are_said(monkeypatch) -> None:
     monkeypatch.setattr("anchortm.inputs.design.MAX_DENSE", 10**5)
     with pytest.raises(InputError, match="their product may be"):
         atm.NormalLinear.from_formula("y ~ age + hospital | place", data, xi=1.0)
-    with pytest.raises(InputError, match="as numbers, too many"):
+    with pytest.raises(InputError, match="as numbers, which is too many"):
         atm.NormalLinear.from_formula("y ~ age + hospital | site", data, xi=np.inf)
 
 

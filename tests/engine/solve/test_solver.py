@@ -7,6 +7,7 @@ import mpmath as mp
 import numpy as np
 import pandas as pd
 import pytest
+from parameters import moved
 from reference_fits import COVARIATES, boston_response, data
 from sklearn.base import clone
 
@@ -21,6 +22,7 @@ from anchortm.exceptions import (
     SeparationError,
 )
 from anchortm.inputs.anchors import anchor_columns
+from anchortm.links import get_link
 
 BOSTON = data("BostonHousing2")
 X, TOWN = BOSTON[COVARIATES].to_numpy(), BOSTON.town.to_numpy()
@@ -123,9 +125,9 @@ def test_the_stated_loss_has_no_descent(name: str) -> None:
     P = A @ np.linalg.solve(A.T @ A, A.T)
 
     def loss(theta, beta) -> float:
-        model.baseline_, model.coef_ = theta, beta
-        r = model.residuals(X, y)
-        return float((model.nll(X, y).sum() + model.xi * r @ P @ r) / len(X))
+        there = moved(model, theta, beta)
+        r = there.residuals(X, y)
+        return float((there.nll(X, y).sum() + model.xi * r @ P @ r) / len(X))
 
     theta, beta = model.baseline_.copy(), model.coef_.copy()
     best = loss(theta, beta)
@@ -136,10 +138,10 @@ def test_the_stated_loss_has_no_descent(name: str) -> None:
     for size in (1.0, 1e-2):
         for _ in range(30):
             step = size * scale * rng.normal(size=scale.size)
-            moved = theta + step[: theta.size]
-            if not model.basis_.increments.satisfied(moved):
-                moved = np.maximum.accumulate(moved) if model.basis_.kind != "linear" else theta
-            assert loss(moved, beta + step[theta.size :]) >= best - 1e-12
+            near = theta + step[: theta.size]
+            if not model.basis_.increments.satisfied(near):
+                near = np.maximum.accumulate(near) if model.basis_.kind != "linear" else theta
+            assert loss(near, beta + step[theta.size :]) >= best - 1e-12
 
 
 @pytest.mark.parametrize("factor", [1e-6, 1e6])
@@ -227,9 +229,7 @@ def test_convexity_is_told() -> None:
 def test_the_convexity_certificate_is_true() -> None:
     """Where it holds the full Hessian is positive semidefinite at random points nearby."""
     y = boston_response("rc")
-    objective = build_objective(
-        atm.ContinuousLogit()._make_link(), fit("ContinuousLogit").basis_, y, X, anchor_columns(TOWN)
-    )
+    objective = build_objective(get_link("logit"), fit("ContinuousLogit").basis_, y, X, anchor_columns(TOWN))
     model = fit("ContinuousLogit", xi=0.2)
     v = objective.coordinates.join(model.baseline_, model.coef_)
     rng = np.random.default_rng(2)
@@ -341,8 +341,7 @@ def test_newton_escapes_a_saddle() -> None:
     x, latent, site = instrument(200)
     y = np.digitize(latent, [-1, 1])
     model = atm.OrdinalRegression()
-    data_ = model._prepare(x, y, site, None, None)
-    objective = model._objective(model._make_link(), model._make_basis(data_.response, None), data_)
+    objective = model.problem(x, y, anchors=site).objective
     found = minimise(objective, objective.coordinates.join(np.array([-1.0, 1.0]), np.zeros(1)), 50.0, Options())
     assert found.converged
     assert found.min_eigenvalue > 0

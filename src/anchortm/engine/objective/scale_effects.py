@@ -13,7 +13,6 @@ from anchortm._util.checks import one_number
 from anchortm.bases import Basis, baseline_values
 from anchortm.engine.rows.likelihood import Term, evaluate
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.inputs.design import WIDE, Design, WideMatrix
 from anchortm.links import Link
 
 __all__ = ["check_scalable", "check_scale", "scale_columns", "scale_name", "scale_residuals", "scaled_baseline"]
@@ -37,13 +36,8 @@ def check_scale(scale: Any, xi_scale: Any, xi: float) -> None:
         raise InputError("xi = inf goes with xi_scale=None, which makes both infinite, or xi_scale=0")
 
 
-def check_scalable(basis: Basis, design: Design) -> None:
-    """Refuse designs and bases that do not support scale effects."""
-    if isinstance(design.matrix, WideMatrix):
-        raise InputError(
-            f"scale effects do not go with sparse covariates and factors of more than {WIDE} levels: "
-            "merge levels, or pass columns of numbers"
-        )
+def check_scalable(basis: Basis) -> None:
+    """Refuse bases that fix the scale."""
     increments = basis.increments
     if (increments.lower > 0.0).any():
         raise InputError("this distribution fixes the scale, so that there are no scale effects: take 'weibull'")

@@ -12,13 +12,14 @@ from anchortm._typing import Array, Labels, Numbers, Outcome, Table
 from anchortm._util.checks import check_weights
 from anchortm._util.frames import aligned, column_names, known, native, refuse_missing, select, take
 from anchortm.exceptions import InputError, InputTypeError, rows_of
-from anchortm.inputs.design import SMOOTH, WIDE, Design
+from anchortm.inputs.design import SMOOTH, Design
 from anchortm.inputs.formula.column_kinds import ColumnFacts
 from anchortm.inputs.formula.covariates import CovariateTerms
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.formula.roles import LONGEST, Roles, expand_dot
 from anchortm.inputs.formula.terms import coded_columns, read_terms, remembers
 from anchortm.inputs.formula.text import DOT
+from anchortm.inputs.parts import refuse
 from anchortm.inputs.response import Response
 from anchortm.inputs.splines import Marks
 
@@ -184,7 +185,7 @@ class Formula(Roles):
         if not named:
             return X
         if isinstance(X, Design):
-            raise InputError(f"strata and random effects do not go with factors of more than {WIDE} levels")
+            refuse("wide", "strata" if self.strata else "random")
         frame = select(data, named)
         refuse_missing(frame, "stratum" if self.strata else "cluster")
         return X.assign(**{name: frame[name].to_numpy() for name in named})

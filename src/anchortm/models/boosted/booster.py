@@ -16,7 +16,6 @@ goes to all of them, of which a share is gone. Then theta and beta are solved fo
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -24,19 +23,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.bases import Basis, OrdinalBasis
+from anchortm.engine.data import Data
 from anchortm.engine.objective.build import objective_type
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.pulled import Pulled
-from anchortm.engine.problem import Data
+from anchortm.engine.problem import Problem
+from anchortm.engine.remarks import remarked
+from anchortm.engine.result import FitResult, atom_at_zero
 from anchortm.engine.rows.likelihood import Term, build_terms, evaluate, loglik_and_residuals
 from anchortm.engine.rows.standardised import Coordinates, Rows
 from anchortm.engine.solve.continuation import solve
-from anchortm.engine.solve.newton import Options, Solution, minimise, shrunken_step
+from anchortm.engine.solve.newton import Solution, minimise, shrunken_step
+from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError
 from anchortm.inputs.response import as_response
 from anchortm.links import Link, OneEnd
-from anchortm.predict.distribution import PredictedDistribution
 
 __all__ = ["Booster", "Stage", "Watched"]
 
@@ -98,21 +100,17 @@ class Stage(NamedTuple):
             objective.convexity(s.sums, s.xi),
             s.folds,
             s.active,
-            float(PredictedDistribution(objective.link, basis, theta, np.array([shift])).cdf(0.0)[0]) if time else 0.0,
+            atom_at_zero(objective.link, basis, theta, shift) if time else 0.0,
             s.reason,
             s.history,
             n * np.asarray(s.hessian),
         )
 
-    def put(self, model: Any) -> Any:
-        """Return a copy of a fitted model with what is said here."""
-        model = copy(model)
-        model.baseline_ = model._typical = self.theta
-        model.coef_ = self.beta
-        for name, value in zip(self._fields[2:], self[2:], strict=True):
-            setattr(model, f"_{name}" if name in ("reason", "history", "information") else f"{name}_", value)
-        model._data = model._sandwich = None
-        return model
+    def put(self, result: FitResult) -> FitResult:
+        """Return a result with what is said here."""
+        own = self._asdict()
+        theta, beta = own.pop("theta"), own.pop("beta")
+        return replace(result, baseline=theta, typical=theta, coef=beta, computed={}, **own)
 
 
 class Booster:
@@ -121,19 +119,24 @@ class Booster:
     Rows are held in the order of the main anchor factor; ``order`` says where they come from.
     """
 
-    def __init__(self, base: Any, data: Data, xi: float) -> None:
+    def __init__(self, spec: Specification, data: Data) -> None:
         order = None if data.anchors is None else data.anchors.order()
         n = len(data.response)
         self.order = np.arange(n) if order is None else order
         self.data = data = data if order is None else _reordered(data, order)
-        self.xi, self.sign, self.options = xi, base._sign, Options(tol=base.tol, max_iter=base.max_iter)
-        self.link, self.basis = base._make_link(), base._make_basis(data.response, data.weights)
-        self.objective: Objective = base._objective(self.link, self.basis, data)
+        self.problem = problem = Problem.on(spec, data)
+        self.xi, self.sign, self.options = float(spec.xi), spec.sign, spec.quiet
+        self.link, self.basis = problem.link, problem.basis
+        self.objective: Objective = problem.objective
         self.terms = build_terms(self.basis, data.response)
         self.offset = np.zeros(n) if data.offset is None else data.offset
         self.f = np.zeros(n)
-        start = base._start(self.objective, self.basis, data)
-        self.solution: Solution = solve(self.objective, start, xi, self.options)
+        self.solution: Solution = solve(self.objective, problem.start(self.objective), self.xi, self.options)
+
+    def result(self) -> tuple[Problem, FitResult]:
+        """Return the problem of theta and beta given f, and its result."""
+        problem = self.problem.with_data(self.data._replace(offset=self.offset + self.f))
+        return problem, remarked(problem, problem.result(self.objective, self.solution, [self.solution]))
 
     @property
     def parameters(self) -> tuple[Array, Array]:

@@ -1,0 +1,209 @@
+"""The checked inputs of one fit whose rows are in memory, and what a result keeps of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.bases import Basis
+from anchortm.engine.objective.build import build_objective
+from anchortm.engine.objective.protocol import Objective
+from anchortm.engine.objective.random_effects import MixedObjective
+from anchortm.engine.rows.standardised import Coordinates
+from anchortm.exceptions import rows_of
+from anchortm.inputs.anchors import AnchorColumns
+from anchortm.inputs.baselines import Mixture, known_strata, stratum_codes
+from anchortm.inputs.clusters import Clusters
+from anchortm.inputs.design import Design, Matrix, WideMatrix
+from anchortm.inputs.response import Response, as_response
+from anchortm.inputs.splines import Marks
+
+__all__ = ["About", "Data", "Strata", "drop_empty_classes"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class About:
+    """What a fitted model says of its rows."""
+
+    names: tuple[str, ...]
+    marks: Marks  # of columns of smooth terms
+    columns_given: tuple[str, ...] | None
+    kinds: dict[str, int]  # numbers of exact, left-, right- and interval-censored rows
+    time: bool
+    float_codes: tuple[str, ...]
+    dropped: tuple[Any, ...]
+    alphabetical: bool
+    binary: list[bool]
+    had_offset: bool
+    fingerprint: Array
+    covariate_ranges: Array | None  # smallest and largest value of each column
+    outcome_range: tuple[float, float]
+
+
+class Strata(NamedTuple):
+    """The stratum of each row, and the names of all strata."""
+
+    codes: NDArray[np.intp]
+    labels: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, labels: Sequence[Any]) -> Strata:
+        """Return strata by their names."""
+        known = known_strata(labels)
+        return cls(stratum_codes(labels, known), tuple(known))
+
+    def take(self, rows: Any) -> Strata:
+        """Return the strata of these rows, under the same codes."""
+        return Strata(self.codes[rows], self.labels)
+
+
+class Data(NamedTuple):
+    """Checked inputs of one fit."""
+
+    response: Response
+    design: Design
+    anchors: AnchorColumns | None
+    weights: Array | None
+    offset: Array | None
+    dropped: tuple[Any, ...]
+    columns_given: tuple[str, ...] | None = None  # of X, anchors included
+    alphabetical: bool = False  # classes are words that were sorted
+    kept: NDArray[np.bool_] | None = None  # rows of positive weight, if there were others
+    covariate_ranges: Array | None = None  # smallest and largest value of each column
+    mixture: Mixture | None = None  # of strata, and of covariates whose effects vary
+    strata: Strata | None = None  # of a partial likelihood
+    clusters: Clusters | None = None  # that share random effects
+    index: Any = None  # of pandas, of all rows as given
+    near: tuple[int, ...] = ()  # covariates that are nearly collinear
+    share: float = 1.0  # of them that the others do not explain
+
+    @property
+    def in_memory(self) -> bool:
+        """Return whether the rows are here, and not read in batches."""
+        return True
+
+    @property
+    def support(self) -> None:
+        """Return no support of the basis: it follows from the rows, which are here."""
+        return
+
+    def take(self, rows: Any) -> Data:
+        """Return the inputs of these rows, without anchor levels that no longer occur."""
+        return Data(
+            self.response[rows],
+            self.design._replace(matrix=self.design.matrix[rows]),
+            None if self.anchors is None else self.anchors.subset(rows),
+            None if self.weights is None else self.weights[rows],
+            None if self.offset is None else self.offset[rows],
+            (),
+            mixture=None if self.mixture is None else self.mixture.take(rows),
+            strata=None if self.strata is None else self.strata.take(rows),
+            clusters=None if self.clusters is None else self.clusters.take(rows),
+            near=self.near,
+        )
+
+    def subset(self, rows: Any) -> Data:
+        """Return the inputs of these rows, without classes and anchor levels that no longer occur."""
+        part = self.take(rows)
+        response, dropped = drop_empty_classes(part.response)
+        return part._replace(response=response, dropped=dropped)
+
+    def objective(
+        self,
+        link: Any,
+        basis: Basis,
+        sign: float,
+        anchor_intercept: bool = True,
+        n_jobs: int = 1,
+        coordinates: Coordinates | None = None,
+    ) -> Objective:
+        """Return the anchor loss of these rows, in coordinates of their own or in those that are given."""
+        if self.mixture is not None:
+            self.mixture.corners.check(self.mixture.weights)
+        with rows_of(None if self.kept is None else np.flatnonzero(self.kept).tolist()):
+            objective = build_objective(
+                link,
+                basis,
+                self.response,
+                self.design.matrix,
+                self.anchors,
+                self.weights,
+                self.offset,
+                sign,
+                anchor_intercept,
+                n_jobs=n_jobs,
+                names=self.design.names,
+                coordinates=coordinates,
+                mixture=self.mixture,
+            )
+        if self.clusters is None:
+            return objective
+        order = None if self.anchors is None else self.anchors.order()
+        clusters = self.clusters if order is None else self.clusters.take(order)
+        return MixedObjective(objective, clusters._replace(Z=sign * clusters.Z))
+
+    def thetas(self, theta: Array) -> Array:
+        """Return the baseline of each row, or the one of all."""
+        return theta if self.mixture is None else self.mixture.thetas(theta)
+
+    @property
+    def typical(self) -> tuple[Response, Array | None]:
+        """Return outcomes and weights for start values: all of them."""
+        return self.response, self.weights
+
+    def without_wide(self) -> Data:
+        """Return the inputs with all covariates as columns of numbers."""
+        X = self.design.matrix
+        return self._replace(design=self.design._replace(matrix=X.toarray())) if isinstance(X, WideMatrix) else self
+
+    def fingerprint(self) -> Array:
+        """Return numbers that tell whether the covariates, which we need not own, are still those of the fit."""
+        X = self.design.matrix
+        X = X.dense if isinstance(X, WideMatrix) else X  # the rest is ours
+        return np.concatenate([X.sum(axis=0), X[0], X[-1]]) if X.size else np.zeros(0)
+
+    def about(self) -> About:
+        """Return what a model keeps of these inputs."""
+        return About(
+            self.design.names,
+            self.design.marks,
+            self.columns_given,
+            self.response.counts(),
+            self.response.scale == "time",
+            () if self.anchors is None else self.anchors.float_codes(),
+            self.dropped,
+            self.alphabetical,
+            _binary(self.design.matrix),
+            self.offset is not None,
+            self.fingerprint(),
+            self.covariate_ranges,
+            self.response.reach(),
+        )
+
+
+def _binary(X: Matrix) -> list[bool]:
+    """Return which columns are 0 or 1 in all rows; most are seen not to be in a few."""
+    if isinstance(X, WideMatrix):
+        result = np.ones(X.shape[1], dtype=bool)
+        result[X.dense_at] = _binary(X.dense)
+        result[X.sparse_at] = [bool(np.isin(column.data, (0.0, 1.0)).all()) for column in X.sparse.T.tocsr()]
+        return result.tolist()
+    return [all(bool(((part == 0.0) | (part == 1.0)).all()) for part in (column[:100], column)) for column in X.T]
+
+
+def drop_empty_classes(response: Response) -> tuple[Response, tuple[Any, ...]]:
+    """Return an ordinal response without the classes that have no rows, and these classes."""
+    if response.levels is None:
+        return response, ()
+    seen = np.bincount(response.codes, minlength=len(response.levels)) > 0
+    if seen.all():
+        return response, ()
+    kept = [level for level, here in zip(response.levels, seen, strict=True) if here]
+    gone = tuple(level for level, here in zip(response.levels, seen, strict=True) if not here)
+    return as_response(response, "ordinal", kept), gone

@@ -1,0 +1,398 @@
+"""Fits of generalised linear models, whose linear predictor gives the mean of the outcome."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+
+from anchortm.engine.data import Data
+from anchortm.engine.objective.mean import MeanObjective
+from anchortm.engine.objective.protocol import Objective, Sums
+from anchortm.engine.problem import Problem
+from anchortm.engine.result import FitResult
+from anchortm.engine.rows.factor_hessian import Arrow
+from anchortm.engine.solve.continuation import solve
+from anchortm.engine.solve.newton import Options, Solution, minimise
+from anchortm.engine.specification import Specification
+from anchortm.exceptions import IdentificationError, InputError
+from anchortm.families import Family, NegativeBinomial, spread
+from anchortm.inputs.mean_outcomes import check_rows, check_shares
+from anchortm.inputs.response import Response
+
+__all__ = ["MeanProblem", "MeanResult", "MeanSpecification"]
+
+Array = NDArray[np.float64]
+
+ALPHAS = (1e-6, 1e4)  # between which the maximum-likelihood alpha is looked for
+ALPHA_STEP = 1e-4  # in log(alpha), of differences
+SAVED = ("deviance", "pearson", "quasi_loglik", "dispersion", "alpha")  # in files
+NOTHING_LEFT = 1e-20  # of a variance, relative to that of y
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MeanSpecification(Specification):
+    """What a fit of a generalised linear model asks for; ``link`` is a family with its link."""
+
+    family: str = "gaussian"
+    residual: Literal["score", "deviance"] = "score"
+    alpha: Any = 1.0
+    dispersion: Any = None
+
+    likelihood = "mean"
+    takes_trials = True
+
+    def check(self) -> MeanSpecification:
+        """Refuse arguments that are out of range or cannot be combined; return the specification."""
+        if self.residual == "deviance" and not self.anchor_intercept:
+            raise InputError("deviance residuals are centred: anchor_intercept=False needs residual='score'")
+        self._check_dispersion()
+        return super().check()
+
+    def _check_dispersion(self) -> None:
+        given = self.dispersion
+        if given is None:
+            return
+        number = isinstance(given, (int, float, np.number)) and not isinstance(given, bool)
+        if given not in ("pearson", "ml") if isinstance(given, str) else not (number and 0.0 < given < math.inf):
+            raise InputError(f"dispersion must be 'pearson', 'ml', a positive number or None, not {given!r}")
+        if given == "ml" and self.link.discrete:
+            raise InputError(
+                f"{self.family} has no dispersion to be estimated by maximum likelihood: use "
+                "dispersion='pearson', or family='negative_binomial' with alpha='ml'"
+            )
+
+    def check_outcome(self, y: Any) -> None:
+        """Refuse shares of unknown numbers of trials."""
+        if self.family == "binomial" and not isinstance(y, Response):
+            check_shares(y)
+
+    def check_response(self, response: Response) -> None:
+        """Refuse outcomes that the family cannot have, and outcomes that are all alike."""
+        check_rows(response, self.link)
+        self.link.check_variation(response.upper, response.trials)
+
+    @property
+    def estimates_alpha(self) -> bool:
+        """Return whether alpha of the negative binomial is estimated."""
+        return bool(self.link.uses_alpha) and self.alpha == "ml"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MeanResult(FitResult):
+    """What a fit of a generalised linear model found."""
+
+    deviance: float
+    pearson: float
+    quasi_loglik: float
+    estimated_alpha: bool
+    asked_alpha: Any
+    asked_dispersion: Any
+    at_edge: int = 0  # rows whose mean is at the end of its range
+
+    @property
+    def dispersion(self) -> float:
+        """Return the dispersion."""
+        return float(self.link.dispersion)
+
+    @property
+    def alpha(self) -> float | None:
+        """Return alpha of the negative binomial; None for other families."""
+        return None if self.link.alpha is None else float(self.link.alpha)
+
+    @property
+    def inverse_of(self) -> str:  # type: ignore[override]
+        """Return what standard errors at xi = 0 come from."""
+        if not self.estimated_alpha:
+            return "inverse expected information"
+        wide = isinstance(self.information, Arrow)
+        return "inverse expected information, alpha as known" if wide else "inverse Hessian, alpha included"
+
+    @property
+    def n_parameters(self) -> int:
+        """Return the number of parameters: intercept, coefficients, and an estimated dispersion or alpha."""
+        own = self.estimated_alpha or (not self.link.discrete and self.link.free_dispersion)
+        return 1 + int(self.coef.size) + int(own)
+
+    @property
+    def kind(self) -> str:
+        """Return what a summary calls the model."""
+        return f"{self.link.family.replace('_', ' ')} family, {self.link.link} link"
+
+    @property
+    def quasi(self) -> bool:
+        """Return whether the dispersion is one that no likelihood of the family has."""
+        return bool(self.link.discrete and (self.link.free_dispersion or self.dispersion != 1.0))
+
+    @property
+    def loglik_in_loss(self) -> float:
+        """Return the log-likelihood at dispersion 1, which the loss has."""
+        return self.quasi_loglik
+
+    @property
+    def largest_loglik(self) -> float:
+        """Return the log-likelihood at the dispersion of maximum likelihood, or at the one that was given."""
+        if self.link.discrete or not self.link.free_dispersion:
+            return self.loglik
+        return float(self.link.largest_loglik(self.deviance, self.quasi_loglik, self.n_total))
+
+    def comparable(self, smaller: FitResult) -> bool:
+        """Return whether the likelihood of ``smaller`` is one that this model can have."""
+        if not isinstance(smaller, MeanResult):
+            return False
+        if smaller.link.link != self.link.link or smaller.asked_dispersion != self.asked_dispersion:
+            return False
+        own, other = str(self.link.family), str(smaller.link.family)
+        if own == "negative_binomial":  # alpha = 0 is Poisson
+            fits = self.asked_alpha == "ml" or (own == other and smaller.asked_alpha == self.asked_alpha)
+            return fits and other in ("poisson", "negative_binomial")
+        return own == other
+
+    def gain(self, smaller: FitResult) -> float:
+        """Return the statistic of the likelihood-ratio test of a smaller model."""
+        gain = 2.0 * (self.largest_loglik - float(smaller.largest_loglik))
+        return gain / self.dispersion if self.quasi else gain
+
+    def own_record(self) -> dict[str, Any]:
+        """Return deviance, dispersion and the like, for a file."""
+        values = {f"{name}_": getattr(self, name) for name in SAVED}
+        _check_saved(values)
+        return {"family": values}
+
+    @classmethod
+    def from_own_record(cls, record: dict[str, Any], spec: Specification, found: dict[str, Any]) -> MeanResult:
+        """Return the result with its deviance, dispersion and the like, checked."""
+        assert isinstance(spec, MeanSpecification)  # noqa: S101
+        values = {f"{name}_": record["family"][f"{name}_"] for name in SAVED}
+        _check_saved(values)
+        family, alpha, dispersion = spec.link, values["alpha_"], values["dispersion_"]
+        if (alpha is None) != (not family.uses_alpha) or alpha == 0.0:
+            raise InputError("alpha belongs to the negative binomial, and is positive")
+        if family.alpha not in (None, alpha) or not dispersion > 0.0:
+            raise InputError("alpha or dispersion does not match the model")
+        if getattr(found["basis"], "whole", None) is not family.discrete:
+            raise InputError("the basis does not match whether outcomes are whole numbers")
+        own = {
+            "link": replace(family, alpha=alpha, dispersion=float(dispersion)),
+            **{name: float(values[f"{name}_"]) for name in ("deviance", "pearson", "quasi_loglik")},
+            "estimated_alpha": spec.estimates_alpha,
+            "asked_alpha": spec.alpha,
+            "asked_dispersion": spec.dispersion,
+        }
+        return cls(**(found | own))
+
+    def own_facts(self) -> dict[str, str]:
+        """Return facts for the summary that other models do not have, or have in other words."""
+        link = self.link
+        how = f"by {'maximum likelihood' if self.asked_dispersion == 'ml' else 'Pearson'}"
+        mean = "mean" if link.link == "identity" else f"{link.link}(mean)"
+        facts = {
+            "model": f"{mean} = intercept + x'beta",
+            "rows": f"{self.n_rows}" + ("" if self.n_total == self.n_rows else f", total weight {self.n_total:g}"),
+            "residuals": "score, dl/deta" if link.residual == "score" else "deviance, less their mean",
+            "deviance": f"{self.deviance:.4f}, Pearson {self.pearson:.4f}",
+            "dispersion": f"{self.dispersion:.5g}, {how if link.free_dispersion else 'fixed'}",
+        }
+        if link.alpha is not None:
+            facts["alpha"] = f"{link.alpha:.5g}" + (
+                ", by maximum likelihood at xi = 0" if self.asked_alpha == "ml" else ""
+            )
+        return facts
+
+    def remedy(self) -> str:
+        """Return what to try where the fit did not converge."""
+        if not self.at_edge:
+            return super().remedy()
+        rows = f"{self.at_edge} row{'s have' if self.at_edge > 1 else ' has'}"
+        return (
+            f"{rows} a mean at the end of its range, which the {self.link.link} link reaches: the minimum may be at "
+            f"that end, and the estimate far from it; use link={next(iter(self.link.links))!r}"
+        )
+
+
+class MeanProblem(Problem):
+    """A fit of a generalised linear model."""
+
+    spec: MeanSpecification
+
+    def make_objective(self, link: Any, data: Any) -> Objective:
+        """Return the loss of these rows, in a typical unit of y where numbers have units."""
+        spec = self.spec
+        net = spec.penalised(data.design.marks)
+        if not (net and link.affine):  # a quadratic loss is minimised in any unit
+            link = link.in_typical_unit(data.response.upper, data.weights)
+        if link.uses_alpha and link.alpha is None:
+            link = replace(link, alpha=self._likeliest_alpha(link, data))
+        if not net or link.unit == 1.0:
+            return super().make_objective(link, data)
+        beta, loss = link.eta_unit, link.loss_unit**2  # penalties follow the units of coefficients and loss
+        own = self.at(l1=spec.l1 * beta / loss, l2=spec.l2 * beta**2 / loss, smooth=spec.smooth * beta**2 / loss)
+        return Problem.make_objective(own, link, data)
+
+    def _likeliest_alpha(self, link: NegativeBinomial, data: Data) -> float:
+        """Return the maximum-likelihood alpha: the root of the profile likelihood's slope in log alpha."""
+        plain, at = data._replace(anchors=None), dict[str, Array]()
+        options = self._tight
+
+        def slope(log_alpha: float) -> float:
+            own = replace(link, alpha=math.exp(log_alpha), residual="score")
+            objective = _of_means(self.plain_objective(own, plain))
+            if "v" in at:
+                at["v"] = minimise(objective, at["v"], 0.0, options).v
+            else:
+                at["v"] = solve(objective, self.start(objective, data), 0.0, options).v
+            eta, outcome, weights = objective.predictors(at["v"])
+            rows = own.in_log_alpha(eta, outcome).first
+            return float(rows.sum() if weights is None else weights @ rows)
+
+        low, high = (math.log(a) for a in ALPHAS)
+        if slope(low) <= 0.0:
+            raise IdentificationError(
+                "the counts vary no more than a Poisson distribution allows, so that alpha has no positive estimate: "
+                "use family='poisson', or give alpha a number"
+            )
+        if slope(high) >= 0.0:
+            raise IdentificationError(f"the counts vary so much that alpha is beyond {ALPHAS[1]:g}: give it a number")
+        return math.exp(optimize.brentq(slope, low, high, xtol=1e-10, rtol=1e-12))
+
+    @property
+    def _tight(self) -> Options:
+        return Options(tol=min(self.spec.tol, 1e-10), max_iter=self.spec.max_iter)
+
+    def start(self, objective: Objective, data: Any = None) -> Array:
+        """Return where a solver starts: the mean of all outcomes."""
+        if self.spec.start is not None:
+            return super().start(objective, data)
+        link = objective.link
+        _, outcome, weights = _of_means(objective).predictors(np.zeros(objective.n_parameters))
+        total = np.average(outcome[:, :-1], axis=0, weights=weights)
+        middle = float(total[0]) if total.size == 1 else (float(total[0]) + 0.01) / (float(total[1]) + 0.02)
+        if not link.affine and not (middle > 0.0):
+            middle = 1.0
+        theta = np.array([link.eta(middle) - objective.mean_offset]) * link.eta_unit
+        return objective.coordinates.join(theta, np.zeros(objective.coordinates.n_coefs))
+
+    def result(self, objective: Objective, solution: Solution, others: list[Solution]) -> MeanResult:
+        """Return what a solution says, in the units of y, with the dispersion estimated."""
+        found, *rest = (_in_units(s, objective.link, objective.n_total) for s in (solution, *others))
+        v, unit, spec = solution.v, objective.link.loss_unit, self.spec
+        in_unit = objective.loglik(v, solution.sums)  # without a penalty on coefficients
+        inner, response = _of_means(objective), self.data.response
+        link = self.fitted_link(objective, v)
+        eta, outcome, weights = inner.predictors(v)
+        logliks = replace(inner.link, dispersion=float(link.dispersion)).loglik(eta, outcome)
+        own = {
+            "quasi_loglik": in_unit * unit**2 - inner.n_total * (inner.link.lacking if unit != 1.0 else 0.0),
+            "deviance": inner.deviance(v) * unit**2,
+            "pearson": inner.pearson(v) * unit**2,
+            "loglik": float((np.ones(eta.size) if weights is None else weights) @ logliks),
+            "outcome_range": (float(response.upper.min()), float(response.upper.max())),
+            "at_edge": 0 if solution.converged else int(inner.link.near_edge(eta).sum()),
+            "estimated_alpha": spec.estimates_alpha,
+            "asked_alpha": spec.alpha,
+            "asked_dispersion": spec.dispersion,
+        }
+        result = MeanResult.of(self, link, objective, found, rest, **own)
+        assert isinstance(result, MeanResult)  # noqa: S101
+        if not result.unpenalised:
+            return result
+        factor = unit**2 / result.dispersion
+        return replace(result, information=factor * _information(inner, v, spec.estimates_alpha))
+
+    def fitted_link(self, objective: Objective, v: Array) -> Family:
+        """Return the family with its dispersion, in the units of y."""
+        inner = _of_means(objective)
+        link = inner.link
+        eta, outcome, weights = inner.predictors(v)
+        left = np.average(link.response_residuals(eta, outcome) ** 2, weights=weights)
+        if not link.discrete and left <= NOTHING_LEFT * spread(outcome[:, 0], weights) ** 2:
+            raise IdentificationError(
+                "the covariates explain y without error (is y, or what it was made of, among them?), so that the "
+                "dispersion is 0: leave covariates out"
+            )
+        fitted: Family = replace(link, dispersion=inner.dispersion(v) * link.loss_unit**2, unit=1.0, push=1.0)
+        return fitted
+
+    def link_to_refit(self, result: FitResult) -> Any:
+        """Return the family, without alpha where refits estimate it anew."""
+        return replace(result.link, alpha=None) if self.spec.estimates_alpha else result.link
+
+    def estimated_before(
+        self, data: Data, result: FitResult, objective: Objective, v: Array, pull: Array
+    ) -> tuple[Array, Array, Array] | None:
+        """Return the influence of rows on log(alpha), and how log(alpha) moves the equations that v solves."""
+        if not self.spec.estimates_alpha:
+            return None
+        inner = _of_means(objective)
+        link = replace(inner.link, residual="score")
+        likeliest = _of_means(self.plain_objective(link, data))
+        first = solve(likeliest, self.start(likeliest, data), 0.0, self._tight).v
+        joint = likeliest.with_log_alpha(first)
+        eta, outcome, _ = likeliest.predictors(first)
+        scores = -link.terms(eta, outcome).r[:, None] * likeliest.terms[0].C
+        across = np.linalg.solve(joint.hessian, joint.cross)
+        rows = (joint.scores - scores @ across) / (joint.own - joint.cross @ across)
+        # the equations have no closed derivative for all residuals: central differences
+        moved = []
+        for side in (-1.0, 1.0):
+            there = inner.at_alpha(math.exp(side * ALPHA_STEP))
+            at = there.derivatives(v)
+            moved.append((at.gradient + at.E.T @ pull, there.sums(v).t))
+        gradient, t = ((up - down) / (2.0 * ALPHA_STEP) for down, up in zip(*moved, strict=True))
+        return rows, gradient, t
+
+    def draw(self, result: FitResult, rng: np.random.Generator) -> Array:
+        """Return an outcome for each row drawn from a result."""
+        data = self.data
+        shift = data.design.matrix @ result.coef + (0.0 if data.offset is None else data.offset)
+        trials = np.ones(shift.size) if data.response.trials is None else data.response.trials
+        law = result.link.law(result.link.mean(result.baseline[0] + shift).mu, trials)
+        return np.asarray(law.ppf(rng.random(shift.size)), dtype=np.float64)
+
+    def logliks(self, link: Any, theta: Array, beta: Array, rows: Data) -> Array:
+        """Return the log-likelihood of rows at these parameters."""
+        eta = theta[0] + rows.design.matrix @ beta
+        eta = eta if rows.offset is None else eta + rows.offset
+        with np.errstate(all="ignore"):
+            return np.asarray(link.loglik(eta, link.outcome(rows.response.upper, rows.response.trials)))
+
+
+def _check_saved(values: dict[str, Any]) -> None:
+    """Refuse values that a file cannot hold."""
+    for name, value in values.items():
+        low = -math.inf if name == "quasi_loglik_" else 0.0
+        number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+        if not ((value is None and name == "alpha_") or (number and low <= value < math.inf)):
+            raise InputError(f"{name} is invalid: {value!r}")
+
+
+def _information(objective: MeanObjective, v: Array, alpha: bool) -> Any:
+    """Return the information at dispersion 1 of a maximum-likelihood fit."""
+    if alpha and objective.coordinates.wide is None:
+        # as statsmodels: the observed information of all parameters
+        joint = objective.with_log_alpha(v)
+        return joint.hessian - np.outer(joint.cross, joint.cross) / joint.own
+    # as R and statsmodels: the expected information
+    expected = MeanObjective(objective.link.expected(), objective.coordinates, objective.anchors, objective.blocks)
+    return expected.derivatives(v).hessian
+
+
+def _of_means(objective: Objective) -> MeanObjective:
+    """Return the objective without a penalty on coefficients."""
+    inner = objective.unpenalised
+    assert isinstance(inner, MeanObjective)  # noqa: S101
+    return inner
+
+
+def _in_units(solution: Solution, link: Family, n: float) -> Solution:
+    """Return a solution with sums and losses in the units of y."""
+    if link.loss_unit == 1.0:
+        return solution
+    unit, constant = link.loss_unit**2, link.lacking
+    history = [row | {"loss": row["loss"] * unit + constant} for row in solution.history]
+    sums = Sums(solution.sums.loglik * unit - n * constant, solution.sums.t * link.loss_unit)
+    return replace(solution, sums=sums, loss=solution.loss * unit + constant, history=history)

@@ -1,0 +1,161 @@
+"""From what users pass to the checked inputs of one fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import compress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import DataConversionWarning
+
+from anchortm._messages import warn
+from anchortm._util.checks import check_weights, finite_numbers
+from anchortm._util.frames import aligned, is_frame, native
+from anchortm.engine.data import Data, drop_empty_classes
+from anchortm.engine.solve.identification import check_kinds, check_levels
+from anchortm.engine.specification import Specification, named_columns
+from anchortm.exceptions import IdentificationError, InputError, InputTypeError
+from anchortm.inputs import parts
+from anchortm.inputs.anchors import anchor_columns
+from anchortm.inputs.baselines import stratum_labels, varying_groups
+from anchortm.inputs.clusters import make_clusters, named_effects
+from anchortm.inputs.design import Design, WideMatrix, split_columns, to_design
+from anchortm.inputs.response import as_response, sorted_words
+
+__all__ = ["one_column", "prepare", "row_offset", "split_off"]
+
+Array = NDArray[np.float64]
+Labels = Sequence[Any] | None
+
+
+def one_column(y: Any) -> Any:
+    """Return a single column as a vector, with scikit-learn's warning."""
+    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
+        warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning)
+        return y.ravel()
+    return y
+
+
+def row_offset(offset: Any, n: int) -> Array | None:
+    """Return an offset of n rows, checked."""
+    return None if offset is None else finite_numbers(offset, n, "offset")
+
+
+def split_off(spec: Specification, X: Any) -> tuple[Any, Any, Labels, Labels]:
+    """Return the covariates of X, its anchors if they are named, and the stratum and the cluster of each row."""
+    anchors, strata = named_columns(spec.anchor_names, "anchor_names"), named_columns(spec.strata, "strata")
+    cluster = spec.cluster
+    if not anchors and not strata and not cluster:
+        return X, None, None, None
+    both = ", ".join(sorted({str(name) for name in anchors} & {str(name) for name in strata}))
+    if len(set(strata)) < len(strata):
+        raise InputError(f"strata names a column twice: {', '.join(map(str, strata))}")
+    if both:
+        raise InputError(f"{both}: strata and anchors at once; a baseline of its own takes up what an anchor shows")
+    named = split_columns(X, anchors)[1] if anchors else None
+    labels = stratum_labels(split_columns(X, strata, "strata")[1]) if strata else None
+    clusters = stratum_labels(split_columns(X, cluster, "random")[1], "clusters") if cluster else None
+    return split_columns(X, [*anchors, *strata, *cluster])[0], named, labels, clusters
+
+
+def prepare(
+    spec: Specification, X: Any, y: Any, anchors: Any = None, sample_weight: Any = None, offset: Any = None
+) -> Data:
+    """Check the inputs once; drop rows of weight zero."""
+    index = aligned(X=X, y=y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+    X, y = native(X), native(y)
+    columns_given = list(X.columns) if is_frame(X) else list(X.names) if isinstance(X, Design) and X.named else None
+    if spec.anchor_names is not None and anchors is not None:
+        raise InputError("give anchors to fit, or anchor_names to the constructor, not both")
+    X, anchors_named, labels, clusters = split_off(spec, X)
+    spec.check_outcome(y)
+    response = as_response(one_column(y), spec.outcome, spec.levels)
+    if response.trials is not None and not spec.takes_trials:
+        raise InputTypeError('Trials are for binomial models: use AnchorGLM(family="binomial")')
+    n = len(response)
+    given = anchors if anchors_named is None else anchors_named
+    columns = None if given is None else anchor_columns(given)
+    data = Data(
+        response,
+        to_design(X, n, wide=True),
+        columns,
+        check_weights(sample_weight, n),
+        row_offset(offset, n),
+        (),
+        index=index,
+    )
+    _check_sizes(data, clusters)
+    data = _without_weight_zero(data)
+    data = _checked_outcomes(spec, data)
+    alphabetical = spec.levels is None and sorted_words(y, data.response)
+    named = tuple(columns_given) if data.design.named and columns_given is not None else None
+    data = data._replace(columns_given=named, alphabetical=alphabetical)
+    return _with_structure(spec, data, _kept(data, labels), _kept(data, clusters))
+
+
+def _kept(data: Data, labels: Labels) -> Labels:
+    """Return the labels of the rows that have weight."""
+    return labels if labels is None or data.kept is None else list(compress(labels, data.kept))
+
+
+def _check_sizes(data: Data, clusters: Labels) -> None:
+    n = len(data.response)
+    sizes = {
+        "X": data.design.matrix.shape[0],
+        "anchors": n if data.anchors is None else len(data.anchors),
+        "random": n if clusters is None else len(clusters),
+    }
+    for name, size in sizes.items():
+        if size != n:
+            raise InputError(f"{name} has {size} rows, but y has {n}: pass the same rows of both")
+
+
+def _without_weight_zero(data: Data) -> Data:
+    weights = data.weights
+    if weights is None or not (weights == 0.0).any():
+        return data
+    keep = weights > 0.0
+    return data._replace(
+        response=data.response[keep],
+        design=data.design._replace(matrix=data.design.matrix[keep]),
+        anchors=None if data.anchors is None else data.anchors.subset(keep),
+        weights=weights[keep],
+        offset=None if data.offset is None else data.offset[keep],
+        kept=keep,
+    )
+
+
+def _checked_outcomes(spec: Specification, data: Data) -> Data:
+    """Refuse outcomes that determine nothing; drop classes without rows."""
+    if len(data.response) == 1:
+        raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
+    response, dropped = drop_empty_classes(data.response)
+    check_kinds(response)
+    design = data.design
+    if spec.smoothed(design.marks):
+        parts.refuse("smooth", *spec.asked())
+    if spec.penalised(design.marks) and isinstance(design.matrix, WideMatrix):
+        design = design._replace(matrix=design.matrix.toarray())
+    return data._replace(response=response, dropped=dropped, design=design)
+
+
+def _with_structure(spec: Specification, data: Data, labels: Labels, clusters: Labels) -> Data:
+    """Return the inputs with strata, varying effects and clusters, all covariates checked."""
+    whole = data.design
+    if isinstance(whole.matrix, WideMatrix):
+        parts.refuse("wide", *spec.asked())
+    if labels is not None or varying_groups(spec.varying):
+        data = spec.with_baselines(data, labels)
+    ranges, near, share = spec.check_design(data)
+    check_levels(data.response, data.design.matrix, data.design.names)
+    if data.mixture is not None:  # covariates whose effects vary have a range too
+        ranges = np.array([whole.matrix.min(axis=0, initial=np.inf), whole.matrix.max(axis=0, initial=-np.inf)])
+    data = data._replace(covariate_ranges=ranges, near=near, share=share)
+    spec.check_response(data.response)
+    named = named_effects(spec.random)
+    if named is None or clusters is None:
+        return data
+    made = make_clusters(clusters, *named, data.design.names, data.design.matrix)
+    return data._replace(clusters=made._replace(n_nodes=spec.n_nodes))

@@ -1,0 +1,358 @@
+"""The result of a fit: everything that it found, frozen.
+
+Estimators show it as fitted attributes, files hold it, refits and boosting start from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.bases import Basis, OrdinalBasis, baseline_values
+from anchortm.engine.cluster_effects import RandomEffects
+from anchortm.engine.data import About
+from anchortm.engine.likelihood_facts import LikelihoodFacts
+from anchortm.engine.objective.location_scale import scale_columns, scale_name
+from anchortm.engine.objective.protocol import Objective
+from anchortm.engine.objective.random_effects import MixedObjective
+from anchortm.engine.rows.factor_hessian import Arrow
+from anchortm.engine.solve.effective_degrees import effective_degrees
+from anchortm.engine.solve.newton import Solution
+from anchortm.engine.specification import Specification, named_columns
+from anchortm.inputs.baselines import Corners
+from anchortm.inputs.splines import Marks
+
+if TYPE_CHECKING:
+    from anchortm.engine.problem import Problem
+
+__all__ = ["FitResult", "ScaleEffects", "atom_at_zero"]
+
+Array = NDArray[np.float64]
+
+FLAT_CURVATURE = 1e-8  # in standardised parameters
+LOWER = 1e-7  # by which a minimum is lower than another, relative
+
+
+@dataclass(frozen=True, eq=False)
+class ScaleEffects:
+    """Effects on the spread: h = exp(z'coef / 2) a(y)'theta + ..."""
+
+    names: list[str]
+    coef: Array
+    xi: float
+    penalty: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FitResult(LikelihoodFacts):
+    """Everything that a fit found. The fitted attributes of estimators have the same names and an underscore."""
+
+    # the model
+    link: Any  # a Link, or a Family
+    basis: Basis
+    sign: float
+    effect: str  # what the exponential of a coefficient is called
+    baseline: Array
+    coef: Array
+    coef_names: list[str]
+    marks: Marks  # which coefficients belong to smooth terms
+    corners: Corners | None = None  # of strata and varying effects
+    random: RandomEffects | None = None
+    scale: ScaleEffects | None = None
+    strata: tuple[Any, ...] = ()  # of a partial likelihood
+    # the rows
+    n_rows: int
+    n_total: float
+    row_kinds: dict[str, int]
+    time: bool
+    n_anchors: int
+    float_codes: tuple[str, ...] = ()
+    dropped_anchors: tuple[str, ...] = ()
+    dropped_classes: tuple[Any, ...] = ()
+    alphabetical: bool = False
+    binary: list[bool]
+    had_offset: bool
+    columns: tuple[str, ...] | None  # names of the columns of X, if it had names
+    n_features_in: int
+    covariate_ranges: Array | None = None
+    outcome_range: tuple[float, float] | None = None
+    fingerprint: Array | None = None  # of the covariates, to notice changes in place
+    # the penalties
+    xi: float
+    l1: float = 0.0
+    l2: float = 0.0
+    smooth: float = 0.0
+    edf: Mapping[str, float] = field(default_factory=dict)
+    # the optimum and its certificate
+    loglik: float
+    loss: float
+    penalty: float
+    n_iter: int
+    converged: bool
+    kkt: float
+    min_eigenvalue: float
+    active: NDArray[np.bool_]
+    folds: tuple[float, ...]
+    convexity: str
+    lower_minima: list[float]
+    reason: str
+    history: list[dict[str, Any]]
+    # what predictions and standard errors need
+    typical: Array  # the baseline of an average row
+    atom: float = 0.0  # probability at time 0 for average covariates
+    far_from_zero: tuple[str, ...] = ()  # covariates with scale effects
+    information: Any = None  # n times the Hessian of the loss
+    fixed: NDArray[np.bool_] | None = None
+    jacobian: Array | None = None  # d(theta, beta)/dv
+    warnings: list[str] = field(default_factory=list)
+    computed: dict[str, Any] = field(default_factory=dict)  # what was asked once and took time: the sandwich
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        link: Any,
+        objective: Objective,
+        solution: Solution,
+        others: list[Solution],
+        **own: Any,
+    ) -> FitResult:
+        """Return the result of a solution; ``own`` is what the kind of model adds or has in other numbers."""
+        return cls(**(_found(problem, link, objective, solution, others) | own))
+
+    # files
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as numbers, words and lists, for a file."""
+        from anchortm.engine.records import record_of
+
+        return record_of(self)
+
+    @classmethod
+    def from_dict(
+        cls, record: dict[str, Any], spec: Specification, formula_marks: dict[str, Any] | None = None
+    ) -> FitResult:
+        """Return the result that ``to_dict`` gave, every field checked."""
+        from anchortm.engine.records import result_of
+
+        return result_of(cls, record, spec, formula_marks)
+
+    def own_record(self) -> dict[str, Any]:
+        """Return what a file holds of this kind of result beside what all have, by the name of the field."""
+        return {}
+
+    @classmethod
+    def from_own_record(cls, record: dict[str, Any], spec: Specification, found: dict[str, Any]) -> FitResult:
+        """Return the result with the fields that were found, and those of its kind from the record, checked."""
+        return cls(**found)
+
+    def with_covariance(self, parts: dict[str, Any], computed: dict[str, Any]) -> FitResult:
+        """Return the result with information about its parameters."""
+        return replace(self, computed=computed, **parts)
+
+    # what follows from the fields
+
+    @property
+    def extra(self) -> Array:
+        """Return the parameters beside baseline and coefficients: the entries of L of random effects."""
+        return np.zeros(0) if self.random is None else self.random.tau
+
+    @property
+    def others(self) -> Array:
+        """Return all parameters but the baseline's: coefficients, then those of the scale or of random effects."""
+        if self.random is not None:
+            return np.concatenate([self.coef, self.extra])
+        return self.coef if self.scale is None else np.concatenate([self.coef, self.scale.coef])
+
+    @property
+    def other_names(self) -> list[str]:
+        """Return the names of ``others``."""
+        scale = [] if self.scale is None else [scale_name(name) for name in self.scale.names]
+        return [*self.coef_names, *scale, *([] if self.random is None else self.random.effects.parameter_names())]
+
+    @property
+    def effects(self) -> tuple[list[str], Array]:
+        """Return names and values of all coefficients, those of the scale included, without random effects."""
+        size = self.others.size - self.extra.size
+        return self.other_names[:size], self.others[:size]
+
+    @property
+    def parameters(self) -> Array:
+        """Return all parameters, the baseline first."""
+        return np.concatenate([self.baseline, self.others])
+
+    @property
+    def spread(self) -> dict[str, float]:
+        """Return standard deviations of random effects, and their correlation, as columns of a table."""
+        if self.random is None:
+            return {}
+        deviations = {f"sd_{name}": value for name, value in self.random.standard_deviations().items()}
+        return deviations | ({"correlation": self.random.correlation} if len(deviations) == 2 else {})
+
+    @property
+    def covariate_names(self) -> list[str]:
+        """Return the names of all covariates in the order of X, including those whose effects vary."""
+        return self.coef_names if self.corners is None else list(self.corners.covariates)
+
+    @property
+    def support(self) -> tuple[float, float] | None:
+        """Return the support of the basis, if it has one."""
+        return getattr(self.basis, "support", None)
+
+    @property
+    def classes(self) -> Any:
+        """Return the classes of an ordinal model; None for other outcomes."""
+        return self.basis.labels() if isinstance(self.basis, OrdinalBasis) else None
+
+    @property
+    def feature_names_in(self) -> Any:
+        """Return the names of the columns of X, if it had names."""
+        return None if self.columns is None else np.array(self.columns, dtype=object)
+
+    @property
+    def ridged(self) -> bool:
+        """Return whether squares of coefficients are penalised."""
+        return self.l2 != 0.0 or self.smooth != 0.0
+
+    @property
+    def unpenalised(self) -> bool:
+        """Return whether the fit is one of maximum likelihood."""
+        return self.xi == 0.0 and (self.scale is None or self.scale.xi == 0.0) and not self.l1 and not self.ridged
+
+    @property
+    def strict(self) -> bool:
+        """Return whether the fit ended at a strict optimum."""
+        return self.converged and self.min_eigenvalue > FLAT_CURVATURE
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """Return the names of the parameters of the baseline."""
+        names = self.basis.parameter_names
+        return names if self.corners is None else self.corners.parameter_names(names)
+
+    @property
+    def n_parameters(self) -> int:
+        """Return the number of parameters that are estimated; under an l1 penalty of those that are not zero."""
+        increments = self.basis.increments
+        tied = increments.equalities.shape[0] + int((increments.lower == increments.upper).sum())
+        blocks = 1 if self.corners is None else self.corners.n_blocks
+        free = np.count_nonzero(self.others) if self.l1 else self.others.size
+        return int(self.baseline.size - blocks * tied + free)
+
+
+def atom_at_zero(link: Any, basis: Basis, theta: Array, shift: float) -> float:
+    """Return the probability that a baseline leaves at time 0."""
+    if basis.lower_bound >= 0.0:
+        return 0.0
+    h = baseline_values(basis.rows(np.zeros(1)), theta) + shift
+    return float(np.exp(link.log_cdf(h))[0])
+
+
+def _found(
+    problem: Problem, link: Any, objective: Objective, solution: Solution, others: list[Solution]
+) -> dict[str, Any]:
+    """Return the fields of a result."""
+    spec, data, basis = problem.spec, problem.data, problem.basis
+    theta, beta = objective.coordinates.split(solution.v)
+    found = {
+        "link": link,
+        "basis": basis,
+        "sign": spec.sign,
+        "effect": spec.effect,
+        "baseline": theta,
+        "corners": None if data.mixture is None else data.mixture.corners,
+        "typical": objective.average_baseline(theta, beta) if data.mixture is None else data.mixture.typical(theta),
+        "xi": solution.xi,
+        "l1": float(spec.l1),
+        "l2": float(spec.l2),
+        "loglik": objective.loglik(solution.v, solution.sums),
+        "penalty": solution.penalty_sum / objective.n_total,
+        "convexity": objective.convexity(solution.sums, solution.xi),
+        "far_from_zero": tuple(objective.far_from_zero),
+    }
+    about = data.about()
+    found |= _of_rows(problem, about, objective)
+    found |= certificate(objective, solution, others) | certainty(objective, solution)
+    found |= _of_parts(problem, about, objective, solution, beta)
+    if found["time"] and basis.kind not in ("constant", "step"):
+        found["atom"] = atom_at_zero(link, basis, found["typical"], objective.average_shift(solution.v))
+    return found
+
+
+def _of_rows(problem: Problem, about: About, objective: Objective) -> dict[str, Any]:
+    """Return what a result keeps of the rows."""
+    spec, data, anchors = problem.spec, problem.data, objective.anchors
+    named = {str(name) for what in ("anchor_names", "strata") for name in named_columns(getattr(spec, what), what)}
+    covariates = about.names if data.mixture is None else data.mixture.corners.covariates
+    return {
+        "coef_names": list(about.names),
+        "marks": about.marks,
+        "strata": () if data.strata is None else data.strata.labels,
+        "n_rows": objective.n_rows,
+        "n_total": objective.n_total,
+        "row_kinds": about.kinds,
+        "time": about.time,
+        "n_anchors": 0 if anchors is None else anchors.rank,
+        "float_codes": about.float_codes,
+        "dropped_anchors": () if anchors is None else anchors.dropped,
+        "dropped_classes": about.dropped,
+        "alphabetical": about.alphabetical,
+        "binary": about.binary,
+        "had_offset": about.had_offset,
+        "columns": about.columns_given,
+        "n_features_in": len(covariates) + len(named | set(map(str, spec.cluster))),
+        "covariate_ranges": about.covariate_ranges,
+        "outcome_range": about.outcome_range,
+        "fingerprint": about.fingerprint,
+        "smooth": float(spec.smooth) if spec.smoothed(about.marks) else 0.0,
+    }
+
+
+def _of_parts(problem: Problem, about: About, objective: Objective, solution: Solution, beta: Array) -> dict[str, Any]:
+    """Return the coefficients, and what scale effects, random effects and smooth terms add."""
+    spec, data, n = problem.spec, problem.data, objective.n_total
+    coef, rest = beta[: len(about.names)], beta[len(about.names) :]
+    found: dict[str, Any] = {"coef": coef, "edf": effective_degrees(objective, solution, about.marks)}
+    if data.clusters is not None:
+        assert isinstance(objective, MixedObjective)  # noqa: S101
+        found["random"] = RandomEffects.of(objective, data.clusters, solution, rest)
+    if spec.scale is not None:
+        own, scale = (part / n for part in objective.penalties(solution.v))
+        names = [about.names[j] for j in scale_columns(spec.scale, about.names)]
+        xi = solution.xi if spec.xi_scale is None else float(spec.xi_scale)
+        found |= {"penalty": own, "scale": ScaleEffects(names, rest, xi, scale)}
+    return found
+
+
+def certificate(objective: Objective, solution: Solution, others: list[Solution]) -> dict[str, Any]:
+    """Return what says how good a solution is."""
+    active = solution.active
+    k, n_coefs = objective.coordinates.n_baseline, objective.coordinates.split(solution.v)[1].size
+    if active.size != k + n_coefs:  # columns were turned, and no coefficient is held
+        active = np.append(active[:k], np.zeros(n_coefs, dtype=bool))
+    return {
+        "loss": solution.loss,
+        "n_iter": max(1, solution.n_iter),
+        "converged": solution.converged,
+        "kkt": solution.kkt,
+        "min_eigenvalue": solution.min_eigenvalue,
+        "active": active,
+        "folds": solution.folds,
+        "lower_minima": [s.loss for s in others if s.loss < solution.loss - LOWER * (1.0 + abs(solution.loss))],
+        "reason": solution.reason,
+        "history": solution.history,
+    }
+
+
+def certainty(objective: Objective, solution: Solution) -> dict[str, Any]:
+    """Return the information about the parameters: n times the Hessian, and d(theta, beta)/dv."""
+    turned = objective.penalised or isinstance(solution.hessian, Arrow)
+    return {
+        "information": None if objective.penalised else objective.n_total * solution.hessian,
+        "fixed": objective.coordinates.lower == objective.coordinates.upper,
+        "jacobian": None if turned else objective.coordinates.jacobian_at(solution.v),
+    }

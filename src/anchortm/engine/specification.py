@@ -1,0 +1,202 @@
+"""What one fit asks for, whatever its rows are: the checked arguments of an estimator."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm._util.checks import flag, generator, jobs, level_between, one_number, whole_number
+from anchortm.engine.baseline_rules import BaselineRule
+from anchortm.engine.data import Data
+from anchortm.engine.objective.location_scale import check_scale
+from anchortm.engine.objective.penalised import Penalty, check_strengths
+from anchortm.engine.objective.random_effects import MOST_NODES
+from anchortm.engine.solve.identification import Checked, check_covariates
+from anchortm.engine.solve.newton import Options
+from anchortm.exceptions import InputError, InputTypeError
+from anchortm.inputs import parts
+from anchortm.inputs.baselines import make_mixture, varying_groups
+from anchortm.inputs.clusters import named_effects
+from anchortm.inputs.design import Design
+from anchortm.inputs.response import Response, Scale
+from anchortm.inputs.splines import Marks, wiggly
+
+__all__ = ["Specification", "named_columns"]
+
+Array = NDArray[np.float64]
+
+
+def named_columns(names: Any, what: str) -> list[Any]:
+    """Return the columns of X that an argument names, one name or several."""
+    if names is None:
+        return []
+    if isinstance(names, (str, int, np.integer)):
+        return [names]
+    if not isinstance(names, Iterable):
+        raise InputTypeError(f"{what} must be names or positions of columns of X, not {names!r}")
+    return list(names)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Specification:
+    """What one fit asks for.
+
+    The arguments are those of the estimators, under the same names; ``model`` is the estimator's name, ``sign`` the
+    sign of x'beta in h, ``outcome`` how y is read, ``levels`` the classes that the user fixed, ``effect`` what the
+    exponential of a coefficient is called.
+    """
+
+    model: str
+    link: Any  # a Link, or a Family
+    rule: BaselineRule
+    sign: float = -1.0
+    outcome: Scale = "continuous"
+    levels: tuple[Any, ...] | None = None
+    effect: str = ""
+    lowest_xi: float = 0.0
+    finite_xi: bool = False  # whether xi = inf is refused
+    xi: float = 0.0
+    anchor_intercept: bool = True
+    anchor_names: Any = None
+    strata: Any = None
+    varying: Any = None
+    random: Any = None
+    n_nodes: int | None = None
+    scale: Any = None
+    xi_scale: float | None = None
+    l1: float = 0.0
+    l2: float = 0.0
+    penalty_factor: Any = None
+    smooth: float = 0.0
+    tol: float = 1e-8
+    max_iter: int = 200
+    n_jobs: int | None = None
+    verbose: int = 0
+    n_restarts: int = 0
+    random_state: Any = None
+    start: Any = None
+
+    likelihood = "transformation"  # the key of the table of parts
+    takes_trials = False
+
+    def at(self, **changes: Any) -> Self:
+        """Return the specification with some arguments changed."""
+        return replace(self, **changes)
+
+    def check(self) -> Self:
+        """Refuse arguments that are out of range or cannot be combined; return the specification."""
+        self.check_xi()
+        whole_number(self.max_iter, "max_iter", 1)
+        whole_number(self.n_restarts, "n_restarts", 0)
+        level_between(self.tol, "tol")
+        flag(self.anchor_intercept, "anchor_intercept")
+        whole_number(int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, "verbose", 0)
+        jobs(self.n_jobs)
+        generator(self.random_state)
+        check_strengths(l1=self.l1, l2=self.l2, smooth=self.smooth)
+        if self.n_nodes is not None and whole_number(self.n_nodes, "n_nodes", 3) > MOST_NODES:
+            raise InputError(f"n_nodes may be {MOST_NODES} at most, not {self.n_nodes}")
+        return self
+
+    def check_xi(self) -> None:
+        """Refuse an xi that the model cannot have."""
+        xi = one_number(self.xi, "xi")
+        if self.finite_xi and not 0.0 <= xi < math.inf:
+            raise InputError(f"xi must be at least 0 and finite, not {self.xi}")
+        if math.isnan(xi) or xi < self.lowest_xi:
+            raise InputError(
+                f"xi must be at least {self.lowest_xi:g}, not {self.xi}"
+                + ("" if self.lowest_xi else "; only NormalLinear takes values from -1/2")
+            )
+        check_scale(self.scale, self.xi_scale, xi)
+        parts.refuse(*self.asked(), self.likelihood)
+
+    def asked(self) -> list[str]:
+        """Return the parts that the arguments ask for, by their keys in the table of parts."""
+        given = {
+            "scale": self.scale is not None,
+            "random": named_effects(self.random) is not None,
+            "strata": bool(named_columns(self.strata, "strata")),
+            "varying": bool(varying_groups(self.varying)),
+            "l1": self.l1 != 0.0,
+            "l2": self.l2 != 0.0,
+            "infinite": self.xi == math.inf,
+            "negative": self.xi < 0.0,
+        }
+        return [name for name, wanted in given.items() if wanted]
+
+    def check_outcome(self, y: Any) -> None:
+        """Refuse outcomes that the model cannot have, as they were given."""
+
+    def check_response(self, response: Response) -> None:
+        """Refuse outcomes that the model cannot have, row by row."""
+
+    def with_baselines(self, data: Data, labels: Sequence[Any] | None) -> Data:
+        """Return the inputs with baselines for strata, and with the covariates whose effects vary taken out of X."""
+        mixture, taken = make_mixture(
+            labels, self.varying, data.design.names, data.design.matrix, self.sign, data.design.marks
+        )
+        return data._replace(design=data.design.without(taken), mixture=mixture)
+
+    def check_design(self, data: Data) -> Checked:
+        """Refuse covariates that rows cannot tell apart, or from strata; return what is known of those that shift h."""
+        X, names = data.design.matrix, data.design.names
+        penalty = self.design_penalty(data.design, data.weights)  # its factors are checked with or without a penalty
+        penalised = ~penalty.free if self.penalised(data.design.marks) else None
+        p = len(names)
+        if data.clusters is not None:
+            data.clusters.check()
+        if data.mixture is not None:
+            data.mixture.corners.check(data.mixture.weights)
+            levels = data.mixture.levels
+            X, names = np.hstack([X, levels]), (*names, *data.mixture.corners.level_names)
+            penalised = None if penalised is None else np.append(penalised, np.zeros(levels.shape[1], dtype=bool))
+        turned = 0 if self.scale is not None or named_effects(self.random) is not None else p
+        found = check_covariates(X, names, penalised, turned)
+        return Checked(found.ranges[:, :p], tuple(j for j in found.near if j < p), found.share)
+
+    @property
+    def options(self) -> Options:
+        """Return what the solver is told."""
+        return Options(tol=self.tol, max_iter=self.max_iter, verbose=self.verbose)
+
+    @property
+    def quiet(self) -> Options:
+        """Return what the solver is told in one of many fits."""
+        return Options(tol=self.tol, max_iter=self.max_iter)
+
+    @property
+    def threads(self) -> int:
+        """Return the number of threads."""
+        n_jobs = jobs(self.n_jobs)
+        if n_jobs is None:
+            return 1
+        return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+
+    @property
+    def cluster(self) -> list[Any]:
+        """Return the column of X with the clusters of random effects, if there is one."""
+        named = named_effects(self.random)
+        return [] if named is None else [named[0]]
+
+    def smoothed(self, marks: Marks) -> bool:
+        """Return whether some of these columns belong to smooth terms that are penalised."""
+        return bool(self.smooth) and bool(wiggly(marks).any())
+
+    def penalised(self, marks: Marks) -> bool:
+        """Return whether coefficients have a penalty of their own."""
+        return bool(self.l1 or self.l2 or self.smoothed(marks))
+
+    def penalty(self, names: tuple[str, ...], marks: Marks, X: Any = None, weights: Array | None = None) -> Penalty:
+        """Return the penalty on the coefficients of these columns."""
+        return Penalty.of(self.l1, self.l2, self.smooth, self.penalty_factor, names, X, weights, marks)
+
+    def design_penalty(self, design: Design, weights: Array | None) -> Penalty:
+        """Return the penalty on the coefficients of a design."""
+        return self.penalty(design.names, design.marks, design.matrix, weights)

@@ -1,0 +1,230 @@
+"""The bootstrap: fits to resampled rows, clusters or environments, and uncertainty by whatever name."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from anchortm._messages import shown, warn
+from anchortm._util.checks import generator, jobs, level_between, whole_number
+from anchortm._util.threads import one_blas_thread
+from anchortm.engine.data import Data
+from anchortm.engine.problem import Problem
+from anchortm.engine.result import FLAT_CURVATURE, FitResult
+from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
+from anchortm.inference.covariance import (
+    KINDS,
+    check_net,
+    check_strict,
+    cluster_codes,
+    covariance,
+    default_kind,
+    few_clusters,
+    inverse_hessian,
+    rows_in_memory,
+)
+from anchortm.predict.fitted import Fitted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Bootstrap", "any_covariance", "at_row", "bootstrap", "resolve"]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+MOST_FAILURES = 0.1  # share of replicates that may fail before the bootstrap is refused
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """Fits to resampled rows: one row of ``draws`` for each, baseline first, then coefficients.
+
+    Attributes
+    ----------
+    draws : array of shape (number of fits, number of parameters)
+    estimate : array
+        The parameters of the fit itself.
+    names : tuple of str
+        Of the parameters.
+    resampled : str
+        What was resampled: rows, clusters or environments.
+    failed : int
+        Number of fits that failed and are left out.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact", data)
+    >>> draws = model.bootstrap(20, random_state=0)
+    >>> draws.draws.shape, draws.names
+    ((20, 6), ('1|2', '2|3', '3|4', '4|5', 'temp[T.warm]', 'contact[T.yes]'))
+    >>> draws.frame().loc["temp[T.warm]", "estimate"].round(2).item()
+    2.5
+    """
+
+    draws: Array
+    estimate: Array
+    names: tuple[str, ...]
+    resampled: str
+    failed: int
+
+    def covariance(self) -> Array:
+        """Return the covariance matrix of the draws."""
+        return np.atleast_2d(np.cov(self.draws, rowvar=False))
+
+    def frame(self, level: float = 0.95) -> pd.DataFrame:
+        """Return estimate, standard error and percentile interval of each parameter."""
+        import pandas as pd
+
+        tails = 0.5 + np.array([-0.5, 0.5]) * level_between(level)
+        lower, upper = np.quantile(self.draws, tails, axis=0)
+        columns = {"estimate": self.estimate, "std. error": self.draws.std(axis=0, ddof=1)}
+        return pd.DataFrame(columns | {"lower": lower, "upper": upper}, index=pd.Index(self.names, name="parameter"))
+
+    @shown
+    def __repr__(self) -> str:
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"Bootstrap({len(self.draws)} fits, {self.resampled} resampled{failed})\n{self.frame().to_string()}"
+
+
+def any_covariance(model: Fitted, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
+    """Return the covariance matrix of (baseline, coef) of a fitted model, by any kind; see ``covariance`` of models."""
+    kind = default_kind(model.result_, clusters) if kind is None else kind
+    if kind not in KINDS:
+        raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
+    unknown = sorted(set(options) - {"n_bootstrap", "random_state", "n_jobs", "progress"})
+    if unknown:
+        raise InputError(
+            f"unknown arguments: {', '.join(unknown)}; there are kind, clusters and those of the bootstrap"
+        )
+    if kind == "bootstrap":
+        return bootstrap(model, clusters=clusters, **options).covariance()
+    if options:
+        raise InputError(f"{', '.join(options)}: only with kind='bootstrap'")
+    return covariance(model, kind, clusters)
+
+
+def bootstrap(
+    model: Fitted,
+    n_bootstrap: int = 200,
+    clusters: Any = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+) -> Bootstrap:
+    """Return fits of the model to resampled clusters; see ``bootstrap`` of models."""
+    problem, result = rows_in_memory(model), model.result_
+    data = problem.data
+    n_bootstrap, n_jobs = whole_number(n_bootstrap, "n_bootstrap", 2), jobs(n_jobs)
+    groups, what = _resampled(data, clusters)
+    if groups is not None:
+        few_clusters(int(groups.max()) + 1)
+    elif round(result.n_total) < 2:
+        raise InputError(f"the weights add up to {result.n_total:g}: there are no rows to resample")
+    rng = generator(random_state)
+    samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
+    shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
+    with one_blas_thread():  # many small fits
+        found = Parallel(n_jobs=n_jobs)(delayed(_refit)(problem, result, weights) for weights in shown)
+    draws = np.array([draw for draw in found if draw is not None])
+    failed = n_bootstrap - len(draws)
+    if failed > MOST_FAILURES * n_bootstrap:
+        raise IdentificationError(
+            f"{failed} of {n_bootstrap} resampled data sets do not determine the model (a class or a covariate's "
+            "values lost, or no strict optimum): resample smaller clusters, merge classes, or lower the order"
+        )
+    if failed:
+        warn(f"{failed} of {n_bootstrap} resampled fits failed and are left out", AnchorTMWarning)
+    names = (*result.parameter_names, *result.other_names)
+    return Bootstrap(draws, result.parameters, names, what, failed)
+
+
+def _resampled(data: Data, clusters: Any) -> tuple[Codes | None, str]:
+    """Return the groups of rows that are resampled, None for rows, and what they are called."""
+    anchors = data.anchors
+    if clusters is not None:
+        return cluster_codes(clusters, data), "clusters"
+    if data.clusters is not None and not _nested(data):
+        codes = np.unique(data.clusters.codes, return_inverse=True)[1]
+        return codes, f"clusters ({data.clusters.effects.cluster})"
+    if anchors is not None and anchors.main is not None and anchors.levels[anchors.main].size > 1:
+        return anchors.factors[anchors.main], f"environments ({anchors.factor_names[anchors.main]})"
+    return None, "rows"
+
+
+def _nested(data: Data) -> bool:
+    """Return whether clusters with random effects lie in environments, which can be resampled then."""
+    anchors = data.anchors
+    if anchors is None or anchors.main is None or anchors.levels[anchors.main].size < 2:
+        return False
+    return data.clusters is not None and data.clusters.within(anchors.factors[anchors.main])
+
+
+def _resampled_weights(rng: np.random.Generator, groups: Codes | None, data: Data) -> Array:
+    """Return how often each row is drawn: whole groups with replacement, or as many rows as there are."""
+    n = len(data.response)
+    own = np.ones(n) if data.weights is None else data.weights
+    if groups is None:
+        return rng.multinomial(round(float(own.sum())), own / own.sum()).astype(np.float64)
+    size = int(groups.max()) + 1
+    return np.asarray(own * rng.multinomial(size, np.full(size, 1.0 / size))[groups])
+
+
+def _refit(problem: Problem, result: FitResult, weights: Array) -> Array | None:
+    """Return (baseline, coef) of the fit with these weights on the basis of the full fit, or None if there is none."""
+    keep = weights > 0.0
+    part = problem.data.subset(keep)._replace(weights=weights[keep])
+    if part.dropped:
+        return None
+    try:
+        found = problem.refit(result, part)
+    except (IdentificationError, ArithmeticError, np.linalg.LinAlgError):
+        return None
+    if not (found.converged and found.min_eigenvalue > FLAT_CURVATURE):
+        return None
+    return found.parameters
+
+
+def resolve(model: Fitted, uncertainty: str | Array | Bootstrap | None) -> Array | Bootstrap:
+    """Return a covariance or a bootstrap of the model's parameters from its name, or checked as it is."""
+    result = model.result_
+    if uncertainty is None and default_kind(result, None) == "hessian":
+        check_net(result)
+        check_strict(result)
+        return inverse_hessian(result, held=True)
+    if uncertainty is None or isinstance(uncertainty, str):
+        return bootstrap(model) if uncertainty == "bootstrap" else any_covariance(model, uncertainty)
+    d = result.parameters.size
+    if isinstance(uncertainty, Bootstrap):
+        if uncertainty.draws.shape[1] != d:
+            raise InputError(f"the bootstrap is of {uncertainty.draws.shape[1]} parameters, and the model has {d}")
+        return uncertainty
+    matrix = np.asarray(uncertainty, dtype=np.float64)
+    if matrix.shape != (d, d):
+        raise InputError(
+            f"the covariance has shape {matrix.shape}, and the model has {d} parameters, baseline first: "
+            "pass what covariance() returns"
+        )
+    return matrix
+
+
+def at_row(uncertainty: Array | Bootstrap, theta: Array, z: Array, g: Array) -> Array | Bootstrap:
+    """Return what is known of (exp(z'g / 2) theta, beta) from the same of (theta, beta, g)."""
+    k, p = theta.size, -g.size
+    if isinstance(uncertainty, Bootstrap):
+        draws = uncertainty.draws[:, :p].copy()
+        draws[:, :k] *= np.exp(0.5 * (uncertainty.draws[:, p:] @ z))[:, None]
+        return replace(uncertainty, draws=draws)
+    s = math.exp(0.5 * float(z @ g))
+    J = np.eye(uncertainty.shape[0])[:p]
+    J[:k, :k] *= s
+    J[:k, p:] = np.outer(s * theta, 0.5 * z)
+    return np.asarray(J @ uncertainty @ J.T)

@@ -1,0 +1,192 @@
+"""Fitted attributes: what an estimator shows of the result of its fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+
+from anchortm.bases import Basis
+from anchortm.engine.cluster_effects import RandomEffects
+from anchortm.engine.problem import Problem
+from anchortm.engine.result import FitResult
+from anchortm.exceptions import InputError, UnavailableError
+from anchortm.predict.fitted import NOT_AT_HAND
+from anchortm.predict.new_rows import NewRows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FittedAttributes", "Found"]
+
+Array = NDArray[np.float64]
+T = TypeVar("T")
+
+
+class Found(Generic[T]):
+    """A fitted attribute: what the result holds under the same name, without the underscore.
+
+    An attribute that the result holds as None does not exist, so that ``hasattr`` is False.
+    """
+
+    def __init__(self, *path: str) -> None:
+        self.path = path
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self.name = name
+        self.path = self.path or (name.removesuffix("_"),)
+
+    @overload
+    def __get__(self, model: None, owner: type[Any]) -> Self: ...
+    @overload
+    def __get__(self, model: Any, owner: type[Any]) -> T: ...
+    def __get__(self, model: Any, owner: type[Any]) -> Any:
+        if model is None:
+            return self
+        value = self._result(model)
+        for name in self.path:
+            value = None if value is None else getattr(value, name)
+        if value is None:
+            raise UnavailableError(f"this fit of {type(model).__name__} has no {self.name}")
+        return value
+
+    def __set__(self, model: Any, value: Any) -> None:
+        raise AttributeError(f"{self.name} is what a fit found, and cannot be set")
+
+    def _result(self, model: Any) -> Any:
+        """Return the object that holds the attribute."""
+        return model.result_
+
+
+class FittedAttributes:
+    """What every fitted model shows of its result."""
+
+    _result: FitResult | None = None
+    _problem: Problem | None = None
+    _rows_type: type[NewRows] = NewRows
+
+    @property
+    def result_(self) -> FitResult:
+        """Return everything that the fit found, as one frozen object."""
+        if self._result is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
+                "using this estimator."
+            )
+        return self._result
+
+    @property
+    def problem_(self) -> Problem:
+        """Return the problem that was solved, with the rows of the fit; refused where they are gone or changed."""
+        if self._problem is None:
+            raise InputError(NOT_AT_HAND)
+        if not np.array_equal(self._problem.data.fingerprint(), self.result_.fingerprint):  # type: ignore[arg-type]
+            raise InputError(
+                "X has been changed in place since the fit, so the influence of its rows is lost: fit again"
+            )
+        return self._problem
+
+    @property
+    def has_rows_(self) -> bool:
+        """Return whether the rows of the fit are at hand; a pickled or saved model does not carry them."""
+        return self._problem is not None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._result is not None
+
+    link_ = Found[Any]()
+    basis_ = Found[Basis]()
+    baseline_ = Found[Array]()
+    coef_ = Found[Array]()
+    coef_names_ = Found[list[str]]()
+    covariate_names_ = Found[list[str]]()
+    parameter_names_ = Found[list[str]]()
+    n_parameters_ = Found[int]()
+    support_ = Found[tuple[float, float]]()
+    classes_ = Found[NDArray[Any]]()
+    feature_names_in_ = Found[NDArray[Any]]()
+    n_features_in_ = Found[int]()
+    xi_ = Found[float]()
+    l1_ = Found[float]()
+    l2_ = Found[float]()
+    smooth_ = Found[float]()
+    edf_ = Found[dict[str, float]]()
+    loglik_ = Found[float]()
+    loss_ = Found[float]()
+    penalty_ = Found[float]()
+    converged_ = Found[bool]()
+    n_iter_ = Found[int]()
+    kkt_ = Found[float]()
+    min_eigenvalue_ = Found[float]()
+    convexity_ = Found[str]()
+    folds_ = Found[tuple[float, ...]]()
+    lower_minima_ = Found[list[float]]()
+    active_ = Found[NDArray[np.bool_]]()
+    warnings_ = Found[list[str]]()
+    n_rows_ = Found[int]()
+    n_total_ = Found[float]()
+    row_kinds_ = Found[dict[str, int]]()
+    n_anchors_ = Found[int]()
+    dropped_anchors_ = Found[tuple[str, ...]]()
+    dropped_classes_ = Found[tuple[Any, ...]]()
+    float_codes_ = Found[tuple[str, ...]]()
+    atom_ = Found[float]()
+    covariate_ranges_ = Found[Array]()
+    outcome_range_ = Found[tuple[float, float]]()
+    time_ = Found[bool]()
+    scale_coef_ = Found[Array]("scale", "coef")
+    scale_names_ = Found[list[str]]("scale", "names")
+    xi_scale_ = Found[float]("scale", "xi")
+    penalty_scale_ = Found[float]("scale", "penalty")
+
+    @property
+    def history_(self) -> pd.DataFrame:
+        """Return one row for each iteration: xi, loss, KKT residual, active bounds, model and step."""
+        import pandas as pd
+
+        return pd.DataFrame(self.result_.history)
+
+    @property
+    def baselines_(self) -> pd.DataFrame:
+        """Return the parameters of the baseline, one row for each stratum and each effect that varies."""
+        import pandas as pd
+
+        result, names = self.result_, ["baseline"]
+        if result.corners is not None:
+            strata = result.corners.strata
+            names = [*(names if strata is None else strata.labels), *result.corners.varying_names]
+        return pd.DataFrame(result.baseline.reshape(len(names), -1), names, result.basis.parameter_names)
+
+    def _effects(self) -> RandomEffects:
+        random = self.result_.random
+        if random is None:
+            raise UnavailableError("this model has no random effects: name clusters in random, or write (1 | cluster)")
+        return random
+
+    @property
+    def random_cov_(self) -> pd.DataFrame:
+        """Return the covariance matrix of the random effects, in the units of the covariates."""
+        import pandas as pd
+
+        names = list(self._effects().effects.names)
+        return pd.DataFrame(self._effects().covariance, names, names)
+
+    @property
+    def random_sd_(self) -> pd.Series:
+        """Return the standard deviations of the random effects."""
+        import pandas as pd
+
+        cov = self.random_cov_
+        return pd.Series(np.sqrt(np.diag(cov)), cov.index)
+
+    @property
+    def random_effects_(self) -> pd.DataFrame:
+        """Return means and standard deviations of the effects of each cluster after the data, and its rows."""
+        return self._effects().table()
+
+    @property
+    def n_clusters_(self) -> int:
+        """Return the number of clusters that share random effects."""
+        return len(self._effects().labels)

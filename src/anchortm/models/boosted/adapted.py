@@ -1,0 +1,139 @@
+"""Boosted models after fewer rounds, and adapted to a few rows of the target."""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm._messages import warn
+from anchortm._typing import Covariates, Numbers, Outcome
+from anchortm._util.checks import check_weights, finite_numbers, one_number, whole_number
+from anchortm._util.frames import aligned, native
+from anchortm.engine.remarks import with_remarks
+from anchortm.exceptions import ConvergenceWarning, InputError
+from anchortm.models.boosted.answers import BoostedAnswers
+from anchortm.models.boosted.booster import Stage
+from anchortm.models.boosted.refit import STRONGEST, Base, Rows, Target
+
+__all__ = ["Adapted"]
+
+Array = NDArray[np.float64]
+
+
+class Adapted(BoostedAnswers):
+    """Boosted models that follow from a fitted one."""
+
+    def staged(self, n_rounds: int) -> Self:
+        """Return the model as it was after so many rounds.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_boston_housing2()
+        >>> model = atm.AnchorBoostedTM(atm.ContinuousProbit(), n_rounds=40)
+        >>> model = model.fit(data[["rm", "lstat"]], data.cmedv)
+        >>> [round(model.staged(k).loss_, 2) for k in (0, 10, 40)]
+        [3.51, 2.85, 2.62]
+        """
+        if whole_number(n_rounds, "n_rounds", 0) > self.n_rounds_:
+            raise InputError(f"there are {self.n_rounds_} rounds, not {n_rounds}")
+        if self.boosted_.refit is not None:
+            raise InputError("after a refit there are no rounds: use the model before the refit")
+        if n_rounds == self.n_rounds_:
+            return copy(self)
+        stage = self.boosted_.stages[n_rounds]
+        told = with_remarks(self.model_.specification(), None, stage.put(self.model_.result_), quiet=True)
+        result = copy(self)
+        result.model_ = self.model_.with_result(None, told)
+        result.boosted_ = self.boosted_.first(n_rounds, stage.beta)
+        return result
+
+    def refit(
+        self,
+        X: Covariates,
+        y: Outcome | None = None,
+        *,
+        sample_weight: Numbers | None = None,
+        offset: Numbers | None = None,
+        strength: float | None = None,
+    ) -> Self:
+        """Return the model with leaf values and baseline adapted to a few rows from the target site.
+
+        Trees keep their splits. The values of all leaves move from where they are, by a ridge under which f(x)
+        has, at each x, a prior deviation of 1 / sqrt(strength) on the scale of h; baseline and linear part move as if
+        they were known from ``strength`` rows of the fit, and h becomes nowhere flatter than a fifth of what it was.
+        There is no penalty on the target rows: they are one place.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset
+            Rows of the target. No rows leave the model as it is.
+        strength : float, optional
+            How many rows what is known counts for; beyond 1e8 nothing moves, as it would be lost in rounding. By
+            default it is chosen from 1 (30 / n for fewer than 30 rows) to 1000, or not to move at all: the strongest
+            whose negative log-likelihood over five folds of the rows is within a standard error of the best.
+
+        Examples
+        --------
+        >>> import numpy as np, anchortm as atm
+        >>> rng = np.random.default_rng(1)
+        >>> x = rng.uniform(-2, 2, size=(500, 1))
+        >>> y = np.sin(2 * x[:, 0]) + 0.3 * rng.normal(size=500)
+        >>> model = atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=50).fit(x[:400], y[:400])
+        >>> target = model.refit(x[400:430], y[400:430] + 1.0)  # a site where all is higher by 1
+        >>> bool(target.nll(x[430:], y[430:] + 1.0).mean() < model.nll(x[430:], y[430:] + 1.0).mean())
+        True
+        """
+        rows = self.new_rows_
+        if strength is not None and not one_number(strength, "strength") > 0.0:
+            raise InputError(f"strength must be positive, not {strength!r}")
+        if X is None:
+            raise InputError("X is None: pass the covariates of rows from the target")
+        if len(native(X)) == 0:
+            return self._moved(None, 0, math.inf)
+        aligned(X=X, y=y, sample_weight=sample_weight, offset=offset)
+        matrix = rows.matrix(X)
+        n = matrix.shape[0]
+        response = self._response(X, y, n)
+        weights, offset = check_weights(sample_weight, n), rows.offset(X, offset)
+        offset = None if offset is None else finite_numbers(offset, n, "offset")
+        if weights is not None and not weights.all():  # rows of weight zero are dropped, as in fit
+            kept = np.flatnonzero(weights)
+            matrix, response, weights = matrix[kept], response[kept], weights[kept]
+            offset, n = None if offset is None else offset[kept], kept.size
+        if n == 0:
+            return self._moved(None, 0, math.inf)
+        base = Base(self.model_.specification(), self.model_.result_)
+        target = Target(self.boosted_.shape, base, Rows(matrix, response, weights, offset))
+        if strength is None:
+            strength = target.choose()
+        if strength > STRONGEST:
+            return self._moved(None, n, math.inf)
+        stage, moves = target.solve(strength)
+        result = self._moved((stage, moves), n, strength)
+        told = list(result.model_.result_.warnings)
+        if not stage.converged:
+            told.append(
+                f"the refit did not converge ({stage.reason}): scaled KKT residual {stage.kkt:.1e}; raise max_iter"
+            )
+            warn(told[-1], ConvergenceWarning)
+        total = float(n) if weights is None else float(weights.sum())
+        own = replace(result.model_.result_, n_rows=n, row_kinds=response.counts(), n_total=total, warnings=told)
+        result.model_ = result.model_.with_result(None, own)
+        return result
+
+    def _moved(self, found: tuple[Stage, Array] | None, rows: int, strength: float) -> Self:
+        """Return the model with other parameters, or with its own where none were found."""
+        result, refit = copy(self), {"rows": rows, "strength": strength}
+        if found is None:
+            result.boosted_ = replace(self.boosted_, refit=refit)
+            return result
+        stage, moves = found
+        result.model_ = self.model_.with_result(None, stage.put(self.model_.result_))
+        result.boosted_ = replace(self.boosted_, shape=self.boosted_.shape.moved(moves, stage.beta), refit=refit)
+        return result

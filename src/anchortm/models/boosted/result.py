@@ -1,0 +1,195 @@
+"""The result of boosting: f, where each round led, and what was held out; frozen, and as plain values for files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm._util.checks import flag, real_numbers, whole_number
+from anchortm.engine.result import FitResult
+from anchortm.exceptions import InputError
+from anchortm.models.boosted.booster import Stage
+from anchortm.models.boosted.shape import Shape
+from anchortm.models.boosted.trees import ARRAYS, checked_tree
+
+__all__ = ["BoostedResult"]
+
+Array = NDArray[np.float64]
+
+MOST_INFORMATION = 500_000  # numbers that a file holds for refits of stages before the last
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedResult:
+    """What boosting found beside the parameters of the model inside."""
+
+    shape: Shape
+    stages: list[Stage]
+    curve: Array  # negative log-likelihood of held-out environments after each round
+    held_out: list[Any]
+    coef_names: list[str]
+    columns: tuple[str, ...] | None  # names of the columns of X, if it had names
+    n_features_in: int
+    covariate_ranges: Array
+    importances: Array
+    had_offset: bool
+    refit: dict[str, Any] | None = None
+
+    @property
+    def n_rounds(self) -> int:
+        """Return the number of rounds."""
+        return len(self.stages) - 1
+
+    def first(self, rounds: int, beta: Array) -> BoostedResult:
+        """Return the result after so many rounds; ``beta`` is the linear part beside trees."""
+        shape = self.shape.first(rounds, beta)
+        return replace(self, shape=shape, stages=self.stages[: rounds + 1], importances=shape.importances())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a file holds beside the model inside."""
+        small = len(self.stages) * self.stages[-1].active.size ** 2 <= MOST_INFORMATION
+        return {
+            "trees": [{name: getattr(tree, name) for name in ARRAYS} for tree in self.shape.trees],
+            "steps": self.shape.steps,
+            "stages": [(stage if small else stage._replace(information=None))._asdict() for stage in self.stages],
+            "curve": self.curve,
+            "held_out": self.held_out,
+            "coef": self.shape.coef,
+            "importances": self.importances,
+            "names": self.coef_names,
+            "features": None if self.columns is None else list(self.columns),
+            "ranges": self.covariate_ranges,
+            "spread": self.shape.spread,
+            "offset": self.had_offset,
+            "refit": self.refit,
+        }
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any], learner: str, n_anchors: int, inner: FitResult) -> BoostedResult:
+        """Return what ``to_dict`` gave, checked; ``inner`` is the result of the model inside."""
+        names = record["names"]
+        _need(isinstance(names, list) and all(isinstance(name, str) for name in names), "the covariates have no names")
+        k = len(record["stages"])
+        _need(k > 0 and isinstance(record["offset"], bool), "there are no rounds")
+        _check_inner(inner, names if learner == "linear+tree" else [])
+        _need(len(names) > 0, "there are no covariates")
+        shape = _shape(record, learner, len(names), k)
+        made = cls(
+            shape,
+            [_stage(stage, inner) for stage in record["stages"]],
+            *_held_out(record, k),
+            names,
+            _features(record["features"], len(names) + n_anchors),
+            len(names) + n_anchors,
+            _numbers(record["ranges"], (2, len(names))),
+            _numbers(record["importances"], (len(names),)),
+            record["offset"],
+            _refit(record["refit"]),
+        )
+        made.check(inner)
+        return made
+
+    def check(self, inner: FitResult) -> None:
+        """Refuse parts that contradict each other, or the result of the model inside."""
+        shape, linear = self.shape, self.shape.learner == "linear"
+        same = not shape.linear or np.array_equal(shape.coef, inner.coef)
+        _need(same, "the coefficients are not those of the model inside")
+        _need(shape.learner != "tree" or not shape.coef.any(), "trees have no coefficients")
+        spread = shape.spread > 0.0 if linear else shape.spread >= 0.0
+        _need(bool(spread.all()), "the spread of a covariate is invalid")
+        _need(bool((np.diff(self.covariate_ranges, axis=0) >= 0.0).all()), "the range of a covariate is invalid")
+        _need(bool((self.importances >= 0.0).all()), "the importance of a covariate is invalid")
+        if self.refit is None:
+            last = self.stages[-1]
+            same = np.array_equal(last.theta, inner.baseline) and np.array_equal(last.beta, inner.coef)
+            _need(same and last.loss == inner.loss, "the last round is not that of the model inside")
+            steps = np.sum(shape.steps, axis=0) if shape.steps else np.zeros(len(self.coef_names))
+            _need(not linear or np.array_equal(shape.coef, steps), "the coefficients are not the sum of the rounds")
+
+
+def _need(condition: bool, what: str) -> None:
+    if not condition:
+        raise InputError(what)
+
+
+def _check_inner(inner: FitResult, names: list[str]) -> None:
+    """Refuse a model inside that cannot have been boosted."""
+    _need(list(inner.coef_names) == names, "the model inside does not have the covariates of the learner")
+    unpenalised = not (inner.l1 or inner.l2 or inner.smooth) and inner.corners is None and inner.random is None
+    _need(unpenalised and min(inner.kkt, inner.penalty) >= 0.0, "the model inside cannot have been boosted")
+    known = [part for part in (inner.information, inner.jacobian) if part is not None]
+    _need(all(np.isfinite(part).all() for part in known), "the information of the model inside is not finite")
+
+
+def _shape(record: dict[str, Any], learner: str, p: int, k: int) -> Shape:
+    trees = [checked_tree(tree, p) for tree in record["trees"]]
+    steps = [_numbers(step, (p,)) for step in record["steps"]]
+    linear = learner == "linear"
+    _need(len(steps if linear else trees) == k - 1, "the number of rounds does not match what they add")
+    _need(not (trees if linear else steps), "the rounds are not those of the learner")
+    return Shape(learner, trees, steps, _numbers(record["coef"], (p,)), _numbers(record["spread"], (p,)))
+
+
+def _held_out(record: dict[str, Any], k: int) -> tuple[Array, list[Any]]:
+    held, curve = record["held_out"], _numbers(record["curve"], None)
+    named = isinstance(held, list) and all(isinstance(name, (str, int, float)) for name in held)
+    _need(named, "the environments held out are not names")
+    _need(curve.size >= k if held else not curve.size, "held-out environments and their curve differ")
+    return curve, held
+
+
+def _features(features: Any, n: int) -> tuple[str, ...] | None:
+    if features is None:
+        return None
+    text = isinstance(features, list) and all(isinstance(name, str) for name in features)
+    _need(text and len(features) == n, "the number of feature names does not match the number of features")
+    return tuple(features)
+
+
+def _refit(record: Any) -> dict[str, Any] | None:
+    if record is None:
+        return None
+    rows, strength = record["rows"], record["strength"]
+    _need(isinstance(rows, int) and rows >= 0 and strength > 0.0, "the refit record is invalid")
+    return {"rows": rows, "strength": strength}
+
+
+def _numbers(values: Any, shape: tuple[int, ...] | None) -> Array:
+    """Return finite numbers of a file, of this shape or in a row."""
+    array = real_numbers(values, "a field") if len(values) else np.zeros(0)
+    if not np.isfinite(array).all() or (array.shape != shape if shape is not None else array.ndim != 1):
+        raise InputError(f"numbers of shape {array.shape} stand where others should be")
+    return array
+
+
+def _stage(record: dict[str, Any], inner: FitResult) -> Stage:
+    theta, beta = _numbers(record["theta"], inner.baseline.shape), _numbers(record["beta"], inner.coef.shape)
+    named = ("loss", "loglik", "penalty", "kkt", "min_eigenvalue", "atom")
+    numbers = dict(zip(named, _numbers([record[name] for name in named], (len(named),)).tolist(), strict=True))
+    k, information, history = inner.active.size, record["information"], record["history"]
+    fine = (
+        set(record) == set(Stage._fields)
+        and min(numbers[name] for name in ("penalty", "kkt", "atom")) >= 0.0
+        and record["convexity"] in ("global", "local", "none")
+        and isinstance(record["reason"], str)
+        and isinstance(history, list)
+        and all(isinstance(row, dict) for row in history)
+        and len(record["active"]) == k
+    )
+    _need(fine, "the record of a boosting round is invalid")
+    return Stage(
+        theta=theta,
+        beta=beta,
+        **numbers,
+        converged=flag(record["converged"], "converged"),
+        n_iter=whole_number(record["n_iter"], "n_iter", 1),
+        convexity=record["convexity"],
+        folds=tuple(_numbers(record["folds"], None).tolist()),
+        active=np.array([flag(value, "active") for value in record["active"]], dtype=bool),
+        reason=record["reason"],
+        history=history,
+        information=None if information is None else _numbers(information, (k, k)),
+    )

@@ -1,0 +1,159 @@
+"""New rows under a fitted model: their covariates checked against those of the fit, and what h is made of in each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm._messages import warn
+from anchortm._util.frames import aligned, is_frame, native
+from anchortm.bases import OrdinalBasis
+from anchortm.engine.objective.location_scale import scale_columns, scale_residuals, scaled_baseline
+from anchortm.engine.objective.random_effects import marginal_rows
+from anchortm.engine.preparation import one_column, row_offset
+from anchortm.engine.result import FitResult
+from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
+from anchortm.engine.specification import Specification, named_columns
+from anchortm.exceptions import AnchorTMWarning, InputError, UnavailableError
+from anchortm.inputs.baselines import Mixture, known_strata, stratum_codes, stratum_labels
+from anchortm.inputs.clusters import Clusters
+from anchortm.inputs.design import Design, check_columns, split_columns, to_design, without_anchors
+from anchortm.inputs.formula import Formula
+from anchortm.inputs.response import Response, as_response
+
+__all__ = ["NewRows"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class NewRows:
+    """What turns new rows into the numbers that a fitted model needs."""
+
+    spec: Specification
+    result: FitResult
+    formula: Formula | None = None
+
+    def covariates(self, X: Any) -> Any:
+        """Return X, or the covariates that the formula makes of a table."""
+        return X if self.formula is None or X is None else self.formula.design(X)
+
+    def split(self, X: Any) -> tuple[Any, Sequence[Any] | None]:
+        """Return the covariates of new rows, which need no anchors and no clusters, and their strata."""
+        X = self.covariates(X)
+        anchors, strata = (named_columns(getattr(self.spec, what), what) for what in ("anchor_names", "strata"))
+        n_columns = self.result.n_features_in
+        if self.spec.cluster and X is not None:
+            return without_anchors(X, [*anchors, *self.spec.cluster], n_columns), None
+        if anchors and X is not None:
+            X = without_anchors(X, anchors, n_columns)
+        if not strata:
+            return X, None
+        if all(isinstance(name, (int, np.integer)) for name in strata):  # positions among all columns of the fit
+            strata = [name - sum(anchor < name for anchor in anchors) for name in strata]
+        X, taken = split_columns(X, strata, "strata")
+        return X, stratum_labels(taken)
+
+    def take_apart(self, X: Any, n_rows: int | None) -> tuple[Design, Mixture | None]:
+        """Return the covariates of new rows, checked against those of the fit, and their shares in baselines."""
+        result, corners = self.result, self.result.corners
+        X, labels = self.split(X)
+        design = to_design(X, n_rows, wide=True)
+        check_columns(design, result.covariate_names, result.columns is not None, self.spec.model)
+        if corners is None:
+            return design, None
+        known = corners.strata
+        codes = None if known is None or labels is None else stratum_codes(labels, known.labels)
+        places = [result.covariate_names.index(name) for name in corners.varying_names]
+        weights = corners.weights(codes, to_design(design).matrix[:, places])
+        return design.without(places), Mixture(corners, weights)
+
+    def design(self, X: Any, n_rows: int | None = None) -> Design:
+        """Return the covariates of new rows that shift h."""
+        return self.take_apart(X, n_rows)[0]
+
+    def matrix(self, X: Any, n_rows: int | None = None) -> Array:
+        """Return the same as an array of numbers."""
+        return np.asarray(to_design(self.design(X, n_rows)).matrix)
+
+    def offset(self, X: Any, offset: Any) -> Any:
+        """Return the offset of new rows: as given, from the column that the fit named, or none with a warning."""
+        if self.formula is not None and X is not None:
+            offset = self.formula.new_column(X, self.formula.offset if offset is None else offset)
+        if offset is None and self.result.had_offset:
+            warn(
+                "the fit had an offset and these rows have none: pass offset= (0 says that none is meant)",
+                AnchorTMWarning,
+            )
+        return offset
+
+    def parts(self, X: Any, n_rows: int | None, offset: Any) -> tuple[Array, Array]:
+        """Return what h of each row is made of: the baseline, one or one a row, and what x'beta + offset add to it."""
+        aligned(X=X, offset=offset)
+        offset, result = self.offset(X, offset), self.result
+        if X is None and n_rows is None and offset is not None:
+            n_rows = np.size(offset)
+        design, mixture = self.take_apart(X, n_rows)
+        shift: Array = design.matrix @ result.coef
+        extra = row_offset(offset, shift.size)
+        theta = result.baseline if mixture is None else mixture.thetas(result.baseline)
+        if result.scale is not None:
+            columns = scale_columns(result.scale.names, result.coef_names)
+            theta = scaled_baseline(theta, to_design(design).matrix[:, columns], result.scale.coef)
+        return theta, result.sign * (shift if extra is None else shift + extra)
+
+    def response(self, X: Any, y: Any) -> Response:
+        """Return the outcome of rows, from the table where none is given."""
+        levels = self.result.basis.levels if isinstance(self.result.basis, OrdinalBasis) else None
+        if y is None and self.formula is not None:
+            y = self.formula.outcome(X)
+        self.spec.check_outcome(y)
+        return as_response(one_column(y), self.spec.outcome, levels)
+
+    def outcome_and_parts(self, X: Any, y: Any, offset: Any) -> tuple[Response, Array, Array]:
+        """Return the outcome of rows, their baseline and their shift."""
+        aligned(X=X, y=y, offset=offset)
+        response = self.response(X, y)
+        theta, shift = self.parts(X, len(response), offset)
+        if shift.size != len(response):
+            raise InputError(f"X has {shift.size} rows, but y has {len(response)}: pass the same rows of both")
+        return response, theta, shift
+
+    def logliks(self, X: Any, y: Any, offset: Any, which: str = "shift") -> tuple[Array, Array]:
+        """Return log-likelihood and residual of each row."""
+        result = self.result
+        response, theta, shift = self.outcome_and_parts(X, y, offset)
+        terms = build_terms(result.basis, response)
+        if result.random is not None:
+            clusters = self.clusters(X)
+            signed = clusters._replace(Z=result.sign * clusters.Z)
+            return marginal_rows(result.link, terms, theta, shift, signed, result.random.tau, result.random.n_nodes)
+        loglik, r = loglik_and_residuals(result.link, terms, theta, shift)
+        return loglik, r if which == "shift" else scale_residuals(result.link, terms, theta, shift)
+
+    def clusters(self, X: Any) -> Clusters:
+        """Return the clusters of new rows, which X must tell."""
+        if self.result.random is None:
+            raise UnavailableError("this model has no random effects: name clusters in random, or write (1 | cluster)")
+        effects, labels = self.result.random.effects, self._cluster_labels(X)
+        if labels is None:
+            raise InputError(
+                f"X has no column {effects.cluster} of clusters: rows of one belong together, so they are needed here"
+            )
+        known = known_strata(labels)
+        place = {label: k for k, label in enumerate(known)}
+        Z = effects.columns(self.result.coef_names, self.matrix(X))
+        return Clusters(np.array([place[label] for label in labels], dtype=np.intp), tuple(known), Z, effects)
+
+    def _cluster_labels(self, X: Any) -> Sequence[Any] | None:
+        """Return the cluster of each new row, None if X does not tell."""
+        X, (column,) = native(self.covariates(X)), self.spec.cluster
+        if is_frame(X):
+            return stratum_labels(X[[column]], "clusters") if column in list(X.columns) else None
+        if X is None or isinstance(X, Design) or np.ndim(X) != 2 or np.shape(X)[1] != self.result.n_features_in:
+            return None
+        return stratum_labels(np.asarray(X)[:, [column]], "clusters")

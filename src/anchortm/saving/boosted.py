@@ -1,0 +1,47 @@
+"""Boosted models in files: the model inside, and the trees or steps of each round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anchortm._util.plain_values import check, lively, plain
+from anchortm.engine.specification import named_columns
+from anchortm.models.boosted.estimator import AnchorBoostedTM
+from anchortm.models.boosted.result import BoostedResult
+from anchortm.saving.models import arguments_of, fitted_of, formula_of, parameter
+
+__all__ = ["boosted_of", "boosted_record"]
+
+
+def boosted_record(model: AnchorBoostedTM, inner: dict[str, Any]) -> dict[str, Any]:
+    """Return what a file holds of a boosted model; ``inner`` is the record of the model inside."""
+    parameters = model.get_params(deep=False)
+    base = parameters.pop("model").get_params(deep=False)
+    return {
+        "class": AnchorBoostedTM.__name__,
+        "parameters": {key: parameter(key, value) for key, value in parameters.items()},
+        "base": {key: parameter(key, value) for key, value in base.items()},
+        "model": inner,
+        "boosted": plain(model.boosted_.to_dict()),
+        "formula": model.formula_.state() if hasattr(model, "formula_") else None,
+    }
+
+
+def boosted_of(record: dict[str, Any]) -> AnchorBoostedTM:
+    """Return the boosted model of a record, checked."""
+    for key in ("parameters", "base", "model", "boosted"):
+        check(isinstance(record.get(key), dict), f"the field {key!r} is invalid")
+    inner = fitted_of(record["model"])
+    base = arguments_of(lively(record["base"]), type(inner))
+    given = arguments_of(lively(record["parameters"]), AnchorBoostedTM)
+    model = AnchorBoostedTM(type(inner)(**base), **given)
+    model.check()
+    check(inner.xi_ == model.xi, "the model inside has another xi")
+    AnchorBoostedTM(inner).specification()  # parts that boosting cannot have are not inside either
+    n_anchors = len(named_columns(model.anchor_names, "anchor_names"))
+    boosted = BoostedResult.from_dict(lively(record["boosted"]), model.learner, n_anchors, inner.result_)
+    loaded = model.with_boosted(inner, boosted)
+    formula = formula_of(record["formula"], boosted.coef_names)
+    if formula is not None:
+        loaded.formula_ = formula
+    return loaded

@@ -1,0 +1,163 @@
+"""Models in files: their class, their arguments, their result and their formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from anchortm._util.plain_values import check, is_text, list_of, lively, plain
+from anchortm.bases import Basis
+from anchortm.engine.mean_problem import MeanResult
+from anchortm.engine.partial_problem import PartialResult
+from anchortm.engine.records import SCHEMA
+from anchortm.engine.result import FitResult
+from anchortm.exceptions import InputTypeError
+from anchortm.families import FAMILIES, Family
+from anchortm.inputs.formula import Formula
+from anchortm.links import LINKS, Link
+from anchortm.models import transformation
+from anchortm.models.base import TransformationModel
+from anchortm.models.cox import CoxPH
+from anchortm.models.glm import AnchorGLM
+
+__all__ = ["MODEL", "arguments_of", "fitted_of", "formula_of", "model_record", "parameter"]
+
+CLASSES: dict[str, type[TransformationModel]] = {
+    **{name: getattr(transformation, name) for name in transformation.__all__},
+    "CoxPH": CoxPH,
+    "AnchorGLM": AnchorGLM,
+}
+RESULTS: dict[str, type[FitResult]] = {"partial": PartialResult, "mean": MeanResult, "transformation": FitResult}
+KINDS = {  # of the basis; AnchorTM takes any
+    "NormalLinear": "linear",
+    "ContinuousProbit": "bernstein",
+    "ContinuousLogit": "bernstein",
+    "ProportionalHazards": "bernstein",
+    "Lehmann": "bernstein",
+    "ParametricSurvival": "log-linear",
+    "OrdinalRegression": "ordinal",
+    "CountRegression": "count",
+    "CoxPH": "step",
+    "AnchorGLM": "constant",
+}
+KNOWN_LINKS = {*LINKS, *(f"{family}-{link}" for family, links in FAMILIES.items() for link in links)}
+MODEL: dict[str, Callable[[Any], bool]] = {
+    "written_by": is_text,
+    "class": lambda value: value in CLASSES,
+    "parameters": lambda value: isinstance(value, dict),
+    "link": lambda value: value in KNOWN_LINKS,
+    "formula": lambda value: value is None or isinstance(value, dict),
+    **SCHEMA,
+}
+
+
+def model_record(model: TransformationModel) -> dict[str, Any]:
+    """Return what a file holds of a fitted model."""
+    name, result = type(model).__name__, model.result_
+    if CLASSES.get(name) is not type(model):
+        raise InputTypeError(f"{name} is not a model of this package: only those can be saved")
+    if not isinstance(result.link, Family) and type(result.link) not in {type(link) for link in LINKS.values()}:
+        raise InputTypeError(f"{result.link!r} is not one of our links ({', '.join(LINKS)}): it cannot be saved")
+    return {
+        "class": name,
+        "parameters": {key: parameter(key, value) for key, value in model.get_params(deep=False).items()},
+        "formula": model.formula_.state() if hasattr(model, "formula_") else None,
+        **result.to_dict(),
+    }
+
+
+def arguments_of(record: dict[str, Any], cls: type[Any]) -> dict[str, Any]:
+    """Return the arguments of a constructor, checked."""
+    arguments = {key: _argument(value) for key, value in record.items()}
+    unknown = sorted(set(arguments) - set(signature(cls).parameters))
+    check(not unknown, f"{cls.__name__} has no parameters {', '.join(unknown)}")
+    return arguments
+
+
+def formula_of(record: dict[str, Any] | None, names: list[str]) -> Formula | None:
+    """Return the formula of a file, whose columns must be the covariates of the model."""
+    if record is None:
+        return None
+    formula = Formula.from_state(record, len(names))
+    check(list(formula.design_columns()) == names, "the formula does not give the covariates of the model")
+    return formula
+
+
+def fitted_of(record: dict[str, Any]) -> TransformationModel:
+    """Return the fitted model of a record, checked."""
+    formula_record = record.get("formula")
+    record = {key: value if key == "formula" else lively(value) for key, value in record.items()}
+    record.setdefault("corners", None)  # not in the first files
+    record.setdefault("random", None)
+    for key, test in MODEL.items():
+        check(key in record, f"the field {key!r} is missing")
+        check(test(record[key]), f"the field {key!r} is invalid")
+    cls = CLASSES[record["class"]]
+    arguments = arguments_of(record["parameters"], cls)
+    for what in ("anchor_names", "strata"):
+        given = arguments.get(what)
+        known = given is None or isinstance(given, (str, int)) or list_of(lambda v: isinstance(v, (str, int)))(given)
+        check(known, f"{what} are not names")
+    model = cls(**arguments)
+    spec = model.specification().check()
+    check(spec.link.name == record["link"], f"{record['class']} does not have the link {record['link']}")
+    own = arguments.get("basis")
+    kind = KINDS.get(record["class"], own.kind if isinstance(own, Basis) else own)
+    check(kind == record["basis"].get("kind"), f"{record['class']} does not have such a basis")
+    for special in ("CoxPH", "AnchorGLM"):
+        check((kind == KINDS[special]) == (record["class"] == special), f"such a baseline belongs to {special}")
+    formula = marks = None
+    if formula_record is not None:
+        check(arguments.get("anchor_names") is None, "anchors are named by the formula and by anchor_names")
+        formula = Formula.from_state(formula_record, _n_covariates(record))
+        marks = dict(zip(formula.design_columns(), formula.marks, strict=True))
+        check(set(record["coef_names"]) <= set(marks), "the formula does not give the covariates of the model")
+    result = RESULTS[spec.likelihood].from_dict(record, spec, marks)
+    if formula is not None:
+        same = list(formula.design_columns()) == result.covariate_names
+        check(same, "the formula does not give the covariates of the model")
+    loaded = model.with_result(None, result)
+    if formula is not None:
+        loaded.formula_ = formula
+    return loaded
+
+
+def _n_covariates(record: dict[str, Any]) -> int:
+    return len(record["coef_names"])
+
+
+def parameter(name: str, value: Any) -> Any:
+    """Return an argument of a constructor as JSON takes it."""
+    if isinstance(value, Link):
+        return {"link": value.name}
+    if isinstance(value, Basis):
+        return {"basis": plain(value.to_dict())}
+    if name == "random_state" and not isinstance(value, (int, np.integer, type(None))):
+        return None  # a generator's place in its stream is not part of a model
+    try:
+        return (
+            {"mapping": [[_key(k), plain(v)] for k, v in value.items()]} if isinstance(value, Mapping) else plain(value)
+        )
+    except InputTypeError:
+        raise InputTypeError(f"the parameter {name} = {value!r} cannot be saved") from None
+
+
+def _key(key: Any) -> str | int:
+    """Return the name or the position of a column."""
+    if isinstance(key, (str, int, np.integer)) and not isinstance(key, bool):
+        return str(key) if isinstance(key, str) else int(key)
+    raise InputTypeError(f"a column called {key!r} cannot be saved")
+
+
+def _argument(value: Any) -> Any:
+    match value:
+        case {"link": str(name)}:
+            return LINKS[name]
+        case {"basis": dict(record)}:
+            return Basis.from_dict(record)
+        case {"mapping": list(pairs)}:
+            return dict(pairs)
+    return value

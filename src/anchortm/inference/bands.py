@@ -7,7 +7,7 @@ a quantile has the standard error of h there divided by h'. By the bootstrap: pe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from anchortm import plotting
+from anchortm._typing import Axis
 from anchortm._util.checks import level_between
 from anchortm.exceptions import InputError
 from anchortm.inference.bootstrap import Bootstrap
@@ -23,6 +24,7 @@ from anchortm.predict.distribution import PredictedDistribution
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["ConfidenceBand", "Of", "confidence_band"]
 
@@ -85,7 +87,7 @@ class ConfidenceBand:
             }
         )
 
-    def plot(self, ax: Any = None, labels: Any = None, *, unit: str = "y") -> Any:
+    def plot(self, ax: Axis = None, labels: Sequence[object] | None = None, *, unit: str = "y") -> Axes:
         """Draw the estimate of each row with its band and return the axes."""
         return plotting.band(self, ax, labels, unit=unit)
 

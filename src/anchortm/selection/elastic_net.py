@@ -24,6 +24,7 @@ from anchortm.engine.remarks import remarked
 from anchortm.engine.solve.continuation import solve_path
 from anchortm.exceptions import InputError
 from anchortm.models.base import TransformationModel, check_model
+from anchortm.plotting.results import Panels
 from anchortm.selection.left_out import Grid, full_paths
 from anchortm.selection.searches import XiSearchCV
 
@@ -115,7 +116,7 @@ class ElasticNetPath:
         columns = {"lambda": self.lambdas[i], "xi": self.xis[j], "covariate": names, "coef": self.coefs[i, j, k]}
         return pd.DataFrame(columns)
 
-    def plot(self, axes: Any = None, label: int = 8) -> Any:
+    def plot(self, axes: Panels = None, label: int = 8) -> NDArray[np.object_]:
         """Draw the coefficients against lambda, a panel for each xi, naming the ``label`` largest; return the axes."""
         return plotting.net_path(self, axes, label)
 

@@ -61,7 +61,7 @@ class InvarianceRule:
 
     xi: float | None
     level: float
-    table: Any
+    table: pd.DataFrame
     model: str
 
     def frame(self) -> pd.DataFrame:

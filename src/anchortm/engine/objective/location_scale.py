@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.objective.plain import RowObjective
-from anchortm.engine.objective.protocol import FLAT, STRICT, Convexity, Derivatives, Objective, Point, Sums
+from anchortm.engine.objective.protocol import FLAT, STRICT, Convexity, Derivatives, Point, Sums
 from anchortm.engine.objective.scale_effects import (
     check_scalable,
     check_scale,
@@ -107,9 +107,8 @@ class ScaledObjective(RowObjective):
     coordinates: ScaledCoordinates
     score_test_obstacle = "score tests do not support scale effects yet: test the model without scale"
 
-    def __init__(self, plain: Objective, n_scale: int, names: tuple[str, ...], xi_scale: float | None) -> None:
+    def __init__(self, plain: RowObjective, n_scale: int, names: tuple[str, ...], xi_scale: float | None) -> None:
         """Take the rows of an objective whose last ``n_scale`` covariates belong to the scale."""
-        assert isinstance(plain, RowObjective)  # noqa: S101
         coordinates = ScaledCoordinates.of(plain.coordinates, n_scale)
         super().__init__(plain.link, coordinates, plain.anchors, plain.blocks, names)
         self.affine = False  # h is not linear in the parameters

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,31 +23,12 @@ from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.exceptions import InputError
 from anchortm.inputs.splines import Marks, wiggly
 
-if TYPE_CHECKING:
-    from anchortm.engine.objective.turned import netted, untangled
-    from anchortm.engine.solve.effective_degrees import effective_degrees
-
-__all__ = ["Net", "Penalty", "check_strengths", "effective_degrees", "netted", "untangled"]
+__all__ = ["Net", "Penalty", "check_strengths"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 HEAVIEST = 1e12  # weight of the square of a standardised coefficient; with more, rounding errors would dominate
-
-_ELSEWHERE = {
-    "effective_degrees": "solve.effective_degrees",
-    "netted": "objective.turned",
-    "untangled": "objective.turned",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Return names that have moved to files of their own."""
-    from importlib import import_module
-
-    if name in _ELSEWHERE:
-        return getattr(import_module(f"anchortm.engine.{_ELSEWHERE[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,13 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.objective.anchored import AnchoredObjective
-from anchortm.engine.objective.protocol import Convexity, Derivatives, Loss, Objective, Point, Sums
+from anchortm.engine.objective.protocol import Convexity, Derivatives, Loss, Point, Sums
 from anchortm.engine.objective.separation import Recession, Ways, recession
 from anchortm.engine.rows.block_sums import (
     Influence,
@@ -42,42 +42,12 @@ from anchortm.engine.rows.wide_sums import WideSecondOrder
 from anchortm.exceptions import SeparationError
 from anchortm.inputs.design import MAX_DENSE
 
-if TYPE_CHECKING:
-    from anchortm.engine.objective.build import build_objective, objective_type
-    from anchortm.engine.objective.mean import MeanObjective
-    from anchortm.engine.objective.normal import NormalObjective
-
-__all__ = [
-    "Derivatives",
-    "MeanObjective",
-    "NormalObjective",
-    "Objective",
-    "RowObjective",
-    "Sums",
-    "build_objective",
-    "objective_type",
-]
+__all__ = ["RowObjective"]
 
 Array = NDArray[np.float64]
 
 WIDE_XI = "sparse covariates and factors of many levels take xi from 0 to a large finite number only"
 NEAR = 0.01  # largest relative error of a multiplier for which derivatives are used again
-
-_ELSEWHERE = {
-    "MeanObjective": "mean",
-    "NormalObjective": "normal",
-    "build_objective": "build",
-    "objective_type": "build",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Return names that have moved to files of their own."""
-    from importlib import import_module
-
-    if name in _ELSEWHERE:
-        return getattr(import_module(f"anchortm.engine.objective.{_ELSEWHERE[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class _Latest(NamedTuple):

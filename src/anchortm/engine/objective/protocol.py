@@ -221,7 +221,6 @@ class Objective(Loss):
     """
 
     link: Any
-    blocks: Any  # the rows of those objectives that sum over blocks of rows
     known_dispersion: bool = False
     score_test_obstacle: str | None = None
     extra_names: tuple[str, ...] = ()

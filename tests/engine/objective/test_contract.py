@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from engine.objective.toy_objective import SecantObjective
 from scipy import linalg as la
-from toy_objective import SecantObjective
 
 from anchortm.bases import BernsteinBasis, ConstantBasis, OrdinalBasis
 from anchortm.engine.objective.build import build_objective

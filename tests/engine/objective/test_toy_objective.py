@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from engine.objective.toy_objective import SecantObjective
 from scipy import optimize
-from toy_objective import SecantObjective
 
 from anchortm.engine.objective.penalised import Net, Penalty
 from anchortm.engine.objective.protocol import Objective

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from bases.toy_basis import AsinhBasis
 from scipy import optimize, stats
-from toy_basis import AsinhBasis
 
 import anchortm as atm
 from anchortm.bases import Basis

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from families.toy_family import InverseGaussian
 from scipy import stats
 from sklearn.base import clone
-from toy_family import InverseGaussian
 
 import anchortm as atm
 from anchortm.exceptions import InputError, InputTypeError

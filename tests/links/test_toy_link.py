@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from links.toy_link import Secant
 from scipy import optimize, stats
-from toy_link import Secant
 
 import anchortm as atm
 from anchortm.links import Link

@@ -82,6 +82,10 @@ class AnchorBoosting(L2Regressor):
     (2,)
     """
 
+    start_: float
+    learners_: list[Any]
+    losses_: Array
+
     def __init__(
         self,
         gamma: float = 1.0,

@@ -11,11 +11,11 @@ from copy import copy
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm._typing import Array, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import check_weights, one_number
+from anchortm._util.estimators import BaseEstimator, RegressorMixin
 from anchortm._util.frames import aligned, is_frame, native
 from anchortm.engine.preparation import one_column
 from anchortm.engine.rows.projections import Projection, projection
@@ -102,7 +102,7 @@ def check_gamma(gamma: Any, anchors: Any) -> float:
     return float(gamma)
 
 
-class L2Regressor(FormulaMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class L2Regressor(FormulaMixin, RegressorMixin, BaseEstimator):
     """Base class of the L2 competitors: names of covariates, and checks of new rows against them."""
 
     def _remember(self, design: Design, X: Any) -> None:
@@ -156,6 +156,9 @@ class LinearAnchorRegression(L2Regressor):
     >>> [round(float(fit.coef_[0]), 2) for fit in fits]
     [1.63, 1.04, 0.87]
     """
+
+    coef_: Array
+    intercept_: float
 
     def __init__(self, gamma: float = 1.0, *, fit_intercept: bool = True, anchor_intercept: bool = True) -> None:
         self.gamma = gamma

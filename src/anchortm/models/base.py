@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from anchortm._typing import Columns, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm._util.estimators import BaseEstimator
 from anchortm.backends.sources import open_source
 from anchortm.backends.streamed import Stream
 from anchortm.engine.baseline_rules import BaselineRule
@@ -40,7 +41,7 @@ def model(cls: M) -> M:
 
 
 @model
-class TransformationModel(Inference, FormulaMixin, BaseEstimator):  # type: ignore[misc]
+class TransformationModel(Inference, FormulaMixin, BaseEstimator):
     """What all models share: their arguments and their fit. Subclasses choose link, basis and sign."""
 
     _sign: ClassVar[float] = -1.0

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.base import ClassifierMixin, RegressorMixin
-
+from anchortm._util.estimators import ClassifierMixin, RegressorMixin
 from anchortm.models.base import TransformationModel
 
 __all__ = ["Classifier", "Regressor"]
 
 
-class Regressor(RegressorMixin):  # type: ignore[misc]
+class Regressor(RegressorMixin):
     """Numbers are predicted, and the score is the log-likelihood, not R^2."""
 
     score = TransformationModel.score
@@ -23,7 +22,7 @@ class Regressor(RegressorMixin):  # type: ignore[misc]
         return tags
 
 
-class Classifier(ClassifierMixin):  # type: ignore[misc]
+class Classifier(ClassifierMixin):
     """Classes are predicted, and the score is the log-likelihood, not the accuracy."""
 
     score = TransformationModel.score

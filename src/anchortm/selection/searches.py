@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
 from anchortm._messages import shown, warn
 from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import real_numbers
+from anchortm._util.estimators import BaseEstimator
 from anchortm._util.frames import aligned
 from anchortm.engine.problem import Problem
 from anchortm.engine.specification import named_columns
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["SmoothSearchCV", "XiSearchCV"]
 
 
-class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
+class XiSearchCV(FormulaMixin, BaseEstimator):
     """Fit a model at the xi that does best when each environment is left out in turn.
 
     Parameters
@@ -253,7 +254,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):  # type: ignore[misc]
     @shown
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         if not hasattr(self, "best_xi_"):
-            return str(super().__repr__(N_CHAR_MAX=N_CHAR_MAX))
+            return super().__repr__(N_CHAR_MAX)
         chosen = ", ".join(f"{name} = {getattr(self, f'best_{name}_'):g}" for name in self._by)
         title = f"{type(self).__name__}({type(self.model).__name__}, {self.objective}): {chosen}"
         return f"{title}\n{self.results_.to_string()}"

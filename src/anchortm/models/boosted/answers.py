@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from anchortm._typing import Covariates, Numbers, Outcome
 from anchortm._util.checks import check_weights, finite_numbers
+from anchortm._util.estimators import BaseEstimator
 from anchortm._util.frames import aligned, native
+from anchortm.bases import Basis
 from anchortm.engine.result import FitResult
 from anchortm.exceptions import InputError, InputTypeError, UnavailableError
 from anchortm.inference.summary import Summary
 from anchortm.inputs.response import Response
+from anchortm.links import Link
 from anchortm.models.attributes import Found
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.describe import describe
@@ -36,9 +38,11 @@ __all__ = ["BoostedAnswers", "NotForBoostedError"]
 Array = NDArray[np.float64]
 T = TypeVar("T")
 
-OF_MODEL = (  # what is asked of the fitted model inside
-    *("xi_", "loss_", "loglik_", "penalty_", "kkt_", "min_eigenvalue_", "converged_", "convexity_", "warnings_"),
-    *("baseline_", "link_", "basis_", "classes_", "support_", "outcome_range_", "row_kinds_", "n_rows_", "n_total_"),
+
+INSTEAD = (
+    "there are no standard errors or tests of a boosted f, and no penalties to choose but xi; compare fits by "
+    "leave_one_environment_out, or predict_distribution at two values of a covariate, or take a linear model with "
+    "splines"
 )
 
 
@@ -53,6 +57,17 @@ class OfBoosting(Found[T]):
         return model._fitted()
 
 
+class OfModel(Found[T]):
+    """A fitted attribute of the model inside, under the same name."""
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self.name, self.path = name, ("model_", name)
+
+    def _result(self, model: Any) -> Any:
+        model._fitted()
+        return model
+
+
 class BoostedAnswers:
     """The answers of a fitted boosted model."""
 
@@ -60,6 +75,24 @@ class BoostedAnswers:
     learner: str
     model_: TransformationModel  # the fitted model inside
     boosted_: BoostedResult
+    xi_ = OfModel[float]()
+    loss_ = OfModel[float]()
+    loglik_ = OfModel[float]()
+    penalty_ = OfModel[float]()
+    kkt_ = OfModel[float]()
+    min_eigenvalue_ = OfModel[float]()
+    converged_ = OfModel[bool]()
+    convexity_ = OfModel[str]()
+    warnings_ = OfModel[list[str]]()
+    baseline_ = OfModel[Array]()
+    link_ = OfModel[Link]()
+    basis_ = OfModel[Basis]()
+    classes_ = OfModel[NDArray[Any]]()
+    support_ = OfModel[tuple[float, float]]()
+    outcome_range_ = OfModel[tuple[float, float]]()
+    row_kinds_ = OfModel[dict[str, int]]()
+    n_rows_ = OfModel[int]()
+    n_total_ = OfModel[float]()
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in self.__dict__
@@ -123,18 +156,14 @@ class BoostedAnswers:
             table["held_out"] = pd.Series(self.boosted_.curve)
         return table.rename_axis("round")
 
-    def __getattr__(self, name: str) -> Any:
-        if name in OF_MODEL and "model_" in self.__dict__:
-            return getattr(self.model_, name)
-        if name == "new_rows_":  # a property that found no fit
-            self._fitted()
-        if hasattr(TransformationModel, name) and ("model_" in self.__dict__ or not name.endswith("_")):
-            raise NotForBoostedError(
-                f"{type(self).__name__} has no {name}: there are no standard errors or tests of a boosted f, and no "
-                "penalties to choose but xi; compare fits by leave_one_environment_out, or predict_distribution at two "
-                "values of a covariate, or take a linear model with splines"
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    if not TYPE_CHECKING:  # a typo is an error to type checkers
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "new_rows_":  # a property that found no fit
+                self._fitted()
+            if hasattr(TransformationModel, name) and ("model_" in self.__dict__ or not name.endswith("_")):
+                raise NotForBoostedError(f"{type(self).__name__} has no {name}: {INSTEAD}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _ask(self, what: str, X: Any, offset: Any, *y: Any, **options: Any) -> Any:
         """Return the answer of the fitted model, with f as its offset."""

@@ -10,11 +10,12 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from anchortm import plotting
 from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import flag, generator, one_number, whole_number
+from anchortm._util.estimators import BaseEstimator
 from anchortm._util.frames import aligned, native
 from anchortm.engine.data import Data
 from anchortm.engine.preparation import prepare, split_off
@@ -47,7 +48,7 @@ class State(NamedTuple):
     held_out: float
 
 
-class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):  # type: ignore[misc]
+class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
     """A transformation model with a shift of any shape, F(h(y) - f(x)): f is boosted down the anchor loss.
 
     Each round grows a tree on the pseudo-residuals r + 2 xi r'(P r), takes a shrunken Newton step in the values of its

@@ -13,7 +13,7 @@ from anchortm.bases import Basis
 from anchortm.engine.objective.build import build_objective
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.random_effects import MixedObjective
-from anchortm.engine.rows.standardised import Coordinates
+from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.exceptions import rows_of
 from anchortm.inputs.anchors import AnchorColumns
 from anchortm.inputs.baselines import Mixture, known_strata, stratum_codes

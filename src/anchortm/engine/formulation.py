@@ -15,13 +15,14 @@ from anchortm._util.checks import real_numbers
 from anchortm._util.threads import one_blas_thread
 from anchortm.bases import Basis
 from anchortm.engine.data import Data
-from anchortm.engine.objective.location_scale import ScaledObjective, check_scalable, scale_columns, scale_name
+from anchortm.engine.objective.location_scale import ScaledObjective
 from anchortm.engine.objective.penalised import Net
 from anchortm.engine.objective.protocol import Objective
+from anchortm.engine.objective.scale_effects import check_scalable, scale_columns, scale_name
 from anchortm.engine.objective.turned import netted, untangled
 from anchortm.engine.rows.likelihood import start_values
 from anchortm.engine.rows.standardised import BLOCK_ROWS
-from anchortm.engine.solve.continuation import with_enough_nodes
+from anchortm.engine.solve.nodes import with_enough_nodes
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.design import Design

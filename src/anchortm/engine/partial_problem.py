@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from anchortm._messages import warn
 from anchortm.engine.data import Data, Strata
 from anchortm.engine.hazard_steps import Steps, strata_curves
-from anchortm.engine.objective.partial_likelihood import Hazard, Outcome, PartialObjective, build_partial, row_logliks
+from anchortm.engine.objective.partial_likelihood import Hazard, PartialObjective, build_partial
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FitResult
+from anchortm.engine.rows.risk_sets import Outcome, row_logliks
 from anchortm.engine.solve.identification import Checked
 from anchortm.engine.solve.newton import Solution
 from anchortm.engine.specification import Specification

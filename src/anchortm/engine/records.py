@@ -23,8 +23,8 @@ from anchortm._util.plain_values import (
 )
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.engine.cluster_effects import RandomEffects
-from anchortm.engine.objective.location_scale import scale_columns
 from anchortm.engine.objective.penalised import Penalty
+from anchortm.engine.objective.scale_effects import scale_columns
 from anchortm.engine.result import FitResult, ScaleEffects
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.engine.specification import Specification, named_columns

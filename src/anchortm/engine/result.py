@@ -16,9 +16,9 @@ from anchortm.bases import Basis, OrdinalBasis, baseline_values
 from anchortm.engine.cluster_effects import RandomEffects
 from anchortm.engine.data import About
 from anchortm.engine.likelihood_facts import LikelihoodFacts
-from anchortm.engine.objective.location_scale import scale_columns, scale_name
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.random_effects import MixedObjective
+from anchortm.engine.objective.scale_effects import scale_columns, scale_name
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.engine.solve.effective_degrees import effective_degrees
 from anchortm.engine.solve.newton import Solution

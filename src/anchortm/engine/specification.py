@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from anchortm._util.checks import flag, generator, jobs, level_between, one_number, whole_number
 from anchortm.engine.baseline_rules import BaselineRule
 from anchortm.engine.data import Data
-from anchortm.engine.objective.location_scale import check_scale
 from anchortm.engine.objective.penalised import Penalty, check_strengths
-from anchortm.engine.objective.random_effects import MOST_NODES
+from anchortm.engine.objective.scale_effects import check_scale
+from anchortm.engine.rows.quadrature import MOST_NODES
 from anchortm.engine.solve.identification import Checked, check_covariates
 from anchortm.engine.solve.newton import Options
 from anchortm.exceptions import InputError, InputTypeError

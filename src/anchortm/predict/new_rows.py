@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from anchortm._messages import warn
 from anchortm._util.frames import aligned, is_frame, native
 from anchortm.bases import OrdinalBasis
-from anchortm.engine.objective.location_scale import scale_columns, scale_residuals, scaled_baseline
-from anchortm.engine.objective.random_effects import marginal_rows
+from anchortm.engine.objective.scale_effects import scale_columns, scale_residuals, scaled_baseline
 from anchortm.engine.preparation import one_column, row_offset
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
+from anchortm.engine.rows.quadrature import marginal_rows
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import AnchorTMWarning, InputError, UnavailableError
 from anchortm.inputs.baselines import Mixture, known_strata, stratum_codes, stratum_labels

@@ -27,11 +27,10 @@ from anchortm.engine.solve.newton import (
     loss_of,
     solution_at,
 )
-from anchortm.engine.solve.nodes import with_enough_nodes
 from anchortm.engine.solve.start import startable
 from anchortm.exceptions import InputError, OverIdentifiedError
 
-__all__ = ["first_solution", "follow", "restarts", "solve", "solve_near", "solve_path", "with_enough_nodes"]
+__all__ = ["first_solution", "follow", "restarts", "solve", "solve_near", "solve_path"]
 
 Array = NDArray[np.float64]
 

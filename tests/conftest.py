@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import os
 import sys
@@ -16,6 +17,8 @@ import pytest
 # tests run in several processes. Tests of threads ask for more of them. This comes before NumPy is loaded.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+gc.disable()  # until all tests are collected: nothing of what that makes is garbage, and looking takes half of the time
 
 from anchortm import exceptions  # noqa: E402
 
@@ -33,6 +36,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[COUNTS], config.stash[BUGS], config.stash[REACHED] = Counter(), {}, set()
     if config.getoption("tally"):
         _watch_refusals(config.stash[COUNTS], config.stash[REACHED])
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from now on, but not among modules and tests, which stay."""
+    gc.freeze()
+    gc.enable()
 
 
 def _watch_refusals(counts: Counter, reached: set[str]) -> None:

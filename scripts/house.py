@@ -1,13 +1,15 @@
 """The map of the code, made from the tree, and its rules: order of imports, private names, sizes.
 
-``python scripts/house.py`` writes docs/house.md and drops from scripts/house_debts.json what has been repaired. To draw
-the picture, run ``python scripts/draw_docs.py house``.
+``python scripts/house.py`` writes docs/house.md, draws its picture, and drops from scripts/house_debts.json what has been
+repaired.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -254,6 +256,7 @@ def main() -> None:
     found = debts(sources())
     kept = {kind: [debt for debt in known if debt in found[kind]] for kind, known in known_debts().items()}
     DEBTS.write_text(json.dumps(kept, indent=1) + "\n")
+    subprocess.run([sys.executable, str(ROOT / "scripts" / "draw_docs.py"), "house"], check=True)  # noqa: S603
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def box(ax: Axes, place: tuple[float, float], width: float, colour: str, texts: 
     ax.add_patch(
         FancyBboxPatch((x, y), width, HEIGHT, boxstyle="round,pad=0,rounding_size=0.05", fc=colour, ec="0.5", lw=0.8)
     )
-    middle, letters = x + width / 2, int(width * 17.0)
+    middle, letters = x + width / 2, int(width * 16.5)
     ax.text(middle, y + HEIGHT - 0.05, name, ha="center", va="top", fontsize=9, weight="bold")
     below = y + HEIGHT - 0.25
     for text, size, look in ((work, 6.5, "normal"), (files, 6.0, "italic")):
@@ -34,17 +34,32 @@ def box(ax: Axes, place: tuple[float, float], width: float, colour: str, texts: 
             below -= LINE
 
 
+def boxes() -> dict[str, list[tuple[str, str, str]]]:
+    """Return what the picture says: for each floor its rooms, each with its name, its job and its files."""
+    trees = sources()
+    return {
+        floor: [(room, job(trees[room]).replace("`", ""), ", ".join(files_of(room, trees))) for room in rooms]
+        for floor, rooms in FLOORS.items()
+    }
+
+
+def source() -> str:
+    """Return what the picture says as a text, of which the file keeps a digest."""
+    return repr(boxes())
+
+
 def draw() -> Figure:
     """Return the picture: a row of boxes for each floor."""
-    trees = sources()
     figure, ax = plt.subplots(figsize=(11.5, 7.4))
-    for k, ((floor, rooms), colour) in enumerate(zip(FLOORS.items(), COLOURS, strict=False)):
+    for k, ((floor, rooms), colour) in enumerate(zip(boxes().items(), COLOURS, strict=False)):
         label = textwrap.fill(floor, 13)
         ax.text(LEFT - 0.12, HEIGHT / 2 - k, label, ha="right", va="center", fontsize=8.5, style="italic")
-        width = (WIDTH - GAP * (len(rooms) - 1)) / len(rooms)
-        for j, room in enumerate(rooms):
-            texts = (room, job(trees[room]).replace("`", ""), ", ".join(files_of(room, trees)))
-            box(ax, (LEFT + j * (width + GAP), -k), width, colour, texts)
+        space = [max(60, len(work) + len(files)) for _, work, files in rooms]
+        x = LEFT
+        for texts, own in zip(rooms, space, strict=True):
+            width = (WIDTH - GAP * (len(rooms) - 1)) * own / sum(space)
+            box(ax, (x, -k), width, colour, texts)
+            x += width + GAP
     last = 1 - len(FLOORS)
     ax.annotate("", (0.1, last), (0.1, HEIGHT), arrowprops={"arrowstyle": "-|>", "color": "0.4", "lw": 1.5})
     way = {"rotation": 90, "ha": "right", "va": "center", "fontsize": 8.5}

@@ -558,7 +558,7 @@ def test_path_left_out_places_and_search() -> None:
     assert search.best_xi_ in (0.0, 1.0)
     invariance = atm.diagnostics.residual_invariance(path.models[0], path.models[2], frame.X, frame.y, CGD.center)
     assert invariance.explained[1] < invariance.explained[0]
-    with pytest.raises(InputTypeError, match="ask this of ProportionalHazards"):
+    with pytest.raises(InputTypeError, match="use ProportionalHazards"):
         atm.diagnostics.over_identification(path, frame.X)
     with pytest.warns(AnchorTMWarning, match="clusters|environments"):
         draws = atm.CoxPH(1.0).fit(frame.X, frame.y, anchors=CGD.sex).bootstrap(5, random_state=0, progress=False)

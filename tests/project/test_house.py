@@ -9,6 +9,7 @@ from types import FrameType
 import numpy as np
 import pytest
 from paths import DOCS, ROOT
+from PIL import Image
 
 import anchortm as atm
 from anchortm._moved import MOVED
@@ -131,8 +132,15 @@ def test_one_fit_visits_few_rooms_and_never_calls_back_down() -> None:
 
 
 def test_the_page_is_made_from_the_tree() -> None:
-    """If this fails, run scripts/house.py, and scripts/draw_docs.py house for the picture."""
+    """If this fails, run scripts/house.py."""
     assert (DOCS / "house.md").read_text() == house["page"]()
+
+
+def test_the_picture_is_made_from_the_tree() -> None:
+    """If this fails, run scripts/house.py."""
+    digest = runpy.run_path(str(ROOT / "scripts" / "draw_docs.py"))["digest"]
+    with Image.open(DOCS / "images" / "house.png") as picture:
+        assert picture.info["Source"] == digest(runpy.run_path(str(DOCS / "pictures" / "house.py")))["Source"]
 
 
 def test_names_for_type_checkers_are_those_at_run_time() -> None:

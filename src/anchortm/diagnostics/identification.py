@@ -147,7 +147,7 @@ def over_identification(path: AnchorPath, X: Covariates) -> OverIdentification:
         )
     if first.basis_.kind == "step":
         raise InputTypeError(
-            "CoxPH has no baseline that a penalty could flatten: ask this of ProportionalHazards instead"
+            "CoxPH has no baseline that a penalty could flatten: use ProportionalHazards instead"
         )
     matrix = first.new_rows_.matrix(X, 2)
     deviation, mean = matrix.std(axis=0, ddof=1), matrix.mean(axis=0, keepdims=True)

@@ -1,7 +1,7 @@
 """The map of the code, made from the tree, and its rules: order of imports, private names, sizes.
 
-``python scripts/house.py`` writes docs/house.md, draws its picture, and drops from scripts/house_debts.json what has been
-repaired.
+``python scripts/house.py`` writes docs/house.md, draws its picture, and drops from scripts/house_debts.json what has
+been repaired.
 """
 
 from __future__ import annotations

@@ -146,9 +146,7 @@ def over_identification(path: AnchorPath, X: Covariates) -> OverIdentification:
             "whether the penalty goes to 0"
         )
     if first.basis_.kind == "step":
-        raise InputTypeError(
-            "CoxPH has no baseline that a penalty could flatten: use ProportionalHazards instead"
-        )
+        raise InputTypeError("CoxPH has no baseline that a penalty could flatten: use ProportionalHazards instead")
     matrix = first.new_rows_.matrix(X, 2)
     deviation, mean = matrix.std(axis=0, ddof=1), matrix.mean(axis=0, keepdims=True)
     unit = float(np.diff(first.link_.quantile(np.array([0.25, 0.75])))[0])

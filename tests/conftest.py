@@ -11,7 +11,14 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# a busy machine is slow, not wrong
+hypothesis.settings.register_profile("no deadline", deadline=None)
+hypothesis.settings.load_profile("no deadline")
+# what tests import is not collected for doctests: as a second module, a toy would be a second class of the same name
+collect_ignore_glob = ["*/toy_*.py"]
 
 # BLAS on one thread, here and in processes that tests start: its idle threads take more time than they save, and the
 # tests run in several processes. Tests of threads ask for more of them. This comes before NumPy is loaded.

@@ -847,7 +847,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "left out at words": (loeo("ab"), InputError, NO_XIS),
     "left out below 0": (loeo([-1.0]), InputError, "at least 0, not -1.0"),
     "numbers as environments": (loeo(environments=A), InputError, r"need cut=k, .* astype\(int\) or astype\(str\)"),
-    "a single environment": (loeo(environments=0 * SITE), InputError, "a single environment: nothing is left"),
+    "a single environment": (loeo(environments=0 * SITE), InputError, "a single environment: no rows remain"),
     "two columns of environments": (
         loeo(environments=np.column_stack([SITE, SITE])),
         InputError,

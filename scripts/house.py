@@ -1,13 +1,11 @@
 """The map of the code, made from the tree, and its rules: order of imports, private names, sizes.
 
-``python scripts/house.py`` writes docs/house.md, draws its picture, and drops from scripts/house_debts.json what has
-been repaired.
+``python scripts/house.py`` writes docs/house.md, draws its picture; ``tests/project/test_house.py`` checks the rules.
 """
 
 from __future__ import annotations
 
 import ast
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +13,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "anchortm"
-DEBTS = Path(__file__).with_name("house_debts.json")
 
 # From top to bottom: a room imports only from rooms above it. The rooms of one floor do one kind of work.
 FLOORS = {
@@ -219,16 +216,6 @@ def oversized(trees: dict[str, ast.Module], lines: dict[str, list[str]]) -> list
     return sorted(found)
 
 
-def debts(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
-    """Return what breaks the rules today."""
-    return {"private": private_uses(trees), "size": oversized(trees, texts())}
-
-
-def known_debts() -> dict[str, list[str]]:
-    """Return what may still break the rules: a list that only shrinks."""
-    return dict(json.loads(DEBTS.read_text()))
-
-
 def job(tree: ast.Module) -> str:
     """Return the first sentence of a module's docstring."""
     first = (ast.get_docstring(tree) or "").split("\n\n")[0].replace("\n", " ")
@@ -253,9 +240,6 @@ def page() -> str:
 
 def main() -> None:
     (ROOT / "docs" / "house.md").write_text(page())
-    found = debts(sources())
-    kept = {kind: [debt for debt in known if debt in found[kind]] for kind, known in known_debts().items()}
-    DEBTS.write_text(json.dumps(kept, indent=1) + "\n")
     subprocess.run([sys.executable, str(ROOT / "scripts" / "draw_docs.py"), "house"], check=True)  # noqa: S603
 
 

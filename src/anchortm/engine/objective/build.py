@@ -59,8 +59,7 @@ def build_objective(
     order = None if anchors is None else anchors.order()
     if order is not None and anchors is not None:  # rows of a group become neighbours
         response, anchors = response[order], anchors.take(order)
-        weights, offset = (None if a is None else a[order] for a in (weights, offset))
-        mixture = None if mixture is None else mixture.take(order)
+        weights, offset, mixture = _ordered(weights, offset, mixture, order)
     parts = layout(basis, response) if family is None else _mean_layout(family, response)
     unit = 1.0 if family is None else family.eta_unit
     offset = offset if offset is None or family is None else offset / unit
@@ -74,6 +73,14 @@ def build_objective(
         return MeanObjective(family, coordinates, projected, blocks, names)
     kind = RowObjective if isinstance(X, WideMatrix) else objective_type(link, blocks)
     return kind(link, coordinates, projected, blocks, names)
+
+
+def _ordered(
+    weights: Array | None, offset: Array | None, mixture: Mixture | None, order: NDArray[np.intp]
+) -> tuple[Array | None, Array | None, Mixture | None]:
+    """Return what may be missing of rows, in another order."""
+    weights, offset = (None if a is None else a[order] for a in (weights, offset))
+    return weights, offset, None if mixture is None else mixture.take(order)
 
 
 def _mean_layout(family: Family, response: Response) -> list[Layout]:

@@ -52,9 +52,7 @@ def scale_columns(scale: Any, names: Sequence[str]) -> list[int]:
         raise InputError("scale names no column: leave it at None for none")
     places = dict(enumerate(names)) | {name: name for name in names}
     for name in flat:
-        position = isinstance(name, (int, np.integer)) and not isinstance(name, bool)
-        if not isinstance(name, str) and not (position and name in places):
-            raise InputTypeError(f"scale must be names of covariates or their positions, not {name!r}")
+        _check_name(name, len(names))
     unknown = [str(name) for name in flat if name not in places]
     if unknown:
         raise InputError(
@@ -62,6 +60,13 @@ def scale_columns(scale: Any, names: Sequence[str]) -> list[int]:
             f"{', '.join(names) or 'none'}, and a scale effect needs a shift effect of the same column"
         )
     return [list(names).index(name) for name in dict.fromkeys(places[name] for name in flat)]
+
+
+def _check_name(name: Any, n_covariates: int) -> None:
+    """Refuse what is neither a name nor the position of a covariate."""
+    position = isinstance(name, (int, np.integer)) and not isinstance(name, bool)
+    if not isinstance(name, str) and not (position and 0 <= name < n_covariates):
+        raise InputTypeError(f"scale must be names of covariates or their positions, not {name!r}")
 
 
 def _each(value: Any) -> Iterable[Any]:

@@ -248,11 +248,15 @@ def standardised(
         C,
         ends,
         slope,
-        None if weights is None else weights[part.rows],
+        _taken(weights, part.rows),
         None if offset is None else sign * offset[part.rows],
         _wide_rows(X, in_design, k, sign, scale) if isinstance(X, WideMatrix) else None,
         part.outcome,
     )
+
+
+def _taken(values: Array | None, rows: NDArray[np.intp]) -> Array | None:
+    return None if values is None else values[rows]
 
 
 def _wide_rows(X: WideMatrix, rows: NDArray[np.intp], k: int, sign: float, scale: Array) -> WideRows:

@@ -1,6 +1,6 @@
 """The map of the code, made from the tree, and its rules: order of imports, private names, sizes.
 
-``python scripts/house.py`` writes docs/house.md, draws its picture; ``tests/project/test_house.py`` checks the rules.
+``python scripts/house.py`` writes docs/house.md and draws its picture. ``test_house.py`` checks the rules.
 """
 
 from __future__ import annotations

@@ -174,6 +174,11 @@ class Stream:
     """
 
     in_memory = False
+
+    def without_wide(self) -> Stream:
+        """Return the table itself: its covariates are columns of numbers."""
+        return self
+
     mixture = strata = clusters = None  # these need the rows in memory
     near: tuple[int, ...] = ()
     share = 1.0

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from anchortm.bases import Basis
 from anchortm.engine.objective.build import build_objective
 from anchortm.engine.objective.protocol import Objective
-from anchortm.engine.objective.random_effects import MixedObjective
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.exceptions import rows_of
 from anchortm.inputs.anchors import AnchorColumns
@@ -89,6 +88,16 @@ class Data(NamedTuple):
         return True
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the covariates that shift h."""
+        return self.design.names
+
+    @property
+    def marks(self) -> Marks:
+        """Return which smooth term each of them belongs to, if any."""
+        return self.design.marks
+
+    @property
     def support(self) -> None:
         """Return no support of the basis: it follows from the rows, which are here."""
         return
@@ -127,7 +136,7 @@ class Data(NamedTuple):
         if self.mixture is not None:
             self.mixture.corners.check(self.mixture.weights)
         with rows_of(None if self.kept is None else np.flatnonzero(self.kept).tolist()):
-            objective = build_objective(
+            return build_objective(
                 link,
                 basis,
                 self.response,
@@ -142,11 +151,6 @@ class Data(NamedTuple):
                 coordinates=coordinates,
                 mixture=self.mixture,
             )
-        if self.clusters is None:
-            return objective
-        order = None if self.anchors is None else self.anchors.order()
-        clusters = self.clusters if order is None else self.clusters.take(order)
-        return MixedObjective(objective, clusters._replace(Z=sign * clusters.Z))
 
     def thetas(self, theta: Array) -> Array:
         """Return the baseline of each row, or the one of all."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,18 +15,12 @@ from numpy.typing import NDArray
 from anchortm._util.checks import real_numbers
 from anchortm._util.threads import one_blas_thread
 from anchortm.bases import Basis
-from anchortm.engine.data import Data
-from anchortm.engine.objective.location_scale import ScaledObjective
-from anchortm.engine.objective.penalised import Net
+from anchortm.engine.model_parts import PARTS, MakeLoss, Part
 from anchortm.engine.objective.protocol import Objective
-from anchortm.engine.objective.scale_effects import check_scalable, scale_columns, scale_name
-from anchortm.engine.objective.turned import netted, untangled
 from anchortm.engine.rows.likelihood import start_values
 from anchortm.engine.rows.standardised import BLOCK_ROWS
-from anchortm.engine.solve.nodes import with_enough_nodes
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.inputs.design import Design
 
 __all__ = ["Formulation"]
 
@@ -61,56 +56,41 @@ class Formulation:
         """Return the loss to be minimised."""
         return self.make_objective(self.link, self.data)
 
+    def parts(self, data: Any = None) -> list[Part]:
+        """Return the parts that are asked for, in the order in which they wrap the loss."""
+        data = self.data if data is None else data
+        return [part for part in (*PARTS, *self.spec.more) if part.asked(self.spec, data)]
+
     def make_objective(self, link: Any, data: Any) -> Objective:
         """Return the loss of these rows under a link, on the basis of the problem."""
-        spec = self.spec
-        if not data.in_memory:
-            penalty = spec.penalty(data.names, data.marks)
-            plain = self.plain_objective(link, data)
-            return Net.of(plain, penalty) if spec.penalised(data.marks) else plain
-        if not 0.0 <= spec.xi < math.inf:
+        if not 0.0 <= self.spec.xi < math.inf:
             data = data.without_wide()  # wide factors are not supported at the ends of the path
 
-        def plain_of(rows: Data) -> Objective:
+        def plain(rows: Any) -> Objective:
             return self.plain_objective(link, rows)
 
-        if data.clusters is not None:
-            return self._mixed_objective(data, plain_of)
-        if not spec.penalised(data.design.marks):
-            return untangled(data, plain_of) if data.near and spec.scale is None else plain_of(data)
-        return netted(data, spec.design_penalty(data.design, data.weights), plain_of)
+        make: MakeLoss = plain
+        for part in self.parts(data):
+            make = part.loss(make, self)
+        return make(data)
 
     def plain_objective(self, link: Any, data: Any) -> Objective:
-        """Return the anchor loss without a penalty on coefficients."""
+        """Return the anchor loss of the rows, without any part beside them."""
         spec = self.spec
-        if spec.scale is None:
-            return data.objective(link, self.basis, spec.sign, spec.anchor_intercept, spec.threads)  # type: ignore[no-any-return]
-        check_scalable(self.basis)
-        columns, names = scale_columns(spec.scale, data.design.names), self.names_of(data)
-        Z = spec.sign * data.design.matrix[:, columns]
-        both = data._replace(design=Design(np.hstack([data.design.matrix, Z]), names, data.design.named))
-        plain = both.objective(link, self.basis, spec.sign, spec.anchor_intercept, spec.threads)
-        return ScaledObjective(plain, len(columns), names, spec.xi_scale)
+        return data.objective(link, self.basis, spec.sign, spec.anchor_intercept, spec.threads)  # type: ignore[no-any-return]
 
-    def _mixed_objective(self, data: Data, plain_of: Any) -> Objective:
-        """Return the loss of a model with random effects, with enough nodes for its integrals."""
-        clusters = data.clusters
-        assert clusters is not None  # noqa: S101
-
-        def make(n_nodes: int | None) -> Objective:
-            return plain_of(data._replace(clusters=clusters._replace(n_nodes=n_nodes)))  # type: ignore[no-any-return]
-
-        first = make(clusters.n_nodes)
-        if clusters.slack is not None:
-            return first
-        start = self.start(first, data)
-        return with_enough_nodes(first, start, make, self.spec.quiet, clusters.n_nodes is not None)
-
-    def names_of(self, data: Data) -> tuple[str, ...]:
+    def names_of(self, data: Any) -> tuple[str, ...]:
         """Return the names of all parameters except those of the baseline."""
-        names = data.design.names
-        effects = () if data.clusters is None else data.clusters.effects.parameter_names()
-        return (*names, *(scale_name(names[j]) for j in scale_columns(self.spec.scale, names)), *effects)
+        added = (name for part in self.parts(data) for name in part.names(self.spec, data))
+        return (*data.names, *added)
+
+    def own_parameters(self, beta: Array, data: Any) -> Iterator[tuple[Part, Array]]:
+        """Yield each part with the parameters that it adds; ``beta`` has those after the baseline's."""
+        first = len(data.names)
+        for part in self.parts(data):
+            size = len(part.names(self.spec, data))
+            yield part, beta[first : first + size]
+            first += size
 
     def threads(self, objective: Objective | None = None) -> AbstractContextManager[Any]:
         """Keep BLAS to one thread where our blocks are small matrices; not worth its cost for small data."""

@@ -17,13 +17,13 @@ from anchortm._util.checks import generator
 from anchortm.bases import baseline_values
 from anchortm.engine.data import Data
 from anchortm.engine.formulation import Formulation
-from anchortm.engine.objective.location_scale import scale_columns, scaled_baseline
+from anchortm.engine.model_parts.random_effects import mixed
 from anchortm.engine.objective.protocol import Objective
-from anchortm.engine.objective.random_effects import NODES, marginal_rows
 from anchortm.engine.objective.turned import untangled
 from anchortm.engine.preparation import prepare
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
+from anchortm.engine.rows.quadrature import NODES, marginal_rows
 from anchortm.engine.solve.continuation import restarts, solve, solve_near, solve_path
 from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.solve.newton import Options, Solution
@@ -168,20 +168,18 @@ class Problem(Formulation):
 
     def logliks(self, link: Any, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the log-likelihood of rows, which need not be those of the fit, at these parameters."""
-        spec = self.spec
-        if spec.scale is not None:
-            columns = scale_columns(spec.scale, rows.design.names)
-            theta = scaled_baseline(theta, rows.design.matrix[:, columns], beta[-len(columns) :])
-            beta = beta[: -len(columns)]
-        p = rows.design.matrix.shape[1]
+        spec, p = self.spec, len(rows.names)
         shift = rows.design.matrix @ beta[:p]
         shift = spec.sign * (shift if rows.offset is None else shift + rows.offset)
+        theta = rows.thetas(theta)
+        for part, own in self.own_parameters(beta, rows):
+            theta = part.theta(spec, theta, own, rows)
         terms = build_terms(self.basis, rows.response)
         if rows.clusters is not None:
             n_nodes = rows.clusters.n_nodes or max(NODES[rows.clusters.effects.size][1:3])
             signed = rows.clusters._replace(Z=spec.sign * rows.clusters.Z)
             return marginal_rows(link, terms, theta, shift, signed, beta[p:], n_nodes)[0]
-        return loglik_and_residuals(link, terms, rows.thetas(theta), shift)[0]
+        return loglik_and_residuals(link, terms, theta, shift)[0]
 
     def draw(self, result: FitResult, rng: np.random.Generator) -> Array:
         """Return an outcome for each row drawn from a result, beyond its entry; classes as codes."""
@@ -202,12 +200,12 @@ class Problem(Formulation):
     def redrawn(self, objective: Objective, response: Response) -> Objective:
         """Return the loss of other outcomes of the same rows, in the coordinates of ``objective``."""
         spec, data = self.spec, self.data._replace(response=response)
-        if data.clusters is not None:
-            data = data._replace(clusters=data.clusters._replace(n_nodes=objective.n_nodes))
 
         def plain(rows: Data) -> Objective:
             return rows.objective(
                 objective.link, self.basis, spec.sign, spec.anchor_intercept, coordinates=objective.row_coordinates
             )
 
+        if data.clusters is not None:
+            return mixed(plain(data), data, spec.sign, objective.n_nodes)
         return untangled(data, plain) if data.near else plain(data)

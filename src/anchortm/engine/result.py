@@ -14,13 +14,10 @@ from numpy.typing import NDArray
 
 from anchortm.bases import Basis, OrdinalBasis, baseline_values
 from anchortm.engine.cluster_effects import RandomEffects
-from anchortm.engine.data import About
 from anchortm.engine.likelihood_facts import LikelihoodFacts
 from anchortm.engine.objective.protocol import Objective
-from anchortm.engine.objective.random_effects import MixedObjective
-from anchortm.engine.objective.scale_effects import scale_columns, scale_name
+from anchortm.engine.objective.scale_effects import scale_name
 from anchortm.engine.rows.factor_hessian import Arrow
-from anchortm.engine.solve.effective_degrees import effective_degrees
 from anchortm.engine.solve.newton import Solution
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.inputs.baselines import Corners
@@ -264,6 +261,7 @@ def _found(
         "sign": spec.sign,
         "effect": spec.effect,
         "baseline": theta,
+        "coef": beta[: len(data.names)],
         "corners": None if data.mixture is None else data.mixture.corners,
         "typical": objective.average_baseline(theta, beta) if data.mixture is None else data.mixture.typical(theta),
         "xi": solution.xi,
@@ -274,18 +272,19 @@ def _found(
         "convexity": objective.convexity(solution.sums, solution.xi),
         "far_from_zero": tuple(objective.far_from_zero),
     }
-    about = data.about()
-    found |= _of_rows(problem, about, objective)
+    found |= _of_rows(problem, objective)
     found |= certificate(objective, solution, others) | certainty(objective, solution)
-    found |= _of_parts(problem, about, objective, solution, beta)
+    for part, own in problem.own_parameters(beta, data):
+        found |= part.found(problem, objective, solution, own)
     if found["time"] and basis.kind not in ("constant", "step"):
         found["atom"] = atom_at_zero(link, basis, found["typical"], objective.average_shift(solution.v))
     return found
 
 
-def _of_rows(problem: Problem, about: About, objective: Objective) -> dict[str, Any]:
+def _of_rows(problem: Problem, objective: Objective) -> dict[str, Any]:
     """Return what a result keeps of the rows."""
     spec, data, anchors = problem.spec, problem.data, objective.anchors
+    about = data.about()
     named = {str(name) for what in ("anchor_names", "strata") for name in named_columns(getattr(spec, what), what)}
     covariates = about.names if data.mixture is None else data.mixture.corners.covariates
     return {
@@ -310,22 +309,6 @@ def _of_rows(problem: Problem, about: About, objective: Objective) -> dict[str, 
         "fingerprint": about.fingerprint,
         "smooth": float(spec.smooth) if spec.smoothed(about.marks) else 0.0,
     }
-
-
-def _of_parts(problem: Problem, about: About, objective: Objective, solution: Solution, beta: Array) -> dict[str, Any]:
-    """Return the coefficients, and what scale effects, random effects and smooth terms add."""
-    spec, data, n = problem.spec, problem.data, objective.n_total
-    coef, rest = beta[: len(about.names)], beta[len(about.names) :]
-    found: dict[str, Any] = {"coef": coef, "edf": effective_degrees(objective, solution, about.marks)}
-    if data.clusters is not None:
-        assert isinstance(objective, MixedObjective)  # noqa: S101
-        found["random"] = RandomEffects.of(objective, data.clusters, solution, rest)
-    if spec.scale is not None:
-        own, scale = (part / n for part in objective.penalties(solution.v))
-        names = [about.names[j] for j in scale_columns(spec.scale, about.names)]
-        xi = solution.xi if spec.xi_scale is None else float(spec.xi_scale)
-        found |= {"penalty": own, "scale": ScaleEffects(names, rest, xi, scale)}
-    return found
 
 
 def certificate(objective: Objective, solution: Solution, others: list[Solution]) -> dict[str, Any]:

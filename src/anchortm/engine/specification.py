@@ -81,6 +81,7 @@ class Specification:
     n_restarts: int = 0
     random_state: Any = None
     start: Any = None
+    more: tuple[Any, ...] = ()  # parts beside those of the package
 
     likelihood = "transformation"  # the key of the table of parts
     takes_trials = False

@@ -13,8 +13,9 @@ from anchortm._util.checks import check_weights
 from anchortm._util.frames import aligned
 from anchortm.engine.baseline_rules import BaselineRule, Given
 from anchortm.engine.data import Strata
-from anchortm.engine.objective.partial_likelihood import row_logliks, sums_between
 from anchortm.engine.partial_problem import PartialProblem, PartialResult, PartialSpecification, check_rows
+from anchortm.engine.rows.risk_sets import row_logliks
+from anchortm.engine.rows.running_sums import sums_between
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.baselines import stratum_codes
 from anchortm.inputs.response import Kind, Response

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from anchortm._typing import Covariates, Numbers, Outcome
 from anchortm._util.checks import check_weights, flag
 from anchortm._util.frames import aligned
-from anchortm.engine.objective.location_scale import scale_columns
+from anchortm.engine.objective.scale_effects import scale_columns
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inference.bands import ConfidenceBand, Of, confidence_band
 from anchortm.inference.bootstrap import Bootstrap, at_row, resolve

@@ -246,19 +246,19 @@ class _Grid:
         net = problem.at(**self.strengths(1.0, max(self.l1_ratio, LEAST_RATIO)))
         objective = net.objective
         assert isinstance(objective, Net)  # noqa: S101
-        k, penalised = objective.coordinates.n_baseline, objective.first > 0.0
+        k, penalised = objective.coordinates.n_baseline, objective.lasso > 0.0
         if not penalised.any():
             raise InputError("no coefficient has a penalty: penalty_factor is 0 for all of them")
         at = np.flatnonzero(~penalised)
         kept = objective.restricted(np.flatnonzero(~penalised[k:]))
-        null = kept if kept.second.any() else objective.undetermined()
+        null = kept if kept.ridge.any() else objective.undetermined()
         v = net.start(objective)
         largest = 0.0
         for solution in solve_path(null, v[at], xis, net.spec.quiet):
             v[:] = 0.0
             v[at] = solution.v
             slope = objective.slopes(v, 2.0 * solution.xi * solution.sums.t) / objective.n_total
-            largest = max(largest, float((np.abs(slope)[penalised[k:]] / objective.first[penalised]).max()))
+            largest = max(largest, float((np.abs(slope)[penalised[k:]] / objective.lasso[penalised]).max()))
         return largest * ABOVE
 
 

@@ -31,8 +31,9 @@ from anchortm.engine.objective.pulled import Pulled
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
 from anchortm.engine.result import FitResult, atom_at_zero
+from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.likelihood import Term, build_terms, evaluate, loglik_and_residuals
-from anchortm.engine.rows.standardised import Coordinates, Rows
+from anchortm.engine.rows.standardised import Rows
 from anchortm.engine.solve.continuation import solve
 from anchortm.engine.solve.newton import Solution, minimise, shrunken_step
 from anchortm.engine.specification import Specification

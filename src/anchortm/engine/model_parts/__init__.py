@@ -1,0 +1,13 @@
+"""Parts of a model beside its rows: scale effects, random effects, penalties. One file each, one contract."""
+
+from __future__ import annotations
+
+from anchortm.engine.model_parts.contract import MakeLoss, Part
+from anchortm.engine.model_parts.penalties import CollinearPart, PenaltyPart
+from anchortm.engine.model_parts.random_effects import RandomPart
+from anchortm.engine.model_parts.scale_effects import ScalePart
+
+__all__ = ["PARTS", "MakeLoss", "Part"]
+
+#: The parts of this package, in the order in which they wrap the loss.
+PARTS: tuple[Part, ...] = (ScalePart(), RandomPart(), CollinearPart(), PenaltyPart())

@@ -1,0 +1,63 @@
+"""Penalties on coefficients: an elastic net, and the roughness of smooth terms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.engine.model_parts.contract import MakeLoss, Part
+from anchortm.engine.objective.penalised import Net
+from anchortm.engine.objective.protocol import Objective
+from anchortm.engine.objective.turned import netted, untangled
+from anchortm.engine.solve.effective_degrees import effective_degrees
+
+if TYPE_CHECKING:
+    from anchortm.engine.formulation import Formulation
+    from anchortm.engine.solve.newton import Solution
+    from anchortm.engine.specification import Specification
+
+__all__ = ["CollinearPart", "PenaltyPart"]
+
+Array = NDArray[np.float64]
+
+
+class PenaltyPart(Part):
+    """An elastic net, and smoothing, which is a ridge on the coefficients of curves."""
+
+    key = "l2"
+
+    def asked(self, spec: Specification, data: Any) -> bool:
+        """Return whether some coefficients have a penalty."""
+        return spec.penalised(data.marks)
+
+    def loss(self, make: MakeLoss, formulation: Formulation) -> MakeLoss:
+        """Return the loss with the penalty; with more columns than rows it is solved in the span of the rows."""
+        spec = formulation.spec
+
+        def penalised(data: Any) -> Objective:
+            if not data.in_memory:
+                return Net.of(make(data), spec.penalty(data.names, data.marks))
+            return netted(data, spec.design_penalty(data.design, data.weights), make)
+
+        return penalised
+
+    def found(self, formulation: Formulation, objective: Objective, solution: Solution, own: Array) -> dict[str, Any]:
+        """Return the effective degrees of freedom of smooth terms."""
+        return {"edf": effective_degrees(objective, solution, formulation.data.marks)}
+
+
+class CollinearPart(Part):
+    """Nearly collinear covariates, whose loss is taken in columns that are orthogonal but for a constant."""
+
+    key = "collinear"
+
+    def asked(self, spec: Specification, data: Any) -> bool:
+        """Return whether covariates are nearly collinear, and nothing else determines their coefficients."""
+        alone = spec.scale is None and data.clusters is None and not spec.penalised(data.marks)
+        return bool(data.near) and alone
+
+    def loss(self, make: MakeLoss, formulation: Formulation) -> MakeLoss:
+        """Return the loss in turned columns."""
+        return lambda data: untangled(data, make)

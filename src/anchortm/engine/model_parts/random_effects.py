@@ -1,0 +1,67 @@
+"""Random effects: intercepts and slopes that differ between clusters of rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.engine.cluster_effects import RandomEffects
+from anchortm.engine.model_parts.contract import MakeLoss, Part
+from anchortm.engine.objective.protocol import Objective
+from anchortm.engine.objective.random_effects import MixedObjective
+from anchortm.engine.solve.nodes import with_enough_nodes
+
+if TYPE_CHECKING:
+    from anchortm.engine.formulation import Formulation
+    from anchortm.engine.solve.newton import Solution
+    from anchortm.engine.specification import Specification
+
+__all__ = ["RandomPart", "mixed"]
+
+Array = NDArray[np.float64]
+
+
+def mixed(objective: Any, data: Any, sign: float, n_nodes: int | None) -> MixedObjective:
+    """Return the loss of rows with the effects of their clusters integrated out."""
+    order = None if data.anchors is None else data.anchors.order()
+    clusters = data.clusters if order is None else data.clusters.take(order)
+    return MixedObjective(objective, clusters._replace(Z=sign * clusters.Z, n_nodes=n_nodes))
+
+
+class RandomPart(Part):
+    """Normal effects of clusters, integrated out by adaptive quadrature."""
+
+    key = "random"
+
+    def asked(self, spec: Specification, data: Any) -> bool:
+        """Return whether rows have clusters."""
+        return data.clusters is not None
+
+    def names(self, spec: Specification, data: Any) -> tuple[str, ...]:
+        """Return the names of the entries of the covariance's root."""
+        return tuple(data.clusters.effects.parameter_names())
+
+    def loss(self, make: MakeLoss, formulation: Formulation) -> MakeLoss:
+        """Return the marginal loss, with enough nodes for its integrals."""
+        spec = formulation.spec
+
+        def integrated(data: Any) -> Objective:
+            inner, clusters = make(data), data.clusters
+
+            def with_nodes(n_nodes: int | None) -> MixedObjective:
+                return mixed(inner, data, spec.sign, n_nodes)
+
+            first = with_nodes(clusters.n_nodes)
+            if clusters.slack is not None:  # the number of nodes is settled
+                return first
+            start = formulation.start(first, data)
+            return with_enough_nodes(first, start, with_nodes, spec.quiet, clusters.n_nodes is not None)
+
+        return integrated
+
+    def found(self, formulation: Formulation, objective: Objective, solution: Solution, own: Array) -> dict[str, Any]:
+        """Return the covariance of the effects, and the effects of the clusters given the data."""
+        assert isinstance(objective, MixedObjective)  # noqa: S101
+        return {"random": RandomEffects.of(objective, formulation.data.clusters, solution, own)}

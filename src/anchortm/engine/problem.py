@@ -64,6 +64,8 @@ class Problem(Formulation):
     @classmethod
     def on(cls, spec: Specification, data: Any) -> Self:
         """Return the problem of checked rows, with a basis of their own."""
+        if not data.in_memory:  # rows in memory have been prepared, and with them the factors of penalties
+            spec.penalty(data.names, data.marks)
         rule = spec.rule if data.support is None else spec.rule.with_support(data.support)
         return cls(spec, data, spec.link, rule(data.response, data.weights))
 

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import FLAT, STRICT, Convexity, Derivatives, Point, Sums
-from anchortm.engine.objective.scale_effects import scale_columns, scaled_baseline
+from anchortm.engine.objective.scale_effects import scaled_baseline
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.scale_sums import ScaledInfluence, ScaledLogLikelihood, ScaledSecondOrder, place_rows
 from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.links import Link
 
-__all__ = ["ScaledCoordinates", "ScaledObjective", "scale_columns", "scaled_baseline"]
+__all__ = ["ScaledCoordinates", "ScaledObjective"]
 
 Array = NDArray[np.float64]
 

@@ -24,14 +24,13 @@ from anchortm.engine.objective.protocol import Convexity, Derivatives, Point, Su
 from anchortm.engine.objective.separation import ordering
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.projections import Projection, projection
-from anchortm.engine.rows.risk_sets import Outcome, RiskSets, row_logliks
-from anchortm.engine.rows.running_sums import sums_between
+from anchortm.engine.rows.risk_sets import Outcome, RiskSets
 from anchortm.engine.rows.standardised import BLOCK_ROWS
 from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.inputs.anchors import AnchorColumns
 from anchortm.links import Link
 
-__all__ = ["Hazard", "PartialObjective", "build_partial", "row_logliks", "sums_between"]
+__all__ = ["Hazard", "PartialObjective", "build_partial"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -214,16 +214,6 @@ class Net(Wrapped):
         """Raise ``SeparationError`` if coefficients without a penalty have no finite estimate."""
         self.undetermined().check_maximum()
 
-    @property
-    def first(self) -> Array:
-        """Return the weights of absolute values, by their earlier name."""
-        return self.lasso
-
-    @property
-    def second(self) -> Array:
-        """Return the weights of squares, by their earlier name."""
-        return self.ridge
-
     def _worked(self) -> tuple[Objective, NDArray[np.intp]]:
         """Return the objective of the working columns, and the places of its parameters."""
         if self.working.all():

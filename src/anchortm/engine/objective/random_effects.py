@@ -24,10 +24,10 @@ from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import Derivatives, Point, Sums
 from anchortm.engine.rows.cluster_rows import Chunk, cut_clusters
 from anchortm.engine.rows.coordinates import Coordinates
-from anchortm.engine.rows.quadrature import NODES, Posterior, integrate, make_rule, marginal_rows
+from anchortm.engine.rows.quadrature import NODES, Posterior, integrate, make_rule
 from anchortm.inputs.clusters import Clusters
 
-__all__ = ["NODES", "MixedObjective", "marginal_rows"]
+__all__ = ["MixedObjective"]
 
 Array = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from anchortm.exceptions import IdentificationError
 from anchortm.inputs.baselines import Mixture
 from anchortm.inputs.design import Matrix, WideMatrix
 
-__all__ = ["BLOCK_ROWS", "Coordinates", "Rows", "WideRows", "make_coordinates", "standardised"]
+__all__ = ["BLOCK_ROWS", "Rows", "WideRows", "make_coordinates", "standardised"]
 
 Array = NDArray[np.float64]
 

@@ -201,7 +201,7 @@ def test_bad_input(rows: pd.DataFrame, files: Path, tmp_path: Path) -> None:
         fit("y ~ x0", files, xi=1.0)
     with pytest.raises(IdentificationError, match="collinear covariates: x0, I"):
         fit("y ~ x0 + I(2 * x0)", files)
-    with pytest.raises(InputTypeError, match="takes a table in memory"):
+    with pytest.raises(InputTypeError, match="needs a table in memory"):
         atm.LinearAnchorRegression.from_formula("y ~ x0 | site", files)
     with pytest.raises(InputTypeError, match="from_formula"):
         atm.ContinuousLogit().fit(pl.scan_parquet(files / "*.parquet"), rows.y)

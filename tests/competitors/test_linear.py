@@ -199,7 +199,7 @@ def test_refusals() -> None:
 @pytest.mark.bug("bad input", "weights and offsets in a formula of a model that takes none gave an error of Python's")
 def test_what_a_model_does_not_take_is_said() -> None:
     data = pd.DataFrame({"y": FOUR.y, "a": FOUR.X[:, 0], "g": FOUR.site.astype(str)})
-    with pytest.raises(InputTypeError, match="AnchorBoosting takes no sample_weight"):
+    with pytest.raises(InputTypeError, match="AnchorBoosting does not use sample_weight"):
         atm.AnchorBoosting.from_formula("y ~ a | g", data, sample_weight=np.ones(FOUR.n))
-    with pytest.raises(InputTypeError, match="LinearAnchorRegression takes no offset"):
+    with pytest.raises(InputTypeError, match="LinearAnchorRegression does not use offset"):
         atm.LinearAnchorRegression.from_formula("y ~ a | g", data, offset=np.ones(FOUR.n))

@@ -321,7 +321,7 @@ def test_refusals_elsewhere() -> None:
         atm.Formula("cmedv | rm ~ rm + lstat", BOSTON)
     with pytest.raises(InputError, match="before '~', after the outcome"):
         atm.Formula("cmedv | rm | age ~ lstat", BOSTON)
-    with pytest.raises(InputTypeError, match="takes no strata"):
+    with pytest.raises(InputTypeError, match="does not support strata"):
         atm.LinearAnchorRegression.from_formula("cmedv | side ~ lstat | town", BOSTON)
     with pytest.raises(InputError, match="not among the terms of the formula, which has lstat"):
         atm.NormalLinear.from_formula("cmedv ~ lstat", BOSTON, varying="rm")

@@ -1060,7 +1060,7 @@ def test_residual_invariance():
     r = [fit.residuals(X, y) for fit in fits]
     np.testing.assert_allclose(found.frame().mean_before, [r[0][site == k].mean() for k in range(5)])
     assert found.explained[1] < found.explained[0]
-    with pytest.raises(InputError, match="no residuals of a scale"):
+    with pytest.raises(InputError, match="does not have scale residuals"):
         atm.diagnostics.residual_invariance(*fits, X, y, site, which="scale")
 
 

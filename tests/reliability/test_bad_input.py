@@ -751,7 +751,7 @@ PREDICTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "AIC of a penalised fit": (
         lambda: BY_NAME.aic_,
         UnavailableError,
-        "compare penalised fits by left-out places",
+        "compare penalised fits by left-out environments",
     ),
 }
 

@@ -420,7 +420,7 @@ def test_standard_errors_of_a_lasso_are_refused() -> None:
     assert (draws.draws == 0.0).any()
     assert np.isfinite(draws.covariance()).all()
     for name in ("aic_", "bic_"):
-        with pytest.raises(InputError, match="no l1, l2 or smooth"):
+        with pytest.raises(InputError, match="without l1, l2 or smooth"):
             getattr(fit, name)
     assert fit.n_parameters_ == 3 + np.count_nonzero(fit.coef_)
     with pytest.raises(InputError, match="no l1, l2 or smooth"):

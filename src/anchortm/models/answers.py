@@ -1,4 +1,4 @@
-"""How certain a fitted model is: standard errors, intervals, the bootstrap, criteria, the summary."""
+"""Methods of fitted models for inference: standard errors, intervals, bootstrap, AIC and BIC, summary."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ Array = NDArray[np.float64]
 
 
 class Inference(Predictions):
-    """The answers of a fitted model about its own parameters."""
+    """The methods of a fitted model about its parameters."""
 
     def _check_criterion(self) -> None:
         result = self.result_
         if not result.unpenalised:
             raise UnavailableError(
-                "AIC and BIC are for maximum-likelihood fits, with xi = 0 and no l1, l2 or smooth: compare penalised "
-                "fits by left-out places"
+                "AIC and BIC are for maximum-likelihood fits, with xi = 0 and without l1, l2 or smooth: compare "
+                "penalised fits by left-out environments"
             )
         if result.quasi:
             raise InputError(
-                f"with a dispersion other than 1 {result.link.family} outcomes have no likelihood, and so no AIC or "
-                "BIC: leave dispersion out, or use family='negative_binomial' for counts"
+                f"AIC and BIC need a likelihood, and {result.link.family} models with a dispersion other than 1 do not "
+                "have one: leave dispersion out, or use family='negative_binomial' for counts"
             )
 
     def _asked_covariance(self, kind: str | None, clusters: Any, options: dict[str, Any]) -> Array | None:
-        """Return the covariance by the bootstrap; None for other kinds, which need not be computed as a whole."""
+        """Return the bootstrap covariance; None for other kinds, which do not need the full matrix."""
         if kind not in (None, "hessian", "sandwich") or options:
             return any_covariance(self, kind, clusters, **options)
         return None
 
     @property
     def aic_(self) -> float:
-        """Return Akaike's criterion, -2 loglik + 2 parameters, of a maximum-likelihood fit."""
+        """Return Akaike's information criterion, -2 loglik + 2 n_parameters, of a maximum-likelihood fit."""
         self._check_criterion()
         return -2.0 * self.result_.largest_loglik + 2.0 * self.n_parameters_
 
     @property
     def bic_(self) -> float:
-        """Return Schwarz's criterion, -2 loglik + log(n) parameters, of a maximum-likelihood fit."""
+        """Return Schwarz's information criterion, -2 loglik + log(n) n_parameters, of a maximum-likelihood fit."""
         self._check_criterion()
         return -2.0 * self.result_.largest_loglik + math.log(self.result_.sample_size) * self.n_parameters_
 
@@ -65,17 +65,21 @@ class Inference(Predictions):
         Parameters
         ----------
         kind : {"hessian", "sandwich", "bootstrap"}, optional
-            The inverse of the observed information, for xi = 0 only and as R's tram gives it (that
-            increments of the baseline may be held at their bound is not taken into account); the
-            sandwich with the full influence of the penalty, for any xi, right even if the model is
-            not (increments at their bound count as known); or the bootstrap. By default the Hessian
-            at xi = 0 and the sandwich otherwise.
+            "hessian" is the inverse of the observed information, as in R's tram; it needs xi = 0, and ignores that
+            increments of the baseline may be at their bound. "sandwich" includes the penalty, works for any xi, and
+            stays valid if the model is misspecified; increments at their bound are treated as known. "bootstrap"
+            refits to resampled data. By default "hessian" at xi = 0 and "sandwich" otherwise.
         clusters : array, optional
-            Rows of a cluster may depend on each other; clusters do not. By default rows are independent
-            for the sandwich (with weights as copies of rows: for sampling weights give each row a cluster of its
-            own), and the bootstrap resamples the levels of the largest anchor factor.
+            The cluster of each row. Rows of one cluster may be dependent; clusters are independent. By default the
+            sandwich treats rows as independent and a weight of 2 as two rows (for sampling weights, make each row a
+            cluster). The bootstrap by default resamples the levels of the largest anchor factor.
         **options
             For the bootstrap: ``n_bootstrap``, ``random_state``, ``n_jobs``, ``progress``.
+
+        Returns
+        -------
+        array of shape (k, k)
+            In the order of ``baseline_`` and then ``coef_``.
 
         Examples
         --------
@@ -88,7 +92,16 @@ class Inference(Predictions):
         return any_covariance(self, kind, clusters, **options)
 
     def standard_errors(self, kind: str | None = None, clusters: Labels | None = None, **options: Any) -> Array:
-        """Return the standard errors of ``coef_``; arguments as for ``covariance``.
+        """Return the standard errors of ``coef_``.
+
+        Parameters
+        ----------
+        kind, clusters, **options
+            As for ``covariance``.
+
+        Returns
+        -------
+        array of shape (p,)
 
         Examples
         --------
@@ -106,10 +119,22 @@ class Inference(Predictions):
     def intervals(
         self, level: float = 0.95, kind: str | None = None, clusters: Labels | None = None, **options: Any
     ) -> pd.DataFrame:
-        """Return ``coef_`` with standard errors and normal confidence intervals; arguments as for ``covariance``.
+        """Return ``coef_`` with standard errors and normal confidence intervals.
 
-        For xi > 0 they are intervals for what the same penalty would give with all rows of the
-        population, not for the coefficients of maximum likelihood.
+        For xi > 0 the intervals are for the coefficients that the same penalty gives in the whole population, not for
+        those of maximum likelihood.
+
+        Parameters
+        ----------
+        level : float
+            Confidence level.
+        kind, clusters, **options
+            As for ``covariance``.
+
+        Returns
+        -------
+        DataFrame
+            One row for each coefficient: coef, std. error, lower and upper.
 
         See Also
         --------
@@ -137,14 +162,32 @@ class Inference(Predictions):
         n_jobs: int | None = None,
         progress: bool | None = None,
     ) -> Bootstrap:
-        """Return fits to resampled data: the levels of the largest anchor factor, clusters, or else rows.
+        """Return fits to resampled data.
 
-        The basis stays that of the fit. Resampled data sets that do not determine the model are left
-        out with a warning; more than a tenth of them is an error.
+        All fits use the basis of this fit. Resampled data sets that do not identify the model are skipped with a
+        warning; if they are more than a tenth, an error is raised.
+
+        Parameters
+        ----------
+        n_bootstrap : int
+            Number of resampled data sets.
+        clusters : array, optional
+            The cluster of each row; whole clusters are resampled. By default the levels of the largest anchor factor,
+            or rows if there is none.
+        random_state : int or Generator, optional
+            Seed.
+        n_jobs : int, optional
+            Number of processes; -1 uses all cores.
+        progress : bool, optional
+            Whether to show a progress bar. By default only in a terminal.
+
+        Returns
+        -------
+        Bootstrap
 
         See Also
         --------
-        anchortm.inference.Bootstrap : what is returned
+        anchortm.inference.Bootstrap : the fits, with standard errors and percentile intervals
 
         Examples
         --------
@@ -160,22 +203,28 @@ class Inference(Predictions):
     def varying_effects(
         self, at: Numbers, level: float = 0.95, kind: str | None = None, clusters: Labels | None = None, **options: Any
     ) -> pd.DataFrame:
-        """Return the effects that vary along the response at outcomes ``at``, with pointwise intervals.
+        """Return the varying effects at outcomes ``at``, with pointwise confidence intervals.
 
-        An effect at y is what a unit of the covariate adds there to x'beta: on the scale of h, as ``coef_``.
+        The effect at y is the amount that one unit of the covariate adds to x'beta at y. It is on the scale of h, like
+        ``coef_``.
 
         Parameters
         ----------
         at : number or vector
-            Outcomes, or classes but the last.
+            Outcomes; for ordinal models, classes except the last.
         level : float
-            Confidence.
+            Confidence level.
         kind, clusters, **options
             As for ``covariance``.
 
+        Returns
+        -------
+        DataFrame
+            One row for each covariate and outcome: effect, std. error, lower and upper.
+
         See Also
         --------
-        anchortm.proportionality_test : does an effect vary at all?
+        anchortm.proportionality_test : tests whether effects vary
 
         Examples
         --------
@@ -199,19 +248,21 @@ class Inference(Predictions):
         clusters: Labels | None = None,
         **options: Any,
     ) -> pd.DataFrame:
-        """Return the curves of smooth terms, ``s(x)`` of a formula, with pointwise intervals.
+        """Return the curves of smooth terms, ``s(x)`` in a formula, with pointwise confidence intervals.
 
-        An effect is what the term adds to x'beta, on the scale of h as ``coef_``; its mean over the rows of the fit
-        is zero. Intervals are for the curve that this much smoothing aims at, not for one without.
+        The effect at x is the amount that the term adds to x'beta. It is on the scale of h, like ``coef_``, and its
+        mean over the rows of the fit is 0. The intervals are for the smoothed curve in the whole population, not for
+        the curve without smoothing.
 
         Parameters
         ----------
         term : str, optional
-            Such as ``"s(age)"``; by default all smooth terms.
+            A term such as ``"s(age)"``; by default all smooth terms.
         at : number or vector, optional
-            Values of what stands inside s(...); by default 101 over its range in the fit. Beyond it curves are lines.
+            Values of the variable inside s(...); by default 101 points over its training range. Outside this range
+            the curves are straight lines.
         level : float
-            Confidence.
+            Confidence level.
         kind, clusters, **options
             As for ``covariance``.
 
@@ -222,7 +273,7 @@ class Inference(Predictions):
 
         See Also
         --------
-        anchortm.plotting.smooth_effects : draws them
+        anchortm.plotting.smooth_effects : draws the curves
 
         Examples
         --------
@@ -238,7 +289,7 @@ class Inference(Predictions):
         return smooth_effects(self, term, at, level, kind, clusters, **options)
 
     def _repr_html_(self) -> str:
-        """Return the summary of a fitted model, for notebooks, and scikit-learn's picture of any other."""
+        """Return the summary of a fitted model for notebooks; before a fit, scikit-learn's diagram."""
         return summarise(self)._repr_html_() if self._result is not None else str(estimator_html_repr(self))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
@@ -247,11 +298,20 @@ class Inference(Predictions):
     def summary(
         self, level: float = 0.95, kind: str | None = None, clusters: Labels | None = None, **options: Any
     ) -> Summary:
-        """Return a table of the fit that prints, with standard errors and intervals as ``intervals`` gives them.
+        """Return a printable summary of the fit, with standard errors and confidence intervals.
+
+        Parameters
+        ----------
+        level, kind, clusters, **options
+            As for ``intervals``.
+
+        Returns
+        -------
+        Summary
 
         See Also
         --------
-        anchortm.inference.Summary : what is returned
+        anchortm.inference.Summary : prints, and gives a table by ``frame()``
 
         Examples
         --------

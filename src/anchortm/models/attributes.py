@@ -1,4 +1,4 @@
-"""Fitted attributes: what an estimator shows of the result of its fit."""
+"""Fitted attributes: they read the result of the fit."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ T = TypeVar("T")
 
 
 class Found(Generic[T]):
-    """A fitted attribute: what the result holds under the same name, without the underscore.
+    """A fitted attribute: it returns the field of the result with the same name, without the underscore.
 
-    An attribute that the result holds as None does not exist, so that ``hasattr`` is False.
+    If that field is None, the attribute does not exist: ``hasattr`` returns False.
     """
 
     def __init__(self, *path: str) -> None:
@@ -49,11 +49,11 @@ class Found(Generic[T]):
         for name in self.path:
             value = None if value is None else getattr(value, name)
         if value is None:
-            raise UnavailableError(f"this fit of {type(model).__name__} has no {self.name}")
+            raise UnavailableError(f"this fit of {type(model).__name__} does not have {self.name}")
         return value
 
     def __set__(self, model: Any, value: Any) -> None:
-        raise AttributeError(f"{self.name} is what a fit found, and cannot be set")
+        raise AttributeError(f"{self.name} is a result of the fit and cannot be set")
 
     def _result(self, model: Any) -> Any:
         """Return the object that holds the attribute."""
@@ -61,7 +61,7 @@ class Found(Generic[T]):
 
 
 class FittedAttributes:
-    """What every fitted model shows of its result."""
+    """The fitted attributes that all models share."""
 
     _result: FitResult | None = None
     _problem: Problem | None = None
@@ -69,7 +69,7 @@ class FittedAttributes:
 
     @property
     def result_(self) -> FitResult:
-        """Return everything that the fit found, as one frozen object."""
+        """Return all results of the fit as one frozen object."""
         if self._result is None:
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
@@ -79,18 +79,18 @@ class FittedAttributes:
 
     @property
     def problem_(self) -> Problem:
-        """Return the problem that was solved, with the rows of the fit; refused where they are gone or changed."""
+        """Return the problem that was solved, with its rows; raise an error if these are lost or have changed."""
         if self._problem is None:
             raise InputError(NOT_AT_HAND)
         if not np.array_equal(self._problem.data.fingerprint(), self.result_.fingerprint):  # type: ignore[arg-type]
             raise InputError(
-                "X has been changed in place since the fit, so the influence of its rows is lost: fit again"
+                "X has been changed in place since the fit, so the influence of its rows cannot be computed: fit again"
             )
         return self._problem
 
     @property
     def has_rows_(self) -> bool:
-        """Return whether the rows of the fit are at hand; a pickled or saved model does not carry them."""
+        """Return whether the model still has the rows of its fit; a pickled or saved model does not."""
         return self._problem is not None
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -143,14 +143,14 @@ class FittedAttributes:
 
     @property
     def history_(self) -> pd.DataFrame:
-        """Return one row for each iteration: xi, loss, KKT residual, active bounds, model and step."""
+        """Return one row for each iteration: xi, loss, KKT residual, active bounds, kind of step and its length."""
         import pandas as pd
 
         return pd.DataFrame(self.result_.history)
 
     @property
     def baselines_(self) -> pd.DataFrame:
-        """Return the parameters of the baseline, one row for each stratum and each effect that varies."""
+        """Return the parameters of the baseline, one row for each stratum and each varying effect."""
         import pandas as pd
 
         result, names = self.result_, ["baseline"]
@@ -162,7 +162,9 @@ class FittedAttributes:
     def _effects(self) -> RandomEffects:
         random = self.result_.random
         if random is None:
-            raise UnavailableError("this model has no random effects: name clusters in random, or write (1 | cluster)")
+            raise UnavailableError(
+                "this model has no random effects: name the clusters in random, or write (1 | cluster) in a formula"
+            )
         return random
 
     @property
@@ -183,10 +185,10 @@ class FittedAttributes:
 
     @property
     def random_effects_(self) -> pd.DataFrame:
-        """Return means and standard deviations of the effects of each cluster after the data, and its rows."""
+        """Return the posterior means and standard deviations of each cluster's effects, and its number of rows."""
         return self._effects().table()
 
     @property
     def n_clusters_(self) -> int:
-        """Return the number of clusters that share random effects."""
+        """Return the number of clusters with random effects."""
         return len(self._effects().labels)

@@ -1,4 +1,4 @@
-"""What every estimator of this package is: arguments, a fit, and the answers of its result."""
+"""The base class of the estimators: their arguments, and how they fit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["TransformationModel", "check_model", "model"]
 
 M = TypeVar("M", bound=type)
 
-SHARED = (  # arguments that estimators hand on to the specification as they are
+SHARED = (  # arguments that the specification takes unchanged
     *("xi", "anchor_intercept", "anchor_names", "strata", "varying", "random", "n_nodes", "tol", "max_iter", "n_jobs"),
     *("verbose", "n_restarts", "random_state", "start", "scale", "xi_scale", "l1", "l2", "penalty_factor", "smooth"),
 )
@@ -36,18 +36,18 @@ SHARED = (  # arguments that estimators hand on to the specification as they are
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def model(cls: M) -> M:
-    """Make a constructor from the annotated arguments, xi first and all others by keyword."""
+    """Add a constructor for the annotated arguments: xi comes first, the others are keywords."""
     return dataclass(repr=False, eq=False, kw_only=True)(cls)  # type: ignore[return-value]
 
 
 @model
 class TransformationModel(Inference, FormulaMixin, BaseEstimator):
-    """What all models share: their arguments and their fit. Subclasses choose link, basis and sign."""
+    """Base class of all models, with their arguments and their fit. Subclasses choose link, basis and sign."""
 
     _sign: ClassVar[float] = -1.0
     _lowest_xi: ClassVar[float] = 0.0
-    _outcome: ClassVar[Any] = "continuous"  # how y is read: as numbers, classes or counts
-    _effect: ClassVar[str] = ""  # what the exponential of a coefficient is called, if anything
+    _outcome: ClassVar[Any] = "continuous"  # whether y is read as numbers, classes or counts
+    _effect: ClassVar[str] = ""  # name of exp(coefficient), such as "odds ratio"
     _problem_type: ClassVar[type[Problem]] = Problem
     _specification_type: ClassVar[type[Specification]] = Specification
 
@@ -72,22 +72,27 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
     penalty_factor: Any = None
     smooth: float = 0.01
 
-    # what subclasses say of themselves
+    # subclasses define these
 
     def _make_link(self) -> Any:
-        """Return the link, or the family with its link."""
+        """Return the link; for a GLM, the family with its link."""
         raise NotImplementedError
 
     def _rule(self) -> BaselineRule:
-        """Return how the basis follows from the outcomes."""
+        """Return the rule that makes the basis from the outcomes."""
         raise NotImplementedError
 
     def _own(self) -> dict[str, Any]:
-        """Return what the specification of this kind of model has beside what all have."""
+        """Return the fields that only this model's specification has."""
         return {}
 
     def specification(self) -> Specification:
-        """Return what a fit of this estimator asks for, as one frozen object."""
+        """Return the arguments of this estimator as a frozen specification, which the engine fits.
+
+        Returns
+        -------
+        Specification
+        """
         return self._specification_type(
             model=type(self).__name__,
             link=self._make_link(),
@@ -109,7 +114,12 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         sample_weight: Numbers | None = None,
         offset: Numbers | None = None,
     ) -> Problem:
-        """Return the problem that ``fit`` would solve with these arguments, its inputs checked.
+        """Return the problem that ``fit`` would solve, with its inputs checked; arguments as for ``fit``.
+
+        Returns
+        -------
+        Problem
+            The frozen inputs of one fit. ``problem.fit()`` solves it and returns a ``FitResult``.
 
         Examples
         --------
@@ -137,28 +147,31 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         Parameters
         ----------
         X : array, frame or sparse matrix of shape (n, p), or None
-            Covariates. None gives an unconditional model. Sparse columns stay sparse, and dummies of a factor with
-            more than 100 levels that stand side by side are held as codes.
+            Covariates. None fits an unconditional model. Sparse columns stay sparse. Adjacent dummies of a factor
+            with more than 100 levels are stored as codes.
         y : array, Response or ordered categorical
-            The outcome; see ``Surv`` and ``Interval`` for censored ones.
+            The outcome. For censored outcomes see ``Surv`` and ``Interval``.
         anchors : array, series, frame or list of columns, optional
-            What marks where rows come from. Integers, booleans, strings and categories are
-            factors, floats are numeric columns. Needed for xi other than 0.
+            Where rows come from, such as their site. Integers, booleans, strings and categories are factors; floats
+            are numeric columns. Needed unless xi is 0.
         sample_weight : array of non-negative numbers, optional
-            Weights replicate rows.
+            A weight of 2 counts a row twice.
         offset : array, optional
-            Joins x'beta with coefficient 1.
-
-        Rows are matched by position. Where two of these have pandas indexes with different labels, or the same labels
-        in another order, they are refused.
+            Added to x'beta, with coefficient 1.
 
         Returns
         -------
         self
+            The fitted model.
 
         See Also
         --------
         anchortm.Surv, anchortm.Interval : censored outcomes
+
+        Notes
+        -----
+        Rows are matched by position. An error is raised if two of the arguments have pandas indexes with different
+        labels, or with the same labels in another order.
 
         Examples
         --------
@@ -172,7 +185,7 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         return self._keep(problem, remarked(problem, problem.fit()))
 
     def _keep(self, problem: Problem | None, result: FitResult, **more: Any) -> Self:
-        """Take a result at once: a fit that is interrupted or refused leaves the model as it was."""
+        """Store a result in one assignment, so that an interrupted or failed fit leaves the model unchanged."""
         stale = ("formula_", "n_passes_")
         state = {name: value for name, value in self.__dict__.items() if name not in stale}
         kept = None if problem is None else problem.kept(result)
@@ -180,12 +193,27 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         return self
 
     def with_result(self, problem: Problem | None, result: FitResult, **parameters: Any) -> Self:
-        """Return a model of this class that holds a result, with these arguments changed; the model itself is not."""
+        """Return a copy of the model that holds this result, with these arguments changed.
+
+        Parameters
+        ----------
+        problem : Problem or None
+            The problem that was solved.
+        result : FitResult
+            Its result.
+        **parameters
+            Arguments of the constructor that change.
+
+        Returns
+        -------
+        estimator
+            A new model of the same class.
+        """
         made: Self = clone(self).set_params(**parameters)
         return made._keep(problem, result)
 
     def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Formula:
-        """Fit to a table that is read in batches, and return the formula as new rows need it."""
+        """Fit to a table that is read in batches; return the formula that reads new rows."""
         spec, parsed = self.specification(), parse_formula(formula)
         named = [*(["strata"] if parsed.strata else []), *(["random"] if parsed.random is not None else [])]
         parts.refuse("batches", *spec.asked(), *named, spec.likelihood)
@@ -199,23 +227,23 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
 
     @property
     def new_rows_(self) -> NewRows:
-        """Return what turns new rows into the numbers that the model needs."""
+        """Return the object that turns new rows into linear predictors and outcomes of this model."""
         result = self.result_
         spec = self.specification() if self._problem is None else self._problem.spec
         return self._rows_type(spec, result, self.__dict__.get("formula_"))
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
-        return state | {"_problem": None} if "_problem" in state else state  # rows stay at home
+        return state | {"_problem": None} if "_problem" in state else state  # pickles do not carry the rows
 
 
 def check_model(model: Any, refits: bool = False) -> None:
-    """Refuse what is not a model of this package, or one that cannot be followed along xi where that is needed."""
+    """Raise an error unless ``model`` is a model of this package; boosted models pass only if ``refits``."""
     if isinstance(model, TransformationModel) or (refits and hasattr(model, "left_out")):
         return
     if hasattr(model, "left_out"):
         raise InputTypeError(
-            f"{type(model).__name__} has no parameters to follow along xi: fit it at each xi, or compare them by "
+            f"{type(model).__name__} has no path in xi: fit it at each xi, or compare values of xi by "
             "leave_one_environment_out or XiSearchCV"
         )
     raise InputTypeError(f"model must be an estimator of this package, such as NormalLinear(), not {model!r}")

@@ -1,4 +1,4 @@
-"""CoxPH: the anchor loss of Cox's partial likelihood, whose residuals are martingale residuals."""
+"""CoxPH: the anchor loss of Cox's partial likelihood, with martingale residuals."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ __all__ = ["CoxPH"]
 Array = NDArray[np.float64]
 
 _OWN = """ties : {"efron", "breslow"}
-        How events at one time are treated. Efron's formula is nearer to what times without ties would give, and is
-        the default of R's survival; with Breslow's, weights replicate rows to the letter.
+        How to treat events at the same time. Efron's formula is usually closer to the result without ties, and is
+        the default of R's survival. Under Breslow's formula a weight of 2 is exactly equivalent to duplicating the
+        row.
     """
-_NONE = ": empty, as steps are no parameters."
+_NONE = ": empty, because the steps of the hazard are not parameters."
 _STEPS = """baseline_hazard_ : DataFrame
-        Cumulative hazard of rows whose covariates are 0, at each event time (of each stratum).
+        Cumulative hazard for covariates of 0 at each event time (of each stratum).
     strata_ : tuple
-        The strata; empty without.
+        The strata; empty without strata.
     n_events_ : int
         Number of rows with an event.
     """
@@ -50,31 +51,31 @@ _STEPS = """baseline_hazard_ : DataFrame
 
 @dataclass(frozen=True, eq=False)
 class PartialRows(NewRows):
-    """New rows under a partial likelihood, whose strata may be known to the fit or new."""
+    """New rows under a partial likelihood; their strata may be those of the fit or new."""
 
     spec: PartialSpecification
     result: PartialResult
 
     def own_strata(self, X: Any) -> Strata | None:
-        """Return the strata of new rows among themselves."""
+        """Return the strata that occur in the new rows, with the stratum of each row."""
         labels = None if X is None else self.split(X)[1]
         return None if labels is None else Strata.of(labels)
 
     def strata_of_fit(self, X: Any, n: int) -> NDArray[np.intp]:
-        """Return the strata of new rows as the fit numbers them."""
+        """Return the number that each new row's stratum has in the fit."""
         labels = None if X is None else self.split(X)[1]
         return np.zeros(n, dtype=np.intp) if labels is None else stratum_codes(labels, self.result.strata)
 
     def response(self, X: Any, y: Any) -> Response:
-        """Return the outcome of rows, refused where a partial likelihood cannot have it."""
+        """Return the outcomes; raise an error if a partial likelihood cannot use them."""
         response = super().response(X, y)
         check_rows(response)
         return response
 
     def logliks(self, X: Any, y: Any, offset: Any, which: str = "shift") -> tuple[Array, Array]:
-        """Return partial log-likelihood and martingale residual of each row."""
+        """Return the partial log-likelihood and the negative martingale residual of each row."""
         if which != "shift":
-            raise InputError("CoxPH has one residual: which='scale' is for models whose baseline has a basis")
+            raise InputError("CoxPH has only which='shift' residuals: for which='scale' use ProportionalHazards")
         response, _, shift = self.outcome_and_parts(X, y, offset)
         strata = self.own_strata(X)
         loglik = row_logliks(self.spec.outcome_of(response, None, None, strata), shift)
@@ -83,7 +84,7 @@ class PartialRows(NewRows):
         return loglik, self._martingale(response, shift, self.strata_of_fit(X, len(response)))
 
     def _martingale(self, response: Response, shift: Array, stratum: NDArray[np.intp]) -> Array:
-        """Return Lambda - event."""
+        """Return Lambda - event of each row."""
         event, hazard, steps = response.kind == Kind.EXACT, np.zeros(len(response)), self.result.hazard
         for code in np.unique(stratum):
             own, here = np.flatnonzero(stratum == code), steps.stratum == code
@@ -91,7 +92,7 @@ class PartialRows(NewRows):
             last = np.searchsorted(time, response.lower[own], side="right")
             first = 0 if response.entry is None else np.searchsorted(time, response.entry[own], side="right")
             hazard[own] = sums_between(jump, np.broadcast_to(first, last.shape), last - 1)
-            # a row with an event shares the jump with others that have one at the same time (Efron's formula)
+            # Efron's formula: rows with events at the same time share the jump
             place = np.searchsorted(time, response.lower[own])
             there = event[own] & (np.append(time, np.nan)[place] == response.lower[own])
             hazard[own] -= np.where(there, np.append(tied, 0.0)[place], 0.0)
@@ -102,16 +103,16 @@ class PartialRows(NewRows):
 class CoxPH(Regressor, TransformationModel):  # noqa: D101
     __doc__ = f"""The Cox model by its partial likelihood (R's coxph): hazard(t | x) = hazard_0(t) exp(x'beta).
 
-    The baseline is left open, and the penalty acts on Lambda - event, the negative martingale residual. Outcomes are
-    exact or right-censored, with delayed entry if wanted (``Surv(time, event, entry)``); for others take
-    ``ProportionalHazards``, whose baseline is smooth and part of the penalised likelihood.
+    The baseline hazard is unspecified. The penalty acts on Lambda - event, the negative martingale residual. Outcomes
+    are exact or right-censored, optionally with delayed entry (``Surv(time, event, entry)``). For other kinds of
+    censoring use ``ProportionalHazards``, which has a smooth baseline.
 
     Parameters
     ----------{SHARED.format(own=_OWN)}{ATTRIBUTES.format(baseline=_NONE, own=_STEPS)}
     See Also
     --------
     anchortm.ProportionalHazards : the full likelihood, with a smooth baseline
-    anchortm.predict.StepDistribution : what it predicts
+    anchortm.predict.StepDistribution : the predicted survival curves
 
     Examples
     --------
@@ -147,23 +148,28 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
 
     @property
     def result_(self) -> PartialResult:
-        """Return everything that the fit found, as one frozen object."""
+        """Return all results of the fit as one frozen object."""
         result = super().result_
         assert isinstance(result, PartialResult)  # noqa: S101
         return result
 
     @property
     def new_rows_(self) -> PartialRows:
-        """Return what turns new rows into the numbers that the model needs."""
+        """Return the object that turns new rows into linear predictors and outcomes of this model."""
         rows = super().new_rows_
         assert isinstance(rows, PartialRows)  # noqa: S101
         return rows
 
     @property
     def baseline_hazard_(self) -> pd.DataFrame:
-        """Return the cumulative baseline hazard at each event time, of rows whose covariates and offset are 0.
+        """Return the cumulative baseline hazard at each event time, for covariates and offset of 0.
 
-        Breslow's estimator, or with Efron's ties the one that goes with them.
+        This is Breslow's estimator; with ``ties="efron"`` it uses Efron's formula for ties.
+
+        Returns
+        -------
+        DataFrame
+            Columns time and cumulative hazard, and stratum if there are strata.
 
         Examples
         --------
@@ -186,11 +192,24 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         return table
 
     def nll(self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None) -> Array:
-        """Return the share of each row in the negative partial log-likelihood of these rows among themselves.
+        """Return the contribution of each row to the negative partial log-likelihood of the given rows.
 
-        Rows without an event have 0. The baseline of the fit plays no part: the numbers say how well the coefficients
-        order these rows, and depend on which rows are given together. So strata may be ones that the fit has not
-        seen, which ``residuals`` and ``predict_distribution``, that need a baseline, refuse.
+        Rows without an event contribute 0. The values do not use the baseline of the fit: they measure how well the
+        coefficients order these rows, and depend on which rows you pass together. Strata may therefore be new, unlike
+        in ``residuals`` and ``predict_distribution``, which need a baseline.
+
+        Parameters
+        ----------
+        X : array or frame
+            Covariates. After ``from_formula``, a table with the columns of the formula.
+        y : Response, optional
+            Outcomes from ``Surv``. After ``from_formula`` they are taken from the table if y is not given.
+        offset : array, optional
+            Added to x'beta. Needed if the model was fitted with an offset.
+
+        Returns
+        -------
+        array of shape (n,)
 
         Examples
         --------
@@ -200,7 +219,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         >>> model.nll(data)[:3].round(2)
         array([5.07, 4.46, 0.  ])
         """
-        return super().nll(X, y, offset=offset) + 0.0  # no -0
+        return super().nll(X, y, offset=offset) + 0.0  # turns -0 into 0
 
     def score(
         self,
@@ -210,9 +229,20 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         *,
         offset: Numbers | None = None,
     ) -> float:
-        """Return the partial log-likelihood of these rows among themselves, divided by their total weight.
+        """Return the partial log-likelihood of the given rows, divided by their total weight.
 
-        Weights count in the risk sets too, as in a fit. Strata may be new, as in ``nll``.
+        Strata may be new, as in ``nll``.
+
+        Parameters
+        ----------
+        X, y, offset
+            As for ``nll``.
+        sample_weight : array, optional
+            Weights of the rows, which also count in the risk sets, as in a fit.
+
+        Returns
+        -------
+        float
 
         Examples
         --------
@@ -236,7 +266,18 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
     def residuals(
         self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None, which: str = "shift"
     ) -> Array:
-        """Return Lambda - event of each row, the negative martingale residual, under the baseline of the fit.
+        """Return the negative martingale residual of each row, Lambda - event, under the baseline of the fit.
+
+        Parameters
+        ----------
+        X, y, offset
+            As for ``nll``, with strata of the fit.
+        which : {"shift"}
+            Only "shift" is available; other models also have "scale".
+
+        Returns
+        -------
+        array of shape (n,)
 
         Examples
         --------
@@ -257,11 +298,26 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         n_rows: int | None = None,
         conditional: bool = False,
     ) -> Any:
-        """Return the predicted survival curve of each row: steps at the event times of the fit.
+        """Return the predicted survival curve of each row, which has steps at the event times of the fit.
+
+        Parameters
+        ----------
+        X : array or frame, or None for an unconditional model
+            Covariates, with strata of the fit.
+        offset : array, optional
+            Added to x'beta. Needed if the model was fitted with an offset.
+        n_rows : int, optional
+            Number of rows to predict for ``X=None``; by default 1.
+        conditional : bool
+            Must be False: CoxPH does not have random effects.
+
+        Returns
+        -------
+        StepDistribution
 
         See Also
         --------
-        anchortm.predict.StepDistribution : what is returned
+        anchortm.predict.StepDistribution : survival, cumulative hazard, quantiles
 
         Examples
         --------
@@ -273,14 +329,14 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
                [0.83, 0.5 ]])
         """
         if conditional:
-            self._effects()  # it has none
+            self._effects()  # raises an error: there are no random effects
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         result, rows = self.result_, self.new_rows_
         shift = rows.parts(X, n_rows, offset)[1]
         return StepDistribution(result.curves, rows.strata_of_fit(X, shift.size), shift, centre=result.centre)
 
     def confidence_band(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: the steps have no covariance here.
+        """Raise an error: CoxPH does not estimate the covariance of its steps.
 
         Examples
         --------
@@ -294,6 +350,6 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         CoxPH has no confidence bands: its baseline is n
         """
         raise InputTypeError(
-            "CoxPH has no confidence bands: its baseline is not among the parameters; take ProportionalHazards, or "
-            "refit to resampled rows"
+            "CoxPH has no confidence bands: its baseline is not a parameter; use ProportionalHazards, or refit to "
+            "resampled rows"
         )

@@ -6,60 +6,63 @@ __all__ = ["ATTRIBUTES", "BERNSTEIN", "SHARED", "attributes"]
 
 SHARED = """
     xi : float
-        Strength of the causal regulariser; 0 is maximum likelihood, ``math.inf`` the limit.
+        Strength of the causal regulariser. 0 is maximum likelihood; ``math.inf`` is the limit of large xi.
     {own}anchor_intercept : bool
-        Whether the constant belongs to the span of the anchors.
+        Whether the anchors include a constant.
     anchor_names : list, optional
         Columns of X to use as anchors instead of covariates.
     strata : name or list, optional
-        Columns of X (names, or positions of an array's) whose levels have baselines of their own. In formulas they
-        stand before ``~``: ``outcome | stratum ~ covariates``.
+        Columns of X (names, or positions in an array) whose levels get separate baselines. In formulas, write them
+        before ``~``: ``outcome | stratum ~ covariates``.
     varying : name, list or dict, optional
-        Covariates whose effects change along the response, so that odds or hazards are not proportional: names, or
-        positions among the covariates; the dummies of a factor as a list within the list; or a dict from names to
-        ranges (low, high), by default those of X, within which h is sure to increase. With ``from_formula`` terms:
-        ``varying="age + C(stage)"``.
+        Covariates whose effects change along the response, so that odds or hazards are not proportional. Give names,
+        or positions among the covariates; put the dummies of a factor in a list of their own inside the list. A dict
+        maps names to ranges (low, high) in which h is guaranteed to increase; by default these are the ranges of X.
+        With ``from_formula``, give terms: ``varying="age + C(stage)"``.
     random : name or dict, optional
-        Column of X (a name, or the position of an array's) whose levels are clusters with random intercepts, or
-        ``{{"patient": ["1", "x"]}}`` for an intercept and a slope of the covariate x that differ between patients, both
-        normal. In formulas ``(1 | patient)`` and ``(1 + x | patient)`` among the covariates.
+        Column of X (a name, or a position in an array) whose levels are clusters with normal random intercepts.
+        ``{{"patient": ["1", "x"]}}`` adds a random slope of the covariate x. In formulas, write ``(1 | patient)`` or
+        ``(1 + x | patient)`` among the covariates.
     n_nodes : int, optional
-        Nodes for the integral over each random effect; by default as many as ``tol`` asks for.
+        Number of quadrature nodes for each random effect. By default as many as ``tol`` requires.
     tol, max_iter : float, int
-        Tolerance on the scaled KKT residual, and the limit on iterations of one minimisation.
+        Tolerance for the scaled KKT residual (0 at an exact minimum), and the largest number of iterations of one
+        minimisation.
     n_jobs : int, optional
-        Threads over blocks of rows; -1 for all cores.
+        Number of threads, which share the blocks of rows; -1 uses all cores.
     verbose : int
         1 prints every iteration.
     n_restarts, random_state : int, seed
-        Random starts that look for lower minima; found ones are in ``lower_minima_``. The estimate
-        stays on the branch connected to xi = 0.
+        Number of random starts in search of lower minima, and their seed. ``lower_minima_`` lists what they find.
+        The estimate itself stays on the branch of minima that is connected to xi = 0.
     start : pair (baseline, coef), optional
-        Parameters to start from (scale effects last among the coefficients, but these start at 0).
+        Start values. Scale effects, the last of the coefficients, always start at 0.
     scale : name or position, list of them or, in ``from_formula``, terms such as "age + C(stage)", optional
-        Covariates z that change the spread of y too: h(y|x) = exp(z'g / 2) h(y) -+ x'beta. Each unit of z multiplies
-        the spread by exp(-g / 2). Their zero matters: centre covariates that are never near 0.
+        Covariates z that also change the spread of y: h(y|x) = exp(z'g / 2) h(y) -+ x'beta. One unit of z multiplies
+        the spread by exp(-g / 2). The fit depends on where z is 0, so centre covariates that are never near 0.
     xi_scale : float, optional
-        Strength of the penalty on the residuals of the scale, by default xi.
+        Strength of the penalty on the residuals of the scale. By default xi.
     l1, l2 : float
-        Elastic net: l1 times the sum of the absolute coefficients and l2 / 2 times that of their squares are added to
-        the loss, which is a mean over rows. The baseline has no penalty.
+        Strengths of the elastic net. The loss, a mean over rows, gains l1 times the sum of absolute coefficients and
+        l2 / 2 times the sum of squared coefficients. The baseline is not penalised.
     penalty_factor : array, dict or "deviation", optional
-        Factor of the penalty on each coefficient, by position or by name (1 for those not named); 0 is no penalty.
-        "deviation" penalises the coefficients of columns with standard deviation 1.
+        Factor of the elastic net for each coefficient, by position or by name (1 if not named); 0 means not
+        penalised. "deviation" penalises the coefficients of standardised covariates.
     smooth : float
-        Strength of the roughness penalty on smooth terms, ``s(x)`` in formulas: smooth / 2 times the mean squared
-        second derivative of each curve, its range taken as 2 pi wide, is added to the loss. 0 is no penalty; the
-        larger, the closer to lines. Without smooth terms it has no effect. ``SmoothSearchCV`` chooses it.
+        Strength of the roughness penalty on smooth terms, ``s(x)`` in formulas. The loss gains smooth / 2 times the
+        mean squared second derivative of each curve, with the range of x rescaled to a width of 2 pi. 0 means no
+        penalty; large values give nearly straight lines. ``SmoothSearchCV`` chooses it. It has no effect without
+        smooth terms.
 """
 BERNSTEIN = """order : int
         Order of the Bernstein polynomials.
     support : pair, optional
-        Their support; by default the 10 % and 90 % quantiles of y.
+        Interval on which the polynomials are defined. By default from the 10 % to the 90 % quantile of y.
     log_first : bool
-        Take the basis in log y.
+        Whether the polynomials are in log y instead of y.
     extrapolate : {"linear", "natural"}
-        Outside the support the baseline continues linearly; "natural" also has no curvature there.
+        How the baseline continues outside the support: as a straight line. "natural" also makes its curvature 0 at
+        the ends of the support.
     """
 ATTRIBUTES = """
     Attributes
@@ -67,82 +70,86 @@ ATTRIBUTES = """
     coef_ : array of shape (p,)
         Coefficients beta, on the scale of h.
     coef_names_ : list of str
-        Their names.
+        Names of the coefficients.
     baseline_ : array
-        Parameters theta of the baseline h(y) = a(y)'theta{baseline} With strata one after the other, then those of
-        effects that vary.
+        Parameters theta of the baseline h(y) = a(y)'theta{baseline} The strata follow one another, then
+        the varying effects.
     baselines_ : DataFrame
-        The same, one row for each stratum and each effect that varies.
+        The same parameters, with one row for each stratum and each varying effect.
     parameter_names_ : list of str
         Names of the parameters in ``baseline_``.
     {own}link_, basis_ : Link, Basis
-        The reference distribution, and the basis with all that was resolved from the data.
+        The reference distribution, and the basis with everything that was set from the data.
     xi_ : float
         The xi of the fit.
     random_cov_, random_sd_ : DataFrame, Series
-        Covariance and standard deviations of the random effects, on the scale of h.
+        Covariance matrix and standard deviations of the random effects, on the scale of h.
     random_effects_ : DataFrame
-        Means and standard deviations of the effects of each cluster after the data, and its number of rows.
+        For each cluster: posterior means and standard deviations of its random effects, and its number of rows.
     n_clusters_ : int
         Number of clusters with random effects.
     loglik_ : float
-        Log-likelihood, summed over rows, without the penalty.
+        Log-likelihood, summed over rows, without penalties.
     loss_ : float
-        The anchor loss, a mean over rows, with the elastic net; at xi = inf the mean negative log-likelihood.
+        The anchor loss, a mean over rows, including the elastic net. At xi = inf, the mean negative log-likelihood.
     l1_, l2_ : float
-        The elastic net of the fit.
+        Strengths of the elastic net in this fit.
     smooth_ : float
-        The strength of smoothing; 0 without smooth terms.
+        Strength of the roughness penalty in this fit; 0 without smooth terms.
     edf_ : dict
-        Effective degrees of freedom of each smooth term, from 1 (a line) to its number of columns; empty without.
+        Effective degrees of freedom of each smooth term, from 1 (a straight line) to its number of columns. Empty
+        without smooth terms.
     penalty_ : float
         Mean squared projection of the score residuals on the anchors, not multiplied by xi.
     converged_, n_iter_ : bool, int
-        Whether the tolerance was reached, and after how many iterations.
+        Whether the fit reached its tolerance, and the number of iterations.
     kkt_ : float
-        Scaled residual of the optimality conditions, in standardised parameters.
+        Scaled residual of the optimality conditions (KKT), in standardised parameters.
     min_eigenvalue_ : float
-        Smallest curvature of the loss in free directions, in standardised parameters; positive at a strict minimum.
+        Smallest eigenvalue of the Hessian in the free directions, in standardised parameters; positive at a strict
+        minimum.
     convexity_ : {{"global", "local", "none"}}
-        What is known of the minimum: the loss is convex everywhere, around it, or neither is known.
+        Whether the loss is known to be convex everywhere ("global"), around the minimum ("local") or neither.
     folds_ : tuple of float
-        Where the branch connected to xi = 0 ended on the way to xi; mostly empty.
+        Values of xi at which the branch connected to xi = 0 ended on the way to xi; usually empty.
     lower_minima_ : list of float
         Losses of lower minima that ``n_restarts`` found.
     active_ : array of bool
-        Which increments of the baseline, and which coefficients under l1, are held at zero; coefficients last.
+        Which parameters are held at zero: increments of the baseline, then coefficients under l1.
     warnings_ : list of str
-        What the fit warned of.
+        Warnings of the fit.
     n_rows_, n_total_ : int, float
         Number of rows, and sum of their weights.
     row_kinds_ : dict
         Number of exact, left-, right- and interval-censored rows; classes and counts are intervals.
     n_anchors_ : int
-        Number of directions of the anchors, with the constant if ``anchor_intercept``; 0 without anchors.
+        Number of linearly independent anchor columns, including the constant if ``anchor_intercept``; 0 without
+        anchors.
     dropped_anchors_, dropped_classes_ : tuple
-        Anchor columns that are constant or collinear, and classes without rows.
+        Anchor columns that were dropped as constant or collinear, and classes without rows.
     float_codes_ : tuple of str
         Numeric anchors that look like codes of places.
     atom_ : float
-        Probability at time 0 that the baseline leaves for average covariates (0 for outcomes that are no times).
+        Probability that the baseline puts at time 0 for average covariates; 0 if the outcome is not a time.
     covariate_names_ : list of str
-        All covariates, including those whose effects vary; ``coef_names_`` has those with one coefficient.
+        All covariates, including those with varying effects; ``coef_names_`` has those with a single coefficient.
     covariate_ranges_ : array of shape (2, p)
         Smallest and largest value of each covariate.
     outcome_range_ : pair of float
-        Smallest and largest outcome or limit of censoring (of classes, positions).
+        Smallest and largest outcome or censoring limit; for classes, their positions.
     time_ : bool
         Whether the outcome was given by ``Surv``.
     n_features_in_, feature_names_in_ : int, array of str
-        Columns of X; names only where it had names.
+        Number of columns of X, and their names if X has names.
     formula_ : Formula
-        After ``from_formula``.
+        After ``from_formula``: the formula.
     n_passes_ : int
         After ``from_formula`` with a table that is read in batches: how often it was read.
     scale_coef_, scale_names_ : array, list of str
-        With ``scale``: coefficients g of the log scale of h, twice; positive ones make the spread of y smaller.
+        With ``scale``: coefficients g, where exp(z'g / 2) multiplies the baseline, and their names. Positive
+        coefficients reduce the spread of y.
     xi_scale_, penalty_scale_ : float
-        With ``scale``: the strength of the scale's penalty, and the penalty, as ``xi_`` and ``penalty_``.
+        With ``scale``: strength and value of the penalty on the residuals of the scale, as ``xi_`` and ``penalty_``.
 """
 IN_Y = {
     "bernstein": (
@@ -156,7 +163,7 @@ IN_Y = {
     "any": (
         ".",
         """support_ : pair of float
-        Support of the Bernstein polynomials, where the basis has them.
+        Support of the Bernstein polynomials, if the basis has them.
     classes_ : array
         The classes of an ordinal basis, in order.
     """,
@@ -165,6 +172,6 @@ IN_Y = {
 
 
 def attributes(kind: str) -> str:
-    """Return what a fitted model with this kind of basis has, for its docstring."""
+    """Return the section Attributes of the docstring of models with this kind of basis."""
     baseline, own = IN_Y[kind]
     return ATTRIBUTES.format(baseline=baseline, own=own)

@@ -1,4 +1,4 @@
-"""Estimators that are fitted to a table by a formula, and then take tables with its columns."""
+"""Fit estimators by a formula; they then accept tables with the columns of the formula."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["FormulaMixin", "with_roles"]
 
 
 class FormulaMixin:
-    """Estimators that can be fitted to a table by a formula, and then take tables with its columns."""
+    """Estimators with ``from_formula``."""
 
     formula_: Formula
 
@@ -39,23 +39,24 @@ class FormulaMixin:
             ``outcome ~ covariates | anchors``, such as ``Surv(time, event) ~ age + C(stage) + bs(bmi, 4) | site``;
             see ``Formula``.
         data : frame
-            A pandas, polars or pyarrow table. Or one that does not fit into memory and is read in batches: a path
-            or glob of Parquet files, a pyarrow dataset, a polars LazyFrame, a Dask DataFrame.
+            A pandas, polars or pyarrow table. A table that does not fit into memory is read in batches: give a path
+            or glob of Parquet files, a pyarrow dataset, a polars LazyFrame or a Dask DataFrame.
         sample_weight, offset : array or column name, optional
-            As for ``fit``; column names where rows are read in batches.
+            As for ``fit``. If the table is read in batches, column names.
         environments : array or column name, optional
-            Of what leaves environments out: searches, and boosted models with ``validation``.
+            Environments to leave out, for searches and for boosted models with ``validation``.
         **parameters
             Arguments of the constructor, such as ``xi``.
 
         Returns
         -------
-        The fitted model. It takes tables with the formula's columns for predictions, and finds the outcome
-        in them where none is given.
+        estimator
+            The fitted model. Its methods take tables with the columns of the formula, and read the outcome from them
+            if y is not given.
 
         See Also
         --------
-        anchortm.Formula : what can be written
+        anchortm.Formula : the syntax of formulas
 
         Examples
         --------
@@ -81,16 +82,16 @@ class FormulaMixin:
         return _fit_table(model, formula, data, named)  # type: ignore[no-any-return]
 
     def _covariates(self, X: Any) -> Any:
-        """Return X, or the covariates that the formula makes of a table."""
+        """Return the covariates that the formula makes from a table; without a formula, X itself."""
         return self.formula_.design(X) if hasattr(self, "formula_") and X is not None else X
 
 
 def _fit_batches(model: Any, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any) -> Any:
     """Return the model fitted to a table that is read in batches."""
     if not hasattr(model, "_fit_source"):
-        raise InputTypeError(f"{type(model).__name__} takes a table in memory, not {data!r}: read it first")
+        raise InputTypeError(f"{type(model).__name__} needs a table in memory, not {data!r}: read it first")
     if environments is not None:
-        raise InputTypeError(f"{type(model).__name__} takes no environments: leave it out")
+        raise InputTypeError(f"{type(model).__name__} does not use environments: leave it out")
     made = model._fit_source(formula, data, sample_weight, offset)
     made.offset = offset
     model.formula_ = made
@@ -98,10 +99,10 @@ def _fit_batches(model: Any, formula: str, data: Any, sample_weight: Any, offset
 
 
 def _fit_table(model: Any, formula: str, data: Any, named: dict[str, Any]) -> Any:
-    """Return the model fitted to a table in memory; ``named`` are the other arguments of fit, or their columns."""
+    """Return the model fitted to a table in memory; ``named`` holds the other arguments of fit or column names."""
     extra = {name: Formula.new_column(data, values) for name, values in named.items() if values is not None}
     made = Formula.counted(formula, data, extra.get("sample_weight"))
-    if hasattr(model, "learner") and made.smooth_terms:  # boosting, which smooths nothing whatever its model does
+    if hasattr(model, "learner") and made.smooth_terms:  # boosting does not smooth, even if its model could
         refuse("boosting", "smooth")
     if hasattr(model, "model"):  # a search, or boosting
         model.set_params(model=with_roles(model.model, made))
@@ -109,7 +110,7 @@ def _fit_table(model: Any, formula: str, data: Any, named: dict[str, Any]) -> An
         model = with_roles(model, made)
     foreign = [name for name in extra if name not in signature(model.fit).parameters]
     if foreign:
-        raise InputTypeError(f"{type(model).__name__} takes no {' and no '.join(foreign)}: leave it out")
+        raise InputTypeError(f"{type(model).__name__} does not use {' or '.join(foreign)}: leave it out")
     model.fit(made.X, made.y, anchors=made.anchors, **extra)
     offset = named["offset"]
     made.offset = offset if isinstance(offset, str) else None
@@ -118,7 +119,7 @@ def _fit_table(model: Any, formula: str, data: Any, named: dict[str, Any]) -> An
 
 
 def with_roles(model: Any, formula: Formula) -> Any:
-    """Return an estimator that knows the formula's strata and random effects, and the columns of terms it names."""
+    """Return the estimator with strata, random effects and columns of varying and scale terms set by the formula."""
     _check_smooth(model, formula)
     if getattr(model, "strata", None) is not None:
         raise InputError("name the strata before '~' in the formula, outcome | stratum ~ ..., not in strata")
@@ -127,11 +128,11 @@ def with_roles(model: Any, formula: Formula) -> Any:
     roles: dict[str, Any] = {}
     if formula.strata:
         if "strata" not in model.get_params():
-            raise InputTypeError(f"{type(model).__name__} takes no strata: leave them out")
+            raise InputTypeError(f"{type(model).__name__} does not support strata: leave them out")
         roles["strata"] = formula.strata
     if formula.random is not None:
         if "random" not in model.get_params():
-            raise InputTypeError(f"{type(model).__name__} takes no random effects: leave them out")
+            raise InputTypeError(f"{type(model).__name__} does not support random effects: leave them out")
         roles["random"] = formula.random
     for role in ("varying", "scale"):
         if isinstance(getattr(model, role, None), str):
@@ -140,9 +141,9 @@ def with_roles(model: Any, formula: Formula) -> Any:
 
 
 def _check_smooth(model: Any, formula: Formula) -> None:
-    """Refuse smooth terms for an estimator that does not smooth."""
+    """Raise an error if there are smooth terms and the estimator cannot smooth."""
     if formula.smooth_terms and "smooth" not in model.get_params():
         raise InputTypeError(
-            f"{type(model).__name__} does not smooth {formula.smooth_terms[0]}: write bs(x, 4), or take a model with "
-            "smooth, such as NormalLinear"
+            f"{type(model).__name__} does not support smooth terms such as {formula.smooth_terms[0]}: write bs(x, 4), "
+            "or use a model that has the argument smooth, such as NormalLinear"
         )

@@ -36,33 +36,33 @@ Array = NDArray[np.float64]
 _OWN = """family : {"poisson", "binomial", "gamma", "negative_binomial", "gaussian"} or Family
         Distribution of y given x. Binomial outcomes are 0 and 1, booleans, or ``Trials(successes, trials)``.
     link : str, optional
-        The function g with g(mean) = intercept + x'beta + offset. By default the canonical one, and log for gamma and
-        negative binomial. Others: poisson identity, sqrt; binomial probit, cloglog, loglog, log; gamma inverse
+        The function g in g(mean) = intercept + x'beta + offset. By default the canonical link, and log for gamma and
+        negative binomial. Other choices: poisson identity, sqrt; binomial probit, cloglog, loglog, log; gamma inverse
         (canonical), identity; negative_binomial identity, sqrt; gaussian log.
     residual : {"score", "deviance"}
-        Residuals of the penalty: dl/deta (with a canonical link y - mean), or signed roots of the deviance, less
-        their mean, because they are not 0 on average.
+        Residuals in the penalty: "score" is dl/deta (y - mean under a canonical link); "deviance" is the signed
+        square root of the deviance, centred because its mean is not 0.
     alpha : float or "ml"
-        Of the negative binomial, whose variance is mean + alpha mean^2. "ml" estimates it by maximum likelihood,
-        together with the coefficients at xi = 0, and holds it along the path.
+        Parameter of the negative binomial, whose variance is mean + alpha mean^2. "ml" estimates it by maximum
+        likelihood at xi = 0, together with the coefficients, and keeps it for other xi.
     dispersion : {"pearson", "ml"} or float, optional
-        How the dispersion is estimated after the fit, or its value. By default Pearson's chi-square by its degrees of
-        freedom for gamma and gaussian, and 1 for the others, as in R and statsmodels. "ml" is for gamma and gaussian.
-        It enters standard errors, and the predicted distributions of gamma and gaussian.
+        How to estimate the dispersion after the fit, or its value. By default "pearson", Pearson's chi-square divided
+        by its degrees of freedom, for gamma and gaussian, and 1 for the others, as in R and statsmodels. "ml" is for
+        gamma and gaussian. The dispersion enters standard errors, and predicted gamma and gaussian distributions.
     """
 _INTERCEPT = ": the intercept."
 _MORE = """intercept_ : float
-        The same as a number.
+        The intercept, as a number.
     dispersion_ : float
-        Of the rows of the fit: their variance is dispersion_ times the variance function.
+        The dispersion: the variance of y is dispersion_ times the variance function.
     alpha_ : float
-        Of the negative binomial; None for others.
+        Parameter of the negative binomial; None for other families.
     deviance_ : float
-        Twice the log-likelihood that is lacking to a perfect fit, at dispersion 1.
+        Twice the difference between the log-likelihoods of the saturated model and of this one, at dispersion 1.
     pearson_ : float
-        Pearson's chi-square, at dispersion 1.
+        Pearson's chi-square statistic, at dispersion 1.
     quasi_loglik_ : float
-        Log-likelihood at dispersion 1, as the loss has it.
+        Log-likelihood at dispersion 1, which enters the loss.
     """
 
 
@@ -73,7 +73,7 @@ class MeanRows(NewRows):
     result: MeanResult
 
     def response(self, X: Any, y: Any) -> Response:
-        """Return the outcome of rows, refused where the family cannot have it."""
+        """Return the outcomes; raise an error if they are not possible under the family."""
         response = super().response(X, y)
         check_rows(response, self.result.link)
         return response
@@ -84,14 +84,14 @@ class MeanRows(NewRows):
         return np.asarray(theta[0] + shift)
 
     def inside(self, eta: Array) -> Array:
-        """Return eta, refused where it lies outside the range of the link."""
+        """Return eta; raise an error where it lies outside the range of the link."""
         link = self.result.link
         rows = np.flatnonzero(link.outside(eta))
         if rows.size:
             listed = ", ".join(map(str, rows[:5])) + (f" and {rows.size - 5} more" if rows.size > 5 else "")
             raise InputError(
                 f"{link.link}(mean) = {eta[rows[0]]:.4g} at row {rows[0]} is not possible for {link.family} outcomes "
-                f"(rows {listed}): they are beyond what the {link.link} link can predict; leave them out, or fit "
+                f"(rows {listed}): these rows are outside the range of the {link.link} link; leave them out, or fit "
                 f"with link={next(iter(link.links))!r}"
             )
         return eta
@@ -102,12 +102,12 @@ class MeanRows(NewRows):
             return np.asarray(self.result.link.mean(self.inside(eta)).mu)
 
     def eta_and_outcome(self, X: Any, y: Any, offset: Any) -> tuple[Array, Array]:
-        """Return linear predictor and outcome of rows."""
+        """Return the linear predictor and the outcome of each row."""
         response, theta, shift = self.outcome_and_parts(X, y, offset)
         return np.asarray(theta[0] + shift), self.result.link.outcome(response.upper, response.trials)
 
     def logliks(self, X: Any, y: Any, offset: Any, which: str = "shift") -> tuple[Array, Array]:
-        """Return log-likelihood and score residual of each row."""
+        """Return the log-likelihood and the score residual of each row."""
         link = self.result.link
         eta, outcome = self.eta_and_outcome(X, y, offset)
         with np.errstate(all="ignore"):
@@ -124,22 +124,22 @@ def _binomial(estimator: Any) -> bool:
 class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
     __doc__ = f"""Generalised linear models: g(E[y|x]) = intercept + x'beta + offset, with the anchor penalty.
 
-    The loss is the mean negative log-likelihood at dispersion 1 plus xi times the mean square of the residuals'
-    projection on the anchors. At xi = 0 the fit is that of R's glm and statsmodels. As xi grows the residuals become
-    uncorrelated with the anchors; with as many anchor directions as parameters the limit solves A'(y - mean) = 0, for
-    binary outcomes the instrumental variable estimator of Foster.
+    The loss is the mean negative log-likelihood at dispersion 1 plus xi times the mean squared projection of the
+    residuals on the anchors. At xi = 0 the fit equals that of R's glm and statsmodels. As xi grows, the residuals
+    become uncorrelated with the anchors. With as many independent anchors as parameters the limit solves
+    A'(y - mean) = 0; for binary outcomes this is Foster's instrumental-variable estimator.
 
     Parameters
     ----------{SHARED.format(own=_OWN)}{ATTRIBUTES.format(baseline=_INTERCEPT, own=_MORE)}
     See Also
     --------
     anchortm.CountRegression, anchortm.OrdinalRegression, anchortm.NormalLinear : transformation models
-    anchortm.predict.FamilyDistribution : what it predicts
+    anchortm.predict.FamilyDistribution : the predicted distributions
 
     Notes
     -----
-    ``strata``, ``varying``, ``scale`` and ``random`` belong to models with a baseline, and are refused. ``loglik_``
-    includes the dispersion, ``loss_`` does not.
+    ``strata``, ``varying``, ``scale`` and ``random`` need a model with a baseline in y; AnchorGLM raises an error for
+    them. ``loglik_`` includes the dispersion, ``loss_`` does not.
 
     Examples
     --------
@@ -190,14 +190,14 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
 
     @property
     def result_(self) -> MeanResult:
-        """Return everything that the fit found, as one frozen object."""
+        """Return all results of the fit as one frozen object."""
         result = super().result_
         assert isinstance(result, MeanResult)  # noqa: S101
         return result
 
     @property
     def new_rows_(self) -> MeanRows:
-        """Return what turns new rows into the numbers that the model needs."""
+        """Return the object that turns new rows into linear predictors and outcomes of this model."""
         rows = super().new_rows_
         assert isinstance(rows, MeanRows)  # noqa: S101
         return rows
@@ -209,7 +209,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
 
     @property
     def alpha_(self) -> float | None:
-        """Return alpha of the negative binomial."""
+        """Return alpha of the negative binomial; None for other families."""
         return self.result_.alpha
 
     def residuals(
@@ -221,18 +221,24 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         offset: Numbers | None = None,
         which: str = "shift",
     ) -> Array:
-        """Return the residuals of rows, all positive where y is above its mean.
+        """Return the residual of each row; positive where y is above its mean.
 
         Parameters
         ----------
         X, y : covariates and outcome
-            After ``from_formula`` X may hold both.
+            After ``from_formula``, X may be a table that holds both.
         kind : {"score", "deviance", "pearson", "response"}
-            dl/deta at dispersion 1; signed roots of the deviance (not centred); (y - mean) / sqrt(variance function);
-            y - mean. Binomial rows count successes.
+            "score": dl/deta at dispersion 1. "deviance": the signed square root of the deviance, not centred.
+            "pearson": (y - mean) / sqrt(variance function). "response": y - mean. For binomial rows y is the number
+            of successes.
         offset : array, optional
+            Added to x'beta. Needed if the model was fitted with an offset.
         which : {"shift"}
-            As other models have it; there is no scale.
+            Only "shift" is available; other models also have "scale".
+
+        Returns
+        -------
+        array of shape (n,)
 
         Examples
         --------
@@ -245,7 +251,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         array([-2.97, -2.97, -2.74])
         """
         if which != "shift":
-            raise InputError(f"which must be 'shift': AnchorGLM has no residuals of a scale, and so not {which!r}")
+            raise InputError(f"which must be 'shift', not {which!r}: AnchorGLM does not have scale residuals")
         rows, link = self.new_rows_, self.result_.link
         eta, outcome = rows.eta_and_outcome(X, y, offset)
         rows.inside(eta)
@@ -263,9 +269,23 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         raise InputError(f"kind must be 'score', 'deviance', 'pearson' or 'response', not {kind!r}")
 
     def predict(self, X: Covariates = None, *, offset: Numbers | None = None, n_rows: int | None = None) -> Array:
-        """Return the mean of each row, of binomial outcomes the probability of a success.
+        """Return the mean of each row; for binomial outcomes, the probability of a success.
 
-        Rows whose intercept + x'beta + offset cannot be a mean, such as a negative count, are refused.
+        An error is raised for rows whose linear predictor lies outside the range of the link, such as a negative mean
+        of counts under the identity link.
+
+        Parameters
+        ----------
+        X : array or frame, or None for an unconditional model
+            Covariates. After ``from_formula``, a table with the columns of the formula.
+        offset : array, optional
+            Added to x'beta. Needed if the model was fitted with an offset.
+        n_rows : int, optional
+            Number of rows to predict for ``X=None``; by default 1.
+
+        Returns
+        -------
+        array of shape (n,)
 
         Examples
         --------
@@ -281,7 +301,11 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
 
     @available_if(_binomial)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Covariates = None, *, offset: Numbers | None = None, n_rows: int | None = None) -> Array:
-        """Return the probabilities of 0 and 1, of binomial models.
+        """Return the probabilities of 0 and 1 for binomial models; arguments as for ``predict``.
+
+        Returns
+        -------
+        array of shape (n, 2)
 
         Examples
         --------
@@ -305,11 +329,22 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
     ) -> Any:
         """Return the predicted distribution of each row.
 
-        ``trials`` are those of binomial rows, one number or one for each row, by default 1.
+        Parameters
+        ----------
+        X, offset, n_rows
+            As for ``predict``.
+        conditional : bool
+            Must be False: AnchorGLM does not have random effects.
+        trials : int or array, optional
+            For binomial models: the number of trials of all rows, or of each row. By default 1.
+
+        Returns
+        -------
+        FamilyDistribution
 
         See Also
         --------
-        anchortm.predict.FamilyDistribution : what is returned
+        anchortm.predict.FamilyDistribution : cdf, quantiles, intervals and more
 
         Examples
         --------
@@ -320,7 +355,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         (array([1.]), array([8.]))
         """
         if conditional:
-            self._effects()  # it has none
+            self._effects()  # raises an error: there are no random effects
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         link, rows = self.result_.link, self.new_rows_
         theta, shift = rows.parts(X, n_rows, offset)
@@ -332,7 +367,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         values = np.broadcast_to(trials, mean.shape) if np.ndim(trials) == 0 else trials
         numbers = finite_numbers(values, mean.size, "trials")
         if not ((numbers >= 1.0) & (numbers == np.floor(numbers))).all():
-            raise InputError("trials must be whole numbers of at least 1")
+            raise InputError("trials must be whole numbers, at least 1")
         return FamilyDistribution(link, mean, numbers, shift)
 
     def mean_intervals(
@@ -347,8 +382,21 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
     ) -> pd.DataFrame:
         """Return the mean of each row with its standard error and confidence interval.
 
-        The interval is symmetric for g(mean), cut where the range of means ends, and turned back. Arguments are those
-        of ``covariance``.
+        The interval is symmetric on the scale of the link, truncated to its range, and then transformed to the mean.
+
+        Parameters
+        ----------
+        X, offset
+            As for ``predict``.
+        level : float
+            Confidence level.
+        kind, clusters, **options
+            As for ``covariance``.
+
+        Returns
+        -------
+        DataFrame
+            One row for each row of X: mean, std. error, lower and upper.
 
         Examples
         --------
@@ -377,7 +425,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         return pd.DataFrame(table, index=index)
 
     def confidence_band(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: the mean is what is modelled, and ``mean_intervals`` has its uncertainty.
+        """Raise an error: use ``mean_intervals`` for the uncertainty of the mean.
 
         Examples
         --------
@@ -391,6 +439,6 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         AnchorGLM has no bands of its distributio
         """
         raise InputTypeError(
-            "AnchorGLM has no bands of its distributions: take mean_intervals(X), or a transformation model, such as "
-            "CountRegression, for bands of probabilities and quantiles"
+            "AnchorGLM has no bands of its distributions: use mean_intervals(X) for the mean, or a transformation "
+            "model, such as CountRegression, for bands of probabilities and quantiles"
         )

@@ -1,4 +1,4 @@
-"""What a fitted model says about new rows: predictions, likelihoods, residuals, confidence bands."""
+"""Methods of fitted models for rows: predictions, likelihoods, residuals, confidence bands."""
 
 from __future__ import annotations
 
@@ -31,15 +31,28 @@ Array = NDArray[np.float64]
 
 
 class Predictions(FittedAttributes):
-    """The answers of a fitted model about rows."""
+    """The methods of a fitted model that take rows."""
 
     @property
     def new_rows_(self) -> NewRows:
-        """Return what turns new rows into the numbers that the model needs."""
+        """Return the object that turns new rows into linear predictors and outcomes of this model."""
         raise NotImplementedError
 
     def nll(self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None) -> Array:
-        """Return the negative log-likelihood of each row; after ``from_formula`` X may hold the outcome too.
+        """Return the negative log-likelihood of each row.
+
+        Parameters
+        ----------
+        X : array or frame, or None for an unconditional model
+            Covariates. After ``from_formula``, a table with the columns of the formula.
+        y : array, Response or ordered categorical, optional
+            Outcomes. After ``from_formula`` they are taken from the table if y is not given.
+        offset : array, optional
+            Added to x'beta. Needed if the model was fitted with an offset.
+
+        Returns
+        -------
+        array of shape (n,)
 
         Examples
         --------
@@ -54,10 +67,20 @@ class Predictions(FittedAttributes):
     def residuals(
         self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None, which: str = "shift"
     ) -> Array:
-        """Return the score residual of each row: the derivative of its log-likelihood in alpha at F(h - alpha).
+        """Return the score residual of each row.
 
-        With ``which="scale"`` that of the scale, -dl/dzeta at h = e^zeta a(y)'theta + ..., of a model with scale
-        effects or without: above 0 where a row would be likelier with a larger spread.
+        Parameters
+        ----------
+        X, y, offset
+            As for ``nll``.
+        which : {"shift", "scale"}
+            "shift" is the derivative of the log-likelihood of F(h - alpha) with respect to alpha at 0. "scale" is
+            -dl/dzeta at zeta = 0 for h = e^zeta a(y)'theta + ...: it is positive where a larger spread would make the
+            row more likely. Models without scale effects have it too.
+
+        Returns
+        -------
+        array of shape (n,)
 
         Examples
         --------
@@ -81,6 +104,17 @@ class Predictions(FittedAttributes):
     ) -> float:
         """Return the mean log-likelihood of the rows.
 
+        Parameters
+        ----------
+        X, y, offset
+            As for ``nll``.
+        sample_weight : array, optional
+            Weights of the rows in the mean.
+
+        Returns
+        -------
+        float
+
         Examples
         --------
         >>> import anchortm as atm
@@ -95,9 +129,18 @@ class Predictions(FittedAttributes):
         return float(np.average(loglik, weights=weights))
 
     def predict(self, X: Covariates = None, *, offset: Numbers | None = None, n_rows: int | None = None) -> Any:
-        """Return the conditional median (infinite where a flat end never reaches it).
+        """Return the conditional median of each row.
 
-        An unconditional model takes ``X=None`` and ``n_rows``.
+        It is infinite where the predicted distribution function levels off before it reaches 1/2.
+
+        Parameters
+        ----------
+        X, offset, n_rows
+            As for ``predict_distribution``.
+
+        Returns
+        -------
+        array of shape (n,)
 
         Examples
         --------
@@ -119,16 +162,29 @@ class Predictions(FittedAttributes):
     ) -> PredictedDistribution:
         """Return the predicted distribution of each row.
 
-        An unconditional model takes ``X=None`` and ``n_rows`` (by default one row). A model that was fitted with an
-        offset needs one here: after ``from_formula`` the column of that name is taken.
+        Parameters
+        ----------
+        X : array or frame, or None for an unconditional model
+            Covariates. After ``from_formula``, a table with the columns of the formula.
+        offset : array, optional
+            Added to x'beta. Needed if the model was fitted with an offset; after ``from_formula`` it is by default
+            the column of the same name.
+        n_rows : int, optional
+            Number of rows to predict for ``X=None``; by default 1.
+        conditional : bool
+            Of models with random effects. By default the distribution is that of a row from a new cluster: it is
+            averaged over the normal distribution of the random effects. If True, rows from clusters of the fit are
+            averaged over the posterior distribution of their cluster's effects instead.
 
-        With random effects the distribution is that of rows of new clusters, averaged over the effects that clusters
-        may have. If ``conditional``, rows of clusters that the fit knew are averaged over what is known of theirs.
+        Returns
+        -------
+        PredictedDistribution
+            An ``AveragedDistribution`` if there are random effects.
 
         See Also
         --------
-        anchortm.predict.PredictedDistribution : what is returned
-        anchortm.predict.AveragedDistribution : with random effects
+        anchortm.predict.PredictedDistribution : cdf, quantiles, intervals and more
+        anchortm.predict.AveragedDistribution : the same, with random effects
 
         Examples
         --------
@@ -151,35 +207,35 @@ class Predictions(FittedAttributes):
             return PredictedDistribution(result.link, result.basis, theta, shift, result.time, gain=sign)
         Z = random.effects.columns(result.coef_names, rows.matrix(X, n_rows or shift.size))
         size = result.link.widened_by_normal(random.deviations(Z))
-        if size is not None:  # the sum of both variables has the distribution of the link
+        if size is not None:  # noise plus random effects has the distribution of the link, only wider
             theta = theta / size[0] if np.unique(size).size == 1 else theta / size[:, None]
             return PredictedDistribution(result.link, result.basis, theta, shift, result.time, gain=sign / size)
         return self._averaged(theta, shift, *random.marginal(Z))
 
     def _averaged(self, theta: Array, shift: Array, added: Array, weights: Array) -> AveragedDistribution:
-        """Return distributions that are averaged over random effects."""
+        """Return the distributions averaged over random effects."""
         result = self.result_
         return AveragedDistribution(
             result.link, result.basis, theta, shift, result.time, None, result.sign, added, np.asarray(weights)
         )
 
     def extrapolation(self, X: Covariates, y: Numbers | None = None) -> pd.DataFrame:
-        """Return where predictions for X leave what the fit has seen.
+        """Return which rows of X, and which outcomes, lie outside the training range.
 
         Parameters
         ----------
         X : array or frame
             New rows.
         y : number, or array of n rows, optional
-            Outcomes that are asked about, such as predicted quantiles of shape (n, k).
+            Outcomes to check, such as predicted quantiles of shape (n, k).
 
         Returns
         -------
         DataFrame
-            For each row ``covariates``, the names of those outside their range in the fit (after ``from_formula`` of
-            the columns as given), and ``furthest``, how far the worst of them is outside, in widths of its range.
-            With y also ``outcome``: "beyond the support", where the baseline goes on as a line, or "beyond the data",
-            below the smallest or above the largest outcome or limit of censoring.
+            For each row ``covariates``, the names of the covariates outside their training range (after
+            ``from_formula``, the columns of the table), and ``furthest``, the largest distance from a range, in widths
+            of that range. With y also ``outcome``: "beyond the support", where the baseline continues as a straight
+            line, or "beyond the data", below the smallest or above the largest outcome or censoring limit.
 
         Examples
         --------
@@ -208,22 +264,29 @@ class Predictions(FittedAttributes):
         Parameters
         ----------
         X : array or frame, or None for an unconditional model
+            Covariates.
         at : number or vector
-            Outcomes at which the cdf or sf is wanted, or probabilities of the quantiles.
+            Outcomes y for ``of="cdf"`` and ``"sf"``; probabilities for ``of="ppf"``.
         of : {"cdf", "sf", "ppf"}
             P(Y <= y), P(Y > y) or quantiles.
         level : float
-            Confidence.
+            Confidence level.
         simultaneous : bool
-            Whether a row's band is to hold at all its points at once, or at each.
+            Whether the band of a row covers all points in ``at`` at once, instead of each one separately.
         uncertainty : {"hessian", "sandwich", "bootstrap"}, matrix or Bootstrap, optional
-            A covariance of (baseline, coef) for the delta method, by name or as given by ``covariance``, or a
-            bootstrap, whose percentiles are taken. By default the sandwich, and at xi = 0 the inverse of
-            the information with increments at their bound taken as known.
+            For the delta method, the covariance matrix of (baseline, coef), by name or as ``covariance`` returns it.
+            For percentiles, a bootstrap. By default the sandwich; at xi = 0 the inverse information, with increments
+            of the baseline at their bound treated as known.
+        offset : array, optional
+            Added to x'beta. Needed if the model was fitted with an offset.
+
+        Returns
+        -------
+        ConfidenceBand
 
         See Also
         --------
-        anchortm.inference.ConfidenceBand : what is returned
+        anchortm.inference.ConfidenceBand : estimates and limits, as a table or a plot
 
         Examples
         --------
@@ -238,8 +301,8 @@ class Predictions(FittedAttributes):
         result, rows = self.result_, self.new_rows_
         if result.random is not None:
             raise InputTypeError(
-                "models with random effects have no confidence bands: an average over clusters has no single h; fit "
-                "to resampled clusters and compare predict_distribution"
+                "confidence bands do not support random effects: fit the model to resampled clusters and compare "
+                "predict_distribution"
             )
         n_rows = 1 if X is None and offset is None else None
         offset = rows.offset(X, offset)
@@ -252,7 +315,7 @@ class Predictions(FittedAttributes):
             shares = None if mixture is None else mixture.corners.shares(mixture.weights)
             return confidence_band(distribution, matrix, result.sign, fixed, at, of, level, simultaneous, known, shares)
         columns, bands = scale_columns(result.scale.names, result.coef_names), []
-        for i, theta in enumerate(distribution.theta):  # each row is a model without scale effects, with its own theta
+        for i, theta in enumerate(distribution.theta):  # a row is a model without scale effects that has its own theta
             own, row = replace(distribution[[i]], theta=theta), slice(i, i + 1)
             there = at_row(known, result.baseline, matrix[i, columns], result.scale.coef)
             bands.append(confidence_band(own, matrix[row], result.sign, fixed[row], at, of, level, simultaneous, there))

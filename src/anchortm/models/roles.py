@@ -1,4 +1,4 @@
-"""Whether numbers or classes are predicted, as scikit-learn asks."""
+"""Mixins that tell scikit-learn whether a model predicts numbers or classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Classifier", "Regressor"]
 
 
 class Regressor(RegressorMixin):
-    """Numbers are predicted, and the score is the log-likelihood, not R^2."""
+    """A model that predicts numbers. Its score is the mean log-likelihood, not R^2."""
 
     score = TransformationModel.score
 
@@ -23,7 +23,7 @@ class Regressor(RegressorMixin):
 
 
 class Classifier(ClassifierMixin):
-    """Classes are predicted, and the score is the log-likelihood, not the accuracy."""
+    """A model that predicts classes. Its score is the mean log-likelihood, not the accuracy."""
 
     score = TransformationModel.score
 

@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 
 @model
 class _BernsteinModel(Regressor, TransformationModel):
-    """Models with a Bernstein baseline."""
+    """Base class of models with a Bernstein baseline."""
 
     _link: ClassVar[str]
 
@@ -52,7 +52,9 @@ class _BernsteinModel(Regressor, TransformationModel):
 
 @model
 class ContinuousProbit(_BernsteinModel):
-    __doc__ = f"""The c-probit model (R's BoxCox): F(y|x) = Phi(h(y) - x'beta), h smooth and increasing.
+    __doc__ = f"""The c-probit model (R's BoxCox): F(y|x) = Phi(h(y) - x'beta), with h smooth and increasing.
+
+    After the unknown transformation h, the outcome is normal with mean x'beta and variance 1.
 
     Parameters
     ----------{SHARED.format(own=BERNSTEIN)}{attributes("bernstein")}
@@ -70,7 +72,9 @@ class ContinuousProbit(_BernsteinModel):
 
 @model
 class ContinuousLogit(_BernsteinModel):
-    __doc__ = f"""The c-logit model (R's Colr, sign flipped): F(y|x) = expit(h(y) - x'beta); odds of larger y.
+    __doc__ = f"""The c-logit model (R's Colr with the opposite sign): F(y|x) = expit(h(y) - x'beta).
+
+    exp(beta) is the ratio of the odds of larger outcomes, the same at every threshold of y.
 
     Parameters
     ----------{SHARED.format(own=BERNSTEIN)}{attributes("bernstein")}
@@ -91,6 +95,8 @@ class ContinuousLogit(_BernsteinModel):
 @model
 class ProportionalHazards(_BernsteinModel):
     __doc__ = f"""The Cox model with a smooth baseline (R's Coxph): F(y|x) = 1 - exp(-exp(h(y) + x'beta)).
+
+    exp(beta) is the hazard ratio.
 
     Parameters
     ----------{SHARED.format(own=BERNSTEIN)}{attributes("bernstein")}
@@ -114,7 +120,7 @@ class ProportionalHazards(_BernsteinModel):
 
 @model
 class Lehmann(_BernsteinModel):
-    __doc__ = f"""The Lehmann model: F(y|x) = exp(-exp(-(h(y) - x'beta))), reverse-time proportional hazards.
+    __doc__ = f"""The Lehmann model: F(y|x) = exp(-exp(-(h(y) - x'beta))), with proportional reverse-time hazards.
 
     Parameters
     ----------{SHARED.format(own=BERNSTEIN)}{attributes("bernstein")}
@@ -135,14 +141,14 @@ class Lehmann(_BernsteinModel):
 class NormalLinear(Regressor, TransformationModel):
     __doc__ = f"""The normal linear model: F(y|x) = Phi(theta_1 + theta_2 y - x'beta), in closed form if y is exact.
 
-    ``xi`` may be as low as -1/2 (partialling the anchors out). On the scale of y, ``intercept_``,
-    ``slope_`` and ``sigma_`` are the usual ones: y = intercept + x'slope + sigma * noise.
+    ``xi`` may be as low as -1/2, which partials the anchors out. ``intercept_``, ``slope_`` and ``sigma_`` are on
+    the scale of y: y = intercept + x'slope + sigma * noise.
 
     Parameters
     ----------{SHARED.format(own="")}{attributes("line")}
     See Also
     --------
-    anchortm.LinearAnchorRegression : the same slopes with gamma = 2 xi + 1, by squared error
+    anchortm.LinearAnchorRegression : gives the same slopes with gamma = 2 xi + 1, by squared error
 
     Examples
     --------
@@ -181,10 +187,10 @@ class NormalLinear(Regressor, TransformationModel):
     def _line(self) -> tuple[float, float]:
         result = self.result_
         if result.corners is not None:
-            raise UnavailableError("with strata or varying effects there is no one line in y: see baselines_")
+            raise UnavailableError("with strata or varying effects the model has several lines in y: see baselines_")
         if result.scale is not None:
             raise UnavailableError(
-                "with scale effects mean and spread change from row to row: use predict_distribution(X)"
+                "with scale effects the mean and the spread differ between rows: use predict_distribution(X)"
             )
         return float(result.baseline[0]), float(result.baseline[1])
 
@@ -200,11 +206,11 @@ _DISTRIBUTIONS: dict[str, tuple[str, float | None]] = {
 
 @model
 class ParametricSurvival(Regressor, TransformationModel):
-    __doc__ = f"""Accelerated failure times (R's Survreg): F(y|x) = F_Z(theta_1 + theta_2 log y - x'beta).
+    __doc__ = f"""Accelerated failure time models (R's Survreg): F(y|x) = F_Z(theta_1 + theta_2 log y - x'beta).
 
     Parameters
     ----------{SHARED.format(own="")}    dist : {{"weibull", "lognormal", "loglogistic", "exponential", "rayleigh"}}
-        Distribution of y; the last two fix theta_2 to 1 and 2.
+        Distribution of y given x. "exponential" fixes theta_2 at 1, "rayleigh" at 2.
     {attributes("line")}
     Examples
     --------
@@ -242,7 +248,7 @@ class OrdinalRegression(Classifier, TransformationModel):
 
     Parameters
     ----------{SHARED.format(own="")}    link : {{"logit", "probit", "cloglog", "loglog"}}
-        The reference distribution.
+        The reference distribution F_Z.
     {attributes("steps")}
     Examples
     --------
@@ -264,7 +270,21 @@ class OrdinalRegression(Classifier, TransformationModel):
         return Classes()
 
     def predict_proba(self, X: Covariates = None, *, offset: Numbers | None = None, n_rows: int | None = None) -> Array:
-        """Return the probability of each class, one row for each row of X.
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array or frame
+            Covariates. An unconditional model takes ``X=None`` and ``n_rows``.
+        offset : array, optional
+            Added to x'beta. Needed if the model was fitted with an offset.
+        n_rows : int, optional
+            Number of rows to predict for ``X=None``.
+
+        Returns
+        -------
+        array of shape (n, K)
+            One row for each row of X, one column for each of ``classes_``.
 
         Examples
         --------
@@ -283,7 +303,7 @@ class OrdinalRegression(Classifier, TransformationModel):
         return np.asarray(np.exp(self.link_.interval(ends[:, :-1], ends[:, 1:]).l))
 
     def predict(self, X: Covariates = None, *, offset: Numbers | None = None, n_rows: int | None = None) -> Any:
-        """Return the most probable class.
+        """Return the most probable class of each row; arguments as for ``predict_proba``.
 
         Examples
         --------
@@ -303,7 +323,7 @@ class CountRegression(_BernsteinModel):
 
     Parameters
     ----------{SHARED.format(own=BERNSTEIN)}    link : {{"logit", "probit", "cloglog", "loglog"}}
-        The reference distribution.
+        The reference distribution F_Z.
     {attributes("bernstein")}
     Examples
     --------
@@ -328,17 +348,17 @@ class CountRegression(_BernsteinModel):
 
 @model
 class AnchorTM(_BernsteinModel):
-    __doc__ = f"""The general triple: any link and any basis.
+    __doc__ = f"""The general transformation model with any link and any basis: F(y|x) = F_Z(a(y)'theta - x'beta).
 
     Parameters
     ----------{SHARED.format(own=BERNSTEIN)}    link : {{"logit", "probit", "cloglog", "loglog"}} or Link
-        The reference distribution.
+        The reference distribution F_Z.
     basis : {{"bernstein", "linear", "log-linear", "ordinal", "count"}} or Basis
-        The basis in y; a ``Basis`` is taken as it is.
+        The basis a(y) of the baseline. A ``Basis`` object is used as it is.
     {attributes("any")}
     See Also
     --------
-    anchortm.links.get_link : links by name
+    anchortm.links.get_link : returns a link by its name
     anchortm.bases.BernsteinBasis : one of the bases
 
     Examples
@@ -366,7 +386,7 @@ class AnchorTM(_BernsteinModel):
 
     def _rule(self) -> BaselineRule:
         if isinstance(self.basis, OrdinalBasis):
-            return Classes()  # its own, without those that have no rows
+            return Classes()  # the classes of the basis that have rows
         if isinstance(self.basis, Basis):
             return Given(self.basis)
         rules: dict[Any, BaselineRule] = {

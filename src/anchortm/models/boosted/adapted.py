@@ -1,4 +1,4 @@
-"""Boosted models after fewer rounds, and adapted to a few rows of the target."""
+"""Boosted models after fewer rounds, or refitted to a few rows from the target site."""
 
 from __future__ import annotations
 
@@ -26,10 +26,19 @@ Array = NDArray[np.float64]
 
 
 class Adapted(BoostedAnswers):
-    """Boosted models that follow from a fitted one."""
+    """Methods that derive one boosted model from another: ``staged`` and ``refit``."""
 
     def staged(self, n_rounds: int) -> Self:
-        """Return the model as it was after so many rounds.
+        """Return the model after its first ``n_rounds`` rounds.
+
+        Parameters
+        ----------
+        n_rounds : int
+            Number of rounds, from 0 to ``n_rounds_``.
+
+        Returns
+        -------
+        AnchorBoostedTM
 
         Examples
         --------
@@ -41,9 +50,9 @@ class Adapted(BoostedAnswers):
         [3.51, 2.85, 2.62]
         """
         if whole_number(n_rounds, "n_rounds", 0) > self.n_rounds_:
-            raise InputError(f"there are {self.n_rounds_} rounds, not {n_rounds}")
+            raise InputError(f"n_rounds = {n_rounds} is more than the {self.n_rounds_} rounds of the fit")
         if self.boosted_.refit is not None:
-            raise InputError("after a refit there are no rounds: use the model before the refit")
+            raise InputError("a refitted model has no earlier rounds: use the model before the refit")
         if n_rounds == self.n_rounds_:
             return copy(self)
         stage = self.boosted_.stages[n_rounds]
@@ -62,21 +71,27 @@ class Adapted(BoostedAnswers):
         offset: Numbers | None = None,
         strength: float | None = None,
     ) -> Self:
-        """Return the model with leaf values and baseline adapted to a few rows from the target site.
+        """Return the model with leaf values and baseline refitted to a few rows from the target site.
 
-        Trees keep their splits. The values of all leaves move from where they are, by a ridge under which f(x)
-        has, at each x, a prior deviation of 1 / sqrt(strength) on the scale of h; baseline and linear part move as if
-        they were known from ``strength`` rows of the fit, and h becomes nowhere flatter than a fifth of what it was.
-        There is no penalty on the target rows: they are one place.
+        Trees keep their splits. A ridge pulls all leaf values towards the fit: f(x) has a prior standard deviation of
+        1 / sqrt(strength) at each x, on the scale of h. Baseline and linear part have a prior worth ``strength`` rows
+        of the fit, and the slope of h stays above a fifth of its former value. There is no anchor penalty, because
+        the target rows come from one place.
 
         Parameters
         ----------
         X, y, sample_weight, offset
-            Rows of the target. No rows leave the model as it is.
+            Rows from the target site. Without rows the model does not change.
         strength : float, optional
-            How many rows what is known counts for; beyond 1e8 nothing moves, as it would be lost in rounding. By
-            default it is chosen from 1 (30 / n for fewer than 30 rows) to 1000, or not to move at all: the strongest
-            whose negative log-likelihood over five folds of the rows is within a standard error of the best.
+            Number of rows that the previous fit counts for. Above 1e8 the model does not change, because the changes
+            would be lost in rounding. By default cross-validation chooses among values from 1 (30 / n for fewer than
+            30 rows) to 1000, and no change at all: the strongest whose negative log-likelihood over five folds of the
+            rows is within one standard error of the best.
+
+        Returns
+        -------
+        AnchorBoostedTM
+            The refitted model; ``refit_`` tells the number of rows and the strength.
 
         Examples
         --------
@@ -93,7 +108,7 @@ class Adapted(BoostedAnswers):
         if strength is not None and not one_number(strength, "strength") > 0.0:
             raise InputError(f"strength must be positive, not {strength!r}")
         if X is None:
-            raise InputError("X is None: pass the covariates of rows from the target")
+            raise InputError("X is None: pass the covariates of rows from the target site")
         if len(native(X)) == 0:
             return self._moved(None, 0, math.inf)
         aligned(X=X, y=y, sample_weight=sample_weight, offset=offset)
@@ -128,7 +143,7 @@ class Adapted(BoostedAnswers):
         return result
 
     def _moved(self, found: tuple[Stage, Array] | None, rows: int, strength: float) -> Self:
-        """Return the model with other parameters, or with its own where none were found."""
+        """Return the model with the refitted parameters, or unchanged if ``found`` is None."""
         result, refit = copy(self), {"rows": rows, "strength": strength}
         if found is None:
             result.boosted_ = replace(self.boosted_, refit=refit)

@@ -1,4 +1,4 @@
-"""What a boosted model answers: predictions through the model inside, with f as its offset."""
+"""Methods of fitted boosted models: predictions come from the inner model with f as its offset."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ T = TypeVar("T")
 
 
 INSTEAD = (
-    "there are no standard errors or tests of a boosted f, and no penalties to choose but xi; compare fits by "
-    "leave_one_environment_out, or predict_distribution at two values of a covariate, or take a linear model with "
+    "a boosted f has no standard errors or tests, and xi is its only penalty; compare fits by "
+    "leave_one_environment_out, compare predict_distribution at two values of a covariate, or use a linear model with "
     "splines"
 )
 
 
 class NotForBoostedError(InputTypeError, AttributeError):
-    """Raised where what the other models answer is asked of a boosted one; for ``hasattr`` it is not there."""
+    """Raised for a method of the other models that boosted models do not have; ``hasattr`` returns False."""
 
 
 class OfBoosting(Found[T]):
-    """A fitted attribute that the result of boosting holds."""
+    """A fitted attribute that reads the result of boosting."""
 
     def _result(self, model: Any) -> Any:
         return model._fitted()
 
 
 class OfModel(Found[T]):
-    """A fitted attribute of the model inside, under the same name."""
+    """A fitted attribute that reads the attribute of the same name of the inner model."""
 
     def __set_name__(self, owner: type[Any], name: str) -> None:
         self.name, self.path = name, ("model_", name)
@@ -69,11 +69,11 @@ class OfModel(Found[T]):
 
 
 class BoostedAnswers:
-    """The answers of a fitted boosted model."""
+    """The methods of a fitted boosted model."""
 
     model: TransformationModel
     learner: str
-    model_: TransformationModel  # the fitted model inside
+    model_: TransformationModel  # the fitted inner model
     boosted_: BoostedResult
     xi_ = OfModel[float]()
     loss_ = OfModel[float]()
@@ -109,10 +109,10 @@ class BoostedAnswers:
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
-        """Return the names of the columns of X, if it had names."""
+        """Return the names of the columns of X, if X had names."""
         columns = self._fitted().columns
         if columns is None:
-            raise UnavailableError("X had no names")
+            raise UnavailableError("the columns of X had no names in the fit")
         return np.array(columns, dtype=object)
 
     def _fitted(self) -> BoostedResult:
@@ -125,7 +125,7 @@ class BoostedAnswers:
         return self.boosted_
 
     def _shown(self) -> FitResult:
-        """Return the result of the model inside, with the covariates of the boosted model."""
+        """Return the result of the inner model, with the covariates of the boosted model."""
         boosted = self._fitted()
         return replace(
             self.model_.result_,
@@ -139,14 +139,14 @@ class BoostedAnswers:
 
     @property
     def new_rows_(self) -> NewRows:
-        """Return what turns new rows into the numbers that the model needs."""
+        """Return the object that turns new rows into linear predictors and outcomes of this model."""
         result = self._shown()
         spec = self.model_.specification().at(model=type(self).__name__, anchor_names=self.model.anchor_names)
         return NewRows(spec, result, self.__dict__.get("formula_"))
 
     @property
     def loss_history_(self) -> pd.DataFrame:
-        """Return the loss and its parts after each round, and what was watched while environments were held out."""
+        """Return the loss and its parts after each round, and the held-out loss if environments were held out."""
         import pandas as pd
 
         xi = self._shown().xi
@@ -159,18 +159,18 @@ class BoostedAnswers:
     if not TYPE_CHECKING:  # a typo is an error to type checkers
 
         def __getattr__(self, name: str) -> Any:
-            if name == "new_rows_":  # a property that found no fit
+            if name == "new_rows_":  # the property failed because there is no fit
                 self._fitted()
             if hasattr(TransformationModel, name) and ("model_" in self.__dict__ or not name.endswith("_")):
                 raise NotForBoostedError(f"{type(self).__name__} has no {name}: {INSTEAD}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _ask(self, what: str, X: Any, offset: Any, *y: Any, **options: Any) -> Any:
-        """Return the answer of the fitted model, with f as its offset."""
+        """Return the result of a method of the inner model, with f as its offset."""
         aligned(X=X, offset=offset)
         rows = self.new_rows_
         if X is None:
-            raise InputError("X is None: a boosted model predicts from covariates, pass those of the rows")
+            raise InputError("X is None: a boosted model needs covariates; pass those of the rows")
         design, offset = rows.design(native(X)), rows.offset(X, offset)
         f = self.boosted_.shape.f(np.asarray(design.matrix))
         if y:
@@ -180,7 +180,7 @@ class BoostedAnswers:
         return getattr(self.model_, what)(design if self.boosted_.shape.linear else None, *y, offset=f, **options)
 
     def _response(self, X: Any, y: Any, n: int) -> Response:
-        """Return the outcome of n rows, as given or from the table that has it."""
+        """Return the outcomes of n rows, from y or from the table X."""
         aligned(X=X, y=y)
         rows = self.new_rows_
         if y is None and rows.formula is None:
@@ -193,11 +193,24 @@ class BoostedAnswers:
     def predict_distribution(
         self, X: Covariates, *, offset: Numbers | None = None, n_rows: int | None = None
     ) -> PredictedDistribution:
-        """Return the predicted distribution of each row; ``n_rows``, of models without X, changes nothing here.
+        """Return the predicted distribution of each row.
+
+        Parameters
+        ----------
+        X : array or frame
+            Covariates. After ``from_formula``, a table with the columns of the formula.
+        offset : array, optional
+            Added to f(x). Needed if the model was fitted with an offset.
+        n_rows : int, optional
+            Not used; other models have it for ``X=None``.
+
+        Returns
+        -------
+        PredictedDistribution
 
         See Also
         --------
-        anchortm.predict.PredictedDistribution : what is returned
+        anchortm.predict.PredictedDistribution : cdf, quantiles, intervals and more
 
         Examples
         --------
@@ -212,14 +225,24 @@ class BoostedAnswers:
         return self._ask("predict_distribution", X, offset)  # type: ignore[no-any-return]
 
     def predict(self, X: Covariates, *, offset: Numbers | None = None) -> Any:
-        """Return the conditional median, or the most probable class."""
+        """Return the conditional median of each row, or its most probable class.
+
+        Parameters
+        ----------
+        X, offset
+            As for ``predict_distribution``.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
         return self._ask("predict", X, offset)
 
     @available_if(  # type: ignore[untyped-decorator]
         lambda self: hasattr(self.model, "predict_proba")
     )
     def predict_proba(self, X: Covariates, *, offset: Numbers | None = None) -> Array:
-        """Return the probability of each class, one row for each row of X."""
+        """Return the probability of each class, one row for each row of X; arguments as for ``predict``."""
         return np.asarray(self._ask("predict_proba", X, offset))
 
     def __sklearn_tags__(self) -> Any:
@@ -230,15 +253,37 @@ class BoostedAnswers:
         return tags
 
     def nll(self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None) -> Array:
-        """Return the negative log-likelihood of each row; after ``from_formula`` X may hold the outcome too."""
+        """Return the negative log-likelihood of each row.
+
+        Parameters
+        ----------
+        X, offset
+            As for ``predict_distribution``.
+        y : array, Response or ordered categorical, optional
+            Outcomes. After ``from_formula`` they are taken from the table if y is not given.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
         return np.asarray(self._ask("nll", X, offset, y))
 
     def residuals(
         self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None, which: str = "shift"
     ) -> Array:
-        """Return the score residual of each row: the derivative of its log-likelihood in alpha at F(h - alpha).
+        """Return the score residual of each row.
 
-        With ``which="scale"`` that of the scale, as for the other models.
+        Parameters
+        ----------
+        X, y, offset
+            As for ``nll``.
+        which : {"shift", "scale"}
+            "shift" is the derivative of the log-likelihood of F(h - alpha) with respect to alpha at 0. "scale" is the
+            residual of the scale, as for the other models.
+
+        Returns
+        -------
+        array of shape (n,)
         """
         return np.asarray(self._ask("residuals", X, offset, y, which=which))
 
@@ -250,22 +295,38 @@ class BoostedAnswers:
         *,
         offset: Numbers | None = None,
     ) -> float:
-        """Return the mean log-likelihood of the rows."""
+        """Return the mean log-likelihood of the rows; arguments as for ``nll``, and weights for the mean."""
         aligned(X=X, y=y, sample_weight=sample_weight)
         nll = self.nll(X, y, offset=offset)
         return float(-np.average(nll, weights=check_weights(sample_weight, nll.size)))
 
     def extrapolation(self, X: Covariates, y: Numbers | None = None) -> pd.DataFrame:
-        """Return where predictions for X leave what the fit has seen: there trees are constant.
+        """Return which rows of X, and which outcomes, lie outside the training range, where trees are constant.
+
+        Parameters
+        ----------
+        X : array or frame
+            New rows.
+        y : number, or array of n rows, optional
+            Outcomes to check, such as predicted quantiles of shape (n, k).
+
+        Returns
+        -------
+        DataFrame
+            The same columns as for a linear model.
 
         See Also
         --------
-        anchortm.NormalLinear.extrapolation : the same of a linear model
+        anchortm.NormalLinear.extrapolation : explains the columns
         """
         return extrapolation(self, X, y)
 
     def summary(self) -> Summary:
-        """Return a table of the fit that prints: facts, and the share of each covariate in what was gained.
+        """Return a printable summary of the fit, with the importance of each covariate.
+
+        Returns
+        -------
+        Summary
 
         Examples
         --------

@@ -1,17 +1,17 @@
-"""Boosting the anchor loss: rounds of shrunken Newton steps in the values of leaves, jointly with the baseline.
+"""Boosting the anchor loss: rounds of shrunken Newton steps in the leaf values, jointly with the baseline.
 
-The model is h = a(y)'theta + sign (x'beta + f(x) + offset), f a sum of trees or a linear function that grows in steps,
-x'beta there only where a linear part is wanted beside trees. The loss L = -(1/n) sum w l + (xi/n) |P r|^2 falls
-fastest along the pseudo-residual
+The model is h = a(y)'theta + sign (x'beta + f(x) + offset). Here f is a sum of trees, or a linear function that grows
+in steps; x'beta is present only if there is a linear part beside trees. The steepest descent of the loss
+L = -(1/n) sum w l + (xi/n) |P r|^2 in f is the pseudo-residual
 
     -n dL/df_i = -sign w_i (r_i + 2 xi r'_i (P r)_i),
 
-which a tree is grown on. With Z the leaves as columns of 0 and 1, the Hessian of L in their values is
+on which a tree is grown. Let the columns of Z indicate its leaves. The Hessian of L in the leaf values is
 
     Z'[W diag(r' + 2 xi (P r) r'') + 2 xi diag(r') W P diag(r')]Z / n.
 
-The objective with Z as covariates and f as offset has it, and the parts that belong to theta and beta: one Newton step
-goes to all of them, of which a share is gone. Then theta and beta are solved for, given f.
+The objective with covariates Z and offset f provides this Hessian, together with the blocks of theta and beta. A Newton
+step in all parameters follows, multiplied by the learning rate. Then theta and beta are refitted, given f.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ Array = NDArray[np.float64]
 
 
 class RowDerivatives(NamedTuple):
-    """The score residual of each row and its derivative in h."""
+    """The score residual of each row, and its derivative with respect to h."""
 
     r: Array
     dr: Array
 
 
 def row_derivatives(link: Link, terms: tuple[Term, ...], theta: Array, shift: Array) -> RowDerivatives:
-    """Return r and r' = r_u + r_v of each row of the response."""
+    """Return r and r' = r_u + r_v for each row of the response."""
     found = RowDerivatives(*np.zeros((2, shift.size)))
     for term in terms:
         t = evaluate(link, term, theta, shift).values
@@ -64,7 +64,7 @@ def row_derivatives(link: Link, terms: tuple[Term, ...], theta: Array, shift: Ar
 
 
 class Stage(NamedTuple):
-    """What a round ends with: the best baseline and coefficients for f, the loss, and their certificate."""
+    """The fit after a round: the optimal baseline and coefficients given f, the loss, and the certificate."""
 
     theta: Array
     beta: Array
@@ -78,14 +78,14 @@ class Stage(NamedTuple):
     convexity: str
     folds: tuple[float, ...]
     active: NDArray[np.bool_]
-    atom: float  # at time 0, for average covariates
+    atom: float  # probability at time 0 for average covariates
     reason: str
     history: list[dict[str, Any]]
-    information: Array | None  # None in files, where it would be too large
+    information: Array | None  # None if it was too large for a file
 
     @classmethod
     def of(cls, basis: Basis, objective: Objective, s: Solution, time: bool) -> Stage:
-        """Return what a solution says."""
+        """Return the stage of a solution."""
         theta, beta = objective.coordinates.split(s.v)
         n, shift = objective.n_total, objective.average_shift(s.v)
         return cls(
@@ -108,16 +108,16 @@ class Stage(NamedTuple):
         )
 
     def put(self, result: FitResult) -> FitResult:
-        """Return a result with what is said here."""
+        """Return the result with the fields of this stage."""
         own = self._asdict()
         theta, beta = own.pop("theta"), own.pop("beta")
         return replace(result, baseline=theta, typical=theta, coef=beta, computed={}, **own)
 
 
 class Booster:
-    """The rows of a fit, f so far, and theta and beta that are best for it.
+    """The rows of a fit, the current f, and the optimal theta and beta given f.
 
-    Rows are held in the order of the main anchor factor; ``order`` says where they come from.
+    Rows are sorted by the main anchor factor; ``order`` holds their original positions.
     """
 
     def __init__(self, spec: Specification, data: Data) -> None:
@@ -145,11 +145,11 @@ class Booster:
         return self.objective.coordinates.split(self.solution.v)
 
     def stage(self) -> Stage:
-        """Return where the rounds so far have led."""
+        """Return the fit after the rounds so far."""
         return Stage.of(self.basis, self.objective, self.solution, self.data.response.scale == "time")
 
     def shift(self) -> Array:
-        """Return what is added to the baseline in each row."""
+        """Return the shift of each row, which is added to its baseline."""
         return np.asarray(self.sign * (self.data.design.matrix @ self.parameters[1] + self.offset + self.f))
 
     def project(self, values: Array) -> Array:
@@ -158,13 +158,13 @@ class Booster:
         return np.zeros_like(values) if P is None else P(values, self.data.weights)
 
     def pseudo_residuals(self) -> Array:
-        """Return -n dL/df of each row."""
+        """Return -n dL/df for each row."""
         rows = row_derivatives(self.link, self.terms, self.parameters[0], self.shift())
         pull = rows.r if self.xi == 0.0 else rows.r + 2.0 * self.xi * rows.dr * self.project(rows.r)
         return np.asarray(-self.sign * (pull if self.data.weights is None else self.data.weights * pull))
 
     def with_columns(self, Z: Array) -> Objective:
-        """Return the objective with f as offset and further covariates Z."""
+        """Return the objective with f as offset and additional covariates Z."""
         c, objective = self.objective.coordinates, self.objective
         assert isinstance(objective, RowObjective)  # noqa: S101
         p = Z.shape[1]
@@ -191,10 +191,18 @@ class Booster:
         )
 
     def step(self, Z: Array, share: float, l2: float) -> Array | None:
-        """Take a share of a Newton step in the coefficients of Z and in theta and beta; return the former.
+        """Take a fraction of a Newton step in the coefficients of Z, theta and beta; return the coefficients of Z.
 
-        ``l2`` is curvature added for each coefficient, in rows. Afterwards theta and beta are the best for the new f.
-        None where nothing gets better.
+        Afterwards theta and beta are refitted for the new f. Return None if no step improves the loss.
+
+        Parameters
+        ----------
+        Z : array of shape (n, k)
+            Indicators of leaves, or covariates.
+        share : float
+            Learning rate: the fraction of the Newton step.
+        l2 : float
+            Ridge on the coefficients of Z, as a number of rows.
         """
         objective = self.with_columns(Z)
         k = self.solution.v.size
@@ -211,13 +219,13 @@ class Booster:
         return own
 
     def _solve(self, theta: Array, beta: Array) -> None:
-        """Find theta and beta for f, from near them."""
+        """Refit theta and beta for the current f, from these start values."""
         self.objective = self.with_columns(np.zeros((self.f.size, 0)))
         self.solution = minimise(self.objective, self.objective.coordinates.join(theta, beta), self.xi, self.options)
 
 
 def _reordered(data: Data, order: NDArray[np.intp]) -> Data:
-    """Return the rows in another order, all else as it is."""
+    """Return the data with its rows in another order."""
     part = data.take(order)
     return data._replace(
         response=part.response,
@@ -229,7 +237,7 @@ def _reordered(data: Data, order: NDArray[np.intp]) -> Data:
 
 
 class Watched:
-    """Rows of an environment that was held out, and f there so far."""
+    """The rows of a held-out environment, and the current f of each."""
 
     def __init__(self, basis: Basis, rows: Data, linear: bool) -> None:
         response = rows.response
@@ -237,7 +245,7 @@ class Watched:
             try:
                 response = as_response(response, "ordinal", basis.levels)
             except InputError as error:
-                raise InputError(f"an environment that is held out has a class that no other has: {error}") from None
+                raise InputError(f"a held-out environment has a class that no other environment has: {error}") from None
         self.terms, self.X, self.weights = build_terms(basis, response), rows.design.matrix, rows.weights
         self.linear = self.X if linear else self.X[:, :0]
         self.f = np.zeros(len(response)) if rows.offset is None else rows.offset.copy()
@@ -248,5 +256,5 @@ class Watched:
         return float(-np.average(loglik, weights=self.weights))
 
     def at(self, booster: Booster) -> float:
-        """Return it at the parameters of a round."""
+        """Return the mean negative log-likelihood at the current parameters of a booster."""
         return self.nll(booster.link, booster.sign, *booster.parameters)

@@ -13,7 +13,7 @@ __all__ = ["describe"]
 
 
 def describe(model: Any) -> Summary:
-    """Return a table of the fit that prints: facts, and the share of each covariate in what was gained."""
+    """Return a printable summary of the fit, with the importance of each covariate."""
     result = inner = model.model_.result_
     facts = baseline_facts(inner)
     given = f"KKT residual {result.kkt:.1e}, smallest curvature {result.min_eigenvalue:.1e}"
@@ -25,14 +25,14 @@ def describe(model: Any) -> Summary:
         own["refit"] = _refit_fact(refit)
         if math.isfinite(refit["strength"]):
             nll = -result.loglik / result.n_total
-            facts["anchor loss"] = "none for the target"
+            facts["anchor loss"] = "not used in the refit"
             facts["refit loss"] = (
-                f"{result.loss:.6f} = {nll:.6f} (mean negative log-likelihood) + {result.loss - nll:.3g} (pull)"
+                f"{result.loss:.6f} = {nll:.6f} (mean negative log-likelihood) + {result.loss - nll:.3g} (ridge)"
             )
             facts["converged"] = f"{done}, the refit: {given}"
-            facts["xi"] += ", of the fit"
+            facts["xi"] += ", in the fit before"
             if "constraints" in facts:
-                facts["constraints"] = facts["constraints"].replace("at zero", "at a fifth of what was there")
+                facts["constraints"] = facts["constraints"].replace("at zero", "at a fifth of the former slope")
     columns: dict[str, list[Any]] = {"covariate": list(model.coef_names_)}
     columns["importance"] = model.feature_importances_.tolist()
     if model.learner != "tree":
@@ -48,7 +48,7 @@ def describe(model: Any) -> Summary:
 
 
 def _own_facts(model: Any, sign: str) -> dict[str, str]:
-    """Return what the model is, how it was boosted, and how the number of rounds was found."""
+    """Return the lines on the model, on f, and on how the number of rounds was chosen."""
     f = "f(x)" if model.learner != "linear+tree" else f"x'beta {sign} f(x)"
     size = f", {sum(tree.leaves.size for tree in model.trees_)} leaves" if model.learner != "linear" else ""
     own = {
@@ -65,5 +65,5 @@ def _own_facts(model: Any, sign: str) -> dict[str, str]:
 
 def _refit_fact(refit: dict[str, Any]) -> str:
     if not math.isfinite(refit["strength"]):
-        return f"{refit['rows']} rows of the target, nothing moved: what follows is of the fit"
-    return f"{refit['rows']} rows of the target, strength {refit['strength']:g}; what follows is of these rows"
+        return f"{refit['rows']} rows from the target, no change: the lines below describe the fit before"
+    return f"{refit['rows']} rows from the target, strength {refit['strength']:g}; the lines below describe these rows"

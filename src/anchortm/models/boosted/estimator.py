@@ -1,4 +1,4 @@
-"""AnchorBoostedTM: transformation models whose shift is a sum of trees, boosted down the anchor loss."""
+"""AnchorBoostedTM: transformation models whose shift is a sum of trees, boosted on the anchor loss."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 
 
 class State(NamedTuple):
-    """A boosting after a round: what was found, and the negative log-likelihood of environments held out."""
+    """The state after a round: the booster, the tree or step of the round, and the held-out loss."""
 
     booster: Booster
     stage: Stage
@@ -49,78 +49,80 @@ class State(NamedTuple):
 
 
 class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
-    """A transformation model with a shift of any shape, F(h(y) - f(x)): f is boosted down the anchor loss.
+    """A transformation model F(h(y) - f(x)) with a non-linear shift f, boosted on the anchor loss.
 
-    Each round grows a tree on the pseudo-residuals r + 2 xi r'(P r), takes a shrunken Newton step in the values of its
-    leaves, and solves for the baseline again. All outcomes and kinds of censoring are those of the model that is
-    boosted.
+    Each round grows a tree on the pseudo-residuals r + 2 xi r'(P r), takes a shrunken Newton step in its leaf values,
+    and refits the baseline. It supports all outcomes and kinds of censoring that the boosted model supports.
 
     Parameters
     ----------
     model : estimator
-        What is boosted: any model of this package with a baseline of its own, such as ``ContinuousLogit(order=4)``. Its
-        own xi is not used; strata, effects that vary, scale effects and elastic nets are not for boosting.
+        The model to boost: a model of this package with a baseline in y, such as ``ContinuousLogit(order=4)``. Leave
+        its own xi at 0. Strata, varying effects, scale effects, random effects and elastic nets are not supported.
     xi : float
-        Strength of the causal regulariser, from 0 to a large finite number.
+        Strength of the causal regulariser, at least 0 and finite.
     learner : {"tree", "linear+tree", "linear"}
-        What f is made of: trees; trees beside a linear part, which is solved for again in each round as the baseline
-        is, so that no rounds at all are the linear model; or a linear function that grows in shrunken steps. Trees
-        alone are constant beyond the range of the data, a linear part goes on.
+        "tree": f is a sum of trees, which is constant outside the training range. "linear+tree": a linear part is
+        added and refitted in each round, like the baseline; with 0 rounds this is the linear model. "linear": f is a
+        linear function that grows by shrunken steps.
     n_rounds : int
-        Number of rounds, or the most there may be with ``validation``. 0 is the model without trees.
+        Number of rounds; with ``validation``, the largest number. 0 is the model without trees.
     learning_rate : float
         Fraction of the Newton step taken in each round (learning rate).
     max_leaf_nodes, min_samples_leaf : int
-        Size of the trees, and rows in each leaf.
+        Largest number of leaves of a tree, and smallest number of rows in a leaf.
     l2_leaf : float
-        Pull of the leaf values of a round towards zero, as if each leaf had so many rows more (of curvature 1)
-        without anything to be learnt from.
+        Ridge penalty on the leaf values of a round: it acts like this many extra rows in each leaf (of curvature 1)
+        that pull its value to 0.
     validation : None, float, list or "each"
-        Environments that are held out to find the number of rounds: none, a share of them drawn at random, those
-        named, or each in turn. The best round is the one with the least mean negative log-likelihood over them.
+        Environments to hold out in order to choose the number of rounds: None; a fraction of them, drawn at random;
+        a list of their names; or "each" in turn. The chosen round has the lowest mean negative log-likelihood over
+        the held-out environments.
     n_iter_no_change : int
-        How many rounds without a better one are tried.
+        Stop after this many rounds without improvement on the held-out environments.
     all_rows : bool
-        Whether the fit is repeated on all rows for the number of rounds that was found.
+        Whether to refit on all rows with the chosen number of rounds.
     cut : int, optional
-        Cut numeric environments at quantiles into so many groups.
+        Cut numeric environments at their quantiles into this many groups.
     random_state : int, optional
-        Seed of the draw of environments.
+        Seed for drawing environments.
 
     Attributes
     ----------
     model_ : estimator
-        The baseline, and the linear part if there is one, as a fitted model with f as its offset. Its certificates
-        (``kkt_``, ``min_eigenvalue_``, ``converged_``) say that it is best for this f.
+        The baseline, and the linear part if there is one, as a fitted model with f as its offset. ``kkt_``,
+        ``min_eigenvalue_`` and ``converged_`` certify that it is optimal given f.
     trees_ : list of Tree
-        One for each round.
+        One tree for each round.
     coef_ : array of shape (p,)
-        Coefficients of the linear part, zeros without one.
+        Coefficients of the linear part; zeros without one.
     coef_names_ : list of str
         Names of the covariates.
     n_rounds_ : int
         Number of rounds.
     loss_history_ : DataFrame
-        For each round the loss, its two parts, and ``held_out``, the negative log-likelihood of environments held out.
+        For each round: the loss, its two parts, and ``held_out``, the mean negative log-likelihood of the held-out
+        environments.
     feature_importances_ : array of shape (p,)
-        Share of each covariate in what the splits gain (of a linear learner, in the size of the standardised effects).
+        Share of each covariate in the total gain of the splits; for the linear learner, in the sum of absolute
+        standardised coefficients.
     held_out_ : list
-        Names of the environments that were held out.
+        Names of the held-out environments.
     xi_, loss_, loglik_, penalty_, baseline_, kkt_, min_eigenvalue_, converged_
-        As for the other models, given f. After a ``refit`` that moves anything those of its rows: ``loss_`` is their
-        mean negative log-likelihood plus the pull towards the fit, ``penalty_`` is 0.
+        As for the other models, given f. After a ``refit`` that changes the model they are those of the new rows:
+        ``loss_`` is the mean negative log-likelihood plus the ridge towards the previous fit, ``penalty_`` is 0.
     refit_ : dict
         After ``refit``: number of rows and strength.
     n_features_in_, feature_names_in_ : int, array of str
-        Columns of X; names only where it had names.
+        Number of columns of X, and their names if X has names.
     covariate_ranges_ : array of shape (2, p)
         Smallest and largest value of each covariate.
     formula_ : Formula
-        After ``from_formula``.
+        After ``from_formula``: the formula.
 
     See Also
     --------
-    anchortm.AnchorBoosting : the competitor by squared error
+    anchortm.AnchorBoosting : anchor boosting of squared errors, for comparison
 
     Examples
     --------
@@ -167,11 +169,11 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
 
     @property
     def anchor_names(self) -> Any:
-        """Return the columns of X that the model takes as anchors."""
+        """Return the columns of X that the boosted model uses as anchors."""
         return getattr(self.model, "anchor_names", None)
 
     def specification(self) -> Specification:
-        """Return what the model that is boosted asks for, with our xi, as one frozen object."""
+        """Return the specification of the boosted model, with the xi of this estimator."""
         if not isinstance(self.model, TransformationModel):
             raise InputTypeError(
                 f"model must be an estimator of this package, such as ContinuousProbit(), not {self.model!r}"
@@ -184,7 +186,7 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         return spec.at(xi=self.xi, finite_xi=True)
 
     def check(self) -> Specification:
-        """Refuse arguments that are out of range; return what the model that is boosted asks for."""
+        """Return the specification of the boosted model; raise an error if an argument is out of range."""
         if self.learner not in ("tree", "linear+tree", "linear"):
             raise InputError(f"learner must be 'tree', 'linear+tree' or 'linear', not {self.learner!r}")
         for name, least in (("n_rounds", 0), ("min_samples_leaf", 1), ("n_iter_no_change", 1), ("max_leaf_nodes", 2)):
@@ -209,23 +211,23 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         sample_weight: Numbers | None = None,
         offset: Numbers | None = None,
     ) -> Problem:
-        """Return the inputs that ``fit`` would boost, checked; the covariates of the trees are the design."""
+        """Return the checked inputs of ``fit``, with the trees' covariates as design; arguments as for ``fit``."""
         spec = self.check()
         if y is None:
             raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
         if self.model.xi != 0:
             raise InputError(
-                f"xi = {self.model.xi!r} of the inner model is not used: give it to AnchorBoostedTM(model, xi=...)"
+                f"xi = {self.model.xi!r} of the inner model is not used: pass it to AnchorBoostedTM(model, xi=...)"
             )
         X = native(X)
         given = list(X.columns) if hasattr(X, "columns") else None
         if named_columns(spec.anchor_names, "anchor_names"):
             if anchors is not None:
-                raise InputError("give anchors to fit, or anchor_names to the constructor, not both")
+                raise InputError("pass anchors to fit, or anchor_names to the constructor, not both")
             X, anchors = split_off(spec, X)[:2]
         data = prepare(spec.at(anchor_names=None), None, y, anchors, sample_weight, offset)
         if X is None:
-            raise InputError("X is None: there is nothing to boost; fit the model itself")
+            raise InputError("X is None: boosting needs covariates; without them fit the model itself")
         design = to_design(X, None)
         n = len(data.response) if data.kept is None else data.kept.size
         if design.matrix.shape[0] != n:
@@ -240,7 +242,7 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         return made
 
     def _checked(self, data: Data, gone: Iterable[Any] = ()) -> Data:
-        """Return rows that identify what is boosted, or refuse them, naming the environments that they are without."""
+        """Return the data; raise an error, which names the left-out environments, if it does not identify the model."""
         try:
             check_kinds(data.response)
             if self.learner != "tree":
@@ -261,9 +263,27 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         sample_weight: Numbers | None = None,
         offset: Numbers | None = None,
     ) -> Self:
-        """Boost; arguments as for the other models.
+        """Fit the model by boosting.
 
-        ``environments`` are what ``validation`` holds out: by default the levels of the largest anchor factor.
+        Parameters
+        ----------
+        X : array or frame of shape (n, p)
+            Covariates.
+        y : array, Response or ordered categorical
+            The outcome. For censored outcomes see ``Surv`` and ``Interval``.
+        anchors : array, series, frame or list of columns, optional
+            Where rows come from. Needed unless xi is 0.
+        environments : array, optional
+            Environments for ``validation``; by default the levels of the largest anchor factor.
+        sample_weight : array of non-negative numbers, optional
+            A weight of 2 counts a row twice.
+        offset : array, optional
+            Added to f(x).
+
+        Returns
+        -------
+        self
+            The fitted model.
 
         Examples
         --------
@@ -287,7 +307,7 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
             self._checked(data.subset(np.setdiff1d(np.arange(len(data.response)), np.concatenate(held))), lost)
             for held, lost in zip(sets, gone, strict=True)
         ]
-        # all are watched together, round by round
+        # all fits advance together, round by round
         watched = [self._boost(spec, part, [data.take(e) for e in held]) for part, held in zip(kept, sets, strict=True)]
         curve, states, best = self._watch(watched)
         rounds = int(np.argmin(curve)) if curve else self.n_rounds
@@ -297,12 +317,12 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
             part, states = data, list(islice(self._boost(spec, data, []), rounds + 1))
         inner, boosted = self._stored(part, states, np.array(curve), names)
         state = {name: value for name, value in self.__dict__.items() if name != "formula_"}
-        # at once: a fit that is interrupted or refused leaves the model as it was
+        # one assignment, so that an interrupted or failed fit leaves the model unchanged
         self.__dict__ = state | {"model_": inner, "boosted_": boosted}
         return self
 
     def _watch(self, watched: list[Iterator[State]]) -> tuple[list[float], list[State], Booster | None]:
-        """Return the held-out loss of each round, the states of the first boosting, and the best of them."""
+        """Return the held-out loss of each round, the states of the first fit, and its best booster."""
         curve: list[float] = []
         states: list[State] = []
         best = None
@@ -310,16 +330,28 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
             curve.append(float(np.mean([state.held_out for state in side_by_side])))
             states.append(side_by_side[0])
             if np.argmin(curve) == k:
-                best = copy(side_by_side[0].booster)  # which goes on from round to round
+                best = copy(side_by_side[0].booster)  # a copy, because the booster changes in each round
             if k == self.n_rounds or k - int(np.argmin(curve)) >= self.n_iter_no_change:
                 break
         return curve, states, best
 
     def left_out(self, data: Data, held: Data, groups: Groups, gone: Any) -> tuple[float, dict[str, Any]]:
-        """Return the mean negative log-likelihood of other rows after a fit to these, and facts of the fit.
+        """Fit to ``data``; return the mean negative log-likelihood of the left-out rows, and facts about the fit.
 
-        ``groups`` are the environments that are left, ``gone`` is the name of the one that is not. This is for
-        ``leave_one_environment_out``.
+        This is for ``leave_one_environment_out``.
+
+        Parameters
+        ----------
+        data, held : Data
+            The rows to fit to, and the left-out rows.
+        groups : tuple
+            The environment of each row of ``data``, and the names of the environments.
+        gone : label
+            Name of the left-out environment.
+
+        Returns
+        -------
+        tuple of (float, dict)
         """
         self.validation = without(self.validation, gone, self.n_rounds)
         fitted = self._fit(self.check(), self._checked(data), groups)
@@ -330,7 +362,7 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         return nll, {"converged": inner.converged, "rounds": fitted.n_rounds_}
 
     def _boost(self, spec: Specification, data: Data, held: list[Data]) -> Iterator[State]:
-        """Yield the state before the first round and after each, as long as there is something to learn."""
+        """Yield the state before the first round and after each, until a round does not improve the loss."""
         linear = self.learner == "linear+tree"
         some = slice(None) if linear else slice(0)
         design = data.design._replace(matrix=data.design.matrix[:, some], names=data.design.names[some])
@@ -350,7 +382,7 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
                 rows.f += found.predict(rows.X) if isinstance(found, Tree) else rows.X @ found
 
     def _round(self, booster: Booster, X: Array, bins: Binned | None) -> Tree | Array | None:
-        """Return what a round adds to f: a tree with its values, or coefficients; None where nothing is left."""
+        """Return the tree or the coefficients that a round adds to f; None if nothing improves the loss."""
         if bins is None:
             scale = X.std(axis=0)
             found = booster.step(X / scale, self.learning_rate, 0.0)
@@ -364,13 +396,13 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         return None if values is None else tree.with_values(values)
 
     def with_boosted(self, model: TransformationModel, boosted: BoostedResult) -> Self:
-        """Return a model with these arguments that holds a result of boosting; ``model`` is the fitted one inside."""
+        """Return a copy with these results: ``model``, the fitted inner model, and ``boosted``."""
         made: Self = clone(self)
         made.model_, made.boosted_ = model, boosted
         return made
 
     def _stored(self, data: Data, states: list[State], curve: Array, names: list[Any]) -> tuple[Any, BoostedResult]:
-        """Return the fitted model inside and the result of boosting."""
+        """Return the fitted inner model and the result of boosting."""
         problem, result = states[-1].booster.result()
         base = clone(self.model).set_params(xi=self.xi, anchor_names=None)
         trees = [state.found for state in states if isinstance(state.found, Tree)]
@@ -392,7 +424,17 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         return base.with_result(problem, result), boosted.first(len(states) - 1, result.coef)
 
     def plot(self, ax: Axis = None) -> Any:
-        """Draw the loss, its parts and the held-out environments against the rounds; return the axes."""
+        """Draw the loss, its parts and the held-out loss against the rounds; return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+        """
         return plotting.rounds(self, ax)
 
 

@@ -1,4 +1,4 @@
-"""A boosted model adapted to a few rows from the target: how far its parameters move."""
+"""Adapt a boosted model to a few rows from the target site."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ __all__ = ["STRONGEST", "Base", "Rows", "Target"]
 
 Array = NDArray[np.float64]
 
-STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, math.inf)  # that a refit chooses from
-STRONGEST = 1e8  # beyond, rounding in the pull hides whether a minimum was found
-FLATTEST = 0.2  # least slope that a refit leaves the baseline, as a share of its slope before
-FOLDS, ONE_ROW = 5, 30.0  # of the rows of a refit; its strength with one row, and of n rows the least is 1/n of it
+STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, math.inf)  # a refit chooses one of these
+STRONGEST = 1e8  # above this, rounding errors in the ridge hide whether a minimum was found
+FLATTEST = 0.2  # smallest slope of the refitted baseline, as a fraction of its slope before
+FOLDS, ONE_ROW = 5, 30.0  # folds of the refit's rows; strength with one row (n rows: at least ONE_ROW / n)
 
 
 class Base(NamedTuple):
-    """The model under the trees: what it asks for, and its result."""
+    """The model under the trees: its specification and its result."""
 
     spec: Specification
     result: FitResult
 
 
 class Rows(NamedTuple):
-    """A few rows of the target."""
+    """A few rows from the target site."""
 
     X: Array
     response: Response
@@ -47,10 +47,10 @@ class Rows(NamedTuple):
 
 
 class Target:
-    """A few rows of the target, and how far the parameters move for them.
+    """A few rows from the target site, and the change of the parameters that fits them.
 
-    The leaves of all trees are many columns; the rows see them through the left singular vectors, which are at most as
-    many as rows, and the shortest move in leaf values follows from these.
+    The leaves of all trees are many columns. Only their left singular vectors matter for these rows, and there are at
+    most as many of them as rows. The shortest change of the leaf values follows from them.
     """
 
     def __init__(self, shape: Shape, base: Base, rows: Rows) -> None:
@@ -68,24 +68,24 @@ class Target:
         self.stiff = max(1, len(shape.trees))
         # the information of a row of the fit, in (theta, beta): v = J^+ (theta, beta)
         if result.information is None or result.jacobian is None:
-            raise InputError("the file of this model holds too little for a refit of it: refit, then save")
+            raise InputError("the file of this model does not hold the information for a refit: refit first, then save")
         J = np.linalg.pinv(result.jacobian)
         values, vectors = np.linalg.eigh(result.information / result.n_total)
         self.root = np.sqrt(np.maximum(values, 0.0))[:, None] * (vectors.T @ J)
 
     def solve(self, strength: float, rows: Any = slice(None)) -> tuple[Stage, Array]:
-        """Return the baseline and linear coefficients with their certificate, and the moves of the leaf values."""
+        """Return the refitted baseline and linear coefficients as a stage, and the changes of the leaf values."""
         base, spec = self.base.result, self.base.spec
         response, weights = self.rows.response, self.rows.weights
         X = self.X[rows]
-        # a column that is constant but for rounding would be blown up when it is standardised
+        # standardising a column that is constant up to rounding would only amplify the rounding errors
         middle = X.mean(axis=0)
         X = np.where(np.abs(X - middle).max(axis=0) <= 1e-10 * np.abs(self.X).max(axis=0), middle, X)
         weights = None if weights is None else weights[rows]
         given = (base.link, base.basis, response[rows], X, None, weights, self.offset[rows], base.sign)
         objective = build_objective(*given)
         c = objective.coordinates
-        level = c.scale <= 1e-10 * np.abs(c.mean)  # so are columns of the baseline where no outcome is
+        level = c.scale <= 1e-10 * np.abs(c.mean)  # likewise columns of the baseline where there are no outcomes
         if level.any():
             unit = np.where(level, 1.0 / c.scale, 1.0)
             objective = build_objective(
@@ -93,7 +93,7 @@ class Target:
             )
             c = objective.coordinates
         v = c.join(base.baseline, np.append(base.coef, np.zeros(len(self.back))))
-        # a few rows say nothing of the baseline where there are none: it becomes nowhere much flatter than it was
+        # between the few rows nothing determines the baseline, so its slope keeps at least a fixed fraction everywhere
         objective.coordinates = replace(
             c, lower=np.where(np.isfinite(c.lower), np.maximum(c.lower, FLATTEST * v), c.lower)
         )
@@ -104,7 +104,7 @@ class Target:
         found = minimise(shrunk, v, 0.0, spec.quiet)
         stage = Stage.of(base.basis, shrunk, found, response.scale == "time")
         p, k = base.coef.size, base.active.size
-        # the loss has the pull in it, the log-likelihood has not; what a row of the fit said is known as before
+        # the loss includes the ridge, the log-likelihood does not; the information per row stays that of the fit
         return stage._replace(
             beta=stage.beta[:p],
             active=stage.active[:k],
@@ -113,7 +113,7 @@ class Target:
         ), stage.beta[p:] @ self.back
 
     def choose(self) -> float:
-        """Return the strength that predicts folds of the rows best from the others; infinity is not to move."""
+        """Return the strength chosen by cross-validation over the rows; infinity means that nothing changes."""
         n = len(self.rows.response)
         if n < 2:
             return ONE_ROW
@@ -129,13 +129,13 @@ class Target:
             ]
         )
         best = table[np.argmin(table.sum(axis=1))]
-        # the strongest that is not clearly worse: by more than a standard error
+        # the strongest whose loss is within one standard error of the best
         worse = table - best
         close = worse.sum(axis=1) <= math.sqrt(n) * worse.std(axis=1)
         return strengths[int(np.flatnonzero(close)[-1])]
 
     def _nll(self, found: tuple[Stage, Array] | None, rows: Any) -> Array:
-        """Return the negative log-likelihood of rows, times their weights."""
+        """Return the weighted negative log-likelihood of each row."""
         base, weights = self.base.result, self.rows.weights
         theta, beta = (base.baseline, base.coef) if found is None else found[0][:2]
         own = np.zeros(len(self.back)) if found is None else self.back @ found[1]

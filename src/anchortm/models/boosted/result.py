@@ -1,4 +1,4 @@
-"""The result of boosting: f, where each round led, and what was held out; frozen, and as plain values for files."""
+"""The frozen result of boosting: f, the fit after each round, and the held-out loss; with its record for files."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ __all__ = ["BoostedResult"]
 
 Array = NDArray[np.float64]
 
-MOST_INFORMATION = 500_000  # numbers that a file holds for refits of stages before the last
+MOST_INFORMATION = 500_000  # a file holds the information of all stages (for refits) up to this many numbers
 
 
 @dataclass(frozen=True, eq=False)
 class BoostedResult:
-    """What boosting found beside the parameters of the model inside."""
+    """The results of boosting, except the parameters of the inner model."""
 
     shape: Shape
     stages: list[Stage]
     curve: Array  # negative log-likelihood of held-out environments after each round
     held_out: list[Any]
     coef_names: list[str]
-    columns: tuple[str, ...] | None  # names of the columns of X, if it had names
+    columns: tuple[str, ...] | None  # names of the columns of X, if X has names
     n_features_in: int
     covariate_ranges: Array
     importances: Array
@@ -44,12 +44,12 @@ class BoostedResult:
         return len(self.stages) - 1
 
     def first(self, rounds: int, beta: Array) -> BoostedResult:
-        """Return the result after so many rounds; ``beta`` is the linear part beside trees."""
+        """Return the result after this number of rounds; ``beta`` is the linear part beside trees."""
         shape = self.shape.first(rounds, beta)
         return replace(self, shape=shape, stages=self.stages[: rounds + 1], importances=shape.importances())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a file holds beside the model inside."""
+        """Return the record for a file, without the inner model."""
         small = len(self.stages) * self.stages[-1].active.size ** 2 <= MOST_INFORMATION
         return {
             "trees": [{name: getattr(tree, name) for name in ARRAYS} for tree in self.shape.trees],
@@ -69,11 +69,11 @@ class BoostedResult:
 
     @classmethod
     def from_dict(cls, record: dict[str, Any], learner: str, n_anchors: int, inner: FitResult) -> BoostedResult:
-        """Return what ``to_dict`` gave, checked; ``inner`` is the result of the model inside."""
+        """Return the checked result from a record of ``to_dict``; ``inner`` is the result of the inner model."""
         names = record["names"]
         _need(isinstance(names, list) and all(isinstance(name, str) for name in names), "the covariates have no names")
         k = len(record["stages"])
-        _need(k > 0 and isinstance(record["offset"], bool), "there are no rounds")
+        _need(k > 0 and isinstance(record["offset"], bool), "the stages or the offset are invalid")
         _check_inner(inner, names if learner == "linear+tree" else [])
         _need(len(names) > 0, "there are no covariates")
         shape = _shape(record, learner, len(names), k)
@@ -93,10 +93,10 @@ class BoostedResult:
         return made
 
     def check(self, inner: FitResult) -> None:
-        """Refuse parts that contradict each other, or the result of the model inside."""
+        """Raise an error if parts contradict each other or the result of the inner model."""
         shape, linear = self.shape, self.shape.learner == "linear"
         same = not shape.linear or np.array_equal(shape.coef, inner.coef)
-        _need(same, "the coefficients are not those of the model inside")
+        _need(same, "the coefficients differ from those of the inner model")
         _need(shape.learner != "tree" or not shape.coef.any(), "trees have no coefficients")
         spread = shape.spread > 0.0 if linear else shape.spread >= 0.0
         _need(bool(spread.all()), "the spread of a covariate is invalid")
@@ -105,7 +105,7 @@ class BoostedResult:
         if self.refit is None:
             last = self.stages[-1]
             same = np.array_equal(last.theta, inner.baseline) and np.array_equal(last.beta, inner.coef)
-            _need(same and last.loss == inner.loss, "the last round is not that of the model inside")
+            _need(same and last.loss == inner.loss, "the last round differs from the inner model")
             steps = np.sum(shape.steps, axis=0) if shape.steps else np.zeros(len(self.coef_names))
             _need(not linear or np.array_equal(shape.coef, steps), "the coefficients are not the sum of the rounds")
 
@@ -116,28 +116,28 @@ def _need(condition: bool, what: str) -> None:
 
 
 def _check_inner(inner: FitResult, names: list[str]) -> None:
-    """Refuse a model inside that cannot have been boosted."""
-    _need(list(inner.coef_names) == names, "the model inside does not have the covariates of the learner")
+    """Raise an error if the inner model cannot have been boosted."""
+    _need(list(inner.coef_names) == names, "the inner model does not have the covariates of the learner")
     unpenalised = not (inner.l1 or inner.l2 or inner.smooth) and inner.corners is None and inner.random is None
-    _need(unpenalised and min(inner.kkt, inner.penalty) >= 0.0, "the model inside cannot have been boosted")
+    _need(unpenalised and min(inner.kkt, inner.penalty) >= 0.0, "the inner model cannot have been boosted")
     known = [part for part in (inner.information, inner.jacobian) if part is not None]
-    _need(all(np.isfinite(part).all() for part in known), "the information of the model inside is not finite")
+    _need(all(np.isfinite(part).all() for part in known), "the information of the inner model is not finite")
 
 
 def _shape(record: dict[str, Any], learner: str, p: int, k: int) -> Shape:
     trees = [checked_tree(tree, p) for tree in record["trees"]]
     steps = [_numbers(step, (p,)) for step in record["steps"]]
     linear = learner == "linear"
-    _need(len(steps if linear else trees) == k - 1, "the number of rounds does not match what they add")
-    _need(not (trees if linear else steps), "the rounds are not those of the learner")
+    _need(len(steps if linear else trees) == k - 1, "the number of trees or steps differs from the number of rounds")
+    _need(not (trees if linear else steps), "the rounds do not match the learner")
     return Shape(learner, trees, steps, _numbers(record["coef"], (p,)), _numbers(record["spread"], (p,)))
 
 
 def _held_out(record: dict[str, Any], k: int) -> tuple[Array, list[Any]]:
     held, curve = record["held_out"], _numbers(record["curve"], None)
     named = isinstance(held, list) and all(isinstance(name, (str, int, float)) for name in held)
-    _need(named, "the environments held out are not names")
-    _need(curve.size >= k if held else not curve.size, "held-out environments and their curve differ")
+    _need(named, "the names of held-out environments are invalid")
+    _need(curve.size >= k if held else not curve.size, "the held-out losses do not match the rounds")
     return curve, held
 
 
@@ -158,10 +158,11 @@ def _refit(record: Any) -> dict[str, Any] | None:
 
 
 def _numbers(values: Any, shape: tuple[int, ...] | None) -> Array:
-    """Return finite numbers of a file, of this shape or in a row."""
+    """Return finite numbers from a file, of this shape or, if it is None, one-dimensional."""
     array = real_numbers(values, "a field") if len(values) else np.zeros(0)
     if not np.isfinite(array).all() or (array.shape != shape if shape is not None else array.ndim != 1):
-        raise InputError(f"numbers of shape {array.shape} stand where others should be")
+        expected = "one dimension" if shape is None else f"shape {shape}"
+        raise InputError(f"a field holds numbers of shape {array.shape}, not finite numbers of {expected}")
     return array
 
 

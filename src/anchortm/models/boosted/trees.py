@@ -1,13 +1,13 @@
 """Small regression trees on histograms, as plain arrays.
 
-Covariates are cut once into at most 256 bins at their quantiles, values that many rows share in bins of their own. A
-tree grows best split first: each split makes
+Covariates are cut once at their quantiles into at most 256 bins. Values that many rows share get bins of their own. A
+tree grows by its best split first, the one that maximises
 
-    G_l^2 / (C_l + l2) + G_r^2 / (C_r + l2) - G^2 / (C + l2)
+    G_l^2 / (C_l + l2) + G_r^2 / (C_r + l2) - G^2 / (C + l2),
 
-large, G and C the sums of gradient and curvature of the rows on each side. With gradient = weight times target and
-curvature = weight this is least squares. Sums over the bins of a node come from its rows, those of the larger child by
-subtraction.
+where G and C are the sums of gradient and curvature over the rows on each side. With gradient = weight times target
+and curvature = weight this is least squares. The sums over the bins of a node are computed from its rows; those of the
+larger child by subtraction.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 MAX_BINS = 256
-HEAVY = 64  # a value that more than one row in so many has gets a bin of its own
-ARRAYS = ("feature", "threshold", "left", "right", "gain", "value")  # of a tree
+HEAVY = 64  # a value that more than 1 in 64 rows have gets a bin of its own
+ARRAYS = ("feature", "threshold", "left", "right", "gain", "value")  # the fields of a tree
 
 
 class Binned(NamedTuple):
-    """Covariates as bins: ``codes`` of shape (p, n), and the ``edges`` between the bins of each."""
+    """Binned covariates: ``codes`` of shape (p, n), and the ``edges`` between the bins of each covariate."""
 
     codes: NDArray[np.uint8]
     edges: tuple[Array, ...]
@@ -52,7 +52,7 @@ def _edges(x: Array) -> Array:
     values, counts = np.unique(x, return_counts=True)
     if values.size <= MAX_BINS:
         return _middles(values)
-    heavy = HEAVY * counts > x.size  # these would take up quantiles, and hide rare values
+    heavy = HEAVY * counts > x.size  # these would use up many quantiles, and leave few bins for rare values
     own = _middles(values)[heavy[:-1] | heavy[1:]]
     light = np.repeat(values[~heavy], counts[~heavy])
     shared = np.unique(np.quantile(light, np.linspace(0.0, 1.0, MAX_BINS - own.size)))
@@ -60,14 +60,25 @@ def _edges(x: Array) -> Array:
 
 
 def _middles(values: Array) -> Array:
-    return np.asarray(values[:-1] + 0.5 * np.diff(values))  # halves: no overflow of a sum
+    return np.asarray(values[:-1] + 0.5 * np.diff(values))  # unlike (a + b) / 2, this cannot overflow
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Nodes as arrays: a row goes left where its ``feature`` is at most ``threshold``; leaves have feature -1.
+    """A tree whose nodes are entries of arrays.
 
-    ``gain`` is what a split gains, ``value`` what a leaf adds to f.
+    Attributes
+    ----------
+    feature : array of int
+        The covariate that a node splits by; -1 for leaves.
+    threshold : array of float
+        Rows whose covariate is at most this go left.
+    left, right : array of int
+        The children of a node.
+    gain : array of float
+        Reduction of the squared error by a split.
+    value : array of float
+        The amount that a leaf adds to f.
     """
 
     feature: Codes
@@ -79,7 +90,7 @@ class Tree:
 
     @cached_property
     def leaves(self) -> Codes:
-        """Return the nodes that are leaves."""
+        """Return the positions of the leaves among the nodes."""
         return np.flatnonzero(self.feature < 0)
 
     def apply(self, X: Array) -> Codes:
@@ -98,27 +109,27 @@ class Tree:
         return np.asarray(self.value[self.leaves][self.apply(X)])
 
     def with_values(self, values: Array) -> Tree:
-        """Return the tree with these values of its leaves."""
+        """Return the tree with these leaf values."""
         value = np.zeros_like(self.value)
         value[self.leaves] = values
         return Tree(self.feature, self.threshold, self.left, self.right, self.gain, value)
 
 
 def checked_tree(record: dict[str, Sequence[float]], n_features: int) -> Tree:
-    """Return the tree of a file, or raise where its arrays are not those of one."""
+    """Return the tree from a record of a file; raise an error if the record is not a valid tree."""
     arrays = [np.asarray(record[name]) for name in ARRAYS]
     feature, threshold, left, right, gain, value = arrays
     size = feature.size
     whole = all(a.dtype.kind == "i" and a.shape == (size,) for a in (feature, left, right))
     real = all(a.dtype.kind in "if" and a.shape == (size,) and np.isfinite(a).all() for a in (threshold, gain, value))
     if not (size and whole and real and ((feature >= -1) & (feature < n_features)).all()):
-        raise InputError("a tree is not made of arrays of one length, or splits by a covariate that is not there")
+        raise InputError("a tree is invalid: its arrays differ in length, or it splits by an unknown covariate")
     inner = np.flatnonzero(feature >= 0)
     children = np.concatenate([left[inner], right[inner]])
-    # each node but the first is the child of one that comes before it: no row can go in circles
+    # each node but the first is the child of one earlier node, so the tree has no cycles
     once = np.array_equal(np.sort(children), np.arange(1, size))
     if not (once and (left[inner] > inner).all() and (right[inner] > inner).all()):
-        raise InputError("the nodes of a tree do not hang together")
+        raise InputError("a tree is invalid: its nodes are not connected as a tree")
     f, low, high = (a.astype(np.intp) for a in (feature, left, right))
     return Tree(f, threshold.astype(np.float64), low, high, gain.astype(np.float64), value.astype(np.float64))
 
@@ -131,7 +142,7 @@ class _Split(NamedTuple):
 
 class _Node(NamedTuple):
     rows: Codes
-    sums: Array  # of gradient, curvature and rows, by covariate and bin
+    sums: Array  # sums of gradient, curvature and rows, by covariate and bin
     split: _Split
 
 
@@ -143,7 +154,7 @@ def grow(
     min_samples_leaf: int,
     l2: float = 0.0,
 ) -> tuple[Tree, Codes]:
-    """Return a tree without values, and the leaf of each row; curvatures must be positive."""
+    """Return a tree without leaf values, and the leaf of each row; curvatures must be positive."""
 
     def node(rows: Codes, sums: Array | None = None) -> _Node:
         sums = _histogram(bins.codes[:, rows], gradient[rows], curvature[rows]) if sums is None else sums

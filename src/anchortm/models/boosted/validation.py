@@ -1,4 +1,4 @@
-"""Environments that are held out while boosting goes on, to find the number of rounds."""
+"""Held-out environments, which choose the number of boosting rounds."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Groups = tuple[NDArray[np.intp], NDArray[Any]]  # the environment of each row, a
 
 
 def check_validation(validation: Any, all_rows: bool) -> None:
-    """Refuse what does not say which environments are held out."""
-    expected = f"validation must be None, a share, a list of environments or 'each', not {validation!r}"
+    """Raise an error if ``validation`` does not define held-out environments."""
+    expected = f"validation must be None, a fraction, a list of environments or 'each', not {validation!r}"
     if isinstance(validation, (float, np.floating)):
         level_between(validation, "validation")
     elif validation is not None and not isinstance(validation, (str, Iterable)):
@@ -30,11 +30,11 @@ def check_validation(validation: Any, all_rows: bool) -> None:
         if validation != "each":
             raise InputError(expected)
         if not all_rows:
-            raise InputError("validation='each' fits all rows in the end: leave all_rows=False out")
+            raise InputError("validation='each' always ends with a fit to all rows: leave all_rows=False out")
 
 
 def environment_groups(environments: Any, data: Data, cut: int | None, validation: Any) -> Groups | None:
-    """Return the environments that were given, checked; None where nothing is held out."""
+    """Return the given environments, checked; None if nothing is held out."""
     n, given = len(data.response) if data.kept is None else data.kept.size, len(anchor_columns(environments))
     if given != n:
         raise InputError(f"environments has {given} rows, but y has {n}: pass the same rows of both")
@@ -50,20 +50,20 @@ def environment_groups(environments: Any, data: Data, cut: int | None, validatio
 def held_out(
     validation: Any, data: Data, given: Groups | None, random_state: Any
 ) -> tuple[list[Any], list[list[NDArray[np.intp]]]]:
-    """Return the names of environments to hold out, and the rows of each, those that go together in a list."""
+    """Return the names of the held-out environments, and for each fit a list of their rows."""
     if validation is None:
         return [], []
     if given is None:
         main = None if data.anchors is None else data.anchors.main
         if data.anchors is None or main is None:
             raise InputError(
-                "validation holds out environments, and there is no anchor factor: pass "
-                "fit(..., environments=...), with cut=k for numbers"
+                "validation holds out environments, but there is no anchor factor to define them: pass "
+                "fit(..., environments=...), with cut=k for numeric ones"
             )
         given = data.anchors.factors[main], data.anchors.levels[main]
     groups, labels = given
     if labels.size < 2:
-        raise InputError("there is a single environment: nothing is left to fit when it is held out")
+        raise InputError("there is a single environment: validation needs at least two")
     names = labels.tolist()
     if isinstance(validation, str):
         return names, [[np.flatnonzero(groups == e)] for e in range(labels.size)]
@@ -72,27 +72,27 @@ def held_out(
 
 
 def _chosen(validation: Any, names: list[Any], random_state: Any) -> list[int]:
-    """Return which environments are held out: a share of them drawn at random, or those named."""
+    """Return the positions of the held-out environments: a random fraction, or those named."""
     if isinstance(validation, (float, np.floating)):
         number = min(max(1, round(validation * len(names))), len(names) - 1)
         return sorted(generator(random_state).choice(len(names), number, replace=False).tolist())
     wanted = list(validation)
     unknown = [str(name) for name in wanted if name not in names]
     if unknown:
-        raise InputError(f"validation names environments that are not there: {', '.join(unknown)}")
+        raise InputError(f"validation names unknown environments: {', '.join(unknown)}")
     if not wanted or len(set(wanted)) == len(names):
-        raise InputError(f"validation must name some of the {len(names)} environments, and not all")
+        raise InputError(f"validation must name some of the {len(names)} environments, but not all")
     return sorted({names.index(name) for name in wanted})
 
 
 def without(validation: Any, gone: Any, n_rounds: int) -> Any:
-    """Return what is held out when an environment is not there at all."""
+    """Return the validation argument for a fit without the environment ``gone``."""
     if not isinstance(validation, Iterable) or isinstance(validation, str):
         return validation
     named = list(validation)
     left = [name for name in named if name != gone]
     if left or not named:
         return left
-    text = f"without environment {gone} nothing that validation names is left: all {n_rounds} rounds"
+    text = f"without environment {gone} no environment that validation names is left: all {n_rounds} rounds are used"
     warn(text, AnchorTMWarning)
     return None

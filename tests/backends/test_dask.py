@@ -107,8 +107,8 @@ def test_a_worker_dies(client: Client, rows: pd.DataFrame, memory: Any, monkeypa
 
 def test_left_out_environments_and_bootstrap_on_the_cluster(client: Client, rows: pd.DataFrame) -> None:
     client.wait_for_workers(2)
-    some = rows[:600]
-    arguments = (some[["x0", "x1"]], some.y, some.site, [0.0, 5.0])
+    some = rows[:300]
+    arguments = (some[["x0", "x1"]], some.y, some.region, [0.0, 5.0])
     here = atm.leave_one_environment_out(atm.ContinuousLogit(), *arguments)
     model = atm.ContinuousLogit(xi=1.0).fit(some[["x0", "x1"]], some.y, anchors=some.site)
     draws = model.bootstrap(6, random_state=1).draws

@@ -166,7 +166,8 @@ def test_every_example_has_its_numbers() -> None:
     assert sorted(path.stem for path in GALLERY.glob("plot_*.py")) == sorted(PRINTED)
 
 
-LONG = ("plot_14_many_covariates", "plot_17_mean_or_distribution", "plot_18_patients_and_laboratories")
+LONG = ("plot_14_many_covariates", "plot_16_spread_at_new_sites", "plot_17_mean_or_distribution")
+LONG += ("plot_18_patients_and_laboratories", "plot_19_curved_effects")
 EXAMPLES = [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in PRINTED]
 
 

@@ -1,9 +1,6 @@
 """The reproduction: verdicts, files, resuming, and the same numbers whatever the processes."""
 
-import contextlib
-import io
 import json
-import shutil
 import time
 from pathlib import Path
 
@@ -48,27 +45,26 @@ FULL = VERDICTS | {
 }
 
 
-FEW = ["reproduce", "all", "--runs", "4", "--trees", "5", "--jobs", "2"]
-
-
-@pytest.fixture(scope="module")
-def paper(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Return a folder with a few runs of everything, and what was printed."""
-    folder, printed = tmp_path_factory.mktemp("reproduced") / "paper", io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        assert main([*FEW, "--out", str(folder)]) == 0
-    return folder, printed.getvalue()
-
-
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw nothing where figures are not the point: they take most of the time."""
     monkeypatch.setattr(engine, "write_figure", lambda *_: None)
 
 
-def test_a_few_runs_of_everything(paper: tuple[Path, str]) -> None:
+@pytest.mark.parametrize(
+    "size",
+    [
+        ["--runs", "2", "--trees", "2"],
+        pytest.param(["--runs", "4", "--trees", "5", "--jobs", "2"], marks=pytest.mark.slow),
+    ],
+    ids=" ".join,
+)
+def test_a_few_runs_of_everything(tmp_path: Path, size: list[str], capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same command with the published numbers of runs is a slow test."""
-    folder, printed = paper
+    folder = tmp_path / "paper"
+    line = ["reproduce", "all", *size, "--out", str(folder)]
+    assert main(line) == 0
+    printed = capsys.readouterr().out
     assert "55 claims" in printed
     claims = pd.read_csv(folder / "claims.csv").set_index("id")
     assert len(claims) == 55
@@ -87,15 +83,12 @@ def test_a_few_runs_of_everything(paper: tuple[Path, str]) -> None:
     ):
         assert {f"{name}.png", f"{name}.pdf"} <= files
     assert {"figure_F4_iv2_4_classes.png", "figure_F4_iv2_6_classes.pdf", "la_nll.csv", "iv2.csv", "claims.md"} <= files
-
-
-def test_what_is_finished_is_not_computed_again(paper: tuple[Path, str], no_figures: None, capsys) -> None:
-    folder, _ = paper
+    monkeypatch.setattr(engine, "write_figure", lambda *_: None)
     start = time.perf_counter()
-    assert main([*FEW, "--out", str(folder), "--json"]) == 0
+    assert main([*line, "--json"]) == 0  # what is finished is not computed again
     again = json.loads(capsys.readouterr().out)
     assert time.perf_counter() - start < 60
-    assert [c["measured"] for c in again] == pd.read_csv(folder / "claims.csv").measured.tolist()
+    assert [c["measured"] for c in again] == claims.measured.tolist()
 
 
 def test_the_same_numbers_whatever_the_processes(tmp_path: Path) -> None:
@@ -119,16 +112,15 @@ def test_resuming(tmp_path: Path, no_figures: None) -> None:
     assert run_part(part, tmp_path, Options(runs=3, progress=False))[1] is True
 
 
-def test_parts_add_up(tmp_path: Path, paper: tuple[Path, str], no_figures: None, capsys) -> None:
+def test_parts_add_up(tmp_path: Path, no_figures: None, capsys) -> None:
     """The claims of a part that was run before stay in the table."""
-    shutil.copytree(paper[0] / "computed", tmp_path / "computed")
-    for name in ("identities", "boston"):
-        assert main(["reproduce", name, "--out", str(tmp_path)]) == 0
+    for name in ("identities", "la"):
+        assert main(["reproduce", name, "--runs", "2", "--out", str(tmp_path)]) == 0
     claims = pd.read_csv(tmp_path / "claims.csv")
-    assert claims["id"].tolist() == [f"A{k}" for k in range(1, 22)] + [f"B{k}" for k in range(1, 14)]
+    assert claims["id"].tolist() == [f"A{k}" for k in range(1, 22)] + [f"C{k}" for k in range(1, 6)]
     assert main(["reproduce", "identities", "--seed", "5", "--out", str(tmp_path)]) == 0
     assert set(pd.read_csv(tmp_path / "claims.csv").seed) == {1, 5}
-    assert "34 claims" in (tmp_path / "claims.md").read_text()
+    assert "26 claims" in (tmp_path / "claims.md").read_text()
     capsys.readouterr()
 
 

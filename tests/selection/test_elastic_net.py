@@ -395,17 +395,18 @@ def test_one_standard_error() -> None:
 
 @pytest.mark.parametrize("xi", [0.0, 2.0])
 def test_sandwich_of_a_ridge_is_the_jackknife(xi: float) -> None:
-    x = X[:, :3]
+    n = 100
+    x, y, site = X[:n, :3], ORDINAL[:n], SITE[:n]
     model = atm.OrdinalRegression(xi=xi, l2=0.1, tol=1e-11)
-    fit = clone(model).fit(x, ORDINAL, anchors=SITE)
+    fit = clone(model).fit(x, y, anchors=site)
     inside = []
-    for row in range(N):
-        weights = np.ones(N)
+    for row in range(n):
+        weights = np.ones(n)
         weights[row] -= 1e-4
-        near = clone(model).fit(x, ORDINAL, anchors=SITE, sample_weight=weights)
+        near = clone(model).fit(x, y, anchors=site, sample_weight=weights)
         inside.append((np.append(fit.baseline_, fit.coef_) - np.append(near.baseline_, near.coef_)) / 1e-4)
     jackknife = np.array(inside)
-    np.testing.assert_allclose(fit.covariance(), jackknife.T @ jackknife * N / (N - 1), rtol=1e-3, atol=1e-7)
+    np.testing.assert_allclose(fit.covariance(), jackknife.T @ jackknife * n / (n - 1), rtol=1e-3, atol=1e-7)
     with pytest.raises(InputError, match="without l2"):
         fit.covariance("hessian")
     assert "p-value" not in fit.summary().frame()

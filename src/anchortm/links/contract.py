@@ -50,8 +50,8 @@ class Link(ABC):
 
     __slots__ = ()
     name: ClassVar[str]
-    #: Kinds of rows ("exact", "left", "right", "interval") with -l'' >= |r''|, so that the loss is convex where
-    #: 2 xi |P r| <= 1. Leave it empty if you do not know.
+    #: Kinds of rows ("exact", "left", "right", "interval") with ``-l'' >= |r''|``, so that the loss is convex where
+    #: ``2 xi |P r| <= 1``. Leave it empty if you do not know.
     convex_kinds: ClassVar[frozenset[str]] = frozenset()
     #: Whether log f(z) = -z^2 / 2 - log sqrt(2 pi): residuals of exact rows are z itself, and the loss is quadratic.
     quadratic: ClassVar[bool] = False

@@ -54,7 +54,7 @@ _INTERCEPT = ": the intercept."
 _MORE = """intercept_ : float
         The intercept, as a number.
     dispersion_ : float
-        The dispersion: the variance of y is dispersion_ times the variance function.
+        The dispersion: the variance of y is ``dispersion_`` times the variance function.
     alpha_ : float
         Parameter of the negative binomial; None for other families.
     deviance_ : float

@@ -18,6 +18,7 @@ from anchortm.engine.likelihood_facts import LikelihoodFacts
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.scale_effects import scale_name
 from anchortm.engine.rows.factor_hessian import Arrow
+from anchortm.engine.solve.effective_degrees import effective_degrees
 from anchortm.engine.solve.newton import Solution
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.inputs.baselines import Corners
@@ -271,6 +272,7 @@ def _found(
         "penalty": solution.penalty_sum / objective.n_total,
         "convexity": objective.convexity(solution.sums, solution.xi),
         "far_from_zero": tuple(objective.far_from_zero),
+        "edf": effective_degrees(objective, solution, data.marks),  # of smooth terms, penalised or not
     }
     found |= _of_rows(problem, objective)
     found |= certificate(objective, solution, others) | certainty(objective, solution)

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from anchortm.engine.model_parts.contract import MakeLoss, Part
 from anchortm.engine.objective.penalised import Net
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.turned import netted, untangled
-from anchortm.engine.solve.effective_degrees import effective_degrees
 
 if TYPE_CHECKING:
     from anchortm.engine.formulation import Formulation
-    from anchortm.engine.solve.newton import Solution
     from anchortm.engine.specification import Specification
 
 __all__ = ["CollinearPart", "PenaltyPart"]
-
-Array = NDArray[np.float64]
 
 
 class PenaltyPart(Part):
@@ -42,10 +35,6 @@ class PenaltyPart(Part):
             return netted(data, spec.design_penalty(data.design, data.weights), make)
 
         return penalised
-
-    def found(self, formulation: Formulation, objective: Objective, solution: Solution, own: Array) -> dict[str, Any]:
-        """Return the effective degrees of freedom of smooth terms."""
-        return {"edf": effective_degrees(objective, solution, formulation.data.marks)}
 
 
 class CollinearPart(Part):

@@ -37,7 +37,7 @@ MOST_LINES = 449
 MOST_BRANCHES = 15
 MOST_METHODS = 25
 MOST_ROOMS = 8  # whose functions one fit calls
-MOST_MODULES = 54  # files of these rooms; 27 of 65 in the flat layout, whose files were twice as long
+MOST_MODULES = 55  # files of these rooms; 27 of 65 in the flat layout, whose files were twice as long
 REASON = "# house: "  # begins a comment that gives the reason for an exception, "# house: long because ..."
 
 OF_TUPLES = {"_replace", "_asdict", "_fields", "_make"}  # public names of named tuples

@@ -23,6 +23,12 @@ def log_minus_expm1(x):
     return np.log(-special.expm1(x))
 
 
+def log_minus_expm1_of_exp(z):
+    """Return log(1 - exp(-e^z)), by its series where e^z times a complex step would underflow."""
+    small = np.exp(z)
+    return np.where(z.real < -20.0, z - small / 2.0 + small**2 / 24.0, log_minus_expm1(-small))
+
+
 class Normal:
     @staticmethod
     def log_pdf(z):
@@ -66,7 +72,7 @@ class MinimumExtremeValue:
 
     @staticmethod
     def log_cdf(z):
-        return log_minus_expm1(-np.exp(z))
+        return log_minus_expm1_of_exp(z)
 
     @staticmethod
     def log_sf(z):
@@ -88,7 +94,7 @@ class MaximumExtremeValue:
 
     @staticmethod
     def log_sf(z):
-        return log_minus_expm1(-np.exp(-z))
+        return log_minus_expm1_of_exp(-z)
 
     @staticmethod
     def score(z):

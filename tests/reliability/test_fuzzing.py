@@ -36,6 +36,17 @@ def test_the_slow_links_are_those_of_scipy() -> None:
         np.testing.assert_allclose(link.score(z), step, rtol=1e-9, atol=1e-12)
 
 
+def test_the_slow_links_have_derivatives_far_out() -> None:
+    """Far in a tail an extreme value link is exponential, the normal link has Mills' ratio z + 1/z - 2/z^3."""
+    z = np.array([40.0, 200.0, 532.0, 700.0])
+    mills = z + 1.0 / z - 2.0 / z**3
+    one = np.ones(4)
+    tails = {"probit": (mills, mills), "logit": (one, one), "cloglog": (one, np.exp(z)), "loglog": (np.exp(z), one)}
+    for name, (below, above) in tails.items():
+        np.testing.assert_allclose(LINKS[name].log_cdf(-z + 1e-100j).imag / 1e-100, below, rtol=1e-6, err_msg=name)
+        np.testing.assert_allclose(LINKS[name].log_sf(z + 1e-100j).imag / 1e-100, -above, rtol=1e-6, err_msg=name)
+
+
 def test_the_slow_baseline_is_smooth_at_the_ends_of_its_support() -> None:
     for log_first in (False, True):
         baseline = Baseline("bernstein", 4, (1.0, 3.0), log_first)

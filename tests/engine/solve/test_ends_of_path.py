@@ -75,3 +75,14 @@ def test_a_path_that_stops_is_not_over_identified() -> None:
     z = (FOUR.site > 1).astype(int)
     model = atm.ContinuousLogit(xi=math.inf, max_iter=2).fit(FOUR.X[:, :1], FOUR.y, anchors=z)
     assert not model.converged_
+
+
+@pytest.mark.bug("other software", "a hopeless step with scale effects on the way to xi = inf gave a warning of NumPy's")
+def test_residuals_too_large_to_square_are_silent() -> None:
+    """A scale of exp(500) makes residuals of 1e200: such a trial step is rejected without a word."""
+    rng = np.random.default_rng(0)
+    site = rng.integers(0, 3, 60)
+    x = rng.normal(size=(60, 2)) + site[:, None]
+    y = x[:, 0] + np.exp(2 * x[:, 1]) * rng.normal(size=60)
+    with pytest.raises(OverIdentifiedError):
+        atm.NormalLinear(xi=math.inf, scale=[0, 1]).fit(x, y, anchors=site)

@@ -199,7 +199,8 @@ def _lagrangian(objective: Objective, v: Array, sums: Sums, multiplier: Array) -
     slope = gradient + d.E.T @ multiplier
     binding = binding_bounds(objective, v, slope)
     stationarity = np.abs(slope[~binding]) / (1.0 + np.abs(gradient[~binding]))
-    residual = max(float(stationarity.max(initial=0.0)), float(np.linalg.norm(sums.t)) / math.sqrt(n))
+    with np.errstate(over="ignore"):  # an infinite residual rejects a trial step
+        residual = max(float(stationarity.max(initial=0.0)), float(np.linalg.norm(sums.t)) / math.sqrt(n))
     return _Point(v, sums, multiplier, gradient, hessian, U[:, keep], size[keep], Vt[keep], binding, residual)
 
 

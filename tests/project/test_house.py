@@ -162,7 +162,7 @@ def test_old_addresses_warn_and_work(old: str) -> None:
 
 
 @pytest.mark.bug("other software", "dir() of public modules showed what they import")
-@pytest.mark.parametrize("name", ["", *sorted(atm._MODULES), "exceptions"])
+@pytest.mark.parametrize("name", ["", *sorted(atm._MODULES), "exceptions", "families"])
 def test_dir_of_public_modules_shows_public_names(name: str) -> None:
     """Tab completion offers what a module is for, not np and Any."""
     module = importlib.import_module(f"anchortm.{name}".rstrip("."))

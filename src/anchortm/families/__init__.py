@@ -38,6 +38,11 @@ __all__ = [
     "likeliest_shape",
 ]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 FAMILY_TYPES: dict[str, type[Family]] = {
     own.family: own for own in (Poisson, Binomial, Gamma, NegativeBinomial, Gaussian)
 }

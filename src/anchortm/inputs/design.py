@@ -223,7 +223,10 @@ def _floats(values: NDArray[Any], what: str) -> Array:
         flat[:] = [math.nan if is_missing(x) else x for x in values.ravel()]
         values = flat.reshape(values.shape)
     return as_floats(
-        values, what, REMEDY, "is not numeric: an argument must be a number, not a string, but here is {entry}"
+        values,
+        what,
+        REMEDY,
+        "is not numeric: an argument must be a number, not a string or a date, but here is {entry}",
     )
 
 

@@ -77,7 +77,7 @@ def test_a_path_that_stops_is_not_over_identified() -> None:
     assert not model.converged_
 
 
-@pytest.mark.bug("other software", "a hopeless step with scale effects on the way to xi = inf gave a warning of NumPy's")
+@pytest.mark.bug("other software", "hopeless steps with scale effects on the way to xi = inf made NumPy warn")
 def test_residuals_too_large_to_square_are_silent() -> None:
     """A scale of exp(500) makes residuals of 1e200: such a trial step is rejected without a word."""
     rng = np.random.default_rng(0)

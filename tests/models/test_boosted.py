@@ -753,6 +753,15 @@ def test_what_a_boosted_model_does_not_answer_is_refused_clearly() -> None:
         _ = plain.coef_
 
 
+def test_boosted_models_are_drawn_and_say_when_they_are_not_fitted() -> None:
+    X, _, _ = rows()
+    model = atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=2)
+    for ask in (model.summary, lambda: model.staged("x")):
+        with pytest.raises(NotFittedError):
+            ask()
+    assert "AnchorBoostedTM" in model.fit(X, Y_BAD)._repr_html_()
+
+
 def test_validation_goes_with_left_out_environments() -> None:
     X, site, _ = rows()
     number = X[:, 0] + site

@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.estimator_checks import check_estimator
 
 import anchortm as atm
@@ -491,6 +492,21 @@ def test_attributes_that_a_fit_lacks_are_not_there(model) -> None:
         assert not hasattr(model, "sigma_")
         with pytest.raises(InputError, match=r"use predict_distribution|see baselines_"):
             _ = model.slope_
+
+
+@pytest.mark.parametrize("model", [atm.NormalLinear(1.0), atm.CoxPH(1.0), atm.AnchorGLM(1.0)])
+def test_models_without_rows_can_be_listed_and_drawn(model) -> None:
+    """Editors ask for ``dir``, notebooks for the picture: of models before the fit and after pickling too."""
+    assert "fit" in dir(model)
+    assert "coef_" not in dir(model)
+    with pytest.raises(NotFittedError):
+        model.bootstrap(5)
+    sent = pickle.loads(pickle.dumps(model.fit(X, Y, anchors=TOWN)))  # noqa: S301
+    assert "coef_" in dir(sent)
+    assert "sk-" in estimator_html_repr(make_pipeline(StandardScaler(), sent))
+    assert not hasattr(sent, "problem_")
+    with pytest.raises(InputError, match="needs the rows of the fit"):
+        sent.bootstrap(5)
 
 
 def test_negative_xi_needs_exact_rows() -> None:

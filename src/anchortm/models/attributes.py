@@ -12,7 +12,8 @@ from anchortm.bases import Basis
 from anchortm.engine.cluster_effects import RandomEffects
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FitResult
-from anchortm.exceptions import InputError, UnavailableError
+from anchortm.engine.specification import Specification
+from anchortm.exceptions import UnavailableError
 from anchortm.predict.fitted import NOT_AT_HAND
 from anchortm.predict.new_rows import NewRows
 
@@ -65,6 +66,7 @@ class FittedAttributes:
 
     _result: FitResult | None = None
     _problem: Problem | None = None
+    _fitted_with: Specification | None = None  # the arguments of the fit, whatever ``set_params`` changes later
     _rows_type: type[NewRows] = NewRows
 
     @property
@@ -80,10 +82,11 @@ class FittedAttributes:
     @property
     def problem_(self) -> Problem:
         """Return the problem that was solved, with its rows; raise an error if these are lost or have changed."""
+        result = self.result_
         if self._problem is None:
-            raise InputError(NOT_AT_HAND)
-        if not np.array_equal(self._problem.data.fingerprint(), self.result_.fingerprint):  # type: ignore[arg-type]
-            raise InputError(
+            raise UnavailableError(NOT_AT_HAND)
+        if not np.array_equal(self._problem.data.fingerprint(), result.fingerprint):  # type: ignore[arg-type]
+            raise UnavailableError(
                 "X has been changed in place since the fit, so the influence of its rows cannot be computed: fit again"
             )
         return self._problem

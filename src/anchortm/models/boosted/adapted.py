@@ -49,11 +49,12 @@ class Adapted(BoostedAnswers):
         >>> [round(model.staged(k).loss_, 2) for k in (0, 10, 40)]
         [3.51, 2.85, 2.62]
         """
-        if whole_number(n_rounds, "n_rounds", 0) > self.n_rounds_:
-            raise InputError(f"n_rounds = {n_rounds} is more than the {self.n_rounds_} rounds of the fit")
+        there = self._fitted().n_rounds
+        if whole_number(n_rounds, "n_rounds", 0) > there:
+            raise InputError(f"n_rounds = {n_rounds} is more than the {there} rounds of the fit")
         if self.boosted_.refit is not None:
             raise InputError("a refitted model has no earlier rounds: use the model before the refit")
-        if n_rounds == self.n_rounds_:
+        if n_rounds == there:
             return copy(self)
         stage = self.boosted_.stages[n_rounds]
         told = with_remarks(self.model_.specification(), None, stage.put(self.model_.result_), quiet=True)

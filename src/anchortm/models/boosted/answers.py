@@ -340,4 +340,5 @@ class BoostedAnswers:
         temp[T.warm]          0.71
         contact[T.yes]        0.29
         """
+        self._fitted()
         return describe(self)

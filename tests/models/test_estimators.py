@@ -509,6 +509,21 @@ def test_models_without_rows_can_be_listed_and_drawn(model) -> None:
         sent.bootstrap(5)
 
 
+def test_arguments_set_after_a_fit_do_not_change_it(tmp_path) -> None:
+    """A model with its rows, one from a pickle and one from a file predict with the arguments of their fit."""
+    table = X.assign(half=np.where(BOSTON.rm > 6.2, "upper", "lower"))
+    strata = atm.ContinuousLogit(xi=1.0, order=3, strata="half").fit(table, Y, anchors=TOWN)
+    glm = atm.AnchorGLM(1.0, family="gamma", link="log").fit(X, Y, anchors=TOWN)
+    for model, rows, other in ((strata, table, {"strata": None}), (glm, X, {"family": "binomial", "link": "probit"})):
+        expected, nll, text = model.predict(rows), model.nll(rows, Y), str(model.summary())
+        loaded = atm.load(atm.save(model, tmp_path / "model.json"))
+        for same in (loaded, pickle.loads(pickle.dumps(model)), model):  # noqa: S301
+            same.set_params(**other)
+            np.testing.assert_array_equal(same.predict(rows), expected)
+            np.testing.assert_array_equal(same.nll(rows, Y), nll)
+            assert str(same.summary()) == text
+
+
 def test_negative_xi_needs_exact_rows() -> None:
     with pytest.raises(InputError, match="needs NormalLinear with exact rows"):
         atm.NormalLinear(xi=-0.5).fit(

@@ -189,7 +189,8 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         stale = ("formula_", "n_passes_")
         state = {name: value for name, value in self.__dict__.items() if name not in stale}
         kept = None if problem is None else problem.kept(result)
-        self.__dict__ = state | {"_problem": kept, "_result": result} | more
+        spec = self.specification() if problem is None else problem.spec
+        self.__dict__ = state | {"_problem": kept, "_fitted_with": spec, "_result": result} | more
         return self
 
     def with_result(self, problem: Problem | None, result: FitResult, **parameters: Any) -> Self:
@@ -228,8 +229,8 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
     @property
     def new_rows_(self) -> NewRows:
         """Return the object that turns new rows into linear predictors and outcomes of this model."""
-        result = self.result_
-        spec = self.specification() if self._problem is None else self._problem.spec
+        result, spec = self.result_, self._fitted_with
+        assert spec is not None  # noqa: S101
         return self._rows_type(spec, result, self.__dict__.get("formula_"))
 
     def __getstate__(self) -> dict[str, Any]:

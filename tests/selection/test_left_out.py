@@ -1,7 +1,9 @@
 """Leave one environment out: against an independent solver, against single fits, and the claims on BostonHousing2."""
 
+import gc
 import json
 import math
+import weakref
 
 import matplotlib as mpl
 import numpy as np
@@ -12,6 +14,7 @@ from reference_fits import COVARIATES, boston_response, data
 from simulated import FOUR
 
 import anchortm as atm
+from anchortm.engine.problem import Problem
 from anchortm.exceptions import IdentificationError, InputError
 
 mpl.use("Agg")
@@ -354,3 +357,20 @@ def test_environments_of_any_type_are_the_same_groups() -> None:
         atm.NormalLinear(anchor_names=["g"]), named, FOUR.y, FOUR.site, [0, 5]
     ).frame()
     np.testing.assert_allclose(by_name.nll, wanted, rtol=1e-10)
+
+
+def test_objective_of_all_rows_is_gone_while_parts_are_fitted(monkeypatch) -> None:
+    """It is as large as all rows: a fit to a part should not need the memory of both."""
+    made, alive = [], []
+    make = Problem.make_objective
+
+    def watched(problem, *given):
+        gc.collect()
+        alive.append(sum(one() is not None for one in made))
+        objective = make(problem, *given)
+        made.append(weakref.ref(objective))
+        return objective
+
+    monkeypatch.setattr(Problem, "make_objective", watched)
+    atm.leave_one_environment_out(atm.NormalLinear(), FOUR.X, FOUR.y, FOUR.site, [0, 1])
+    assert alive == [0] * 5  # all rows, then without each of four environments

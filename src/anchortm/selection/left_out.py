@@ -212,7 +212,8 @@ def left_out(
         labels = labels[found]
     hidden = None if progress is None else not progress  # None: shown in a terminal only
     with one_blas_thread():  # many small fits
-        fold = _folds(model, problem, grid, groups, labels, values, by)
+        # a copy of the problem, so that the objective of all rows is gone before parts of them are fitted
+        fold = _folds(model, replace(problem), grid, groups, labels, values, by)
         tasks = tqdm(range(labels.size), desc="environments", disable=hidden)
         results = Parallel(n_jobs=n_jobs)(delayed(fold)(e) for e in tasks)
     return [row for rows in results for row in rows]

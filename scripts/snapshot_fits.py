@@ -11,6 +11,7 @@ import json
 import math
 import platform
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -848,8 +849,75 @@ def inference() -> Iterator[Case]:
         yield f"scenario {name}", draw
 
 
+def others() -> Iterator[Case]:
+    """Make what remains: restarts, threads, files, batches, effects of clusters, stages of boosting."""
+    few, people = X[["x", "z"]], X[["x", "z"]].assign(person=PERSON)
+    for make in (atm.NormalLinear, atm.ContinuousLogit):
+        more = {} if make is atm.NormalLinear else {"order": 2}
+        yield (
+            f"smooth 0 {make.__name__}",
+            lambda make=make, more=more: found(make.from_formula("y ~ s(x, 5) + z", TABLE, smooth=0.0, **more)),
+        )
+    yield "n_restarts", lambda: fit(atm.ContinuousLogit(3.0, order=2, n_restarts=3, random_state=1), Y, few)
+    yield "n_jobs", lambda: fit(atm.ContinuousLogit(3.0, order=2, n_jobs=2), mixed(), few)
+    for name, model, y, at in (
+        ("NormalLinear", atm.NormalLinear(1.0, random="person"), Y, [2.0, 4.0]),
+        ("OrdinalRegression", atm.OrdinalRegression(random="person"), KINDS["classes"](), ["b"]),
+    ):
+
+        def clusters(model: Any = model, y: Any = y, at: Any = at) -> dict[str, Any]:
+            model.fit(people, y, anchors=SITE)
+            return {
+                "marginal": np.ravel(model.predict_distribution(people[:3]).cdf(at)),
+                "conditional": np.ravel(model.predict_distribution(people[:3], conditional=True).cdf(at)),
+                "effects": np.ravel(model.random_effects_.select_dtypes("number").to_numpy())[:8],
+            }
+
+        yield f"clusters {name}", clusters
+
+    def again() -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            model = atm.ContinuousLogit.from_formula("y ~ s(x, 5) + part | site", TABLE, order=2, xi=1.0)
+            loaded = atm.load(atm.save(model, Path(folder) / "m.json"))
+        return found(loaded) | {"nll": loaded.nll(TABLE).sum(), "errors": loaded.standard_errors()}
+
+    def batches() -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            TABLE.to_parquet(Path(folder) / "rows.parquet")
+            model = atm.ContinuousLogit.from_formula("Surv(time, event) ~ x + z | site", folder, order=2, xi=1.0)
+        return found(model)
+
+    yield "saved and loaded", again
+    yield "in batches", batches
+
+    def scaled() -> dict[str, Any]:
+        model = atm.ContinuousProbit(1.0, order=2, scale="z").fit(few, Y, anchors=SITE)
+        return {"residuals": model.residuals(few, Y, which="scale")[:9]}
+
+    yield "residuals of the scale", scaled
+    yield (
+        "baseline_hazard_",
+        lambda: {
+            name: values[:8]
+            for name, values in numbers(
+                atm.CoxPH(1.0).fit(few, KINDS["right"](), anchors=SITE).baseline_hazard_
+            ).items()
+        },
+    )
+    yield (
+        "mean_intervals",
+        lambda: numbers(atm.AnchorGLM(family="gamma").fit(few, Y, anchors=SITE).mean_intervals(few[:3])),
+    )
+
+    def stages() -> dict[str, Any]:
+        base = atm.AnchorBoostedTM(atm.NormalLinear(), 2.0, n_rounds=6, min_samples_leaf=10).fit(few, Y, anchors=SITE)
+        return {"staged": base.staged(3).nll(few, Y).sum(), "refitted": base.refit(few[:30], Y[:30]).nll(few, Y).sum()}
+
+    yield "stages and refit of boosting", stages
+
+
 GROUPS = (by_kind, by_link, by_baseline, by_anchors, by_data, by_family, by_risk_sets, by_structure, by_penalty)
-GROUPS += (by_formula, by_dataset, boosted, searches, inference)
+GROUPS += (by_formula, by_dataset, boosted, searches, inference, others)
 
 
 def cases() -> dict[str, Callable[[], dict[str, Any]]]:

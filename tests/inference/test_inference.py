@@ -206,7 +206,7 @@ def test_failed_replicates_are_told() -> None:
     x, latent, site = simulate(9, levels=12)
     x[:, 1] = np.where(site == 2, x[:, 1], 0.0)
     fit = atm.OrdinalRegression(xi=1.0).fit(x, np.digitize(latent, [0]), anchors=site)
-    with pytest.raises(IdentificationError, match="do not determine the model"):
+    with pytest.raises(IdentificationError, match="do not identify the model"):
         fit.bootstrap(40, random_state=0)
     x, latent, site = simulate(9, levels=40, n=400)
     classes = np.digitize(latent, [0])
@@ -295,7 +295,7 @@ def test_refusals() -> None:
         (lambda: fit.covariance("hessian"), "at xi = 0 only"),
         (lambda: plain.covariance("hessian", clusters=site), "independent"),
         (lambda: fit.covariance("jackknife"), "kind must be one of"),
-        (lambda: fit.covariance("sandwich", n_bootstrap=3), "only with kind='bootstrap'"),
+        (lambda: fit.covariance("sandwich", n_bootstrap=3), "can only be used with kind='bootstrap'"),
         (lambda: fit.standard_errors(cluster=site), "unknown arguments: cluster"),
         (lambda: fit.covariance(clusters=site[:5]), "has 5 rows"),
         (lambda: fit.covariance(clusters=np.zeros(150, dtype=int)), "single cluster"),

@@ -330,7 +330,7 @@ def test_refusals_elsewhere() -> None:
     model = atm.NormalLinear.from_formula("cmedv | side ~ lstat", BOSTON)
     with pytest.raises(InputError, match="see baselines_"):
         _ = model.sigma_
-    with pytest.raises(InputError, match="no effect of this model varies"):
+    with pytest.raises(InputError, match="this model has no varying effects"):
         model.varying_effects(20.0)
     with pytest.raises(InputError, match="one baseline"):
         atm.marginal_effects(model, BOSTON)

@@ -610,7 +610,7 @@ def test_refusals_of_a_grid() -> None:
         atm.elastic_net_path(model, X, Y, None, [1.0])
     with pytest.raises(InputError, match="scale effects cannot be combined with an l1 penalty"):
         atm.elastic_net_path(atm.NormalLinear(scale="x0"), X, Y, SITE, [0.0])
-    with pytest.raises(InputError, match="no coefficient has a penalty"):
+    with pytest.raises(InputError, match="penalty_factor is 0 for all coefficients"):
         atm.elastic_net_path(atm.NormalLinear(penalty_factor=np.zeros(P)), X, Y, SITE)
     with pytest.raises(InputError, match="do not support an elastic net"):
         atm.xi_by_score_test(atm.NormalLinear(l1=0.1), X, Y, SITE)

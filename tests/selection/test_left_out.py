@@ -311,7 +311,7 @@ def test_one_standard_error_keeps_maximum_likelihood_where_sites_differ_but_xi_d
 
 
 def test_refused_searches() -> None:
-    with pytest.raises(InputError, match="goes with objective='mean'"):
+    with pytest.raises(InputError, match="one_standard_error needs objective='mean'"):
         atm.XiSearchCV(atm.NormalLinear(), XIS, one_standard_error=True).fit(X, Y, anchors=TOWN)
     with pytest.raises(InputError, match="not 'best'"):
         atm.XiSearchCV(atm.NormalLinear(), XIS, objective="best").fit(X, Y, anchors=TOWN)

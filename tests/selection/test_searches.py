@@ -144,7 +144,7 @@ def test_weighted_rule_is_that_of_replicated_rows() -> None:
 def test_a_short_look_is_not_a_verdict() -> None:
     rule = atm.xi_by_score_test(atm.NormalLinear(), BOSTON[COVARIATES], BOSTON.cmedv, BOSTON.town, largest=1.0)
     assert rule.frame().xi.max() == 1.0
-    assert "Look further" in repr(rule)
+    assert "Raise largest=" in repr(rule)
 
 
 def test_refusals() -> None:

@@ -45,7 +45,7 @@ RULES: list[tuple[str, Any]] = [
     (r", or look at others with n_restarts", ""),
     (r"; the model's argument smooth= sets how smooth the curve is", ""),
     (r", or set smooth=0", ""),
-    (r"; clusters=np\.arange\(n\) takes rows as independent", ""),
+    (r"; clusters=np\.arange\(n\) treats rows as independent", ""),
     (r"give clusters= to standard_errors or summary", "standard errors of clusters are for Python"),
     (r"pass offset= \(0 says that none is meant\)", "they are predicted without"),
     (r"give the column with offset=", "give the column with --offset"),

@@ -1,4 +1,4 @@
-"""How precisely parameters are estimated, and tests of them."""
+"""Standard errors, confidence bands and tests."""
 
 from anchortm.inference.bands import ConfidenceBand
 from anchortm.inference.bootstrap import Bootstrap

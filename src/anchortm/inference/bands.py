@@ -1,8 +1,8 @@
 """Confidence bands of predicted distributions and quantiles.
 
-By the delta method: h(y|x) = a(y)'theta +- x'beta is linear in the parameters, so its standard error
-is exact given their covariance; probabilities take the band of h through the link and stay in [0, 1];
-a quantile has the standard error of h there divided by h'. By the bootstrap: percentiles over the refits.
+The delta method uses that h(y|x) = a(y)'theta +- x'beta is linear in the parameters, so that its standard error is
+exact given their covariance. The link transforms the band of h into a band of probabilities, which stays in [0, 1]. The
+standard error of a quantile is that of h there, divided by h'. The bootstrap takes percentiles over the refits.
 """
 
 from __future__ import annotations
@@ -31,21 +31,25 @@ __all__ = ["ConfidenceBand", "Of", "confidence_band"]
 Array = NDArray[np.float64]
 Of = Literal["cdf", "sf", "ppf"]
 
-DRAWS = 10_000  # of the process whose maximum makes a band simultaneous
+DRAWS = 10_000  # simulations of the process whose maximum gives the width of simultaneous bands
 
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceBand:
-    """Estimate, lower and upper end for each row (first) and each point of ``at``.
+    """Estimates and confidence limits for each row of X at each point.
 
     Attributes
     ----------
     of : {"cdf", "sf", "ppf"}
+        What is estimated: P(Y <= y), P(Y > y) or quantiles.
     at : array of shape (m,)
-        Outcomes or probabilities.
+        The points: outcomes or, for quantiles, probabilities.
     estimate, lower, upper : array of shape (n, m)
+        Estimates and limits, one row for each row of X.
     level : float
+        Confidence level.
     simultaneous : bool
+        Whether the band of a row covers all its points at once.
     method : str
         Delta method or bootstrap.
 
@@ -73,7 +77,13 @@ class ConfidenceBand:
     method: str
 
     def frame(self) -> pd.DataFrame:
-        """Return one row for each row of X and each point."""
+        """Return the band as a table.
+
+        Returns
+        -------
+        DataFrame
+            One row for each row of X and each point: estimate, lower and upper.
+        """
         import pandas as pd
 
         n, m = self.estimate.shape
@@ -88,7 +98,21 @@ class ConfidenceBand:
         )
 
     def plot(self, ax: Axis = None, labels: Sequence[object] | None = None, *, unit: str = "y") -> Axes:
-        """Draw the estimate of each row with its band and return the axes."""
+        """Draw the estimate of each row with its band and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        labels : sequence, optional
+            A label for each row.
+        unit : str
+            Label of the axis of outcomes.
+
+        Returns
+        -------
+        matplotlib axes
+        """
         return plotting.band(self, ax, labels, unit=unit)
 
     def __repr__(self) -> str:
@@ -113,8 +137,8 @@ def confidence_band(
 ) -> ConfidenceBand:
     """Return the band of a fitted model's predictions; see ``TransformationModel.confidence_band``.
 
-    h(y | x_i) = a(y)'theta + sign * x_i'beta + fixed_i, or with the ``shares`` of row i in several baselines
-    a(y)'(sum_b share_ib theta_b) in place of the first term.
+    The model is h(y | x_i) = a(y)'theta + sign * x_i'beta + fixed_i. With several baselines, ``shares`` are the weights
+    of row i on them, and the first term is a(y)'(sum_b share_ib theta_b).
     """
     points = np.atleast_1d(np.asarray(at, dtype=object if distribution.basis.kind == "ordinal" else np.float64))
     level_between(level)
@@ -123,10 +147,10 @@ def confidence_band(
     if points.ndim != 1:
         raise InputError(f"at must be a number or a vector, not of shape {points.shape}")
     if points.dtype == np.float64 and np.isnan(points).any():
-        raise InputError("at contains what is not a number")
+        raise InputError("at contains NaN: pass numbers")
     if of == "ppf":
         if distribution.basis.discrete:
-            raise InputError("quantiles of classes and counts jump: ask for the band of the cdf")
+            raise InputError("bands of quantiles do not support classes and counts, whose quantiles jump: use of='cdf'")
         scale = _quantile_scale(distribution, points)
     else:
         scale = _probability_scale(distribution, points, of)
@@ -151,18 +175,18 @@ def confidence_band(
 
 @dataclass(frozen=True, eq=False)
 class _Scale:
-    """Where a band is symmetric: h for probabilities, y or log y for quantiles."""
+    """The scale on which a band is symmetric: h for probabilities, y or log y for quantiles."""
 
     estimate: Array  # (n, m)
-    rows: Callable[[int], tuple[Array, Array]]  # of row i: a(y) at its points, and the factor from h to this scale
-    again: Callable[[int, Array, Array], Array]  # row i's values for draws of theta and of its shift
-    back: Callable[[Array], Array]  # to what was asked for
+    rows: Callable[[int], tuple[Array, Array]]  # for row i: a(y) at its points, and the factor from h to this scale
+    again: Callable[[int, Array, Array], Array]  # values of row i for draws of theta and of its shift
+    back: Callable[[Array], Array]  # from this scale to probabilities or quantiles
 
 
 def _probability_scale(distribution: PredictedDistribution, points: NDArray[Any], of: Of) -> _Scale:
     y = distribution.codes(points)
     h = distribution.trafo(points)
-    inside = np.isfinite(h).all(axis=0) & np.isfinite(y)  # whatever the row
+    inside = np.isfinite(h).all(axis=0) & np.isfinite(y)  # the same points for all rows
     a = np.zeros((y.size, distribution.basis.n_parameters))
     a[inside] = distribution.basis.rows(y[inside])
     link = distribution.link
@@ -185,10 +209,10 @@ def _quantile_scale(distribution: PredictedDistribution, q: Array) -> _Scale:
     basis = distribution.basis
     y = np.asarray(distribution.ppf(q))
     if not np.isfinite(y).all():
-        raise InputError("some quantiles are infinite (h is flat beyond the support): choose others")
+        raise InputError("some quantiles are infinite, because h is flat outside the support: use other probabilities")
     logs = distribution.positive or basis.lower_bound == 0.0
     if logs and (y <= 0.0).any():
-        raise InputError("some quantiles lie in the atom at 0: choose higher ones, or use log_first=True")
+        raise InputError("some quantiles lie in the atom at 0: use higher probabilities, or log_first=True")
 
     def rows(i: int) -> tuple[Array, Array]:
         slope = basis.derivative_rows(y[i]) @ distribution.transformation.theta_of(i)
@@ -223,7 +247,7 @@ def _by_delta(
 
 
 def _by_draws(estimate: Array, values: Array, level: float, simultaneous: bool) -> tuple[Array, Array]:
-    """Return percentiles of the draws, or the estimate -+ a multiple of their deviations that holds everywhere."""
+    """Return percentiles of the draws or, if simultaneous, the estimate -+ a multiple of their deviations."""
     if not simultaneous:
         tails = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
         lower, upper = np.quantile(values, tails, axis=0, method="inverted_cdf")  # draws may be infinite
@@ -232,7 +256,7 @@ def _by_draws(estimate: Array, values: Array, level: float, simultaneous: bool) 
     finite = np.isfinite(estimate)
     spread[finite] = values[:, finite].std(axis=0, ddof=1)
     if not np.isfinite(spread).all():
-        raise InputError("some resampled quantiles are infinite: ask for a pointwise band, or for other points")
+        raise InputError("some resampled quantiles are infinite: use a pointwise band, or other points")
     moving = spread > 0.0
     away = np.abs(values[:, moving] - estimate[moving]) / spread[moving]
     width = np.quantile(away.max(axis=1, initial=0.0), level) * spread

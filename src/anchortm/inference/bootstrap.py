@@ -1,4 +1,4 @@
-"""The bootstrap: fits to resampled rows, clusters or environments, and uncertainty by whatever name."""
+"""The bootstrap: fits to resampled rows, clusters or environments; and covariances by the name of their kind."""
 
 from __future__ import annotations
 
@@ -39,24 +39,25 @@ __all__ = ["Bootstrap", "any_covariance", "at_row", "bootstrap", "resolve"]
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-MOST_FAILURES = 0.1  # share of replicates that may fail before the bootstrap is refused
+MOST_FAILURES = 0.1  # the bootstrap raises an error if a larger fraction of its fits fails
 
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
-    """Fits to resampled rows: one row of ``draws`` for each, baseline first, then coefficients.
+    """The parameters of fits to resampled data.
 
     Attributes
     ----------
     draws : array of shape (number of fits, number of parameters)
+        One row for each fit: the baseline, then the coefficients.
     estimate : array
-        The parameters of the fit itself.
+        The parameters of the original fit.
     names : tuple of str
-        Of the parameters.
+        Names of the parameters.
     resampled : str
         What was resampled: rows, clusters or environments.
     failed : int
-        Number of fits that failed and are left out.
+        Number of fits that failed and were skipped.
 
     Examples
     --------
@@ -77,11 +78,26 @@ class Bootstrap:
     failed: int
 
     def covariance(self) -> Array:
-        """Return the covariance matrix of the draws."""
+        """Return the covariance matrix of the draws.
+
+        Returns
+        -------
+        array of shape (k, k)
+        """
         return np.atleast_2d(np.cov(self.draws, rowvar=False))
 
     def frame(self, level: float = 0.95) -> pd.DataFrame:
-        """Return estimate, standard error and percentile interval of each parameter."""
+        """Return the estimate, standard error and percentile interval of each parameter.
+
+        Parameters
+        ----------
+        level : float
+            Confidence level.
+
+        Returns
+        -------
+        DataFrame
+        """
         import pandas as pd
 
         tails = 0.5 + np.array([-0.5, 0.5]) * level_between(level)
@@ -96,19 +112,19 @@ class Bootstrap:
 
 
 def any_covariance(model: Fitted, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
-    """Return the covariance matrix of (baseline, coef) of a fitted model, by any kind; see ``covariance`` of models."""
+    """Return the covariance matrix of (baseline, coef) of a fitted model; see ``covariance`` of models."""
     kind = default_kind(model.result_, clusters) if kind is None else kind
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
     unknown = sorted(set(options) - {"n_bootstrap", "random_state", "n_jobs", "progress"})
     if unknown:
         raise InputError(
-            f"unknown arguments: {', '.join(unknown)}; there are kind, clusters and those of the bootstrap"
+            f"unknown arguments: {', '.join(unknown)}; allowed are kind, clusters and the arguments of bootstrap"
         )
     if kind == "bootstrap":
         return bootstrap(model, clusters=clusters, **options).covariance()
     if options:
-        raise InputError(f"{', '.join(options)}: only with kind='bootstrap'")
+        raise InputError(f"{', '.join(options)} can only be used with kind='bootstrap'")
     return covariance(model, kind, clusters)
 
 
@@ -120,7 +136,7 @@ def bootstrap(
     n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> Bootstrap:
-    """Return fits of the model to resampled clusters; see ``bootstrap`` of models."""
+    """Return fits of the model to resampled data; see ``bootstrap`` of models."""
     problem, result = rows_in_memory(model), model.result_
     data = problem.data
     n_bootstrap, n_jobs = whole_number(n_bootstrap, "n_bootstrap", 2), jobs(n_jobs)
@@ -128,27 +144,29 @@ def bootstrap(
     if groups is not None:
         few_clusters(int(groups.max()) + 1)
     elif round(result.n_total) < 2:
-        raise InputError(f"the weights add up to {result.n_total:g}: there are no rows to resample")
+        raise InputError(
+            f"the weights add up to {result.n_total:g} rows, too few to resample: multiply them by the number of rows"
+        )
     rng = generator(random_state)
     samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
     shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
-    with one_blas_thread():  # many small fits
+    with one_blas_thread():  # many small fits are faster without BLAS threads
         found = Parallel(n_jobs=n_jobs)(delayed(_refit)(problem, result, weights) for weights in shown)
     draws = np.array([draw for draw in found if draw is not None])
     failed = n_bootstrap - len(draws)
     if failed > MOST_FAILURES * n_bootstrap:
         raise IdentificationError(
-            f"{failed} of {n_bootstrap} resampled data sets do not determine the model (a class or a covariate's "
+            f"{failed} of {n_bootstrap} resampled data sets do not identify the model (a class or a covariate's "
             "values lost, or no strict optimum): resample smaller clusters, merge classes, or lower the order"
         )
     if failed:
-        warn(f"{failed} of {n_bootstrap} resampled fits failed and are left out", AnchorTMWarning)
+        warn(f"{failed} of {n_bootstrap} resampled fits failed and are skipped", AnchorTMWarning)
     names = (*result.parameter_names, *result.other_names)
     return Bootstrap(draws, result.parameters, names, what, failed)
 
 
 def _resampled(data: Data, clusters: Any) -> tuple[Codes | None, str]:
-    """Return the groups of rows that are resampled, None for rows, and what they are called."""
+    """Return the groups of rows to resample (None for single rows), and their name."""
     anchors = data.anchors
     if clusters is not None:
         return cluster_codes(clusters, data), "clusters"
@@ -161,7 +179,7 @@ def _resampled(data: Data, clusters: Any) -> tuple[Codes | None, str]:
 
 
 def _nested(data: Data) -> bool:
-    """Return whether clusters with random effects lie in environments, which can be resampled then."""
+    """Return whether each cluster with random effects lies within one environment, so that these can be resampled."""
     anchors = data.anchors
     if anchors is None or anchors.main is None or anchors.levels[anchors.main].size < 2:
         return False
@@ -169,7 +187,7 @@ def _nested(data: Data) -> bool:
 
 
 def _resampled_weights(rng: np.random.Generator, groups: Codes | None, data: Data) -> Array:
-    """Return how often each row is drawn: whole groups with replacement, or as many rows as there are."""
+    """Return how often each row is drawn, when groups or rows are drawn with replacement."""
     n = len(data.response)
     own = np.ones(n) if data.weights is None else data.weights
     if groups is None:
@@ -179,7 +197,7 @@ def _resampled_weights(rng: np.random.Generator, groups: Codes | None, data: Dat
 
 
 def _refit(problem: Problem, result: FitResult, weights: Array) -> Array | None:
-    """Return (baseline, coef) of the fit with these weights on the basis of the full fit, or None if there is none."""
+    """Return (baseline, coef) of the fit with these weights and the basis of the full fit; None if it fails."""
     keep = weights > 0.0
     part = problem.data.subset(keep)._replace(weights=weights[keep])
     if part.dropped:
@@ -194,7 +212,7 @@ def _refit(problem: Problem, result: FitResult, weights: Array) -> Array | None:
 
 
 def resolve(model: Fitted, uncertainty: str | Array | Bootstrap | None) -> Array | Bootstrap:
-    """Return a covariance or a bootstrap of the model's parameters from its name, or checked as it is."""
+    """Return the covariance matrix or bootstrap of the parameters, by its name or checked as given."""
     result = model.result_
     if uncertainty is None and default_kind(result, None) == "hessian":
         check_net(result)
@@ -205,19 +223,22 @@ def resolve(model: Fitted, uncertainty: str | Array | Bootstrap | None) -> Array
     d = result.parameters.size
     if isinstance(uncertainty, Bootstrap):
         if uncertainty.draws.shape[1] != d:
-            raise InputError(f"the bootstrap is of {uncertainty.draws.shape[1]} parameters, and the model has {d}")
+            raise InputError(
+                f"the bootstrap has {uncertainty.draws.shape[1]} parameters, but the model has {d}: pass the bootstrap "
+                "of this model"
+            )
         return uncertainty
     matrix = np.asarray(uncertainty, dtype=np.float64)
     if matrix.shape != (d, d):
         raise InputError(
-            f"the covariance has shape {matrix.shape}, and the model has {d} parameters, baseline first: "
+            f"the covariance has shape {matrix.shape}, but the model has {d} parameters, baseline first: "
             "pass what covariance() returns"
         )
     return matrix
 
 
 def at_row(uncertainty: Array | Bootstrap, theta: Array, z: Array, g: Array) -> Array | Bootstrap:
-    """Return what is known of (exp(z'g / 2) theta, beta) from the same of (theta, beta, g)."""
+    """Return the covariance or bootstrap of (exp(z'g / 2) theta, beta) from that of (theta, beta, g)."""
     k, p = theta.size, -g.size
     if isinstance(uncertainty, Bootstrap):
         draws = uncertainty.draws[:, :p].copy()

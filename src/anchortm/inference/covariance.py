@@ -1,16 +1,15 @@
-"""How precisely the parameters are estimated: covariance matrices from the Hessian, the sandwich and the bootstrap.
+"""Covariance matrices of the parameters, from the Hessian and the sandwich.
 
-The sandwich uses the influence of each row on the estimate, the penalty's included. With q_i the
-row of an orthonormal basis of the anchors, t = sum_i q_i r_i and E = dt/dv, row i adds
+The sandwich uses the influence of each row on the estimate, including the penalty. Let q_i be row i of an orthonormal
+basis of the anchors, t = sum_i q_i r_i and E = dt/dv. Row i adds
 
     psi_i = -dl_i + 2 xi [ (q_i't) dr_i + E'q_i (r_i - q_i't) ]
 
-to n times the gradient of the loss: its own residual, and what it does to A'r, A'J and A'A. Then
-v_i = -(n Hessian)^-1 psi_i. At xi = inf the estimate solves "least -loglik under t = 0", and the
-influence solves the linear system of its Lagrangian. Where another parameter was estimated before and is held (alpha
-of the negative binomial), rows act through it too: their influence on it, times what it does to these equations.
-Increments of the baseline that are held at
-their bound count as known there; the bootstrap refits, and lets them move.
+to n times the gradient of the loss: by its own residual, and through A'r, A'J and A'A. Its influence is
+v_i = -(n Hessian)^-1 psi_i. At xi = inf the estimate minimises -loglik subject to t = 0, and the influence solves the
+linear system of the Lagrangian. If another parameter was estimated first and then held fixed (alpha of the negative
+binomial), a row also acts through it: its influence on that parameter, times the derivative of these equations.
+Increments of the baseline at their bound are treated as known; the bootstrap refits them.
 """
 
 from __future__ import annotations
@@ -59,12 +58,12 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 KINDS = ("hessian", "sandwich", "bootstrap")
-MAX_RIDGE = 2000  # coefficients whose covariance is a matrix
+MAX_RIDGE = 2000  # largest number of penalised coefficients with a covariance matrix
 FEW_CLUSTERS = 10
 
 
 def covariance(model: Fitted, kind: str | None = None, clusters: Any = None) -> Array:
-    """Return the covariance matrix of (baseline, coef) of a fitted model, by the Hessian or the sandwich."""
+    """Return the covariance matrix of (baseline, coef) of a fitted model, from the Hessian or the sandwich."""
     result = model.result_
     kind = default_kind(result, clusters) if kind is None else kind
     check_net(result)
@@ -85,7 +84,7 @@ def covariance(model: Fitted, kind: str | None = None, clusters: Any = None) -> 
 
 
 def _of_rows(problem: Problem, result: FitResult, clusters: Any) -> tuple[Array, float]:
-    """Return the sum of squared influences, of rows or of clusters, and how many there are."""
+    """Return the sum of outer products of the influences of rows or clusters, and the number of these."""
     data = problem.data
     groups = None if clusters is None else cluster_codes(clusters, data)
     units = None
@@ -105,9 +104,12 @@ def _of_rows(problem: Problem, result: FitResult, clusters: Any) -> tuple[Array,
 
 
 def _of_batches(problem: Problem, result: FitResult, clusters: Any) -> tuple[Array, float]:
-    """Return the same for rows that are read in batches."""
+    """Return the same as ``_of_rows`` for rows that are read in batches."""
     if clusters is not None:
-        raise InputError("clusters need the rows in memory, and these were read in batches: rows count as independent")
+        raise InputError(
+            "clusters need the rows in memory, but these were read in batches: leave clusters out to treat rows as "
+            "independent"
+        )
     _check_total(result)
     objective, work, _ = _work(problem, result, problem.data)
     with problem.threads(objective):
@@ -117,57 +119,61 @@ def _of_batches(problem: Problem, result: FitResult, clusters: Any) -> tuple[Arr
 def _check_total(result: FitResult) -> None:
     if result.n_total < 2.0:
         raise InputError(
-            f"the weights add up to {result.n_total:g}, and weights replicate rows: fewer than two rows have no "
-            "standard errors; multiply the weights by the number of rows"
+            f"the weights add up to {result.n_total:g} rows, too few for standard errors: multiply the weights by the "
+            "number of rows"
         )
 
 
 def default_kind(result: FitResult, clusters: Any) -> str:
-    """Return how standard errors are computed where nothing is asked for."""
+    """Return the default kind of standard errors."""
     likeliest = result.xi == 0.0 and (result.scale is None or result.scale.xi == 0.0) and not result.ridged
     return "hessian" if likeliest and clusters is None else "sandwich"
 
 
 def check_net(result: FitResult) -> None:
-    """Refuse coefficients that have no covariance matrix."""
+    """Raise an error if the penalised coefficients do not have a covariance matrix."""
     if result.l1:
         raise InputError(
-            "coefficients chosen by l1 have no standard errors but those of the bootstrap: ask for 'bootstrap'; "
-            "or fit again without l1, to other rows with the covariates that are not zero"
+            "coefficients chosen by l1 have only bootstrap standard errors: use kind='bootstrap', or fit the selected "
+            "covariates without l1 to other rows"
         )
     if result.ridged and result.coef.size > MAX_RIDGE:
-        raise InputError(f"no covariance of {result.coef.size} coefficients, more than {MAX_RIDGE}: use bootstrap()")
+        raise InputError(
+            f"{result.coef.size} penalised coefficients are too many for a covariance matrix (at most {MAX_RIDGE}): "
+            "use bootstrap()"
+        )
 
 
 def check_strict(result: FitResult) -> None:
-    """Refuse fits that did not end at a strict optimum."""
+    """Raise an error if the fit did not converge to a strict minimum."""
     if not result.strict:
-        raise InputError("no standard errors: the fit has not converged to a strict optimum")
+        raise InputError(
+            "no standard errors: the fit has not converged to a strict optimum; see converged_ and min_eigenvalue_"
+        )
 
 
-def few_clusters(clusters: int, hint: str = "; clusters=np.arange(n) takes rows as independent") -> None:
-    """Warn where there are few clusters."""
+def few_clusters(clusters: int, hint: str = "; clusters=np.arange(n) treats rows as independent") -> None:
+    """Warn if there are few clusters."""
     if clusters < FEW_CLUSTERS:
         warn(
-            f"{clusters} clusters: fewer than {FEW_CLUSTERS} say little about how clusters differ, and standard errors "
-            f"come out too small{hint}",
+            f"{clusters} clusters: with fewer than {FEW_CLUSTERS}, standard errors tend to be too small{hint}",
             AnchorTMWarning,
         )
 
 
 def inverse_hessian(result: FitResult, clusters: Any = None, held: bool = False) -> Array:
-    """Return the inverse information; increments held at their bound count as known if ``held``, as R does not."""
+    """Return the inverse information; if ``held``, increments at their bound are treated as known (R does not)."""
     if not result.unpenalised:
         raise InputError(
-            "the Hessian gives standard errors at xi = 0 only, and without l2 or smooth: under a penalty it is not the "
-            "information; use kind='sandwich' or 'bootstrap'"
+            "kind='hessian' needs xi = 0, and a fit without l2 or smooth, because a penalised Hessian is not the "
+            "information: use kind='sandwich' or 'bootstrap'"
         )
     if clusters is not None:
-        raise InputError("the Hessian takes rows as independent; with clusters use kind='sandwich' or 'bootstrap'")
+        raise InputError("kind='hessian' treats rows as independent: with clusters use kind='sandwich' or 'bootstrap'")
     if result.information is None or result.fixed is None:
         raise InputError(NOT_AT_HAND)
     free = ~(result.fixed | (result.active if held else False))
-    if result.random is not None:  # without a variance between clusters the model is the one without
+    if result.random is not None:  # a random effect with variance 0 is treated as absent
         free[-result.extra.size :] &= ~result.active[-result.extra.size :]
     information, jacobian = result.information, result.jacobian
     if isinstance(information, Arrow):
@@ -182,9 +188,9 @@ def inverse_hessian(result: FitResult, clusters: Any = None, held: bool = False)
 
 
 def standard_errors(model: Fitted, kind: str | None, clusters: Any, matrix: Array | None = None) -> Array:
-    """Return the standard errors of the coefficients, from a covariance ``matrix`` if it is known already.
+    """Return the standard errors of the coefficients, from the covariance ``matrix`` if it is given.
 
-    With a wide factor at xi = 0 they are computed without the covariances.
+    With a factor of many levels at xi = 0 only the variances are computed.
     """
     result = model.result_
     k, information = result.baseline.size, result.information
@@ -208,17 +214,17 @@ def coefficient_intervals(
 
     errors = standard_errors(model, kind, clusters, matrix)
     width = stats.norm.ppf(0.5 + 0.5 * level_between(level)) * errors
-    # variances of random effects are not normal, and have no such intervals
+    # variances of random effects are left out: their estimates are not normal
     names, coef = model.result_.effects
     table = {"coef": coef, "std. error": errors, "lower": coef - width, "upper": coef + width}
     return pd.DataFrame(table, index=pd.Index(names, name="covariate"))
 
 
 def rows_in_memory(model: Fitted) -> Problem:
-    """Return the problem of a fit, refused where its rows were read in batches."""
+    """Return the problem of a fit; raise an error if its rows were read in batches."""
     problem = model.problem_
     if not problem.data.in_memory:
-        raise InputError("this needs the rows in memory, and these were read in batches: use kind='sandwich'")
+        raise InputError("this needs the rows in memory, but these were read in batches: use kind='sandwich'")
     return problem
 
 
@@ -229,17 +235,19 @@ def cluster_codes(clusters: Any, data: Data) -> Codes:
     if data.kept is not None and codes.size == data.kept.size:
         codes = codes[data.kept]
     if codes.size != len(data.response):
-        raise InputError(f"clusters has {codes.size} rows, but the fit had {len(data.response)}")
+        raise InputError(
+            f"clusters has {codes.size} rows, but the fit had {len(data.response)}: pass the cluster of each row"
+        )
     found, codes = np.unique(codes, return_inverse=True)
     if found.size < 2:
-        raise InputError("there is a single cluster: nothing is known of how clusters differ")
+        raise InputError("there is a single cluster: standard errors by clusters need at least two")
     if data.clusters is not None:
         data.clusters.check_whole(codes, "clusters")
     return codes
 
 
 def influence(model: Fitted) -> Array:
-    """Return the influence of each row of the fit on (baseline, coef): their derivative in the row's weight."""
+    """Return the influence of each row on (baseline, coef): the derivative with respect to the row's weight."""
     problem = rows_in_memory(model)
     shares = np.vstack([block for _, block in _influence(problem, model.result_)])
     order = None if problem.data.anchors is None else problem.data.anchors.order()
@@ -253,8 +261,8 @@ def influence(model: Fitted) -> Array:
 def _sums(problem: Problem, result: FitResult, groups: Codes | None, units: Codes | None) -> Iterator[Array]:
     """Yield matrices whose Gram matrices add up to the covariance.
 
-    They are of rows times root weight, or of sums over groups. Clusters with random effects are ``units`` as rows are
-    without: their weights are copies too.
+    Their rows are influences of rows, times the square root of the weight, or sums over groups. Clusters with random
+    effects are ``units``: like rows, they are independent, and a weight of 2 counts a unit twice.
     """
     data = problem.data
     copies = groups is None and units is not None
@@ -265,7 +273,7 @@ def _sums(problem: Problem, result: FitResult, groups: Codes | None, units: Code
     for rows, shares in _influence(problem, result):
         w = 1.0 if weights is None else weights[rows][:, None]
         if groups is None or totals is None:
-            yield la.qr(np.sqrt(w) * shares, mode="r")[0][: shares.shape[1]]  # the Gram matrix in its root
+            yield la.qr(np.sqrt(w) * shares, mode="r")[0][: shares.shape[1]]  # the triangular root of the Gram matrix
         else:
             np.add.at(
                 totals, (groups if order is None else groups[order])[rows], (np.sqrt(w) if copies else w) * shares
@@ -283,16 +291,16 @@ def _influence(problem: Problem, result: FitResult) -> Iterator[tuple[slice, Arr
 
 
 def _work(problem: Problem, result: FitResult, data: Any) -> tuple[Objective, Influence, Array | None]:
-    """Return the objective of the fit, and the work that gives the influence of rows (but for its sign).
+    """Return the objective of the fit, the terms of the influence of rows (with the opposite sign), and an addition.
 
-    The last is what rows add through a parameter that was estimated before and held, None if there was none.
+    The addition is the influence through a parameter that was estimated first and then held fixed; None without one.
     """
     objective = problem.make_objective(result.link, data)
     coordinates = objective.coordinates
     v = coordinates.join(result.baseline, result.others)
     free = coordinates.lower < coordinates.upper
     free[: coordinates.n_baseline] &= ~result.active[: coordinates.n_baseline]
-    if result.random is not None:  # a variance of nothing counts as known
+    if result.random is not None:  # a variance of 0 is treated as known
         free[-result.extra.size :] &= ~result.active[-result.extra.size :]
     objective, xi = objective.ray(result.xi)
     with problem.threads(objective):
@@ -304,13 +312,13 @@ def _work(problem: Problem, result: FitResult, data: Any) -> tuple[Objective, In
 
 
 def _lagrangian(objective: Objective, v: Array, xi: float, free: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
-    """Return the multiplier of t, the inverse Hessian (0 where not free) and the weight of q_i (r_i - q_i't)."""
+    """Return the multiplier of t, the inverse Hessian (0 where not free), and the factor of q_i (r_i - q_i't)."""
     d = v.size
     t = objective.sums(v).t
     bread = np.zeros((d, d))
     inside = np.ix_(free, free)
     if math.isfinite(xi):
-        # at -1/2 with the constant among the anchors the intercept is the limit from above
+        # at xi = -1/2, with a constant among the anchors, the intercept is the limit from above
         xi = max(xi, -0.5 + 1e-6)
         pull = 2.0 * xi * t
         at = objective.derivatives(v, pull if xi != 0.0 else None)

@@ -1,4 +1,4 @@
-"""Curves among the effects: those that vary along the response, and those of smooth terms."""
+"""Effects that are curves: varying effects along the response, and smooth terms."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Array = NDArray[np.float64]
 def varying_effects(
     model: Fitted, at: Any, level: float, kind: str | None, clusters: Any, **options: Any
 ) -> pd.DataFrame:
-    """Return effects along the response with pointwise intervals; see ``varying_effects`` of models."""
+    """Return varying effects with pointwise intervals; see ``varying_effects`` of models."""
     import pandas as pd
 
     result = model.result_
     corners, basis = result.corners, result.basis
     if corners is None or not corners.varying:
-        raise InputError("no effect of this model varies along the response: see coef_, or name some in varying")
+        raise InputError("this model has no varying effects: see coef_, or name covariates in varying")
     ordinal = basis.kind == "ordinal"
     points = np.atleast_1d(np.asarray(at, dtype=object) if ordinal else real_numbers(at, "at"))
     if points.ndim != 1 or (not ordinal and not np.isfinite(points).all()):
@@ -41,7 +41,9 @@ def varying_effects(
         known = {label: k for k, label in enumerate((basis.levels or ())[:-1])}
         unknown = [point for point in points if point not in known]
         if unknown:
-            raise InputError(f"{unknown[0]!r} is none of the classes {list(known)}; the last has no threshold")
+            raise InputError(
+                f"at must be among the classes {list(known)} (the last class has no threshold), not {unknown[0]!r}"
+            )
         codes = np.array([known[point] for point in points])
     a = basis.rows(codes.astype(np.float64))
     V = any_covariance(model, kind, clusters, **options)
@@ -66,9 +68,9 @@ def smooth_effects(
     result, formula = model.result_, model.new_rows_.formula
     terms = smooth_terms(result.marks)
     if not terms:
-        raise InputError("there are no smooth terms: write s(x) in the formula")
+        raise InputError("this model has no smooth terms: write s(x) in the formula")
     if formula is None:
-        raise InputError("the model was fitted to columns, whose curves it does not know: use from_formula")
+        raise InputError("curves need a formula, but the model was fitted without one: use from_formula")
     if term is not None:
         names = [name for own in formula.columns_of(term) for name in own]
         terms = {name: places for name, places in terms.items() if set(names) & {result.coef_names[j] for j in places}}
@@ -77,7 +79,7 @@ def smooth_effects(
                 f"{term} is not a smooth term of this model, which has {', '.join(smooth_terms(result.marks))}"
             )
     if at is not None and len(terms) > 1:
-        raise InputError(f"at is for one term: name one of {', '.join(terms)}")
+        raise InputError(f"at needs a single term: pass term=, one of {', '.join(terms)}")
     V = any_covariance(model, kind, clusters, **options)[result.baseline.size :, result.baseline.size :]
     width = stats.norm.ppf(0.5 + 0.5 * level_between(level))
     tables = []

@@ -1,4 +1,4 @@
-"""The likelihood-ratio test of two nested fits."""
+"""The likelihood-ratio test of two nested models."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["LikelihoodRatio", "likelihood_ratio_test"]
 
 @dataclass(frozen=True)
 class LikelihoodRatio:
-    """A likelihood-ratio test of a smaller in a larger model.
+    """A likelihood-ratio test of a smaller model within a larger one.
 
     Attributes
     ----------
     statistic : float
         Twice the difference of the log-likelihoods.
     df : int
-        Difference of the numbers of parameters.
+        Degrees of freedom: the difference of the numbers of parameters.
     pvalue : float
-        From the chi-square distribution.
+        P-value from the chi-square distribution.
 
     See Also
     --------
-    anchortm.likelihood_ratio_test : makes one
+    anchortm.likelihood_ratio_test : computes it
 
     Examples
     --------
@@ -52,13 +52,22 @@ class LikelihoodRatio:
 def likelihood_ratio_test(smaller: Fitted, larger: Fitted) -> LikelihoodRatio:
     """Return the likelihood-ratio test of two nested maximum-likelihood fits to the same rows.
 
-    Both must have xi = 0. Likelihoods that are not of one kind are refused: a partial one and another, other ties or
-    strata of ``CoxPH``, other links, families or kinds of outcome. That the covariates of one are among those of the
-    other is the caller's word.
+    An error is raised if the likelihoods are not comparable: different links, families or kinds of outcome, a partial
+    and a full likelihood, or different ties or strata of ``CoxPH``. You must make sure yourself that the covariates
+    of the smaller model are among those of the larger one.
+
+    Parameters
+    ----------
+    smaller, larger : fitted models
+        Both need xi = 0, without l1, l2 or smooth.
+
+    Returns
+    -------
+    LikelihoodRatio
 
     See Also
     --------
-    anchortm.inference.LikelihoodRatio : what is returned
+    anchortm.inference.LikelihoodRatio : statistic, degrees of freedom and p-value
 
     Examples
     --------
@@ -76,18 +85,21 @@ def likelihood_ratio_test(smaller: Fitted, larger: Fitted) -> LikelihoodRatio:
             "a likelihood-ratio test compares maximum-likelihood fits: both models need xi = 0, and no l1, l2 or smooth"
         )
     if small.n_total != large.n_total:
-        raise InputError(f"the models were fitted to different rows: {small.n_total:g} and {large.n_total:g}")
+        raise InputError(
+            f"the models were fitted to different rows ({small.n_total:g} and {large.n_total:g}): fit both to the same "
+            "rows"
+        )
     if not large.comparable(small):
         names = [f"{type(model).__name__} ({model.result_.kind})" for model in (smaller, larger)]
         raise InputError(
-            f"{names[0]} is not a special case of {names[1]}: nested models have the same link or family, the same "
-            "kind of outcome and of baseline, and with a partial likelihood the same ties, strata and event times"
+            f"{names[0]} is not a special case of {names[1]}: nested models need the same link or family, and the same "
+            "kind of outcome and of baseline; with a partial likelihood also the same ties, strata and event times"
         )
     df = large.n_parameters - small.n_parameters
     if df <= 0:
         raise InputError("the larger model must have more parameters than the smaller one")
     statistic = large.gain(small)
     if statistic < -1e-6 * (1.0 + abs(large.loglik)):
-        raise InputError("the larger model fits worse: it does not contain the smaller one")
+        raise InputError("the larger model fits worse, so it does not contain the smaller one: fit nested models")
     statistic = max(statistic, 0.0)
     return LikelihoodRatio(statistic, df, float(stats.chi2.sf(statistic, df)) if math.isfinite(statistic) else 0.0)

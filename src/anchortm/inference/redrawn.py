@@ -1,11 +1,11 @@
-"""Outcomes drawn anew from a fitted model and observed as the data were: in classes, censored, after an entry.
+"""Simulate outcomes from a fitted model, observed as the data were: in classes, censored, or after delayed entry.
 
-A test of a fitted model can be judged by what it says of such outcomes, which obey the model. Censoring is kept: a row
-that was censored keeps its limit, and a row whose outcome was seen gets a limit beyond it from the Kaplan-Meier
-estimate of the limits, the same in all draws. (New limits for each draw would not do: rows with an event would have
-later ones on average than rows without, and what is expected of a row would depend on what happened to it.) Where no
-outcome is a number, an interval around the drawn one is taken from those of the data: with the right frequency if
-intervals say no more about outcomes than that they lie within.
+The null distribution of a test statistic can be computed from such outcomes, because they obey the model. Censoring is
+kept: a censored row keeps its limit. A row with an observed outcome gets a later limit, drawn from the Kaplan-Meier
+estimate of the limits and the same in all simulations. (Limits drawn anew in each simulation would be later on average
+for rows with an event than for rows without, so the expectation of a row would depend on its outcome.) If all outcomes
+are intervals, the simulated outcome gets an interval of the data that contains it. This has the right frequency if
+intervals are uninformative, that is, if an interval tells only that the outcome lies within it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = ["censoring_limits", "observed", "redraws", "whole_rows", "why_not"]
 Array = NDArray[np.float64]
 
 MOST_ROWS = 10_000_000
-MOST_PAIRS = 2_000_000  # of outcomes and intervals that may hold them
-MOST_FAILURES = 10  # draws in a row that cannot be fitted
+MOST_PAIRS = 2_000_000  # largest number of pairs of an outcome and an interval
+MOST_FAILURES = 10  # largest number of consecutive simulations that cannot be fitted
 
 
 def why_not(data: Data) -> str | None:
-    """Return why no outcomes can be drawn for these rows; None where they can."""
+    """Return what prevents a simulation of outcomes for these rows; None if it is possible."""
     if data.response.exit is not None:
         return "outcomes that are truncated on the right"
     if data.response.entry is not None and data.response.scale == "count":
@@ -51,14 +51,14 @@ def why_not(data: Data) -> str | None:
 
 
 def whole_rows(data: Data) -> Data:
-    """Return the inputs with each row as often as its weight says, because each copy has an outcome of its own."""
+    """Return the data with each row repeated as often as its weight, because each copy gets its own outcome."""
     if data.weights is None:
         return data
     return data.take(np.repeat(np.arange(len(data.response)), data.weights.astype(np.intp)))._replace(weights=None)
 
 
 def redraws(problem: Problem, result: FitResult, objective: Objective, rng: np.random.Generator) -> Iterator[Objective]:
-    """Yield the losses of outcomes drawn from a result, in the coordinates of ``objective``, without end."""
+    """Yield the objectives of endlessly many simulated data sets, in the coordinates of ``objective``."""
     data = problem.data
     failures, mass, limits = 0, None, censoring_limits(data.response, rng)
     if data.response.scale in ("continuous", "time") and not (data.response.lower == data.response.upper).any():
@@ -67,7 +67,7 @@ def redraws(problem: Problem, result: FitResult, objective: Objective, rng: np.r
         response = observed(data.response, problem.draw(result, rng), rng, limits, mass)
         try:
             loss = problem.redrawn(objective, response)
-        except IdentificationError:  # such as no event at all
+        except IdentificationError:  # for example, no event at all
             failures += 1
             if failures == MOST_FAILURES:
                 raise
@@ -77,7 +77,7 @@ def redraws(problem: Problem, result: FitResult, objective: Objective, rng: np.r
 
 
 def _cells(response: Response) -> Array:
-    """Return the class or count of each row, as the upper end that one has."""
+    """Return the upper end of the interval that each row has if its class or count is known exactly."""
     cell = np.where(np.isneginf(response.lower), 0.0, response.lower + 1.0)
     if response.levels is not None:
         cell[cell == len(response.levels) - 1] = np.inf
@@ -87,10 +87,20 @@ def _cells(response: Response) -> Array:
 def observed(
     response: Response, y: Array, rng: np.random.Generator, limits: Array | None, mass: Array | None = None
 ) -> Response:
-    """Return outcomes y (classes as codes) as they would have been observed in place of those of a response.
+    """Return outcomes y (classes as codes) in the way in which those of a response were observed.
 
-    ``limits`` are those of ``censoring_limits``, ``mass`` is the probability of each row's interval, where no outcome
-    is a number.
+    Parameters
+    ----------
+    response : Response
+        The observed outcomes.
+    y : array
+        The simulated outcomes.
+    rng : Generator
+        Random numbers.
+    limits : array or None
+        Censoring limits, from ``censoring_limits``.
+    mass : array, optional
+        Probability of each row's interval, if all outcomes are intervals.
     """
     if response.scale in ("ordinal", "count"):
         last = np.inf if response.levels is None else len(response.levels) - 1.0
@@ -101,43 +111,43 @@ def observed(
         lower, upper = _intervals(response, y, mass, rng)
     else:
         lower, upper = _between(response.lower, response.upper, y)
-        # beyond a single limit numbers are seen
+        # rows with a single limit are observed exactly on its other side
         number = (response.kind == Kind.EXACT) | (
             ~((lower == response.lower) & (upper == response.upper)) & (response.kind != Kind.INTERVAL)
         )
         lower, upper = np.where(number, y, lower), np.where(number, y, upper)
     smallest, largest = response.reach()
-    # beyond a flat end of h an outcome has no place: it lies outside of what was seen
+    # where h is flat an outcome is infinite: it is censored at the end of the observed range
     upper, lower = np.where(lower == np.inf, np.inf, upper), np.where(lower == np.inf, largest, lower)
     lower, upper = np.where(upper == -np.inf, -np.inf, lower), np.where(upper == -np.inf, smallest, upper)
     return replace(response, lower=lower, upper=upper)
 
 
 def _between(low: Array, high: Array, y: Array) -> tuple[Array, Array]:
-    """Return what is known of y if it is looked at when it is low and high."""
+    """Return the interval that is known to contain y if it is compared with low and high only."""
     below, above = y <= low, y > high
     lower = np.where(below, -np.inf, np.where(above, high, low))
     return lower, np.where(below, low, np.where(above, np.inf, high))
 
 
 def _intervals(response: Response, y: Array, mass: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Return for each y an interval of the data that holds it, drawn in proportion to 1 / its probability."""
+    """Return for each y an interval of the data that contains it, drawn in proportion to 1 / its probability."""
     some = rng.permutation(y.size)[: max(1, MOST_PAIRS // y.size)]
     ends, of = np.unique(np.column_stack([response.lower, response.upper])[some], axis=0, return_inverse=True)
     low, high = ends.T
     weights = np.bincount(of.ravel(), 1.0 / mass[some])
     share = np.where((low < y[:, None]) & (y[:, None] <= high), weights, 0.0).cumsum(axis=1)
     place = (share < (share[:, -1:] * (1.0 - rng.random((y.size, 1))))).sum(axis=1)
-    lower, upper = _between(response.lower, response.upper, y)  # of a y that no interval holds
+    lower, upper = _between(response.lower, response.upper, y)  # for a y that no interval contains
     held = share[:, -1] > 0.0
     lower[held], upper[held] = low[place[held]], high[place[held]]
     return lower if response.entry is None else np.maximum(lower, response.entry), upper
 
 
 def censoring_limits(response: Response, rng: np.random.Generator) -> Array | None:
-    """Return where each row is censored, if it lives so long: known for some, drawn beyond the event for others.
+    """Return the censoring limit of each row: known for censored rows, drawn after the event for the others.
 
-    None where rows are censored in other ways than on the right.
+    Return None if rows are censored other than on the right.
     """
     exact, time = response.kind == Kind.EXACT, response.lower
     if response.scale in ("ordinal", "count") or not (exact | (response.kind == Kind.RIGHT)).all():

@@ -1,4 +1,4 @@
-"""The numbers behind score tests: information about anchors and parameters, and the statistics made of it."""
+"""Score tests: the information on anchors and parameters, and the statistics."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ __all__ = [
 Array = NDArray[np.float64]
 
 MAX_DIRECTIONS = 3000
-HALVINGS = 10  # of a step that does not increase the likelihood
+HALVINGS = 10  # largest number of halvings of a step that does not increase the likelihood
 
 
 class Information(NamedTuple):
-    """Second derivatives of -loglik in the coordinates of the anchors and the parameters."""
+    """Second derivatives of -loglik with respect to the anchors and the parameters."""
 
     anchors: Array  # Q'diag(r')Q
     cross: Array  # E
@@ -40,7 +40,7 @@ class Information(NamedTuple):
 
     @classmethod
     def at(cls, objective: Objective, v: Array) -> Information:
-        """Return those of one data set."""
+        """Return the information of one data set."""
         d = objective.derivatives(v)
         weights = 1.0 if objective.weights is None else objective.weights
         anchors = objective.anchor_information(v, weights * objective.residual_slopes(v))
@@ -48,30 +48,30 @@ class Information(NamedTuple):
 
     @classmethod
     def mean(cls, several: Sequence[Information]) -> Information:
-        """Return the average of several data sets' information."""
+        """Return the average information of several data sets."""
         return cls(*(np.mean(part, axis=0) for part in zip(*several, strict=True)))
 
     def efficient(self, t: Array, gradient: Array, free: NDArray[np.bool_]) -> Array:
-        """Return t less what it owes to the gradient of -loglik, which is zero at the maximum."""
+        """Return the efficient score: t minus its regression on the gradient of -loglik, which is 0 at the maximum."""
         return t - self.cross[:, free] @ np.linalg.solve(self.parameters[np.ix_(free, free)], gradient[free])
 
 
 @dataclass(frozen=True, eq=False)
 class Quadratic:
-    """t'B^+ t, B the variance of t that the parameters leave."""
+    """The quadratic form t'B^+ t, where B is the variance of t given the estimated parameters."""
 
     root: Array
     df: int
 
     @classmethod
     def of(cls, information: Information, free: NDArray[np.bool_]) -> Quadratic:
-        """Return the form with B = Q'diag(r')Q - E (nH)^-1 E'."""
+        """Return the quadratic form with B = Q'diag(r')Q - E (nH)^-1 E'."""
         E, H = information.cross[:, free], information.parameters[np.ix_(free, free)]
         bracket = information.anchors - E @ np.linalg.solve(H, E.T)
         values, vectors = np.linalg.eigh(0.5 * (bracket + bracket.T))
         keep = values > max(1e-8 * values[-1], 1e-12)
         if not keep.any():
-            raise InputError("the anchors have no direction that the model does not contain already: nothing to test")
+            raise InputError("the model already contains all anchors, so there is nothing to test: use other anchors")
         return cls(vectors[:, keep].T / np.sqrt(values[keep])[:, None], int(keep.sum()))
 
     def __call__(self, t: Array) -> float:
@@ -80,14 +80,14 @@ class Quadratic:
 
 
 def free_parameters(objective: Objective, active: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which parameters are estimated: not at a bound, not fixed, and no covariance of random effects."""
+    """Return which parameters are estimated: not at a bound, not fixed, and not a variance of random effects."""
     return np.asarray(~active & objective.estimated)
 
 
 def simulated_statistic(
     objective: Objective, v: Array, information: Information, quadratic: Quadratic, free: NDArray[np.bool_]
 ) -> float:
-    """Return the score statistic of drawn outcomes, whose own maximum is a step away from v."""
+    """Return the score statistic of simulated outcomes, at one Newton step from v towards their own maximum."""
     H, step, coordinates = information.parameters[np.ix_(free, free)], np.zeros(v.size), objective.coordinates
     step[free] = -np.linalg.solve(H, objective.derivatives(v).gradient[free])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -103,7 +103,7 @@ def simulated_statistic(
 
 
 def refuse_net(spec: Specification, marks: Marks) -> None:
-    """Refuse penalised coefficients, whose scores are not zero at the fit."""
+    """Raise an error if coefficients are penalised, because then their scores are not 0 at the fit."""
     if spec.l1 or spec.l2:
         raise InputError("score tests do not support an elastic net: set l1=0 and l2=0, or choose xi by ElasticNetCV")
     if spec.penalised(marks):
@@ -111,12 +111,13 @@ def refuse_net(spec: Specification, marks: Marks) -> None:
 
 
 def check_directions(objective: Objective) -> None:
-    """Refuse anchors with too many directions for a test."""
+    """Raise an error if the anchors have too many independent columns for a test."""
     if objective.score_test_obstacle is not None:
         raise InputError(objective.score_test_obstacle)
     if objective.anchors is not None and objective.anchors.rank > MAX_DIRECTIONS:
         raise InputError(
-            f"the anchors have {objective.anchors.rank} directions, more than {MAX_DIRECTIONS}: merge levels"
+            f"the anchors have {objective.anchors.rank} directions, but a test allows at most {MAX_DIRECTIONS}: merge "
+            "levels"
         )
 
 
@@ -125,11 +126,11 @@ def score_statistic(
 ) -> tuple[float, int]:
     """Return the score statistic at v and its degrees of freedom.
 
-    ``studentised`` divides by sum r^2 / sum r', which is 1 on average for a true model at its maximum
-    likelihood; under a penalty h flattens, residuals shrink, and the plain statistic would shrink with them. A
-    dispersion that is given as a number is divided by as it is. The covariance of random effects counts as known:
-    scores of shifts and of variances are uncorrelated for a normal model, and what they share in one sample would
-    only narrow the bracket.
+    If ``studentised``, the statistic is divided by sum r^2 / sum r'. This ratio is 1 on average for a true model at its
+    maximum likelihood. A penalty flattens h and shrinks the residuals, and without the division it would shrink the
+    statistic too. If the dispersion is a given number, the statistic is divided by it instead. The covariance of
+    random effects is treated as known: in a normal model the scores of shifts and of variances are uncorrelated, and
+    their chance correlation in a sample would only reduce the variance B.
     """
     objective = objective.scored
     quadratic = Quadratic.of(Information.at(objective, v), free_parameters(objective, active))

@@ -1,4 +1,4 @@
-"""What a fitted model says of itself: a table that prints."""
+"""The printable summary of a fitted model."""
 
 from __future__ import annotations
 
@@ -27,35 +27,36 @@ if TYPE_CHECKING:
 
 __all__ = ["Summary", "baseline_facts", "summarise"]
 
-SHOWN = 20  # levels of a wide factor that are printed
-MOST_CHOSEN = 30  # coefficients that an elastic net leaves, printed
+SHOWN = 20  # number of printed levels of a wide factor
+MOST_CHOSEN = 30  # number of printed coefficients of an elastic net
 NET = "elastic net"
 SMOOTH = "smooth terms"
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Facts of a fit, its coefficients, and what to beware of.
+    """A printable summary of a fit: facts, coefficients, baseline and warnings.
 
     Attributes
     ----------
     title : str
+        The first line: model, link and basis.
     facts : dict
-        What is printed above the coefficients, by name.
+        The lines above the coefficients, by name.
     columns : dict
         Columns of the table of coefficients.
     baseline : dict
         Parameters of the baseline, by name.
     warnings : tuple of str
-        What the fit warned of.
+        Warnings of the fit.
     scale : dict or None
-        Columns of the table of scale effects, where the model has any.
+        Columns of the table of scale effects; None without scale effects.
     blocks : tuple of str
-        Whose the parameters of the baseline are, one after the other: of strata, and of effects that vary.
+        A label for each reported baseline: strata, then varying effects.
     heading : str
-        What stands above the table.
+        The heading of the table of coefficients.
     curved : tuple of bool
-        Which coefficients are of curves of smooth terms; they are not printed.
+        Which coefficients belong to curves of smooth terms; they are not printed.
 
     Examples
     --------
@@ -83,13 +84,23 @@ class Summary:
     curved: tuple[bool, ...] = ()
 
     def frame(self) -> pd.DataFrame:
-        """Return the table of coefficients."""
+        """Return the table of coefficients.
+
+        Returns
+        -------
+        DataFrame
+        """
         import pandas as pd
 
         return pd.DataFrame(self.columns).set_index("covariate")
 
     def scale_frame(self) -> pd.DataFrame:
-        """Return the table of scale effects, empty where there are none."""
+        """Return the table of scale effects; it is empty without scale effects.
+
+        Returns
+        -------
+        DataFrame
+        """
         import pandas as pd
 
         return pd.DataFrame({"covariate": []} if self.scale is None else self.scale).set_index("covariate")
@@ -112,11 +123,11 @@ class Summary:
     __repr__ = __str__
 
     def _baselines(self) -> list[str]:
-        """Return the baseline in one line, or one for each stratum and effect that varies."""
+        """Return the lines on the baseline, one for each stratum and each varying effect."""
         parameters, size = list(self.baseline.items()), len(self.baseline) // len(self.blocks)
         width, lines = max(map(len, self.blocks)), []
         for k, block in enumerate(self.blocks):
-            start = len(block) + 2 if block else 0  # of the parameter's own name
+            start = len(block) + 2 if block else 0  # where the name of the parameter starts, after its block
             texts = [f"{name[start:]} {value:.4g}" for name, value in parameters[k * size : (k + 1) * size]]
             lines.append(f"Baseline  {block:<{width}}{'  ' if width else ''}{', '.join(texts)}")
         return lines
@@ -137,9 +148,9 @@ class Summary:
 
 
 def _shown(columns: dict[str, list[Any]], net: bool, curved: tuple[bool, ...]) -> tuple[list[int], list[str]]:
-    """Return the coefficients to print, and what to say of the others.
+    """Return the positions of the coefficients to print, and lines about the others.
 
-    Of more than a hundred of a kind the first; of an elastic net those that are not zero.
+    Of a factor with more than a hundred levels, print the first ones; of an elastic net, those that are not zero.
     """
     names = columns["covariate"]
     if any(curved):
@@ -183,7 +194,7 @@ def _table(columns: dict[str, list[Any]]) -> list[str]:
     ]
 
 
-@np.errstate(over="ignore", divide="ignore", invalid="ignore")  # ratios may be infinite, errors zero
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")  # ratios may be infinite, standard errors zero
 def summarise(
     model: Fitted, level: float = 0.95, kind: str | None = None, clusters: Any = None, **options: Any
 ) -> Summary:
@@ -208,12 +219,12 @@ def summarise(
 
 
 def _asked_intervals(model: Fitted, level: float, kind: str | None, clusters: Any, options: dict[str, Any]) -> Any:
-    """Return the intervals that were asked for; by default those that there are, None where there are none.
+    """Return the confidence intervals, or None if by default there are none.
 
-    By default there are some at a strict optimum, for xi other than 0 if the rows are at hand.
+    The default needs a strict minimum and, for xi other than 0, the rows of the fit.
     """
     result = model.result_
-    if kind is not None or clusters is not None or options:  # then a refusal is for the user to see
+    if kind is not None or clusters is not None or options:  # the user asked for it, and so must see an error
         matrix = any_covariance(model, kind, clusters, **options) if kind == "bootstrap" or options else None
         return coefficient_intervals(model, level, kind, clusters, matrix)
     hessian = default_kind(result, None) == "hessian"
@@ -227,7 +238,7 @@ def _asked_intervals(model: Fitted, level: float, kind: str | None, clusters: An
 
 
 def _scale_table(result: FitResult, table: Any, level: float) -> dict[str, list[Any]] | None:
-    """Return the table of scale effects, None without any."""
+    """Return the columns of the table of scale effects; None without scale effects."""
     if result.scale is None:
         return None
     columns = _columns(result, result.scale.names, result.scale.coef, table, level)
@@ -237,11 +248,11 @@ def _scale_table(result: FitResult, table: Any, level: float) -> dict[str, list[
 
 
 def _effects_of_y(result: FitResult, table: Any, level: float) -> dict[str, list[Any]]:
-    """Return the columns that translate coefficients: ratios of odds, hazards or times, or slopes of y."""
+    """Return the columns that interpret the coefficients: ratios of odds, hazards or times, or slopes of y."""
     columns: dict[str, list[Any]] = {}
     scaled = result.scale is not None
     effect = result.effect or ("odds ratio" if result.link.name == "logit" else "")
-    single = result.corners is None and not scaled  # one baseline, on whose scale effects can be told
+    single = result.corners is None and not scaled  # effects on the scale of y need a single baseline
     if result.basis.kind == "log-linear" and single:
         columns["time ratio"] = _ratios(result.coef / result.baseline[1]).tolist()
     elif effect and (scaled or result.basis.kind != "log-linear"):
@@ -252,9 +263,9 @@ def _effects_of_y(result: FitResult, table: Any, level: float) -> dict[str, list
 
 
 def _ratio_columns(result: FitResult, effect: str, table: Any, level: float) -> dict[str, list[Any]]:
-    """Return the exponentials of the coefficients, and their intervals where there are any."""
+    """Return the exponentials of the coefficients, and their intervals if the table has intervals."""
     scale_names = [] if result.scale is None else result.scale.names
-    alone = ~np.isin(result.coef_names, scale_names)  # with a scale effect there is no single ratio
+    alone = ~np.isin(result.coef_names, scale_names)  # a covariate with a scale effect does not have a single ratio
     columns = {effect: np.where(alone, _ratios(result.coef), np.nan).tolist()}
     if table is not None:
         ends = [[f"{v:.4g}" for v in _ratios(table[end])] for end in ("lower", "upper")]
@@ -269,7 +280,7 @@ def _ratios(coef: Any) -> Any:
 
 
 def _columns(result: FitResult, names: Any, coef: Any, table: Any, level: float) -> dict[str, list[Any]]:
-    """Return the columns that every table of parameters has."""
+    """Return the columns that all tables of parameters share."""
     columns: dict[str, list[Any]] = {"covariate": list(names), "coef": coef.tolist()}
     if table is not None:
         errors = table["std. error"].to_numpy()
@@ -294,7 +305,7 @@ def _errors_fact(result: FitResult, kind: str | None, clusters: Any) -> dict[str
 
 
 def baseline_facts(result: FitResult) -> dict[str, str]:
-    """Return the facts of a fit without its coefficients, by name."""
+    """Return the lines of the summary above the coefficients, by name."""
     facts = {"model": _formula(result), "rows": _rows(result)}
     if result.support is not None:
         facts["baseline"] = _support(result)
@@ -304,7 +315,7 @@ def baseline_facts(result: FitResult) -> dict[str, str]:
     if result.l1 or result.l2:
         count = f"{np.count_nonzero(result.coef)} of {result.coef.size} coefficients are not zero"
         facts[NET] = f"l1 {result.l1:g}, l2 {result.l2:g}; {count}"
-    elif result.unpenalised and result.converged and not result.quasi:  # criteria of maximum-likelihood fits
+    elif result.unpenalised and result.converged and not result.quasi:  # AIC and BIC need maximum likelihood
         facts["AIC, BIC"] = f"{_criterion(result, 2.0):.2f}, {_criterion(result, math.log(result.sample_size)):.2f}"
     if result.edf or result.smooth:
         sizes = smooth_terms(result.marks)
@@ -326,21 +337,21 @@ def _formula(result: FitResult) -> str:
 
 def _rows(result: FitResult) -> str:
     kinds = ", ".join(f"{n} {name}" for name, n in result.row_kinds.items() if n)
-    if result.basis.discrete:  # inside, these rows are intervals
+    if result.basis.discrete:  # internally, these rows are intervals
         kinds = f"{len(result.classes)} classes" if result.basis.kind == "ordinal" else "counts"
     total = "" if result.n_total == result.n_rows else f", total weight {result.n_total:g}"
     return f"{result.n_rows} ({kinds}){total}"
 
 
 def _support(result: FitResult) -> str:
-    basis: Any = result.basis  # one that has a support: Bernstein polynomials
+    basis: Any = result.basis  # a Bernstein basis, which has a support
     low, high = basis.support
     in_log = ", in log(1 + y)" if basis.discrete else ", in log y"
     return f"order {basis.order} on ({low:.6g}, {high:.6g})" + (in_log if basis.log_first else "")
 
 
 def _optimum(result: FitResult) -> dict[str, str]:
-    """Return the facts about the loss and its minimum."""
+    """Return the lines on the loss and its minimum."""
     scale, penalties = result.scale, [(result.xi, result.penalty, "penalty")]
     if scale is not None:
         penalties.append((scale.xi, scale.penalty, "penalty of the scale"))
@@ -361,7 +372,7 @@ def _optimum(result: FitResult) -> dict[str, str]:
 
 
 def _constraints(result: FitResult) -> dict[str, str]:
-    """Return how many increments of the baseline are held at zero, if any are."""
+    """Return the line on the number of increments of the baseline held at zero, if there are any."""
     held = int(result.active[: result.active.size - result.coef.size - result.extra.size].sum())
     if not held:
         return {}
@@ -373,17 +384,17 @@ def _constraints(result: FitResult) -> dict[str, str]:
 
 
 def _criterion(result: FitResult, price: float) -> float:
-    """Return -2 loglik plus a price for each parameter."""
+    """Return the information criterion -2 loglik + price * n_parameters."""
     return -2.0 * result.largest_loglik + price * result.n_parameters
 
 
 def _net_name(result: FitResult) -> str:
-    """Return what the penalty on coefficients is called."""
+    """Return the name of the penalty on coefficients."""
     return " and ".join([*([NET] if result.l1 or result.l2 else []), *(["smoothing"] if result.smooth else [])])
 
 
 def _net_share(result: FitResult) -> float:
-    """Return the share of the penalty on coefficients in the loss."""
+    """Return the value of the penalty on coefficients in the loss."""
     return float(result.loss + result.loglik_in_loss / result.n_total - result.xi * result.penalty)
 
 

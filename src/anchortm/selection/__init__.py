@@ -1,4 +1,4 @@
-"""Choosing xi: paths, left-out environments, searches."""
+"""Choose xi: paths, left-out environments, searches."""
 
 from anchortm.selection.elastic_net import ElasticNetPath
 from anchortm.selection.invariance_rule import InvarianceRule

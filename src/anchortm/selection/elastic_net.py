@@ -1,6 +1,6 @@
 """The elastic net over a grid of (lambda, xi): its path, and the choice of both by left-out environments.
 
-lambda = l1 + l2 and l1_ratio = l1 / lambda, as in glmnet and scikit-learn.
+As in glmnet and scikit-learn, lambda = l1 + l2 and l1_ratio = l1 / lambda.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ __all__ = ["ElasticNetCV", "ElasticNetPath", "elastic_net_path"]
 
 Array = NDArray[np.float64]
 
-ABOVE = 1.0 + 1e-12  # of a largest lambda: beyond what rounding leaves of a slope
-LEAST_RATIO = 1e-3  # a ridge alone has no largest lambda: as if it had so much of l1
+ABOVE = 1.0 + 1e-12  # makes the largest lambda safe against rounding errors
+LEAST_RATIO = 1e-3  # a ridge has no largest lambda, so it uses that of this l1_ratio
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,17 +48,19 @@ class ElasticNetPath:
     lambdas : array of shape (k,)
         Strengths of the elastic net, the largest first.
     xis : array of shape (m,)
+        Values of xi.
     l1_ratio : float
-        The share of l1 in lambda.
+        The fraction l1 / lambda.
     coefs : array of shape (k, m, p)
-        Coefficients.
+        Coefficients at each lambda and xi.
     coef_names : tuple of str
+        Names of the coefficients.
     models : tuple of tuples of estimators
-        The fitted models, ``models[i][j]`` at ``lambdas[i]`` and ``xis[j]``.
+        The fitted models: ``models[i][j]`` is at ``lambdas[i]`` and ``xis[j]``.
 
     See Also
     --------
-    anchortm.elastic_net_path : makes one
+    anchortm.elastic_net_path : computes the path
 
     Examples
     --------
@@ -85,7 +87,12 @@ class ElasticNetPath:
     models: tuple[tuple[Any, ...], ...]
 
     def frame(self) -> pd.DataFrame:
-        """Return one row for each lambda and xi: how many coefficients are not zero, loss and certificate."""
+        """Return one row for each lambda and xi: number of non-zero coefficients, loss and convergence.
+
+        Returns
+        -------
+        DataFrame
+        """
         import pandas as pd
 
         rows = [
@@ -108,7 +115,12 @@ class ElasticNetPath:
         return pd.DataFrame(rows)
 
     def coefficients(self) -> pd.DataFrame:
-        """Return one row for each coefficient that is not zero: lambda, xi, covariate and coefficient."""
+        """Return one row for each non-zero coefficient: lambda, xi, covariate and coefficient.
+
+        Returns
+        -------
+        DataFrame
+        """
         import pandas as pd
 
         i, j, k = np.nonzero(self.coefs)
@@ -117,7 +129,19 @@ class ElasticNetPath:
         return pd.DataFrame(columns)
 
     def plot(self, axes: Panels = None, label: int = 8) -> NDArray[np.object_]:
-        """Draw the coefficients against lambda, a panel for each xi, naming the ``label`` largest; return the axes."""
+        """Draw the coefficients against lambda, one panel for each xi, and return the axes.
+
+        Parameters
+        ----------
+        axes : array of matplotlib axes, optional
+            Where to draw; by default a new figure.
+        label : int
+            How many coefficients to name: the largest ones.
+
+        Returns
+        -------
+        array of matplotlib axes
+        """
         return plotting.net_path(self, axes, label)
 
     def _repr_html_(self) -> str:
@@ -144,34 +168,39 @@ def elastic_net_path(
     sample_weight: Numbers | None = None,
     offset: Numbers | None = None,
 ) -> ElasticNetPath:
-    """Return the fits of ``model`` with an elastic net at each lambda and xi, each warm-started.
+    """Return the fits of ``model`` with an elastic net at each lambda and xi, with warm starts.
 
-    Every fit is the one that ``model`` with l1 = lambda * l1_ratio, l2 = lambda * (1 - l1_ratio) and this xi gives
-    alone: on the branch connected to xi = 0 at this lambda.
+    Each fit equals the fit of ``model`` alone with l1 = lambda * l1_ratio, l2 = lambda * (1 - l1_ratio) and this xi:
+    it lies on the branch connected to xi = 0 at this lambda.
 
     Parameters
     ----------
     model : estimator
-        Any model of this package; its ``penalty_factor`` counts, its own xi, l1 and l2 do not.
+        Any model of this package. Its ``penalty_factor`` is used; its own xi, l1 and l2 are not.
     X, y, anchors : covariates, outcome and anchors
         As for ``fit``.
     xis : sequence of float
         Strengths of the anchor penalty, finite.
     lambdas : sequence of float, optional
-        Strengths of the elastic net; by default ``n_lambdas`` from the smallest at which no penalised coefficient
-        differs from zero, for any of the xi, down to ``smallest`` times this.
+        Strengths of the elastic net. By default ``n_lambdas`` values on a log scale: the largest is the smallest
+        lambda at which all penalised coefficients are 0 for every xi, the last is ``smallest`` times the largest.
     l1_ratio : float
-        The share of l1: 1 is the lasso, 0 a ridge (whose default lambdas are those of 0.001).
+        The fraction l1 / lambda: 1 is the lasso, 0 a ridge (with the default lambdas of ``l1_ratio=0.001``).
     n_lambdas : int
-        How many lambdas there are by default.
+        Number of default lambdas.
     smallest : float, optional
-        By default 0.001, or 0.01 for more covariates than rows.
+        Ratio of the last to the first default lambda. By default 0.001, or 0.01 if there are at least as many
+        covariates as rows.
     sample_weight, offset : arrays, optional
         As for ``fit``.
 
+    Returns
+    -------
+    ElasticNetPath
+
     See Also
     --------
-    anchortm.selection.ElasticNetPath : what is returned
+    anchortm.selection.ElasticNetPath : the fits, as tables or a plot
     anchortm.ElasticNetCV : chooses lambda and xi
 
     Examples
@@ -212,7 +241,7 @@ def elastic_net_path(
 
 
 class _Grid:
-    """The lambdas of a grid, given or from the data."""
+    """The grid of lambdas, as given or computed from the data."""
 
     def __init__(self, lambdas: Any, l1_ratio: Any, n_lambdas: Any, smallest: Any) -> None:
         self.l1_ratio = one_number(l1_ratio, "l1_ratio")
@@ -224,15 +253,15 @@ class _Grid:
             raise InputError(f"smallest must be between 0 and 1, not {smallest}")
         self.given = None if lambdas is None else np.unique(real_numbers(lambdas, "lambdas"))[::-1]
         if self.given is not None and not (self.given.size and np.isfinite(self.given).all() and self.given[-1] > 0.0):
-            raise InputError("lambdas must be positive numbers; for none set l1=0 and l2=0 and use anchor_path")
+            raise InputError("lambdas must be positive numbers; without an elastic net use anchor_path")
 
     def strengths(self, strength: float, ratio: float | None = None) -> dict[str, float]:
-        """Return l1 and l2 for a strength."""
+        """Return l1 and l2 for a lambda."""
         l1 = strength * (self.l1_ratio if ratio is None else ratio)
         return {"l1": l1, "l2": strength - l1}
 
     def __call__(self, problem: Problem, xis: list[float]) -> list[Problem]:
-        """Return the problems of the grid, the strongest penalty first."""
+        """Return the problems of the grid, the largest lambda first."""
         strengths = self.given
         if strengths is None:
             n, p = problem.data.design.matrix.shape
@@ -242,13 +271,13 @@ class _Grid:
         return [problem.at(**self.strengths(float(strength))) for strength in strengths]
 
     def _largest(self, problem: Problem, xis: list[float]) -> float:
-        """Return the smallest lambda that leaves no penalised coefficient, for any xi."""
+        """Return the smallest lambda at which all penalised coefficients are 0, for every xi."""
         net = problem.at(**self.strengths(1.0, max(self.l1_ratio, LEAST_RATIO)))
         objective = net.objective
         assert isinstance(objective, Net)  # noqa: S101
         k, penalised = objective.coordinates.n_baseline, objective.lasso > 0.0
         if not penalised.any():
-            raise InputError("no coefficient has a penalty: penalty_factor is 0 for all of them")
+            raise InputError("penalty_factor is 0 for all coefficients: make it positive for at least one")
         at = np.flatnonzero(~penalised)
         kept = objective.restricted(np.flatnonzero(~penalised[k:]))
         null = kept if kept.ridge.any() else objective.undetermined()
@@ -263,37 +292,38 @@ class _Grid:
 
 
 class ElasticNetCV(XiSearchCV):
-    """Fit a model with the elastic net and the xi that do best when each environment is left out in turn.
+    """Choose the lambda and the xi that best predict left-out environments, and fit the model with them.
 
     Parameters
     ----------
     model : estimator
-        Any model of this package; its ``penalty_factor`` counts, its own xi, l1 and l2 do not.
+        Any model of this package. Its ``penalty_factor`` is used; its own xi, l1 and l2 are not.
     xis : sequence of float
-        Values to choose from.
+        Values of xi to choose from.
     lambdas, l1_ratio, n_lambdas, smallest : optional
         As for ``elastic_net_path``; lambdas are the same for all fits.
     objective : {"worst", "mean"} or float
-        What is made small over environments: the largest mean negative log-likelihood, its
-        average, or a quantile of it between 0 and 1.
+        What to minimise: the largest mean negative log-likelihood over left-out environments ("worst"), its average
+        ("mean"), or one of its quantiles (a number between 0 and 1).
     one_standard_error : bool
-        With "mean": of the fits whose average is within one standard error of the best take those with the largest
-        lambda, and of these the smallest xi. The error is that of the difference from the best, environment by
-        environment.
+        With "mean": among the fits whose average is within one standard error of the best, choose the largest lambda,
+        and then the smallest xi. This is the standard error, over environments, of the difference from the best.
     cut : int, optional
-        Cut numeric environments at quantiles into so many groups.
+        Cut numeric environments at their quantiles into this many groups.
     n_jobs, progress : optional
         As for ``leave_one_environment_out``.
 
     Attributes
     ----------
     best_lambda_, best_xi_ : float
+        The chosen values.
     best_estimator_ : estimator
-        The model with these, fitted to all rows.
+        The model with these values, fitted to all rows.
     results_ : DataFrame
-        The objective and the hardest environment for each lambda and xi; with "mean" also the average difference from
+        The objective and the hardest environment for each lambda and xi. With "mean" also the average difference from
         the best, and its standard error over environments.
     loeo_ : LeaveOneEnvironmentOut
+        The negative log-likelihood of each left-out environment for each lambda and xi.
 
     See Also
     --------
@@ -351,6 +381,16 @@ class ElasticNetCV(XiSearchCV):
         return self._grid().strengths(at[0]) | {"xi": at[1]}
 
     def plot(self, ax: Axis = None) -> Any:
-        """Draw the objective against lambda, a line for each xi, and return the axes."""
+        """Draw the objective against lambda, one line for each xi, and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+        """
         check_is_fitted(self, "best_estimator_")
         return plotting.net_search(self, ax)

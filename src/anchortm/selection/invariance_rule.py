@@ -1,4 +1,4 @@
-"""Choosing xi by a test: the smallest xi at which the score test no longer rejects invariance."""
+"""Choose xi by a test: the smallest xi at which the score test does not reject invariance."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 
 __all__ = ["InvarianceRule", "xi_by_score_test"]
 
-ENOUGH = 1e4  # a rejection at a smaller xi says little about larger ones
-FIRST, FACTOR, CLOSE = 0.01, 2.0, 1.005  # of the xi that are tried, and how close the answer is
+ENOUGH = 1e4  # a rejection at a smaller xi says little about larger xi
+FIRST, FACTOR, CLOSE = 0.01, 2.0, 1.005  # first positive xi, ratio of the next ones, relative precision of the result
 
 
 @dataclass(frozen=True, eq=False)
 class InvarianceRule:
-    """The smallest xi at which the score test no longer rejects invariance, and the tests on the way to it.
+    """The smallest xi at which the score test does not reject invariance, and all tests that were made.
 
     Attributes
     ----------
     xi : float or None
-        The smallest xi that is not rejected; None if every one is.
+        The smallest xi that is not rejected; None if all are rejected.
     level : float
-        Level of the test.
+        Significance level of the test.
     table : DataFrame
-        What ``frame`` returns.
+        The table that ``frame`` returns.
     model : str
         Name of the model.
 
     See Also
     --------
-    anchortm.xi_by_score_test : makes one
+    anchortm.xi_by_score_test : computes it
 
     Examples
     --------
@@ -65,11 +65,26 @@ class InvarianceRule:
     model: str
 
     def frame(self) -> pd.DataFrame:
-        """Return one row for each xi tried: statistic, degrees of freedom and p-value."""
+        """Return one row for each tested xi: statistic, degrees of freedom and p-value.
+
+        Returns
+        -------
+        DataFrame
+        """
         return self.table
 
     def plot(self, ax: Axis = None) -> Any:
-        """Draw the p-values against xi and return the axes."""
+        """Draw the p-values against xi and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+        """
         return plotting.rule(self.table, self.level, self.xi, ax)
 
     @shown
@@ -77,10 +92,10 @@ class InvarianceRule:
         first, last = self.table.iloc[0], self.table.iloc[-1]
         if self.xi is None:
             reason = (
-                "The anchors act on the outcome in ways that no coefficients of these covariates undo, so choose xi by "
+                "No coefficients of these covariates make the residuals independent of the anchors, so choose xi by "
                 "left-out environments instead (XiSearchCV)."
                 if last.xi >= ENOUGH
-                else "Look further, with a larger largest=."
+                else "Raise largest= to try larger values."
             )
             return (
                 f"InvarianceRule({self.model}): invariance is rejected at the {self.level:g} level for every xi up to "
@@ -104,26 +119,34 @@ def xi_by_score_test(
     sample_weight: Numbers | None = None,
     offset: Numbers | None = None,
 ) -> InvarianceRule:
-    """Return the smallest xi at which the score test of invariance no longer rejects.
+    """Return the smallest xi at which the score test does not reject invariance.
 
-    The likeliest of the models whose residuals could be uncorrelated with the anchors, in the spirit of the
-    PULSE estimator (Jakobsen and Peters, 2022). At xi = 0 the test is that of ``diagnostics.score_test``,
-    divided by sum r^2 / sum r': a penalty flattens h, and residuals that shrink altogether are not
-    invariant for that. With more anchor directions than parameters there may be no such xi.
+    Among the models whose residuals may be uncorrelated with the anchors, this one has the highest likelihood, in the
+    spirit of the PULSE estimator (Jakobsen and Peters, 2022). The statistic is that of ``diagnostics.score_test``
+    divided by sum r^2 / sum r'. Without this division a penalty that flattens h, and so shrinks all residuals, would
+    pass as invariance. With more independent anchors than parameters there may be no such xi.
 
     Parameters
     ----------
     model : estimator
-        Any model of this package; its own xi is not used.
+        Any model of this package except boosted ones. It is not changed; its own xi is not used.
+    X, y, anchors : covariates, outcome and anchors
+        As for ``fit``.
     level : float
-        Level of the test.
+        Significance level of the test.
     largest : float
-        Where to stop looking.
+        Largest xi to try.
+    sample_weight, offset : arrays, optional
+        As for ``fit``.
+
+    Returns
+    -------
+    InvarianceRule
 
     See Also
     --------
-    anchortm.selection.InvarianceRule : what is returned
-    anchortm.XiSearchCV : another rule
+    anchortm.selection.InvarianceRule : the chosen xi, and the tests as a table or a plot
+    anchortm.XiSearchCV : chooses xi by left-out environments
 
     Examples
     --------
@@ -141,19 +164,22 @@ def xi_by_score_test(
     check_model(model)
     level_between(level)
     if not 0.0 < largest < math.inf:
-        raise InputError(f"largest must be a positive number, not {largest}")
+        raise InputError(f"largest must be a positive finite number, not {largest}")
     problem = model.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
     problem = problem.at(xi=0.0)
     refuse_net(problem.spec, problem.data.design.marks)
     if problem.data.anchors is None:
-        raise InputError("a test of invariance needs anchors")
+        raise InputError("a test of invariance needs anchors: pass them after y")
     objective, options = problem.objective, problem.spec.quiet
     check_directions(objective)
     rows: list[dict[str, float]] = []
 
     def accepted(solution: Solution) -> bool:
         if not solution.converged:
-            raise InputError(f"the fit at xi = {solution.xi:.3g} did not converge ({solution.reason}): no test there")
+            raise InputError(
+                f"the fit at xi = {solution.xi:.3g} did not converge ({solution.reason}), so invariance cannot be "
+                "tested there"
+            )
         rows.append({"xi": solution.xi} | _test(objective, solution))
         return rows[-1]["pvalue"] >= level
 
@@ -175,7 +201,7 @@ def _test(objective: Objective, solution: Solution) -> dict[str, float]:
 
 
 def _first_accepted(objective: Objective, here: Solution, upper: float, options: Options, accepted: Any) -> float:
-    """Return the smallest accepted xi between a rejected solution and an accepted xi, to half a per cent."""
+    """Return the smallest accepted xi between a rejected and an accepted one, to within 0.5 %."""
     while upper > CLOSE * max(here.xi, 0.1 * FIRST):
         middle = math.sqrt(max(here.xi, 0.1 * FIRST) * upper)
         there = follow(objective, here, middle, options)

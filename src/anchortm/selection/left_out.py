@@ -1,4 +1,4 @@
-"""How a model does at a place it has not seen: leave one environment out."""
+"""Leave one environment out: how well a model predicts an environment that it was not fitted to."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneEnvironmentOut:
-    """The mean negative log-likelihood of each environment under fits to all others, for each xi.
+    """The mean negative log-likelihood of each environment under the fit to all others, for each xi.
 
     Attributes
     ----------
     rows : list of dict
-        What ``frame`` makes a table of.
+        The rows of the table that ``frame`` returns.
     model : str
         Name of the model.
     by : tuple of str
-        What differs between fits: "xi", or "lambda" and "xi" of an elastic net, or "smooth" and "xi".
+        Names of the penalties that differ between fits: "xi"; "lambda" and "xi"; or "smooth" and "xi".
 
     See Also
     --------
-    anchortm.leave_one_environment_out, anchortm.ElasticNetCV, anchortm.SmoothSearchCV : make one
+    anchortm.leave_one_environment_out, anchortm.ElasticNetCV, anchortm.SmoothSearchCV : compute it
 
     Examples
     --------
@@ -76,13 +76,25 @@ class LeaveOneEnvironmentOut:
     by: tuple[str, ...] = ("xi",)
 
     def frame(self) -> pd.DataFrame:
-        """Return one row for each environment and xi: n, nll, convergence and coefficients."""
+        """Return one row for each environment and xi: n, nll, convergence and coefficients.
+
+        Returns
+        -------
+        DataFrame
+            ``n`` is the number of rows (or their total weight), ``nll`` the mean negative log-likelihood.
+        """
         import pandas as pd
 
         return pd.DataFrame(self.rows)
 
     def summary(self) -> pd.DataFrame:
-        """Return the worst, the median and the mean environment for each xi."""
+        """Return the worst, median and mean negative log-likelihood over environments for each xi.
+
+        Returns
+        -------
+        DataFrame
+            One row for each xi; ``hardest`` names the worst environment.
+        """
         grouped = self.frame().groupby(list(self.by) if len(self.by) > 1 else self.by[0])
         table = grouped["nll"].agg(worst="max", median="median", mean="mean")
         hardest = self.frame().loc[grouped["nll"].idxmax().to_numpy(), "environment"].to_numpy()
@@ -101,9 +113,26 @@ class LeaveOneEnvironmentOut:
         return f"<p>{escape(self._title())}</p>{self.summary().to_html(float_format='{:.4f}'.format)}"
 
     def plot(self, ax: Axis = None, label: int = 3, legend: bool = True) -> Any:
-        """Draw the nll of each environment against xi, naming the ``label`` hardest at the first; return the axes."""
+        """Draw the negative log-likelihood of each environment against xi and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        label : int
+            How many environments to name: the hardest ones at the first xi.
+        legend : bool
+            Whether to draw a legend.
+
+        Returns
+        -------
+        matplotlib axes
+        """
         if self.by != ("xi",):
-            raise InputError("this is no path in xi alone: ElasticNetCV.plot() or SmoothSearchCV.plot() draws it")
+            raise InputError(
+                f"this plot is for fits that differ in xi alone, not in {' and '.join(self.by)}: use the plot() of "
+                "ElasticNetCV or SmoothSearchCV"
+            )
         return plotting.left_out(self, ax, label, legend)
 
 
@@ -121,12 +150,12 @@ def leave_one_environment_out(
     n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> LeaveOneEnvironmentOut:
-    """Return how each environment is predicted by the model fitted to all the others.
+    """Return the negative log-likelihood of each environment under the model fitted to all the others.
 
     Parameters
     ----------
     model : estimator
-        Any model of this package; its own xi is not used.
+        Any model of this package. It is not changed; its own xi is not used.
     X, y : covariates and outcome
         As for ``fit``.
     environments : array
@@ -136,24 +165,29 @@ def leave_one_environment_out(
     anchors : array, frame or list of columns, optional
         Anchors of the fits; by default the environments.
     cut : int, optional
-        Cut numeric environments at quantiles into so many groups.
+        Cut numeric environments at their quantiles into this many groups.
     sample_weight, offset : arrays, optional
-        As for ``fit``; weights replicate rows, of left-out environments too.
+        As for ``fit``. Weights also count in the mean over left-out rows.
     n_jobs : int, optional
-        Processes over environments; -1 for all cores. Within ``joblib.parallel_config("dask")`` the workers of the
-        Dask client in use.
+        Number of processes, which share the environments; -1 uses all cores. Inside
+        ``joblib.parallel_config("dask")`` the workers of the current Dask client are used.
     progress : bool, optional
-        Show a progress bar; by default only in a terminal.
+        Whether to show a progress bar. By default only in a terminal.
+
+    Returns
+    -------
+    LeaveOneEnvironmentOut
 
     See Also
     --------
-    anchortm.selection.LeaveOneEnvironmentOut : what is returned
-    anchortm.XiSearchCV : chooses xi by it
+    anchortm.selection.LeaveOneEnvironmentOut : the results, as a table or a plot
+    anchortm.XiSearchCV : chooses xi by left-out environments
 
     Notes
     -----
-    Supports and all else that depends on data come from the training rows, but for ranges of effects that vary.
-    Each fit starts from the fit to all rows at the same xi.
+    The support of the baseline, and everything else that depends on data, comes from the training rows. The one
+    exception is the ranges of varying effects, which use all rows. Each fit starts from the fit to all rows at the
+    same xi.
 
     Examples
     --------
@@ -172,7 +206,7 @@ def leave_one_environment_out(
     return LeaveOneEnvironmentOut(left_out(model, None, ("xi",), *given), type(model).__name__)
 
 
-Grid = Callable[[Problem, list[float]], list[Problem]]  # the problems of a grid of penalties, for all rows
+Grid = Callable[[Problem, list[float]], list[Problem]]  # makes the problems of a grid of penalties, for all rows
 
 
 def left_out(
@@ -190,9 +224,14 @@ def left_out(
     n_jobs: int | None,
     progress: bool | None,
 ) -> list[dict[str, Any]]:
-    """Return a row for each environment, xi and problem: that of the model, or those that ``grid`` gives for all rows.
+    """Return one row for each environment, xi and problem; other arguments as for ``leave_one_environment_out``.
 
-    ``by`` names what differs between the fits.
+    Parameters
+    ----------
+    grid : callable or None
+        Makes the problems of a grid of penalties; None fits the model itself.
+    by : tuple of str
+        Names of the penalties that differ between the fits.
     """
     check_model(model, refits=grid is None)
     values, n_jobs, spec = several_xi(xis), jobs(n_jobs), model.specification()
@@ -207,12 +246,12 @@ def left_out(
         anchors = AnchorColumns((groups,), (labels,), np.zeros((n, 0)), ("environment",), ())
     problem = model.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
     tell_alphabetical(problem.data)
-    if problem.data.kept is not None:  # rows of weight 0 are gone, and with them perhaps environments
+    if problem.data.kept is not None:  # rows of weight 0 were dropped, and perhaps whole environments with them
         found, groups = np.unique(groups[problem.data.kept], return_inverse=True)
         labels = labels[found]
     hidden = None if progress is None else not progress  # None: shown in a terminal only
-    with one_blas_thread():  # many small fits
-        # a copy of the problem, so that the objective of all rows is gone before parts of them are fitted
+    with one_blas_thread():  # many small fits are faster without BLAS threads
+        # a copy of the problem, so that the objective of all rows is freed before parts of them are fitted
         fold = _folds(model, replace(problem), grid, groups, labels, values, by)
         tasks = tqdm(range(labels.size), desc="environments", disable=hidden)
         results = Parallel(n_jobs=n_jobs)(delayed(fold)(e) for e in tasks)
@@ -228,7 +267,7 @@ def _folds(
     xis: list[float],
     by: tuple[str, ...],
 ) -> Callable[[int], list[dict[str, Any]]]:
-    """Return what gives the rows of the environment with a number."""
+    """Return the function that computes the rows of one left-out environment, given its number."""
     if hasattr(model, "left_out"):
         return partial(_refitted, model, problem.data, groups, labels, xis)
     problems = [problem] if grid is None else grid(problem, xis)
@@ -236,12 +275,12 @@ def _folds(
         {s.xi: objective.coordinates.split(s.v) for s in solutions}
         for objective, solutions in full_paths(problems, xis)
     ]
-    kept = [replace(one) for one in problems]  # without their objectives, which other processes make again
+    kept = [replace(one) for one in problems]  # copies without objectives; other processes build them again
     return partial(_one, kept, groups, labels.tolist(), xis, starts, by)
 
 
 def full_paths(problems: list[Problem], xis: list[float]) -> Iterator[tuple[Objective, list[Solution]]]:
-    """Yield the paths in xi of each problem, the branch of the first as a start for the next."""
+    """Yield the objective and the path in xi of each problem, each path started from the one before."""
     options = problems[0].spec.quiet
     at, v = None, np.zeros(0)
     for objective in _objectives(problems):
@@ -255,10 +294,10 @@ def full_paths(problems: list[Problem], xis: list[float]) -> Iterator[tuple[Obje
 
 
 def _objectives(problems: list[Problem]) -> Iterator[Objective]:
-    """Yield the objective of each problem; several differ in the strengths of their penalty alone."""
+    """Yield the objective of each problem; the problems differ only in the strength of a penalty."""
     first = problems[0]
     marks = first.data.design.marks
-    if any(problem.spec.smoothed(marks) for problem in problems):  # beside an elastic net: not a single factor
+    if any(problem.spec.smoothed(marks) for problem in problems):  # smoothing and net do not share one factor
         for problem in problems:
             yield problem.objective
         return
@@ -277,7 +316,7 @@ def _one(
     by: tuple[str, ...],
     e: int,
 ) -> list[dict[str, Any]]:
-    """Return the rows of one left-out environment; those of a grid have a strength in place of coefficients."""
+    """Return the rows of one left-out environment; rows of a grid hold its strength instead of coefficients."""
     data, inside, name = problems[0].data, groups != e, names[e]
     try:
         train = problems[0].subset(np.flatnonzero(inside))
@@ -310,7 +349,7 @@ def _one(
 def _refitted(
     model: Any, data: Data, groups: NDArray[np.intp], labels: NDArray[Any], xis: list[float], e: int
 ) -> list[dict[str, Any]]:
-    """Return the rows of one left-out environment by a model that is fitted anew for each xi."""
+    """Return the rows of one left-out environment for a model that is refitted for each xi."""
     inside, name = groups != e, labels.tolist()[e]
     others = np.arange(labels.size) != e
     remaining = (np.cumsum(others) - 1)[groups[inside]], labels[others]
@@ -331,7 +370,7 @@ def _coefs(problem: Problem, data: Data, beta: Array) -> dict[str, float]:
 
 
 def _strength(spec: Specification, beta: Array, what: str) -> dict[str, float]:
-    """Return the strength of a penalty and what it leaves, in place of coefficients that may be thousands."""
+    """Return the strength of the penalty and the number of non-zero coefficients (there may be thousands)."""
     if what == "smooth":
         return {"smooth": spec.smooth}
     return {"lambda": spec.l1 + spec.l2, "nonzero": int(np.count_nonzero(beta))}
@@ -340,7 +379,7 @@ def _strength(spec: Specification, beta: Array, what: str) -> dict[str, float]:
 def _solutions(
     problem: Problem, objective: Objective, xis: list[float], starts: dict[float, tuple[Array, Array]]
 ) -> list[Solution]:
-    """Return the solutions at each xi, from the fits to all rows where that succeeds."""
+    """Return the solution at each xi, started from the fit to all rows."""
     if objective.closed_form is not None:
         return solve_path(objective, problem.start(objective), xis, problem.spec.quiet)
     return [problem.near(objective, starts[xi], xi) for xi in xis]

@@ -1,4 +1,4 @@
-"""The path of a model along xi, and xi in other people's units."""
+"""The path of a model along xi, and conversion between xi and gamma."""
 
 from __future__ import annotations
 
@@ -33,17 +33,19 @@ class AnchorPath:
     Attributes
     ----------
     xis : array of shape (k,)
+        Values of xi.
     coefs : array of shape (k, p)
-        Coefficients at each xi, those of the scale last.
+        Coefficients at each xi; scale effects come last.
     baselines : array
-        Parameters of the baseline at each xi, one row each.
+        Parameters of the baseline, one row for each xi.
     coef_names : tuple of str
+        Names of the coefficients.
     models : tuple of estimators
-        The fitted models.
+        The fitted model at each xi.
 
     See Also
     --------
-    anchortm.anchor_path : makes one
+    anchortm.anchor_path : computes the path
 
     Examples
     --------
@@ -67,10 +69,14 @@ class AnchorPath:
     models: tuple[Any, ...]
 
     def frame(self) -> pd.DataFrame:
-        """Return one row for each xi: loss, log-likelihood, penalty, certificate and coefficients.
+        """Return one row for each xi: loss, coefficients, log-likelihood, penalty and convergence.
 
-        Models with random effects have columns of their standard deviations too (``sd_intercept``, ``sd_x``), and of
-        the correlation where there are two.
+        Models with random effects also have columns for their standard deviations (``sd_intercept``, ``sd_x``), and
+        for the correlation if there are two effects.
+
+        Returns
+        -------
+        DataFrame
         """
         import pandas as pd
 
@@ -93,7 +99,17 @@ class AnchorPath:
         return pd.DataFrame(rows)
 
     def plot(self, ax: Axis = None) -> Any:
-        """Draw the coefficients against xi and return the axes."""
+        """Draw the coefficients against xi and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+        """
         return plotting.coefficient_path(self, ax)
 
     def _repr_html_(self) -> str:
@@ -116,13 +132,27 @@ def anchor_path(
 ) -> AnchorPath:
     """Return the fits of ``model`` at each xi, warm-started along the path.
 
-    The results do not depend on the grid: between its values the branch is followed with
-    steps of its own. ``model`` itself is left as it is.
+    The results do not depend on the grid: the solver follows the branch in smaller steps between the values of xi.
+
+    Parameters
+    ----------
+    model : estimator
+        Any model of this package except boosted ones. It is not changed; its own xi is not used.
+    X, y, anchors : covariates, outcome and anchors
+        As for ``fit``.
+    xis : sequence of float
+        Values of xi; ``math.inf`` is allowed.
+    sample_weight, offset : arrays, optional
+        As for ``fit``.
+
+    Returns
+    -------
+    AnchorPath
 
     See Also
     --------
-    anchortm.selection.AnchorPath : what is returned
-    anchortm.leave_one_environment_out : the path as left-out environments see it
+    anchortm.selection.AnchorPath : the fits, as a table or a plot
+    anchortm.leave_one_environment_out : how well each xi predicts left-out environments
 
     Examples
     --------
@@ -157,7 +187,16 @@ def anchor_path(
 
 
 def xi_from_gamma(gamma: float) -> float:
-    """Return xi = (gamma - 1) / 2, the strength in the units of this package.
+    """Return xi = (gamma - 1) / 2, the penalty strength of this package.
+
+    Parameters
+    ----------
+    gamma : float
+        Penalty strength of linear anchor regression, at least 0.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -171,7 +210,16 @@ def xi_from_gamma(gamma: float) -> float:
 
 
 def gamma_from_xi(xi: float) -> float:
-    """Return gamma = 2 xi + 1, the strength in the units of linear anchor regression.
+    """Return gamma = 2 xi + 1, the penalty strength of linear anchor regression.
+
+    Parameters
+    ----------
+    xi : float
+        Penalty strength of this package, at least -1/2.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -185,10 +233,19 @@ def gamma_from_xi(xi: float) -> float:
 
 
 def gamma_from_quantile(alpha: float) -> float:
-    """Return the gamma whose anchor risk is the alpha quantile of the risk over Gaussian anchors.
+    """Return the gamma for which the anchor risk is the alpha quantile of the risk over Gaussian anchors.
 
-    The quantile of the chi-square distribution with one degree of freedom (Rothenhaeusler et al.,
-    2021, Lemma 1).
+    It is the alpha quantile of the chi-square distribution with one degree of freedom (Rothenhaeusler et al., 2021,
+    Lemma 1).
+
+    Parameters
+    ----------
+    alpha : float
+        Probability, from 0 to below 1.
+
+    Returns
+    -------
+    float
 
     Examples
     --------

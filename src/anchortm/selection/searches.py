@@ -1,4 +1,4 @@
-"""Choosing xi by how well left-out environments are predicted."""
+"""Choose xi, and the smoothness, by predicting left-out environments."""
 
 from __future__ import annotations
 
@@ -32,38 +32,40 @@ __all__ = ["SmoothSearchCV", "XiSearchCV"]
 
 
 class XiSearchCV(FormulaMixin, BaseEstimator):
-    """Fit a model at the xi that does best when each environment is left out in turn.
+    """Choose the xi that best predicts left-out environments, and fit the model with it.
 
     Parameters
     ----------
     model : estimator
         Any model of this package; its own xi is not used.
     xis : sequence of float
-        Values to choose from.
+        Values of xi to choose from.
     objective : {"worst", "mean"} or float
-        What is made small over environments: the largest mean negative log-likelihood, its
-        average, or a quantile of it between 0 and 1.
+        What to minimise: the largest mean negative log-likelihood over left-out environments ("worst"), its average
+        ("mean"), or one of its quantiles (a number between 0 and 1).
     one_standard_error : bool
-        With "mean": take the smallest xi whose average is within one standard error of the best. The error is that
-        of the difference from the best xi, environment by environment.
+        With "mean": choose the smallest xi whose average is within one standard error of the best. This is the
+        standard error, over environments, of the difference from the best xi.
     cut : int, optional
-        Cut numeric environments at quantiles into so many groups.
+        Cut numeric environments at their quantiles into this many groups.
     n_jobs, progress : optional
         As for ``leave_one_environment_out``.
 
     Attributes
     ----------
     best_xi_ : float
+        The chosen xi.
     best_estimator_ : estimator
         The model at ``best_xi_``, fitted to all rows.
     results_ : DataFrame
-        The objective and the hardest environment for each xi; with "mean" also the average difference from the best
+        The objective and the hardest environment for each xi. With "mean" also the average difference from the best
         xi, and its standard error over environments.
     loeo_ : LeaveOneEnvironmentOut
+        The negative log-likelihood of each left-out environment at each xi.
 
     See Also
     --------
-    anchortm.xi_by_score_test, anchortm.gamma_from_quantile : other rules
+    anchortm.xi_by_score_test, anchortm.gamma_from_quantile : other ways to choose xi
 
     Examples
     --------
@@ -117,10 +119,23 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         sample_weight: Numbers | None = None,
         offset: Numbers | None = None,
     ) -> Self:
-        """Leave each environment out at each xi, choose one, and fit it to all rows.
+        """Leave out each environment at each xi, choose xi, and fit the model with it to all rows.
 
-        ``environments`` are by default the anchors, or the column that the model's ``anchor_names`` names; anchors are
-        by default the environments.
+        Parameters
+        ----------
+        X, y : covariates and outcome
+            As for ``fit`` of the model.
+        anchors : array, series, frame or list of columns, optional
+            Anchors of the fits; by default the environments.
+        environments : array, optional
+            Environments to leave out; by default the anchors, or the column in the model's ``anchor_names``.
+        sample_weight, offset : arrays, optional
+            As for ``fit`` of the model.
+
+        Returns
+        -------
+        self
+            The fitted search.
         """
         level = self._level()
         aligned(X=X, y=y, anchors=anchors, environments=environments, sample_weight=sample_weight, offset=offset)
@@ -142,32 +157,45 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         at = self._best(results)
         best = clone(self.model).set_params(**self._parameters(*at))
         extra = {}
-        if not isinstance(best, TransformationModel):  # which may hold some out to find its size
+        if not isinstance(best, TransformationModel):  # boosting may hold out environments to choose its rounds
             groups, labels = group_codes(environments, self.cut)
             extra = {"environments": labels[groups]}
         best.fit(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset, **extra)
-        # at once: a search that is interrupted or refused is left as it was
+        # one assignment, so that an interrupted or failed search leaves the object unchanged
         chosen = {f"best_{name}_": value for name, value in zip(self._by, at, strict=True)}
         self.__dict__.update(loeo_=loeo, results_=results, best_estimator_=best, **chosen)
         return self
 
     def _searched(self) -> Any:
-        """Return the model that the rows are prepared for."""
+        """Return the model that prepares the rows."""
         return self.model
 
     def _problems(self) -> Grid | None:
-        """Return what gives the problems of a grid of penalties; None where the model stays as it is."""
+        """Return the function that makes the problems of a grid of penalties; None if only xi differs."""
         return None
 
     def _parameters(self, *at: float) -> dict[str, float]:
-        """Return the parameters of the model at a place in the table of results."""
+        """Return the arguments of the model for one row of the table of results."""
         return {"xi": at[0]}
 
     @classmethod
     def from_formula(cls, formula: str, data: Any, **parameters: Any) -> Self:
-        """Return the search fitted to a table by a formula; it then predicts from tables with its columns.
+        """Return the search fitted to a table by a formula.
 
-        ``parameters`` are those of the constructor, ``model=`` among them, and ``sample_weight`` and ``offset``.
+        Parameters
+        ----------
+        formula : str
+            ``outcome ~ covariates | anchors``; see ``Formula``.
+        data : frame
+            A pandas, polars or pyarrow table.
+        **parameters
+            Arguments of the constructor, including ``model``, and ``sample_weight``, ``offset`` and
+            ``environments`` as arrays or column names.
+
+        Returns
+        -------
+        estimator
+            The fitted search. It predicts from tables with the columns of the formula.
 
         Examples
         --------
@@ -183,14 +211,14 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         return search
 
     def _level(self) -> float | None:
-        """Return the quantile that is made small (1 for the worst), or None for the mean."""
+        """Return the quantile to minimise (1 for the worst), or None for the mean."""
         if self.objective in ("worst", "mean"):
             if self.one_standard_error and self.objective != "mean":
-                raise InputError("one_standard_error goes with objective='mean': a maximum has no standard error here")
+                raise InputError("one_standard_error needs objective='mean': a maximum has no standard error")
             return 1.0 if self.objective == "worst" else None
         if isinstance(self.objective, (int, float)) and 0.0 < self.objective < 1.0:
             if self.one_standard_error:
-                raise InputError("one_standard_error goes with objective='mean'")
+                raise InputError(f"one_standard_error needs objective='mean', not {self.objective!r}")
             return float(self.objective)
         raise InputError(f"objective must be 'worst', 'mean' or a number between 0 and 1, not {self.objective!r}")
 
@@ -202,7 +230,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
             nll = frame.pivot(index="environment", columns=by, values="nll").reindex(columns=converged.index)
             mean = nll.mean()
             best = (mean[converged] if converged.any() else mean).idxmin()
-            # places differ far more than fits do, so only the difference of two fits at the same place tells them apart
+            # environments differ far more than fits do, so fits are compared within environments
             difference = nll.sub(nll[best], axis=0)
             table = mean.to_frame("objective").assign(difference=difference.mean(), standard_error=difference.sem())
         else:
@@ -211,7 +239,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         return table.assign(hardest=hardest, converged=converged)
 
     def _best(self, table: pd.DataFrame) -> tuple[float, ...]:
-        """Return where the table is best, or within a standard error of it the simplest fit with the smallest xi."""
+        """Return the best penalties, or the simplest ones (then the smallest xi) within one standard error."""
         what = " and ".join(self._by)
         if not table.converged.all():
             places = [np.atleast_1d(at) for at in table.index[~table.converged]]
@@ -227,27 +255,27 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         return best
 
     def predict(self, X: Covariates, **options: Any) -> Any:
-        """Return the predictions of the chosen model."""
+        """Return the predictions of the chosen model; arguments as for its ``predict``."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict(X, **options)
 
     def predict_distribution(self, X: Covariates, **options: Any) -> Any:
-        """Return the predicted distributions of the chosen model."""
+        """Return the predicted distributions of the chosen model; arguments as for its ``predict_distribution``."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict_distribution(X, **options)
 
     def nll(self, X: Covariates, y: Outcome, **options: Any) -> Any:
-        """Return the negative log-likelihood of each row under the chosen model."""
+        """Return the negative log-likelihood of each row under the chosen model; arguments as for its ``nll``."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.nll(X, y, **options)
 
     def summary(self, **options: Any) -> Any:
-        """Return the summary of the chosen model."""
+        """Return the summary of the chosen model; arguments as for its ``summary``."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.summary(**options)
 
     def score(self, X: Covariates, y: Outcome, *, offset: Numbers | None = None) -> float:
-        """Return the mean log-likelihood under the chosen model."""
+        """Return the mean log-likelihood of rows under the chosen model; arguments as for its ``score``."""
         check_is_fitted(self, "best_estimator_")
         return float(self.best_estimator_.score(X, y, offset=offset))
 
@@ -261,35 +289,36 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
 
 
 class SmoothSearchCV(XiSearchCV):
-    """Fit a model with the smoothness and the xi that do best when each environment is left out in turn.
+    """Choose the smoothness and the xi that best predict left-out environments, and fit the model with them.
 
     Parameters
     ----------
     model : estimator
-        Any model of this package; its own xi and smooth are not used.
+        Any model of this package with smooth terms; its own xi and smooth are not used.
     xis, smooths : sequences of float
-        Values to choose from.
+        Values of xi and smooth to choose from.
     objective : {"worst", "mean"} or float
-        What is made small over environments: the largest mean negative log-likelihood, its
-        average, or a quantile of it between 0 and 1.
+        What to minimise: the largest mean negative log-likelihood over left-out environments ("worst"), its average
+        ("mean"), or one of its quantiles (a number between 0 and 1).
     one_standard_error : bool
-        With "mean": of the fits whose average is within one standard error of the best take those with the largest
-        smooth, and of these the smallest xi. The error is that of the difference from the best, environment by
-        environment.
+        With "mean": among the fits whose average is within one standard error of the best, choose the largest smooth,
+        and then the smallest xi. This is the standard error, over environments, of the difference from the best.
     cut : int, optional
-        Cut numeric environments at quantiles into so many groups.
+        Cut numeric environments at their quantiles into this many groups.
     n_jobs, progress : optional
         As for ``leave_one_environment_out``.
 
     Attributes
     ----------
     best_smooth_, best_xi_ : float
+        The chosen values.
     best_estimator_ : estimator
-        The model with these, fitted to all rows.
+        The model with these values, fitted to all rows.
     results_ : DataFrame
-        The objective and the hardest environment for each smooth and xi; with "mean" also the average difference from
+        The objective and the hardest environment for each smooth and xi. With "mean" also the average difference from
         the best, and its standard error over environments.
     loeo_ : LeaveOneEnvironmentOut
+        The negative log-likelihood of each left-out environment for each smooth and xi.
 
     See Also
     --------
@@ -298,8 +327,8 @@ class SmoothSearchCV(XiSearchCV):
 
     Notes
     -----
-    Knots, and the range beyond which curves are lines, are those of all rows, left-out environments included; outcomes
-    of these are not used.
+    Knots, and the range outside which curves are straight lines, come from the covariates of all rows, including
+    left-out environments. Outcomes of left-out environments are not used.
 
     Examples
     --------
@@ -334,10 +363,10 @@ class SmoothSearchCV(XiSearchCV):
         self.smooths = smooths
 
     def _strengths(self) -> list[float]:
-        """Return the strengths of smoothing, the smoothest first."""
+        """Return the values of smooth, the largest first."""
         strengths = np.unique(real_numbers(self.smooths, "smooths"))[::-1]
         if not (strengths.size and np.isfinite(strengths).all() and strengths[-1] >= 0.0):
-            raise InputError("smooths must be numbers from 0 on")
+            raise InputError("smooths must be finite numbers, at least 0")
         return [float(strength) for strength in strengths]
 
     def _searched(self) -> Any:
@@ -355,6 +384,16 @@ class SmoothSearchCV(XiSearchCV):
         return {"smooth": at[0], "xi": at[1]}
 
     def plot(self, ax: Axis = None) -> Any:
-        """Draw the objective against smooth, a line for each xi, and return the axes."""
+        """Draw the objective against smooth, one line for each xi, and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+        """
         check_is_fitted(self, "best_estimator_")
         return plotting.net_search(self, ax)

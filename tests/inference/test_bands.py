@@ -170,7 +170,7 @@ def test_refusals() -> None:
         (lambda: count.confidence_band(NEW, [0.5], "ppf"), "jump"),
         (lambda: fit.confidence_band(NEW, 0.0, uncertainty=np.eye(3)), "has shape"),
         (lambda: fit.confidence_band(NEW, 0.0, uncertainty=other.bootstrap(3)), "the model has 4"),
-        (lambda: fit.confidence_band(NEW, [np.nan, 0.0]), "not a number"),
+        (lambda: fit.confidence_band(NEW, [np.nan, 0.0]), "at contains NaN"),
     ):
         with pytest.raises(InputError, match=message):
             call()

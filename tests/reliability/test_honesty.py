@@ -255,7 +255,7 @@ WARNED = {
     ),
     "an environment a row": (
         lambda: atm.NormalLinear(xi=1.0).fit(X, LATENT, anchors=np.arange(N)),
-        "300 anchor directions for 300 rows: nearly every row is an environment of its own",
+        "300 anchor directions for 300 rows: nearly every row is an environment",
     ),
     "a class without rows": (
         lambda: atm.OrdinalRegression().fit(X, unseen_class()),

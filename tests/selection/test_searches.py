@@ -152,7 +152,7 @@ def test_refusals() -> None:
     for call, message in (
         (lambda: atm.xi_by_score_test(atm.NormalLinear(), x, y, None), "needs anchors"),
         (lambda: atm.xi_by_score_test(atm.NormalLinear(), x, y, site, level=5), "between 0 and 1"),
-        (lambda: atm.xi_by_score_test(atm.NormalLinear(), x, y, site, largest=np.inf), "positive number"),
+        (lambda: atm.xi_by_score_test(atm.NormalLinear(), x, y, site, largest=np.inf), "positive finite number"),
         (lambda: atm.xi_by_score_test(atm.NormalLinear(), x, y, np.zeros(400, dtype=int)), "nothing to test"),
         (lambda: atm.xi_by_score_test("Lm", x, y, site), "estimator of this package"),
     ):

@@ -1,1 +1,1 @@
-"""The anchor loss and its minimum, on plain arrays."""
+"""The engine: the anchor loss and its minimisation, on plain arrays."""

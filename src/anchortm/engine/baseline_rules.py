@@ -1,6 +1,6 @@
-"""How the basis of the baseline follows from the outcomes of a fit.
+"""Rules that make the basis of the baseline from the outcomes of a fit.
 
-A rule is what a model specifies, a basis is what a fit uses. Left-out fits apply the rule again to their own rows.
+A model specifies a rule; a fit uses the basis. Fits to other rows, such as left-out fits, apply the rule again.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Array = NDArray[np.float64]
 
 
 class BaselineRule(Protocol):
-    """What gives the basis for some outcomes."""
+    """A rule that makes a basis from outcomes."""
 
     def __call__(self, response: Response, weights: Array | None) -> Basis:
         """Return the basis for these outcomes."""
         ...
 
     def with_support(self, support: tuple[float, float]) -> BaselineRule:
-        """Return the rule with a default support that was found elsewhere."""
+        """Return the rule with this default support."""
         ...
 
 
@@ -84,5 +84,5 @@ class Bernstein:
         return kind(self.order, support, self.log_first, self.extrapolate)
 
     def with_support(self, support: tuple[float, float]) -> Bernstein:
-        """Return the rule with this support where the user gave none."""
+        """Return the rule with this support, unless the user gave one."""
         return replace(self, support=support) if self.support is None else self

@@ -1,4 +1,4 @@
-"""The random effects of a fitted model: their covariance, and the effects of its clusters given the data."""
+"""The random effects of a fitted model: their covariance, and their posterior in each cluster."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ __all__ = ["RandomEffects"]
 
 Array = NDArray[np.float64]
 
-MARGINAL_NODES = 161  # of the trapezoidal rule for one normal variable, to rounding up to a deviation of 5
-FURTHEST = 10.0
+MARGINAL_NODES = 161  # trapezoidal rule for a normal variable; exact to rounding for standard deviations up to 5
+FURTHEST = 10.0  # range of the nodes, in standard deviations
 NOTHING = 1e-12  # variances below this count as zero
-NOTICEABLE = 1e-5  # error of a gradient, in standardised parameters
+NOTICEABLE = 1e-5  # a larger error of the gradient, in standardised parameters, gives a warning
 LEAST_WEIGHT = 1e-25  # nodes with smaller weights are left out
-MOST_SAVED = 1_000_000  # numbers of the clusters' effects in a file
+MOST_SAVED = 1_000_000  # largest number of posterior nodes in a file
 ONE_GROUPING = (
-    "clusters of {cluster} and the anchor {name} are the same groups: a random intercept for each environment is "
-    "anchor regression with gamma < 1 (s2 / (s2 + n tau2) for normal outcomes), and the penalty one with gamma > 1, so "
-    "the two work against each other; take clusters other than the anchors"
+    "clusters of {cluster} and the anchor {name} are the same groups, so random intercepts and penalty work against "
+    "each other: random intercepts act like anchor regression with gamma < 1 (s2 / (s2 + n tau2) for normal outcomes), "
+    "the penalty like gamma > 1; use clusters other than the anchors"
 )
 NESTED = (
-    "each cluster of {cluster} lies in one level of the anchor {name}: random effects take up what environments do, as "
-    "anchor regression with gamma < 1 would, and the penalty may raise their variance instead of moving coefficients; "
-    "compare with the fit without random effects, and standard_errors(clusters=...)"
+    "each cluster of {cluster} lies in one level of the anchor {name}: random effects absorb differences between "
+    "environments, like anchor regression with gamma < 1, and the penalty may raise their variance instead of changing "
+    "coefficients; compare with the fit without random effects, and standard_errors(clusters=...)"
 )
 
 
@@ -49,12 +49,12 @@ class RandomEffects:
     """The random effects of a fitted model."""
 
     effects: Effects
-    tau: Array  # parameters of L
-    labels: tuple[Any, ...]  # of the clusters
+    tau: Array  # entries of L, the Cholesky factor of their covariance
+    labels: tuple[Any, ...]  # names of the clusters
     sizes: NDArray[np.intp]
     n_nodes: int
     error: float  # change of the gradient with more nodes, on the scale of the KKT residual
-    points: Array | None  # (clusters, nodes, effects), standardised; None from a file with very many clusters
+    points: Array | None  # (clusters, nodes, effects), standardised; None if a file has too many clusters
     weights: Array | None  # (clusters, nodes)
 
     @classmethod
@@ -64,37 +64,35 @@ class RandomEffects:
         finer = MixedObjective(objective.fixed, objective.clusters._replace(n_nodes=n_nodes + max(4, n_nodes // 2)))
         error = quadrature_error(objective, finer, solution.v, solution.sums, solution.xi)
         points, weights = objective.posterior(solution.v)
-        points = points * clusters.effects.estimate(tau).any(
-            axis=1
-        )  # effects without variance are 0 given the data too
+        points = points * clusters.effects.estimate(tau).any(axis=1)  # effects without variance are 0 in every cluster
         labels = tuple(clusters.labels[k] for k in np.unique(clusters.codes))
         sizes = clusters.sizes[clusters.sizes > 0]
         return cls(clusters.effects, np.array(tau), labels, sizes, n_nodes, error, points, weights)
 
     @property
     def covariance(self) -> Array:
-        """Return Sigma, in the units of the covariates."""
+        """Return the covariance matrix Sigma, in the units of the covariates."""
         return self.effects.covariance(self.tau)
 
     @property
     def none(self) -> bool:
-        """Return whether clusters do not differ."""
+        """Return whether all variances are zero, so that clusters do not differ."""
         return bool(np.diag(self.covariance).max() <= NOTHING)
 
     def standard_deviations(self) -> dict[str, float]:
-        """Return the standard deviations of the effects between clusters, by name."""
+        """Return the standard deviations of the random effects, by name."""
         called = ["intercept" if name == INTERCEPT else name for name in self.effects.names]
         return dict(zip(called, np.sqrt(np.diag(self.covariance)).tolist(), strict=True))
 
     @property
     def correlation(self) -> float:
-        """Return the correlation of two effects, nan if one of them does not vary."""
+        """Return the correlation of two effects; NaN if there is one effect, or if one does not vary."""
         Sigma = self.covariance
         sd = np.sqrt(np.diag(Sigma))
         return float(Sigma[0, 1] / (sd[0] * sd[1])) if sd.size == 2 and sd.min() > 0.0 else math.nan
 
     def table(self) -> pd.DataFrame:
-        """Return means and standard deviations of the effects of each cluster given the data."""
+        """Return the posterior means and standard deviations of each cluster's effects, and its number of rows."""
         import pandas as pd
 
         points, weights = self._known()
@@ -109,7 +107,7 @@ class RandomEffects:
     def _known(self) -> tuple[Array, Array]:
         if self.points is None or self.weights is None:
             raise InputError(
-                "this model was saved without the effects of its clusters, which were too many: fit it again"
+                "this model was saved without the effects of its clusters, because there were too many: fit it again"
             )
         return self.points, self.weights
 
@@ -118,18 +116,18 @@ class RandomEffects:
         return np.asarray(np.sqrt(((Z @ self.effects.estimate(self.tau)) ** 2).sum(axis=1)))
 
     def draw(self, clusters: Clusters, rng: np.random.Generator) -> Array:
-        """Return z'b of rows, with new draws of the effects of their clusters."""
+        """Return z'b of each row, with simulated effects of the clusters."""
         b = rng.standard_normal((len(clusters.labels), self.effects.size)) @ self.effects.estimate(self.tau).T
         return np.asarray((clusters.Z * b[clusters.codes]).sum(axis=1))
 
     def marginal(self, Z: Array) -> tuple[Array, Array]:
-        """Return values of z'b for rows of new clusters, (n, nodes), and their weights."""
+        """Return quadrature nodes of z'b for rows of new clusters, of shape (n, nodes), and their weights."""
         x = np.linspace(-FURTHEST, FURTHEST, MARGINAL_NODES)
         w = np.exp(-0.5 * x**2)
         return self.deviations(Z)[:, None] * x, np.broadcast_to(w / w.sum(), (len(Z), x.size))
 
     def conditional(self, Z: Array, labels: Sequence[Any]) -> tuple[Array, Array]:
-        """Return the same for rows of these clusters: given the data if the fit had them, else as for new clusters."""
+        """Return nodes of z'b and weights given the data of each row's cluster; for new clusters as ``marginal``."""
         points, weights = self._known()
         place = {label: k for k, label in enumerate(self.labels)}
         code = np.array([place.get(label, -1) for label in labels], dtype=np.intp)
@@ -145,7 +143,7 @@ class RandomEffects:
         return result[:, used], share[:, used]
 
     def facts(self, link: Link, slope: float | None) -> dict[str, str]:
-        """Return the lines of a summary about them; ``slope`` is the slope of a linear baseline."""
+        """Return the lines of a summary about random effects; ``slope`` is the slope of a linear baseline."""
         names, deviations = self.effects.names, self.standard_deviations()
         sd = np.array(list(deviations.values()))
         spread = ", ".join(f"{name} {value:.4g}" for name, value in deviations.items())
@@ -162,19 +160,21 @@ class RandomEffects:
         return facts | {"quadrature": f"{self.n_nodes} nodes an effect, error of the gradient {self.error:.1e}"}
 
     def remarks(self, data: Any, xi: float, tol: float) -> Iterator[tuple[str, type[Warning] | None]]:
-        """Yield warnings about a fit, with their categories; None is a remark."""
+        """Yield remarks on a fit with the category of the warning; None means that there is no warning."""
         cluster = self.effects.cluster
         if self.none:
             yield f"clusters of {cluster} do not differ: the fit is the one without random effects", None
         elif abs(self.correlation) > 1.0 - NOTHING:
-            yield f"random effects of {cluster} are correlated by 1 or -1: the data do not tell them apart", None
+            yield f"random effects of {cluster} have correlation 1 or -1: the data cannot separate them", None
         if self.error > tol:
             more = (
-                f"raise n_nodes, up to {MOST_NODES}" if self.n_nodes < MOST_NODES else "rescale what has random slopes"
+                f"raise n_nodes, up to {MOST_NODES}"
+                if self.n_nodes < MOST_NODES
+                else "rescale covariates with random slopes"
             )
             yield (
-                f"the integrals over random effects leave an error of {self.error:.1e} in the gradient, more than tol: "
-                f"the certificate is that of {self.n_nodes} nodes; {more}",
+                f"the integrals over random effects, with {self.n_nodes} nodes, have an error of {self.error:.1e} in "
+                f"the gradient, more than tol: {more}",
                 AnchorTMWarning if self.error > NOTICEABLE else None,
             )
         if xi != 0.0 and isinstance(data, Data) and data.anchors is not None and data.clusters is not None:
@@ -186,7 +186,7 @@ class RandomEffects:
     def record(self) -> dict[str, Any]:
         """Return the record for a file."""
         if not all(isinstance(label, (str, bool, int)) for label in self.labels):
-            raise InputError(f"clusters of {self.effects.cluster} have names that cannot be saved: make them text")
+            raise InputError(f"the names of clusters of {self.effects.cluster} cannot be saved: convert them to text")
         roomy = self.points is not None and self.points.size <= MOST_SAVED
         return {
             "cluster": self.effects.cluster,
@@ -204,7 +204,7 @@ class RandomEffects:
 
     @classmethod
     def from_record(cls, record: dict[str, Any], names: Sequence[str]) -> RandomEffects:
-        """Return the random effects of a record, checked; ``names`` are the covariates of the model."""
+        """Return the checked random effects from a record; ``names`` are the covariates of the model."""
         effects = Effects(
             record["cluster"],
             tuple(record["names"]),
@@ -213,12 +213,12 @@ class RandomEffects:
         )
         labels, n_nodes = tuple(record["labels"]), record["n_nodes"]
         if not (_are_effects(effects, names) and _are_clusters(labels, n_nodes)):
-            raise InputError("the random effects do not belong to the model")
+            raise InputError("the random effects do not match the model")
         tau, sizes = _numbers(record, "tau"), np.array(record["sizes"])
         if tau.shape != (effects.n_parameters,) or not (tau >= effects.lower).all():
-            raise InputError("the deviations of the random effects are not those of an L")
+            raise InputError("the covariance parameters of the random effects are invalid")
         if sizes.shape != (len(labels),) or sizes.dtype.kind != "i" or sizes.min() < 1:
-            raise InputError("the sizes of the clusters do not belong to the clusters")
+            raise InputError("the sizes of the clusters do not match the clusters")
         made = cls(effects, tau, labels, sizes, n_nodes, float(record["error"]), None, None)
         if record["points"] is None:
             return made
@@ -226,19 +226,19 @@ class RandomEffects:
         shape = (len(labels), n_nodes**effects.size)
         good = points.shape == (*shape, effects.size) and weights.shape == shape
         if not (good and (weights >= 0.0).all() and np.allclose(weights.sum(axis=1), 1.0)):
-            raise InputError("the effects of the clusters do not hold together")
+            raise InputError("the effects of the clusters are inconsistent")
         return replace(made, points=points, weights=weights)
 
 
 def _numbers(record: dict[str, Any], name: str) -> Array:
     values = np.array(record[name], dtype=np.float64)
     if not np.isfinite(values).all():
-        raise InputError(f"{name} of the random effects are not numbers")
+        raise InputError(f"{name} of the random effects must be finite numbers")
     return values
 
 
 def _are_effects(effects: Effects, names: Sequence[str]) -> bool:
-    """Return whether these can be random effects of a model with covariates of these names."""
+    """Return whether a model with these covariates can have these random effects."""
     return (
         isinstance(effects.cluster, str)
         and 1 <= effects.size <= 2
@@ -250,7 +250,7 @@ def _are_effects(effects: Effects, names: Sequence[str]) -> bool:
 
 
 def _are_clusters(labels: tuple[Any, ...], n_nodes: Any) -> bool:
-    """Return whether these can be labels of clusters, and a number of nodes."""
+    """Return whether these are valid labels of clusters and a valid number of nodes."""
     return (
         all(isinstance(label, (str, bool, int)) for label in labels)
         and len(set(labels)) == len(labels) > 0

@@ -1,4 +1,4 @@
-"""The checked inputs of one fit whose rows are in memory, and what a result keeps of them."""
+"""The checked inputs of one fit with rows in memory, and the description of them in a result."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class About:
-    """What a fitted model says of its rows."""
+    """The description of the rows in a result."""
 
     names: tuple[str, ...]
-    marks: Marks  # of columns of smooth terms
+    marks: Marks  # the smooth term of each column, if any
     columns_given: tuple[str, ...] | None
     kinds: dict[str, int]  # numbers of exact, left-, right- and interval-censored rows
     time: bool
@@ -63,7 +63,7 @@ class Strata(NamedTuple):
 
 
 class Data(NamedTuple):
-    """Checked inputs of one fit."""
+    """The checked inputs of one fit."""
 
     response: Response
     design: Design
@@ -71,20 +71,20 @@ class Data(NamedTuple):
     weights: Array | None
     offset: Array | None
     dropped: tuple[Any, ...]
-    columns_given: tuple[str, ...] | None = None  # of X, anchors included
-    alphabetical: bool = False  # classes are words that were sorted
-    kept: NDArray[np.bool_] | None = None  # rows of positive weight, if there were others
+    columns_given: tuple[str, ...] | None = None  # names of the columns of X, including anchors
+    alphabetical: bool = False  # whether classes are words in alphabetical order
+    kept: NDArray[np.bool_] | None = None  # rows of positive weight, if some rows have weight zero
     covariate_ranges: Array | None = None  # smallest and largest value of each column
-    mixture: Mixture | None = None  # of strata, and of covariates whose effects vary
-    strata: Strata | None = None  # of a partial likelihood
-    clusters: Clusters | None = None  # that share random effects
-    index: Any = None  # of pandas, of all rows as given
-    near: tuple[int, ...] = ()  # covariates that are nearly collinear
-    share: float = 1.0  # of them that the others do not explain
+    mixture: Mixture | None = None  # weights of each row on the baselines of strata and varying effects
+    strata: Strata | None = None  # strata of a partial likelihood
+    clusters: Clusters | None = None  # clusters with random effects
+    index: Any = None  # pandas index of all rows
+    near: tuple[int, ...] = ()  # nearly collinear covariates
+    share: float = 1.0  # smallest unexplained fraction of the deviation of one of them
 
     @property
     def in_memory(self) -> bool:
-        """Return whether the rows are here, and not read in batches."""
+        """Return True: the rows are in memory, not read in batches."""
         return True
 
     @property
@@ -94,16 +94,16 @@ class Data(NamedTuple):
 
     @property
     def marks(self) -> Marks:
-        """Return which smooth term each of them belongs to, if any."""
+        """Return the smooth term of each covariate, if any."""
         return self.design.marks
 
     @property
     def support(self) -> None:
-        """Return no support of the basis: it follows from the rows, which are here."""
+        """Return None: the support of the basis is computed from the rows."""
         return
 
     def take(self, rows: Any) -> Data:
-        """Return the inputs of these rows, without anchor levels that no longer occur."""
+        """Return the inputs for these rows, without anchor levels that no longer occur."""
         return Data(
             self.response[rows],
             self.design._replace(matrix=self.design.matrix[rows]),
@@ -118,7 +118,7 @@ class Data(NamedTuple):
         )
 
     def subset(self, rows: Any) -> Data:
-        """Return the inputs of these rows, without classes and anchor levels that no longer occur."""
+        """Return the inputs for these rows, without classes and anchor levels that no longer occur."""
         part = self.take(rows)
         response, dropped = drop_empty_classes(part.response)
         return part._replace(response=response, dropped=dropped)
@@ -132,7 +132,7 @@ class Data(NamedTuple):
         n_jobs: int = 1,
         coordinates: Coordinates | None = None,
     ) -> Objective:
-        """Return the anchor loss of these rows, in coordinates of their own or in those that are given."""
+        """Return the anchor loss of these rows, in new coordinates or in the given ones."""
         if self.mixture is not None:
             self.mixture.corners.check(self.mixture.weights)
         with rows_of(None if self.kept is None else np.flatnonzero(self.kept).tolist()):
@@ -153,12 +153,12 @@ class Data(NamedTuple):
             )
 
     def thetas(self, theta: Array) -> Array:
-        """Return the baseline of each row, or the one of all."""
+        """Return the baseline of each row, or the one that all rows share."""
         return theta if self.mixture is None else self.mixture.thetas(theta)
 
     @property
     def typical(self) -> tuple[Response, Array | None]:
-        """Return outcomes and weights for start values: all of them."""
+        """Return the outcomes and weights that start values are computed from: all of them."""
         return self.response, self.weights
 
     def without_wide(self) -> Data:
@@ -167,13 +167,13 @@ class Data(NamedTuple):
         return self._replace(design=self.design._replace(matrix=X.toarray())) if isinstance(X, WideMatrix) else self
 
     def fingerprint(self) -> Array:
-        """Return numbers that tell whether the covariates, which we need not own, are still those of the fit."""
+        """Return a checksum of the covariates; it detects that a user changed them in place."""
         X = self.design.matrix
-        X = X.dense if isinstance(X, WideMatrix) else X  # the rest is ours
+        X = X.dense if isinstance(X, WideMatrix) else X  # the other columns are our own copies
         return np.concatenate([X.sum(axis=0), X[0], X[-1]]) if X.size else np.zeros(0)
 
     def about(self) -> About:
-        """Return what a model keeps of these inputs."""
+        """Return the description of these inputs for a result."""
         return About(
             self.design.names,
             self.design.marks,
@@ -192,7 +192,7 @@ class Data(NamedTuple):
 
 
 def _binary(X: Matrix) -> list[bool]:
-    """Return which columns are 0 or 1 in all rows; most are seen not to be in a few."""
+    """Return which columns are 0 or 1 in all rows; the first 100 rows rule out most columns."""
     if isinstance(X, WideMatrix):
         result = np.ones(X.shape[1], dtype=bool)
         result[X.dense_at] = _binary(X.dense)
@@ -202,7 +202,7 @@ def _binary(X: Matrix) -> list[bool]:
 
 
 def drop_empty_classes(response: Response) -> tuple[Response, tuple[Any, ...]]:
-    """Return an ordinal response without the classes that have no rows, and these classes."""
+    """Return an ordinal response without its empty classes, and the empty classes."""
     if response.levels is None:
         return response, ()
     seen = np.bincount(response.codes, minlength=len(response.levels)) > 0

@@ -1,4 +1,4 @@
-"""From a specification and checked rows to the loss of a fit, and where a solver starts on it."""
+"""Make the loss of a fit, and its start values, from a specification and checked rows."""
 
 from __future__ import annotations
 
@@ -29,40 +29,40 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Formulation:
-    """What is asked, the checked rows, the link, and the basis that follows from the rows."""
+    """The specification, the checked rows, the link, and the basis made from the rows."""
 
     spec: Specification
-    data: Any  # Data, or a Stream whose rows are elsewhere
+    data: Any  # Data, or a Stream of rows that are not in memory
     link: Any  # a Link, or a Family
     basis: Basis
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the inputs without the objective, which is made again where it is needed."""
+        """Return the inputs without the objective, which is built again when it is needed."""
         return {name: self.__dict__[name] for name in ("spec", "data", "link", "basis")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
 
     def at(self, **changes: Any) -> Self:
-        """Return the problem of the same rows with arguments changed, such as xi."""
+        """Return the problem for the same rows with changed arguments, such as xi."""
         return replace(self, spec=self.spec.at(**changes))
 
     def with_data(self, data: Any) -> Self:
-        """Return the problem of other rows on the same basis."""
+        """Return the problem for other rows with the same basis."""
         return replace(self, data=data)
 
     @cached_property
     def objective(self) -> Objective:
-        """Return the loss to be minimised."""
+        """Return the loss to minimise."""
         return self.make_objective(self.link, self.data)
 
     def parts(self, data: Any = None) -> list[Part]:
-        """Return the parts that are asked for, in the order in which they wrap the loss."""
+        """Return the requested parts, in the order in which they wrap the loss."""
         data = self.data if data is None else data
         return [part for part in (*PARTS, *self.spec.more) if part.asked(self.spec, data)]
 
     def make_objective(self, link: Any, data: Any) -> Objective:
-        """Return the loss of these rows under a link, on the basis of the problem."""
+        """Return the loss of these rows under a link, with the basis of the problem."""
         if not 0.0 <= self.spec.xi < math.inf:
             data = data.without_wide()  # wide factors are not supported at the ends of the path
 
@@ -75,7 +75,7 @@ class Formulation:
         return make(data)
 
     def plain_objective(self, link: Any, data: Any) -> Objective:
-        """Return the anchor loss of the rows, without any part beside them."""
+        """Return the anchor loss of the rows, without further parts."""
         spec = self.spec
         return data.objective(link, self.basis, spec.sign, spec.anchor_intercept, spec.threads)  # type: ignore[no-any-return]
 
@@ -93,7 +93,7 @@ class Formulation:
             first += size
 
     def threads(self, objective: Objective | None = None) -> AbstractContextManager[Any]:
-        """Keep BLAS to one thread where our blocks are small matrices; not worth its cost for small data."""
+        """Return a context that limits BLAS to one thread for large data, whose blocks are small matrices."""
         rows = self.data_rows if objective is None else objective.n_rows
         return one_blas_thread() if rows > BLOCK_ROWS else nullcontext()
 
@@ -103,7 +103,7 @@ class Formulation:
         return self.objective.n_rows
 
     def start(self, objective: Objective, data: Any = None) -> Array:
-        """Return where a solver starts: as the user said, or from the distribution of all outcomes."""
+        """Return the start values: those of the user, or values from the distribution of all outcomes."""
         data = self.data if data is None else data
         if self.spec.start is not None:
             return self._given_start(objective)
@@ -113,12 +113,12 @@ class Formulation:
         if data.mixture is not None:
             theta = np.tile(theta, data.mixture.corners.n_baselines)
         p = objective.coordinates.n_coefs - objective.start.size
-        size = objective.coordinates.matrix.shape[0]  # of all baselines
+        size = objective.coordinates.matrix.shape[0]  # number of parameters of all baselines
         rest = np.append(np.zeros(p), objective.start)
         return objective.coordinates.join(np.pad(theta, (0, size - theta.size)), rest)
 
     def _given_start(self, objective: Objective) -> Array:
-        """Return the start that the user gave, checked."""
+        """Return the checked start values of the user."""
         given = self.spec.start
         p = objective.coordinates.n_coefs - objective.start.size
         size = objective.coordinates.matrix.shape[0]
@@ -126,14 +126,14 @@ class Formulation:
             raise InputTypeError(f"start must be a pair (baseline, coef), not {given!r}")
         theta, beta = (real_numbers(part, "start") for part in given)
         if not (np.isfinite(theta).all() and np.isfinite(beta).all()):
-            raise InputError("start has values that are not finite; start=None finds its own")
+            raise InputError("start has values that are not finite; start=None chooses start values")
         if theta.shape != (size,) or beta.shape != (p,):
             sizes = [str(part.size) if part.ndim == 1 else f"shape {part.shape}" for part in (theta, beta)]
             raise InputError(f"start must be (baseline, coef) of lengths {size} and {p}, not {' and '.join(sizes)}")
         return objective.coordinates.join(theta, np.append(beta, objective.start))
 
     def check_anchors(self) -> None:
-        """Refuse a penalty without anchors."""
+        """Raise an error if there is a penalty but no anchors."""
         spec = self.spec
         if self.data.anchors is None and (spec.xi != 0.0 or spec.xi_scale):
             asked = f"xi = {spec.xi:g}" if spec.xi else f"xi_scale = {spec.xi_scale:g}"

@@ -1,4 +1,4 @@
-"""What a result says about its likelihood, where kinds of models differ: names, criteria, comparisons."""
+"""Properties of results that depend on the kind of likelihood: names, criteria, comparisons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 class LikelihoodFacts:
-    """Facts about the likelihood of a fit; results of other kinds of likelihood override some."""
+    """Properties of the likelihood of a fit; results of other kinds of likelihood override some."""
 
     link: Any
     basis: Basis
@@ -28,21 +28,21 @@ class LikelihoodFacts:
     loglik: float
     n_total: float
     random: RandomEffects | None
-    inverse_of = "inverse Hessian"  # what standard errors at xi = 0 come from
+    inverse_of = "inverse Hessian"  # the matrix behind standard errors at xi = 0
 
     @property
     def kind(self) -> str:
-        """Return what a summary calls the model."""
+        """Return the description of the model in a summary."""
         return f"{self.link.name} link, {self.basis.kind} basis"
 
     @property
     def quasi(self) -> bool:
-        """Return whether the dispersion is one that no likelihood of the family has."""
+        """Return whether this is a quasi-likelihood: the family does not have this dispersion."""
         return False
 
     @property
     def loglik_in_loss(self) -> float:
-        """Return the log-likelihood that the loss has."""
+        """Return the log-likelihood that enters the loss."""
         return self.loglik
 
     @property
@@ -52,11 +52,11 @@ class LikelihoodFacts:
 
     @property
     def sample_size(self) -> float:
-        """Return the number of rows that BIC counts."""
+        """Return the sample size in BIC: the total weight of rows."""
         return self.n_total
 
     def comparable(self, smaller: FitResult) -> bool:
-        """Return whether the likelihood of ``smaller`` is of the same outcome, and one that this model can have."""
+        """Return whether ``smaller`` has the same kind of outcome and can be a special case of this model."""
         if type(self) is not type(smaller):
             return False
         own, other = self.basis, smaller.basis
@@ -71,7 +71,7 @@ class LikelihoodFacts:
         return 2.0 * (self.loglik - float(smaller.loglik))
 
     def own_facts(self) -> dict[str, str]:
-        """Return facts for the summary that other models do not have, or have in other words."""
+        """Return the lines of the summary that are specific to this kind of model."""
         if self.random is None:
             return {}
         sign = "+" if self.sign > 0 else "-"
@@ -79,5 +79,5 @@ class LikelihoodFacts:
         return {"model": f"F(h(y) {sign} x'beta {sign} z'b), b normal"} | self.random.facts(self.link, slope)
 
     def remedy(self) -> str:
-        """Return what to try where the fit did not converge."""
+        """Return advice for a fit that did not converge."""
         return "raise max_iter, or look at history_"

@@ -1,4 +1,4 @@
-"""Fits of generalised linear models, whose linear predictor gives the mean of the outcome."""
+"""Fits of generalised linear models."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ __all__ = ["MeanProblem", "MeanResult", "MeanSpecification"]
 
 Array = NDArray[np.float64]
 
-ALPHAS = (1e-6, 1e4)  # between which the maximum-likelihood alpha is looked for
-ALPHA_STEP = 1e-4  # in log(alpha), of differences
-SAVED = ("deviance", "pearson", "quasi_loglik", "dispersion", "alpha")  # in files
-NOTHING_LEFT = 1e-20  # of a variance, relative to that of y
+ALPHAS = (1e-6, 1e4)  # the range of the maximum-likelihood alpha
+ALPHA_STEP = 1e-4  # step in log(alpha) of finite differences
+SAVED = ("deviance", "pearson", "quasi_loglik", "dispersion", "alpha")  # fields in files
+NOTHING_LEFT = 1e-20  # a residual variance below this fraction of the variance of y counts as zero
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MeanSpecification(Specification):
-    """What a fit of a generalised linear model asks for; ``link`` is a family with its link."""
+    """The specification of a generalised linear model; ``link`` is a family with its link."""
 
     family: str = "gaussian"
     residual: Literal["score", "deviance"] = "score"
@@ -47,7 +47,7 @@ class MeanSpecification(Specification):
     takes_trials = True
 
     def check(self) -> MeanSpecification:
-        """Refuse arguments that are out of range or cannot be combined; return the specification."""
+        """Return the specification; raise an error if arguments are out of range or cannot be combined."""
         if self.residual == "deviance" and not self.anchor_intercept:
             raise InputError("deviance residuals are centred: anchor_intercept=False needs residual='score'")
         self._check_dispersion()
@@ -62,17 +62,17 @@ class MeanSpecification(Specification):
             raise InputError(f"dispersion must be 'pearson', 'ml', a positive number or None, not {given!r}")
         if given == "ml" and self.link.discrete:
             raise InputError(
-                f"{self.family} has no dispersion to be estimated by maximum likelihood: use "
+                f"{self.family} outcomes have no maximum-likelihood dispersion: use "
                 "dispersion='pearson', or family='negative_binomial' with alpha='ml'"
             )
 
     def check_outcome(self, y: Any) -> None:
-        """Refuse shares of unknown numbers of trials."""
+        """Raise an error for proportions of an unknown number of trials."""
         if self.family == "binomial" and not isinstance(y, Response):
             check_shares(y)
 
     def check_response(self, response: Response) -> None:
-        """Refuse outcomes that the family cannot have, and outcomes that are all alike."""
+        """Raise an error if outcomes are not possible under the family, or are all equal."""
         check_rows(response, self.link)
         self.link.check_variation(response.upper, response.trials)
 
@@ -84,7 +84,7 @@ class MeanSpecification(Specification):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MeanResult(FitResult):
-    """What a fit of a generalised linear model found."""
+    """The result of a generalised linear model."""
 
     deviance: float
     pearson: float
@@ -92,7 +92,7 @@ class MeanResult(FitResult):
     estimated_alpha: bool
     asked_alpha: Any
     asked_dispersion: Any
-    at_edge: int = 0  # rows whose mean is at the end of its range
+    at_edge: int = 0  # number of rows whose mean is at the end of its range
 
     @property
     def dispersion(self) -> float:
@@ -106,7 +106,7 @@ class MeanResult(FitResult):
 
     @property
     def inverse_of(self) -> str:  # type: ignore[override]
-        """Return what standard errors at xi = 0 come from."""
+        """Return the name of the matrix behind standard errors at xi = 0."""
         if not self.estimated_alpha:
             return "inverse expected information"
         wide = isinstance(self.information, Arrow)
@@ -120,28 +120,28 @@ class MeanResult(FitResult):
 
     @property
     def kind(self) -> str:
-        """Return what a summary calls the model."""
+        """Return the description of the model in a summary."""
         return f"{self.link.family.replace('_', ' ')} family, {self.link.link} link"
 
     @property
     def quasi(self) -> bool:
-        """Return whether the dispersion is one that no likelihood of the family has."""
+        """Return whether this is a quasi-likelihood: the family does not have this dispersion."""
         return bool(self.link.discrete and (self.link.free_dispersion or self.dispersion != 1.0))
 
     @property
     def loglik_in_loss(self) -> float:
-        """Return the log-likelihood at dispersion 1, which the loss has."""
+        """Return the log-likelihood at dispersion 1, which enters the loss."""
         return self.quasi_loglik
 
     @property
     def largest_loglik(self) -> float:
-        """Return the log-likelihood at the dispersion of maximum likelihood, or at the one that was given."""
+        """Return the log-likelihood at the maximum-likelihood dispersion, or at the given one."""
         if self.link.discrete or not self.link.free_dispersion:
             return self.loglik
         return float(self.link.largest_loglik(self.deviance, self.quasi_loglik, self.n_total))
 
     def comparable(self, smaller: FitResult) -> bool:
-        """Return whether the likelihood of ``smaller`` is one that this model can have."""
+        """Return whether ``smaller`` can be a special case of this model."""
         if not isinstance(smaller, MeanResult):
             return False
         if smaller.link.link != self.link.link or smaller.asked_dispersion != self.asked_dispersion:
@@ -158,20 +158,20 @@ class MeanResult(FitResult):
         return gain / self.dispersion if self.quasi else gain
 
     def own_record(self) -> dict[str, Any]:
-        """Return deviance, dispersion and the like, for a file."""
+        """Return the fields that only this kind of result has, for a file."""
         values = {f"{name}_": getattr(self, name) for name in SAVED}
         _check_saved(values)
         return {"family": values}
 
     @classmethod
     def from_own_record(cls, record: dict[str, Any], spec: Specification, found: dict[str, Any]) -> MeanResult:
-        """Return the result with its deviance, dispersion and the like, checked."""
+        """Return the result with the checked fields that only this kind has."""
         assert isinstance(spec, MeanSpecification)  # noqa: S101
         values = {f"{name}_": record["family"][f"{name}_"] for name in SAVED}
         _check_saved(values)
         family, alpha, dispersion = spec.link, values["alpha_"], values["dispersion_"]
         if (alpha is None) != (not family.uses_alpha) or alpha == 0.0:
-            raise InputError("alpha belongs to the negative binomial, and is positive")
+            raise InputError("alpha is invalid: it is a positive number, for the negative binomial only")
         if family.alpha not in (None, alpha) or not dispersion > 0.0:
             raise InputError("alpha or dispersion does not match the model")
         if getattr(found["basis"], "whole", None) is not family.discrete:
@@ -186,7 +186,7 @@ class MeanResult(FitResult):
         return cls(**(found | own))
 
     def own_facts(self) -> dict[str, str]:
-        """Return facts for the summary that other models do not have, or have in other words."""
+        """Return the lines of the summary that are specific to this kind of model."""
         link = self.link
         how = f"by {'maximum likelihood' if self.asked_dispersion == 'ml' else 'Pearson'}"
         mean = "mean" if link.link == "identity" else f"{link.link}(mean)"
@@ -204,13 +204,13 @@ class MeanResult(FitResult):
         return facts
 
     def remedy(self) -> str:
-        """Return what to try where the fit did not converge."""
+        """Return advice for a fit that did not converge."""
         if not self.at_edge:
             return super().remedy()
         rows = f"{self.at_edge} row{'s have' if self.at_edge > 1 else ' has'}"
         return (
             f"{rows} a mean at the end of its range, which the {self.link.link} link reaches: the minimum may be at "
-            f"that end, and the estimate far from it; use link={next(iter(self.link.links))!r}"
+            f"that end, far from the estimate; use link={next(iter(self.link.links))!r}"
         )
 
 
@@ -220,21 +220,21 @@ class MeanProblem(Problem):
     spec: MeanSpecification
 
     def make_objective(self, link: Any, data: Any) -> Objective:
-        """Return the loss of these rows, in a typical unit of y where numbers have units."""
+        """Return the loss of these rows, with y in a typical unit."""
         spec = self.spec
         net = spec.penalised(data.design.marks)
-        if not (net and link.affine):  # a quadratic loss is minimised in any unit
+        if not (net and link.affine):  # a quadratic loss can be minimised in any unit
             link = link.in_typical_unit(data.response.upper, data.weights)
         if link.uses_alpha and link.alpha is None:
             link = replace(link, alpha=self._likeliest_alpha(link, data))
         if not net or link.unit == 1.0:
             return super().make_objective(link, data)
-        beta, loss = link.eta_unit, link.loss_unit**2  # penalties follow the units of coefficients and loss
+        beta, loss = link.eta_unit, link.loss_unit**2  # convert the penalties to the units of coefficients and loss
         own = self.at(l1=spec.l1 * beta / loss, l2=spec.l2 * beta**2 / loss, smooth=spec.smooth * beta**2 / loss)
         return Problem.make_objective(own, link, data)
 
     def _likeliest_alpha(self, link: NegativeBinomial, data: Data) -> float:
-        """Return the maximum-likelihood alpha: the root of the profile likelihood's slope in log alpha."""
+        """Return the maximum-likelihood alpha: the root of the derivative of the profile likelihood in log alpha."""
         plain, at = data._replace(anchors=None), dict[str, Array]()
         options = self._tight
 
@@ -252,11 +252,11 @@ class MeanProblem(Problem):
         low, high = (math.log(a) for a in ALPHAS)
         if slope(low) <= 0.0:
             raise IdentificationError(
-                "the counts vary no more than a Poisson distribution allows, so that alpha has no positive estimate: "
+                "the counts do not vary more than Poisson counts, so alpha has no positive estimate: "
                 "use family='poisson', or give alpha a number"
             )
         if slope(high) >= 0.0:
-            raise IdentificationError(f"the counts vary so much that alpha is beyond {ALPHAS[1]:g}: give it a number")
+            raise IdentificationError(f"the counts vary so much that alpha is above {ALPHAS[1]:g}: give it a number")
         return math.exp(optimize.brentq(slope, low, high, xtol=1e-10, rtol=1e-12))
 
     @property
@@ -264,7 +264,7 @@ class MeanProblem(Problem):
         return Options(tol=min(self.spec.tol, 1e-10), max_iter=self.spec.max_iter)
 
     def start(self, objective: Objective, data: Any = None) -> Array:
-        """Return where a solver starts: the mean of all outcomes."""
+        """Return the start values of the solver: the mean of all outcomes, and coefficients of 0."""
         if self.spec.start is not None:
             return super().start(objective, data)
         link = objective.link
@@ -277,7 +277,7 @@ class MeanProblem(Problem):
         return objective.coordinates.join(theta, np.zeros(objective.coordinates.n_coefs))
 
     def result(self, objective: Objective, solution: Solution, others: list[Solution]) -> MeanResult:
-        """Return what a solution says, in the units of y, with the dispersion estimated."""
+        """Return the result of a solution, in the units of y, with the estimated dispersion."""
         found, *rest = (_in_units(s, objective.link, objective.n_total) for s in (solution, *others))
         v, unit, spec = solution.v, objective.link.loss_unit, self.spec
         in_unit = objective.loglik(v, solution.sums)  # without a penalty on coefficients
@@ -311,20 +311,20 @@ class MeanProblem(Problem):
         left = np.average(link.response_residuals(eta, outcome) ** 2, weights=weights)
         if not link.discrete and left <= NOTHING_LEFT * spread(outcome[:, 0], weights) ** 2:
             raise IdentificationError(
-                "the covariates explain y without error (is y, or what it was made of, among them?), so that the "
-                "dispersion is 0: leave covariates out"
+                "the covariates explain y without error, so the dispersion is 0 (is y, or a variable that it was "
+                "computed from, among them?): leave covariates out"
             )
         fitted: Family = replace(link, dispersion=inner.dispersion(v) * link.loss_unit**2, unit=1.0, push=1.0)
         return fitted
 
     def link_to_refit(self, result: FitResult) -> Any:
-        """Return the family, without alpha where refits estimate it anew."""
+        """Return the family; without alpha if refits estimate it again."""
         return replace(result.link, alpha=None) if self.spec.estimates_alpha else result.link
 
     def estimated_before(
         self, data: Data, result: FitResult, objective: Objective, v: Array, pull: Array
     ) -> tuple[Array, Array, Array] | None:
-        """Return the influence of rows on log(alpha), and how log(alpha) moves the equations that v solves."""
+        """Return the influence of rows on log(alpha), and the derivatives of the equations for v in log(alpha)."""
         if not self.spec.estimates_alpha:
             return None
         inner = _of_means(objective)
@@ -336,7 +336,7 @@ class MeanProblem(Problem):
         scores = -link.terms(eta, outcome).r[:, None] * likeliest.terms[0].C
         across = np.linalg.solve(joint.hessian, joint.cross)
         rows = (joint.scores - scores @ across) / (joint.own - joint.cross @ across)
-        # the equations have no closed derivative for all residuals: central differences
+        # central differences, because not all residuals have a closed-form derivative
         moved = []
         for side in (-1.0, 1.0):
             there = inner.at_alpha(math.exp(side * ALPHA_STEP))
@@ -346,7 +346,7 @@ class MeanProblem(Problem):
         return rows, gradient, t
 
     def draw(self, result: FitResult, rng: np.random.Generator) -> Array:
-        """Return an outcome for each row drawn from a result."""
+        """Return a simulated outcome for each row."""
         data = self.data
         shift = data.design.matrix @ result.coef + (0.0 if data.offset is None else data.offset)
         trials = np.ones(shift.size) if data.response.trials is None else data.response.trials
@@ -354,7 +354,7 @@ class MeanProblem(Problem):
         return np.asarray(law.ppf(rng.random(shift.size)), dtype=np.float64)
 
     def logliks(self, link: Any, theta: Array, beta: Array, rows: Data) -> Array:
-        """Return the log-likelihood of rows at these parameters."""
+        """Return the log-likelihood of each row at these parameters."""
         eta = theta[0] + rows.design.matrix @ beta
         eta = eta if rows.offset is None else eta + rows.offset
         with np.errstate(all="ignore"):
@@ -362,7 +362,7 @@ class MeanProblem(Problem):
 
 
 def _check_saved(values: dict[str, Any]) -> None:
-    """Refuse values that a file cannot hold."""
+    """Raise an error if a value is not valid in a file."""
     for name, value in values.items():
         low = -math.inf if name == "quasi_loglik_" else 0.0
         number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
@@ -371,7 +371,7 @@ def _check_saved(values: dict[str, Any]) -> None:
 
 
 def _information(objective: MeanObjective, v: Array, alpha: bool) -> Any:
-    """Return the information at dispersion 1 of a maximum-likelihood fit."""
+    """Return the information of a maximum-likelihood fit at dispersion 1."""
     if alpha and objective.coordinates.wide is None:
         # as statsmodels: the observed information of all parameters
         joint = objective.with_log_alpha(v)

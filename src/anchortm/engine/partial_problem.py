@@ -1,4 +1,4 @@
-"""Fits of Cox's partial likelihood, which leaves the baseline open."""
+"""Fits by Cox's partial likelihood, which does not specify the baseline."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PartialSpecification(Specification):
-    """What a fit by partial likelihood asks for."""
+    """The specification of a fit by partial likelihood."""
 
     ties: Literal["efron", "breslow"] = "efron"
 
     likelihood = "partial"
 
     def check(self) -> PartialSpecification:
-        """Refuse arguments that are out of range or cannot be combined; return the specification."""
+        """Return the specification; raise an error if arguments are out of range or cannot be combined."""
         if self.ties not in ("efron", "breslow"):
             raise InputError(f"ties must be 'efron' or 'breslow', not {self.ties!r}")
         return super().check()
 
     def check_response(self, response: Response) -> None:
-        """Refuse outcomes that a partial likelihood cannot have."""
+        """Raise an error if a partial likelihood cannot use these outcomes."""
         check_rows(response)
 
     def with_baselines(self, data: Data, labels: Sequence[Any] | None) -> Data:
-        """Return the inputs with the stratum of each row, whose risk sets are kept apart."""
+        """Return the data with the stratum of each row; strata have separate risk sets."""
         assert labels is not None  # noqa: S101
         strata = Strata.of(labels)
         if len(strata.labels) < 2:
@@ -57,7 +57,7 @@ class PartialSpecification(Specification):
         return data._replace(strata=strata)
 
     def check_design(self, data: Data) -> Checked:
-        """Refuse covariates that rows cannot tell apart, or that do not vary within strata."""
+        """Return ranges and near-collinearity; raise an error if covariates are not identified within strata."""
         found = super().check_design(data)
         if data.strata is not None:
             _check_within(data.without_wide().design, data.strata.codes)
@@ -66,51 +66,51 @@ class PartialSpecification(Specification):
     def outcome_of(
         self, response: Response, weights: Array | None, offset: Array | None, strata: Strata | None
     ) -> Outcome:
-        """Return times, events and risk sets of rows."""
+        """Return times, events, strata and weights of rows."""
         codes = None if strata is None or len(strata.labels) < 2 else strata.codes
         return Outcome(response.lower, response.kind == Kind.EXACT, response.entry, codes, weights, offset, self.ties)
 
 
 def check_rows(response: Response) -> None:
-    """Refuse outcomes that a partial likelihood cannot have."""
+    """Raise an error if a partial likelihood cannot use these outcomes."""
     counts = response.counts()
     other = [f"{counts[kind]} {kind}-censored" for kind in ("left", "interval") if counts[kind]]
     if response.exit is not None:
         other.append(f"{int(np.isfinite(response.exit).sum())} right-truncated")
     if other:
         raise InputError(
-            f"CoxPH takes exact and right-censored rows, but here are {' and '.join(other)} rows: a risk set needs to "
-            "know who is at risk when; use ProportionalHazards, which takes all kinds"
+            f"CoxPH supports exact and right-censored rows only, but there are {' and '.join(other)} rows: use "
+            "ProportionalHazards, which supports all kinds"
         )
 
 
 def _check_within(design: Design, codes: NDArray[np.intp]) -> None:
-    """Refuse covariates that do not vary within any stratum."""
-    size, constant = np.maximum(np.bincount(codes), 1), []  # strata may be empty in a part of the rows
+    """Raise an error if a covariate does not vary within any stratum."""
+    size, constant = np.maximum(np.bincount(codes), 1), []  # strata may be empty in a subset of rows
     for name, x in zip(design.names, design.matrix.T, strict=True):
         inside = x - (np.bincount(codes, x) / size)[codes]
         if np.abs(inside).max() <= 1e-12 * np.abs(x - x.mean()).max() * math.sqrt(x.size):
             constant.append(name)
     if constant:
         raise IdentificationError(
-            f"constant within every stratum: {', '.join(constant)}; such effects cannot be told from the strata's "
-            "baselines: leave these covariates out"
+            f"constant within every stratum: {', '.join(constant)}; their effects cannot be separated from the "
+            "baselines of the strata: leave these covariates out"
         )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PartialResult(FitResult):
-    """What a fit by partial likelihood found."""
+    """The result of a fit by partial likelihood."""
 
     ties: str
     n_events: int
     event_weight: float
     hazard: Hazard
-    centre: float  # x'beta at the average covariates, where the hazard is that of the baseline
+    centre: float  # x'beta at the average covariates; ``hazard`` is the hazard there
 
     @property
     def kind(self) -> str:
-        """Return what a summary calls the model."""
+        """Return the description of the model in a summary."""
         return f"partial likelihood, {self.ties.capitalize()}'s ties"
 
     @property
@@ -120,48 +120,48 @@ class PartialResult(FitResult):
 
     @property
     def sample_size(self) -> float:
-        """Return the weight of the events, which BIC counts."""
+        """Return the sample size in BIC: the total weight of events."""
         return self.event_weight
 
     def comparable(self, smaller: FitResult) -> bool:
-        """Return whether both have the same ties, strata and event times."""
+        """Return whether both fits have the same ties, strata and event times."""
         if not isinstance(smaller, PartialResult) or smaller.ties != self.ties or smaller.strata != self.strata:
             return False
         return all(np.array_equal(a, b) for a, b in zip(self.hazard[:2], smaller.hazard[:2], strict=True))
 
     def own_record(self) -> dict[str, Any]:
-        """Return the steps of the baseline, for a file."""
+        """Return the steps of the baseline hazard, for a file."""
         steps = {name: getattr(self.hazard, name) for name in Hazard._fields}
         own = {"strata": self.strata, "events": self.n_events, "event_weight": self.event_weight}
         return {"steps": steps | own | {"centre": self.centre}}
 
     @classmethod
     def from_own_record(cls, record: dict[str, Any], spec: Specification, found: dict[str, Any]) -> PartialResult:
-        """Return the result with its steps, checked."""
+        """Return the result with the checked steps of the baseline hazard."""
         assert isinstance(spec, PartialSpecification)  # noqa: S101
         steps = record["steps"]
         if found["corners"] is not None:
-            raise InputError("CoxPH has no corners")
+            raise InputError("CoxPH does not have several baselines")
         strata = tuple(steps["strata"]) if isinstance(steps["strata"], (list, tuple)) else (None,)
         hazard = _checked_hazard(steps, strata)
         events, centre = steps["events"], float(steps["centre"])
         if not (isinstance(events, int) and hazard.time.size <= events <= found["n_rows"]):
-            raise InputError("there are fewer events than event times, or more than rows")
-        weight = float(steps.get("event_weight", events))  # not in the first files
+            raise InputError("the number of events is below that of event times, or above that of rows")
+        weight = float(steps.get("event_weight", events))  # early files do not have it
         if not 0.0 < weight <= found["n_total"] * (1.0 + 1e-9):
-            raise InputError("the weight of events does not fit the rows")
+            raise InputError("the weight of events does not match the rows")
         inside = math.isfinite(centre)
-        if (ranges := found.get("covariate_ranges")) is not None:  # not in the first files
+        if (ranges := found.get("covariate_ranges")) is not None:  # early files do not have it
             ends = found["coef"] * ranges
             room = 1e-9 * np.abs(ends).max(axis=0).sum()
             inside = ends.min(axis=0).sum() - room <= centre <= ends.max(axis=0).sum() + room
         if not inside or (spec.strata is None) != (not strata):
-            raise InputError("the baseline does not belong to the model")
+            raise InputError("the baseline hazard does not match the model")
         own = {"ties": spec.ties, "n_events": events, "event_weight": weight, "hazard": hazard, "centre": centre}
         return cls(**(found | own | {"strata": strata}))
 
     def own_facts(self) -> dict[str, str]:
-        """Return facts for the summary that other models have in other words."""
+        """Return the lines of the summary that are specific to this kind of model."""
         facts = {
             "model": "hazard(t) exp(x'beta), partial likelihood",
             "rows": f"{self.n_rows} ({self.n_events} events)"
@@ -171,7 +171,7 @@ class PartialResult(FitResult):
 
 
 def _codes_fit(stratum: NDArray[np.intp], strata: tuple[Any, ...]) -> bool:
-    """Return whether codes are those of strata, in order, and the strata are names in order."""
+    """Return whether the codes are sorted and match the strata, and the strata are valid sorted names."""
     whole = stratum.dtype.kind == "i" and bool((np.diff(stratum) >= 0).all())
     known = bool(((stratum >= 0) & (stratum < max(1, len(strata)))).all())
     text = all(isinstance(name, (str, int, bool)) for name in strata)
@@ -179,15 +179,15 @@ def _codes_fit(stratum: NDArray[np.intp], strata: tuple[Any, ...]) -> bool:
 
 
 def _checked_hazard(steps: dict[str, Any], strata: tuple[Any, ...]) -> Hazard:
-    """Return the steps of a file, checked."""
+    """Return the checked steps of the baseline hazard from a file."""
     time, stratum, jump, tied = (np.asarray(steps[name]) for name in Hazard._fields)
     same = all(a.shape == time.shape and a.ndim == 1 for a in (stratum, jump, tied))
     numbers = all(a.dtype.kind in "if" and bool(np.isfinite(a).all()) for a in (time, jump, tied))
     if not (same and numbers and time.size and _codes_fit(stratum, strata)):
-        raise InputError("the steps of the baseline do not fit together")
+        raise InputError("the steps of the baseline hazard are inconsistent")
     rising = (np.diff(time) > 0.0) | (np.diff(stratum) > 0)
     if not (rising.all() and (jump > 0.0).all() and (tied >= 0.0).all() and (tied < jump).all()):
-        raise InputError("the steps of the baseline do not rise")
+        raise InputError("the steps of the baseline hazard do not increase")
     time, jump, tied = (a.astype(np.float64) for a in (time, jump, tied))
     return Hazard(time, stratum.astype(np.intp), jump, tied)
 
@@ -208,11 +208,11 @@ class PartialProblem(Problem):
         return build_partial(link, outcome, design.matrix, data.anchors, self.spec.anchor_intercept, design.names)
 
     def start(self, objective: Objective, data: Any = None) -> Array:
-        """Return where a solver starts: coefficients of zero."""
+        """Return the start values of the solver: coefficients of 0, unless the user gave some."""
         return super().start(objective, data) if self.spec.start is not None else np.zeros(objective.n_parameters)
 
     def result(self, objective: Objective, solution: Solution, others: list[Solution]) -> PartialResult:
-        """Return what a solution says, with the hazard of the baseline."""
+        """Return the result of a solution, with the baseline hazard."""
         inner = objective.unpenalised
         assert isinstance(inner, PartialObjective)  # noqa: S101
         own = {
@@ -227,18 +227,18 @@ class PartialProblem(Problem):
         return result
 
     def logliks(self, link: Any, theta: Array, beta: Array, rows: Data) -> Array:
-        """Return the partial log-likelihood of rows among themselves, which does not use a baseline."""
+        """Return the contribution of each row to the partial log-likelihood of these rows."""
         outcome = self.spec.outcome_of(rows.response, rows.weights, rows.offset, rows.strata)
         if not outcome.dead.any():
             warn(
-                "rows without an event have a partial log-likelihood of 0 whatever the coefficients: they say nothing "
-                "about xi",
+                "rows without an event have a partial log-likelihood of 0 for all coefficients, so they do not help "
+                "to choose xi",
                 AnchorTMWarning,
             )
         return row_logliks(outcome, rows.design.matrix @ beta)
 
     def draw(self, result: FitResult, rng: np.random.Generator) -> Array:
-        """Return a time for each row drawn from the fitted hazard; ties only where the data have some."""
+        """Return a simulated time for each row; there are ties only if the data have ties."""
         assert isinstance(result, PartialResult)  # noqa: S101
         data = self.data
         shift = data.design.matrix @ result.coef - result.centre
@@ -255,10 +255,10 @@ class PartialProblem(Problem):
             z = hazard[own]
             if entry is not None:
                 z = z + (curve(entry[own]) if tied else np.interp(entry[own], t, total))
-            # without ties the hazard is spread evenly between event times
+            # without ties the hazard is constant between event times
             time[own] = curve.first_at(z) if tied else np.interp(z, total, t, right=np.inf)
         return time
 
     def redrawn(self, objective: Objective, response: Response) -> Objective:
-        """Return the loss of other outcomes of the same rows."""
+        """Return the loss of the same rows with other outcomes."""
         return self.make_objective(objective.link, self.data._replace(response=response))

@@ -1,4 +1,4 @@
-"""From what users pass to the checked inputs of one fit."""
+"""Check the inputs of a user and prepare them for a fit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Labels = Sequence[Any] | None
 
 
 def one_column(y: Any) -> Any:
-    """Return a single column as a vector, with scikit-learn's warning."""
+    """Return y; a matrix with one column becomes a vector, with scikit-learn's warning."""
     if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
         warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning)
         return y.ravel()
@@ -39,12 +39,12 @@ def one_column(y: Any) -> Any:
 
 
 def row_offset(offset: Any, n: int) -> Array | None:
-    """Return an offset of n rows, checked."""
+    """Return the checked offset of n rows."""
     return None if offset is None else finite_numbers(offset, n, "offset")
 
 
 def split_off(spec: Specification, X: Any) -> tuple[Any, Any, Labels, Labels]:
-    """Return the covariates of X, its anchors if they are named, and the stratum and the cluster of each row."""
+    """Return the covariates of X, its anchor columns if the specification names any, and strata and clusters."""
     anchors, strata = named_columns(spec.anchor_names, "anchor_names"), named_columns(spec.strata, "strata")
     cluster = spec.cluster
     if not anchors and not strata and not cluster:
@@ -53,7 +53,10 @@ def split_off(spec: Specification, X: Any) -> tuple[Any, Any, Labels, Labels]:
     if len(set(strata)) < len(strata):
         raise InputError(f"strata names a column twice: {', '.join(map(str, strata))}")
     if both:
-        raise InputError(f"{both}: strata and anchors at once; a baseline of its own takes up what an anchor shows")
+        raise InputError(
+            f"{both} cannot be strata and anchors at once, because separate baselines absorb the differences between "
+            "anchors: leave one out"
+        )
     named = split_columns(X, anchors)[1] if anchors else None
     labels = stratum_labels(split_columns(X, strata, "strata")[1]) if strata else None
     clusters = stratum_labels(split_columns(X, cluster, "random")[1], "clusters") if cluster else None
@@ -63,12 +66,12 @@ def split_off(spec: Specification, X: Any) -> tuple[Any, Any, Labels, Labels]:
 def prepare(
     spec: Specification, X: Any, y: Any, anchors: Any = None, sample_weight: Any = None, offset: Any = None
 ) -> Data:
-    """Check the inputs once; drop rows of weight zero."""
+    """Return the checked inputs, without rows of weight zero."""
     index = aligned(X=X, y=y, anchors=anchors, sample_weight=sample_weight, offset=offset)
     X, y = native(X), native(y)
     columns_given = list(X.columns) if is_frame(X) else list(X.names) if isinstance(X, Design) and X.named else None
     if spec.anchor_names is not None and anchors is not None:
-        raise InputError("give anchors to fit, or anchor_names to the constructor, not both")
+        raise InputError("pass anchors to fit, or anchor_names to the constructor, not both")
     X, anchors_named, labels, clusters = split_off(spec, X)
     spec.check_outcome(y)
     response = as_response(one_column(y), spec.outcome, spec.levels)
@@ -96,7 +99,7 @@ def prepare(
 
 
 def _kept(data: Data, labels: Labels) -> Labels:
-    """Return the labels of the rows that have weight."""
+    """Return the labels of the rows with positive weight."""
     return labels if labels is None or data.kept is None else list(compress(labels, data.kept))
 
 
@@ -128,7 +131,7 @@ def _without_weight_zero(data: Data) -> Data:
 
 
 def _checked_outcomes(spec: Specification, data: Data) -> Data:
-    """Refuse outcomes that determine nothing; drop classes without rows."""
+    """Return the data without empty classes; raise an error if the outcomes do not identify a distribution."""
     if len(data.response) == 1:
         raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
     response, dropped = drop_empty_classes(data.response)
@@ -142,7 +145,7 @@ def _checked_outcomes(spec: Specification, data: Data) -> Data:
 
 
 def _with_structure(spec: Specification, data: Data, labels: Labels, clusters: Labels) -> Data:
-    """Return the inputs with strata, varying effects and clusters, all covariates checked."""
+    """Return the data with strata, varying effects and clusters, after checking all covariates."""
     whole = data.design
     if isinstance(whole.matrix, WideMatrix):
         parts.refuse("wide", *spec.asked())
@@ -150,7 +153,7 @@ def _with_structure(spec: Specification, data: Data, labels: Labels, clusters: L
         data = spec.with_baselines(data, labels)
     ranges, near, share = spec.check_design(data)
     check_levels(data.response, data.design.matrix, data.design.names)
-    if data.mixture is not None:  # covariates whose effects vary have a range too
+    if data.mixture is not None:  # ranges include covariates with varying effects
         ranges = np.array([whole.matrix.min(axis=0, initial=np.inf), whole.matrix.max(axis=0, initial=-np.inf)])
     data = data._replace(covariate_ranges=ranges, near=near, share=share)
     spec.check_response(data.response)

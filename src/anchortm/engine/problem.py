@@ -1,7 +1,7 @@
-"""A problem: the frozen inputs of one fit. This is the one place that turns a specification and rows into a result.
+"""A problem: the frozen inputs of one fit. Only this module turns a specification and rows into a result.
 
-Everything that fits goes through here: estimators, paths in xi, left-out environments, searches, the bootstrap,
-boosting and diagnostics. Cox's partial likelihood and generalised linear models override what differs for them.
+All fits use it: estimators, paths in xi, left-out environments, searches, the bootstrap, boosting and diagnostics. Cox's
+partial likelihood and generalised linear models override some methods.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Array = NDArray[np.float64]
 
 
 class Refit(NamedTuple):
-    """A fit to resampled rows: its parameters, the baseline first, and whether it is an optimum."""
+    """A fit to resampled rows: its parameters, baseline first, whether it converged, and its smallest curvature."""
 
     parameters: Array
     converged: bool
@@ -46,7 +46,7 @@ class Refit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Problem(Formulation):
-    """The inputs of one fit: what is asked, the checked rows, the link, and the basis that follows from the rows."""
+    """The inputs of one fit: specification, checked rows, link, and the basis made from the rows."""
 
     @classmethod
     def of(
@@ -58,19 +58,19 @@ class Problem(Formulation):
         sample_weight: Any = None,
         offset: Any = None,
     ) -> Self:
-        """Return the problem of what users pass, checked."""
+        """Return the problem for the inputs of a user, after checking them."""
         return cls.on(spec, prepare(spec.check(), X, y, anchors, sample_weight, offset))
 
     @classmethod
     def on(cls, spec: Specification, data: Any) -> Self:
-        """Return the problem of checked rows, with a basis of their own."""
-        if not data.in_memory:  # rows in memory have been prepared, and with them the factors of penalties
+        """Return the problem for checked rows, with the basis made from these rows."""
+        if not data.in_memory:  # for rows in memory, penalty factors have already been checked
             spec.penalty(data.names, data.marks)
         rule = spec.rule if data.support is None else spec.rule.with_support(data.support)
         return cls(spec, data, spec.link, rule(data.response, data.weights))
 
     def kept(self, result: FitResult) -> Self:
-        """Return the problem as a fitted model keeps it: without its objective, the nodes of integrals settled."""
+        """Return a copy for the fitted model: without the objective, and with the number of nodes that was used."""
         data = self.data
         if result.random is not None:
             nodes = data.clusters._replace(n_nodes=result.random.n_nodes, slack=result.random.error)
@@ -78,7 +78,7 @@ class Problem(Formulation):
         return replace(self, data=data)
 
     def subset(self, rows: Any) -> Self:
-        """Return the problem of some of the rows, checked again, with a basis of their own."""
+        """Return the problem for some of the rows, checked again, with the basis made from them."""
         data = self.data.subset(rows)
         check_kinds(data.response)
         data = data._replace(near=self.spec.check_design(data).near)
@@ -86,7 +86,7 @@ class Problem(Formulation):
         return self.on(self.spec, data)
 
     def held_out(self, rows: Data) -> Data:
-        """Return rows that were not fitted, their classes coded as those of the fit."""
+        """Return left-out rows with their classes coded as in the fit."""
         if self.basis.levels is None:
             return rows
         return rows._replace(response=as_response(rows.response, "ordinal", self.basis.levels))
@@ -101,7 +101,7 @@ class Problem(Formulation):
         return self.result(self.objective, solution, others)
 
     def solve(self) -> tuple[Solution, list[Solution]]:
-        """Return the solution at the xi of the specification, and those that random restarts found."""
+        """Return the solution at the xi of the specification, and the solutions of random restarts."""
         objective, spec = self.objective, self.spec
         xi, start = float(spec.xi), self.start(self.objective)
         try:
@@ -109,12 +109,12 @@ class Problem(Formulation):
         except (IdentificationError, ArithmeticError) as error:
             if spec.start is not None and not math.isfinite(objective.sums(start).loglik):
                 raise InputError(
-                    "the log-likelihood is not finite at start, nor near it: its baseline must increase, and its "
-                    "coefficients must not be far too large; start=None finds its own"
+                    "the log-likelihood is not finite at start: its baseline must increase, and its coefficients must "
+                    "not be too large; start=None chooses start values"
                 ) from None
             if not isinstance(error, SeparationError) or self.data.mixture is None:
                 raise
-            hint = "a stratum or level may lack outcomes that others have: merge such, or leave strata or varying out"
+            hint = "a stratum or level may lack outcomes that others have: merge them, or leave strata or varying out"
             raise SeparationError(f"{error}; {hint}") from None
         return solution, self._minima([solution], spec.options)[0]
 
@@ -126,7 +126,7 @@ class Problem(Formulation):
         return [self.at(xi=s.xi).result(self.objective, s, others) for s, others in zip(solutions, found, strict=True)]
 
     def _minima(self, solutions: list[Solution], options: Options) -> list[list[Solution]]:
-        """Return the minima that random restarts find at each solution's xi."""
+        """Return the minima that random restarts find at the xi of each solution."""
         n = self.spec.n_restarts
         if not n:
             return [[s] for s in solutions]
@@ -134,11 +134,11 @@ class Problem(Formulation):
         return [restarts(self.objective, s, n, options, rng) if math.isfinite(s.xi) else [s] for s in solutions]
 
     def near(self, objective: Objective, at: tuple[Array, Array], xi: float) -> Solution:
-        """Return the solution for an xi, from parameters of a similar fit where that succeeds."""
+        """Return the solution at an xi, started from the parameters of a similar fit if that succeeds."""
         return solve_near(objective, *at, self.start(objective), xi, self.spec.quiet)
 
     def refit(self, result: FitResult, data: Data) -> Refit:
-        """Return the fit to other rows on the same basis, from near a result."""
+        """Return the fit to other rows with the same basis, started from a result."""
         objective = self.make_objective(self.link_to_refit(result), data)
         at = (result.baseline, result.others)
         solution = solve_near(objective, *at, objective.coordinates.join(*at), result.xi, self.spec.quiet)
@@ -146,30 +146,31 @@ class Problem(Formulation):
         return Refit(parameters, solution.converged, solution.min_eigenvalue)
 
     def result(self, objective: Objective, solution: Solution, others: list[Solution]) -> FitResult:
-        """Return what a solution says."""
+        """Return the result of a solution."""
         return FitResult.of(self, self.link, objective, solution, others)
 
     def link_to_refit(self, result: FitResult) -> Any:
-        """Return the link that refits start from, without what they estimate anew."""
+        """Return the link for refits, without parameters that they estimate again."""
         return result.link
 
     def fitted_link(self, objective: Objective, v: Array) -> Any:
-        """Return the link of a solution, with all that was estimated beside the parameters."""
+        """Return the link of a solution, with its estimated parameters such as the dispersion."""
         return objective.link
 
     def estimated_before(
         self, data: Data, result: FitResult, objective: Objective, v: Array, pull: Array
     ) -> tuple[Array, Array, Array] | None:
-        """Return what a sandwich needs of a parameter that was estimated first and then held; None without one.
+        """Return terms of the sandwich for a parameter that was estimated first and then held; None without one.
 
-        These are the influence of rows on it, and the derivatives in it of grad(-loglik) + E'pull and of t.
+        They are the influence of rows on the parameter, and the derivatives of grad(-loglik) + E'pull and of t with
+        respect to it.
         """
         return None
 
     # rows under a fit
 
     def logliks(self, link: Any, theta: Array, beta: Array, rows: Data) -> Array:
-        """Return the log-likelihood of rows, which need not be those of the fit, at these parameters."""
+        """Return the log-likelihood of each of these rows, which may be new, at these parameters."""
         spec, p = self.spec, len(rows.names)
         shift = rows.design.matrix @ beta[:p]
         shift = spec.sign * (shift if rows.offset is None else shift + rows.offset)
@@ -184,7 +185,7 @@ class Problem(Formulation):
         return loglik_and_residuals(link, terms, theta, shift)[0]
 
     def draw(self, result: FitResult, rng: np.random.Generator) -> Array:
-        """Return an outcome for each row drawn from a result, beyond its entry; classes as codes."""
+        """Return a simulated outcome for each row, after its entry time; classes are codes."""
         data, basis, link = self.data, result.basis, result.link
         theta, shift, u = data.thetas(result.baseline), data.design.matrix @ result.coef, rng.random(len(data.response))
         if data.offset is not None:
@@ -200,7 +201,7 @@ class Problem(Formulation):
         return basis.inverse(theta, link.quantile_from_log_sf(np.log(u) + known) - shift)
 
     def redrawn(self, objective: Objective, response: Response) -> Objective:
-        """Return the loss of other outcomes of the same rows, in the coordinates of ``objective``."""
+        """Return the loss of the same rows with other outcomes, in the coordinates of ``objective``."""
         spec, data = self.spec, self.data._replace(response=response)
 
         def plain(rows: Data) -> Objective:

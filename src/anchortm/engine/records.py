@@ -1,4 +1,4 @@
-"""Results of fits as plain values, for files, and back; what is read is checked field by field."""
+"""Convert results of fits to plain values for files, and back; every field that is read is checked."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ __all__ = ["SCHEMA", "record_of", "result_of"]
 
 Test = Callable[[Any], bool]
 
-LARGEST_LOG = 300.0  # of a scale, at the ends of its covariates
+LARGEST_LOG = 300.0  # largest log scale at the ends of the covariates' ranges
 MAX_GROUPS = 1000
-MAX_COVARIANCE = 500  # parameters; beyond, a covariance is not saved
+MAX_COVARIANCE = 500  # with more parameters the covariance is not saved
 
-# fields of a result in the part "fit" of a file: their names there, and what they must be
+# fields of a result in the part "fit" of a file: their names in the file, and the test of their values
 FIT: dict[str, tuple[str, Test]] = {
     "xi": ("xi_", is_number),
     "n_rows": ("n_rows_", is_count),
@@ -68,7 +68,7 @@ FIT: dict[str, tuple[str, Test]] = {
     "had_offset": ("_had_offset", is_flag),
     "alphabetical": ("_alphabetical", is_flag),
 }
-# the same, of fields that the first files do not have
+# the same for fields that early files do not have
 LATER: dict[str, tuple[str, Test]] = {
     "covariate_ranges": (
         "covariate_ranges_",
@@ -104,11 +104,11 @@ SCHEMA: dict[str, Test] = {
 
 
 def record_of(result: FitResult) -> dict[str, Any]:
-    """Return a result as numbers, words and lists."""
+    """Return a result as a dict of numbers, strings and lists."""
     if isinstance(result.basis, OrdinalBasis) and not all(
         isinstance(level, (str, bool, int, float)) for level in result.basis.levels
     ):
-        raise InputTypeError("classes that are not text or numbers cannot be saved: name them by text")
+        raise InputTypeError("only classes that are text or numbers can be saved: rename the classes")
     fit = {name: getattr(result, field) for field, (name, _) in FIT.items()}
     fit |= {name: value for f, (name, _) in LATER.items() if (value := getattr(result, f)) is not None}
     if result.scale is not None:
@@ -130,7 +130,7 @@ def record_of(result: FitResult) -> dict[str, Any]:
 
 
 def _covariance_record(result: FitResult) -> Any:
-    """Return what standard errors need."""
+    """Return the matrices for standard errors."""
     if result.parameters.size > MAX_COVARIANCE:
         return None
     information, jacobian = result.information, result.jacobian
@@ -145,9 +145,18 @@ def _covariance_record(result: FitResult) -> Any:
 def result_of(
     cls: type[FitResult], record: dict[str, Any], spec: Specification, formula_marks: dict[str, Any] | None
 ) -> FitResult:
-    """Return the result of a record, checked; ``formula_marks`` say which columns of a formula are of smooth terms.
+    """Return the checked result from a record.
 
-    The record has been made lively; fields beyond ``SCHEMA`` belong to the kind of result.
+    Parameters
+    ----------
+    cls : type
+        The kind of result; it reads the fields that are not in ``SCHEMA``.
+    record : dict
+        The record, after ``lively``.
+    spec : Specification
+        The specification of the fit.
+    formula_marks : dict or None
+        The smooth term of each column of the formula, if any.
     """
     for key, test in SCHEMA.items():
         check(key in record, f"the field {key!r} is missing")
@@ -174,10 +183,10 @@ def result_of(
     found["scale"] = _scale(record["fit"], spec, found, names)
     if record["random"] is not None:
         found["random"] = RandomEffects.from_record(record["random"], names)
-    check((spec.random is None) == (found.get("random") is None), "the random effects are not those of the model")
+    check((spec.random is None) == (found.get("random") is None), "the random effects do not match the model")
     penalised = found["l1"], found["l2"]
-    check(penalised == (spec.l1, spec.l2), "l1_ and l2_ are not those of the parameters")
-    Penalty.of(0.0, 0.0, 0.0, spec.penalty_factor, tuple(names), None, None)  # refuses factors of other coefficients
+    check(penalised == (spec.l1, spec.l2), "l1_ and l2_ do not match the parameters")
+    Penalty.of(0.0, 0.0, 0.0, spec.penalty_factor, tuple(names), None, None)  # raises an error for unknown names
     found["marks"] = _marks(names, found, formula_marks)
     made = cls.from_own_record(record, spec, found)
     return _with_covariance(made, record["covariance"])
@@ -190,7 +199,7 @@ def _columns(record: dict[str, Any], spec: Specification) -> dict[str, Any]:
         check(len(names) == n, "the number of feature names does not match the number of features")
         return {"columns": tuple(names)}
     numbers = [name for what in ("anchor_names", "strata") for name in named_columns(getattr(spec, what), what)]
-    there = all(is_number(name) and -n <= name < n for name in numbers)  # columns go by their numbers
+    there = all(is_number(name) and -n <= name < n for name in numbers)  # without names, columns have positions
     check(there or record["formula"] is not None, "anchor_names or strata are not columns of X")
     return {"columns": None}
 
@@ -211,16 +220,16 @@ def _fit_fields(fit: dict[str, Any], corners: Corners | None, names: list[str]) 
     if "covariate_ranges" in found:
         found["covariate_ranges"] = ranges = np.array(found["covariate_ranges"], dtype=np.float64)
         covariates = names if corners is None else corners.covariates
-        check(ranges.shape == (2, len(covariates)), "the ranges are not those of the covariates")
+        check(ranges.shape == (2, len(covariates)), "the ranges do not match the covariates")
     check(len(found["binary"]) == len(names), "the number of binary flags does not match the number of covariates")
     return found
 
 
 def _scale(fit: dict[str, Any], spec: Specification, found: dict[str, Any], names: list[str]) -> ScaleEffects | None:
-    """Return the scale effects, checked: there are some if the model says so, and of its covariates."""
+    """Return the checked scale effects; None if the model has none."""
     given: dict[str, Any] = {field: fit.get(name) for field, (name, _) in SCALE.items()}
     there = [value is not None for value in given.values()]
-    check(all(there) if spec.scale is not None else not any(there), "the scale effects do not fit the parameters")
+    check(all(there) if spec.scale is not None else not any(there), "the scale effects do not match the parameters")
     if spec.scale is None:
         return None
     for field, (name, test) in SCALE.items():
@@ -228,7 +237,7 @@ def _scale(fit: dict[str, Any], spec: Specification, found: dict[str, Any], name
     columns = scale_columns(spec.scale, names)
     check(
         given["names"] == [names[j] for j in columns] and len(given["coef"]) == len(columns),
-        "the scale effects are not those of the columns in scale",
+        "the scale effects do not match the columns in scale",
     )
     check(given["xi"] == (found["xi"] if spec.xi_scale is None else spec.xi_scale), "xi_scale_ does not match xi_scale")
     g = np.array(given["coef"], dtype=np.float64)
@@ -238,7 +247,7 @@ def _scale(fit: dict[str, Any], spec: Specification, found: dict[str, Any], name
 
 
 def _marks(names: list[str], found: dict[str, Any], formula_marks: dict[str, Any] | None) -> Marks:
-    """Return which coefficients belong to smooth terms; the first files tell it by names alone."""
+    """Return the smooth term of each coefficient, if any; early files show it by the names only."""
     edf, smooth = found["edf"], found["smooth"]
     if formula_marks is not None:
         marks: Marks = tuple(formula_marks[name] for name in names)
@@ -246,7 +255,7 @@ def _marks(names: list[str], found: dict[str, Any], formula_marks: dict[str, Any
         marks = marks_by_name(names, edf or None) if smooth or edf else (None,) * len(names)
     terms = smooth_terms(marks)
     fine = set(edf) <= set(terms) and (bool(terms) or not smooth)
-    check(fine, "the smooth terms are not those of the covariates")
+    check(fine, "the smooth terms do not match the covariates")
     return marks
 
 
@@ -258,23 +267,23 @@ def _corners(record: dict[str, Any] | None, spec: Specification, names: list[str
         check(not strata and not varies, "the baselines of strata or varying effects are missing")
         return None
     covariates, groups = record["covariates"], record["groups"]
-    check(record["sign"] == spec.sign and list_of(is_text)(covariates), "the corners are not those of the model")
-    check(isinstance(groups, list) and 0 < len(groups) <= MAX_GROUPS, "the corners have no groups")
+    check(record["sign"] == spec.sign and list_of(is_text)(covariates), "the baselines do not match the model")
+    check(isinstance(groups, list) and 0 < len(groups) <= MAX_GROUPS, "the number of groups of baselines is invalid")
     made = [_group(group) for group in groups]
-    check(all(group.kind != "strata" for group in made[1:]), "strata come first")
+    check(all(group.kind != "strata" for group in made[1:]), "strata must be the first group of baselines")
     corners = Corners(tuple(made), spec.sign, tuple(covariates))
     varying = corners.varying_names
     known = len(set(varying)) == len(varying) and set(varying) <= set(covariates)
     check(known, "varying effects name unknown or repeated covariates")
     check([name for name in covariates if name not in varying] == names, "the covariates are incomplete")
-    check((corners.strata is None) == (not strata), "the strata are not those of the model")
-    check(bool(varying) == varies, "the varying effects are not those of the model")
+    check((corners.strata is None) == (not strata), "the strata do not match the model")
+    check(bool(varying) == varies, "the varying effects do not match the model")
     return corners
 
 
 def _group(group: dict[str, Any]) -> Group:
-    """Return one group of corners, checked."""
-    check(group["kind"] in ("strata", "factor", "number"), "a group of corners has an unknown kind")
+    """Return one checked group of baselines."""
+    check(group["kind"] in ("strata", "factor", "number"), "a group of baselines has an unknown kind")
     strata, labels = group["kind"] == "strata", group["labels"]
     check(list_of(is_text)(group["names"]) and strata == (not group["names"]), "a group has invalid columns")
     check(list_of(is_label)(labels) and strata == bool(labels), "the names of strata are invalid")
@@ -282,14 +291,14 @@ def _group(group: dict[str, Any]) -> Group:
     check(is_parameter(group["low"]) and is_parameter(group["high"]), "a range does not consist of numbers")
     check(group["low"] < group["high"], "a range is empty")
     own = Group(group["kind"], tuple(group["names"]), tuple(labels), group["low"], group["high"])
-    check(own.size == 2 if own.kind == "number" else own.size > 1, "a group has too few corners, or too many")
+    check(own.size == 2 if own.kind == "number" else own.size > 1, "a group has the wrong number of baselines")
     return own
 
 
 def _basis(record: dict[str, Any], baseline: list[float], corners: Corners | None) -> Basis:
-    """Return the basis, checked against its parameters."""
+    """Return the basis, checked against the parameters of the baseline."""
     order = record.get("order", 0)
-    check(is_count(order) and order <= len(baseline), "the order of the basis does not fit the baseline")
+    check(is_count(order) and order <= len(baseline), "the order of the basis does not match the baseline")
     basis = Basis.from_dict(record)
     blocks = 1 if corners is None else corners.n_blocks
     wanted = blocks * basis.n_parameters
@@ -299,7 +308,7 @@ def _basis(record: dict[str, Any], baseline: list[float], corners: Corners | Non
     steps = each[:, 1:] if line else np.diff(each)
     if corners is None and line:
         rising = steps[0, 0] > 0.0
-    else:  # rounding may leave steps below 0 by a few units in the last place of their ends
+    else:  # rounding errors may make steps slightly negative
         size = np.abs(each).sum(axis=0)
         rising = ((steps[0] if corners is None else corners.least(steps)) >= -1e-12 * (size[1:] + size[:-1])).all()
     check(bool(rising), "the baseline decreases")
@@ -307,7 +316,7 @@ def _basis(record: dict[str, Any], baseline: list[float], corners: Corners | Non
 
 
 def _with_covariance(result: FitResult, record: dict[str, Any] | None) -> FitResult:
-    """Return the result with what standard errors need, checked."""
+    """Return the result with the checked matrices for standard errors."""
     if record is None:
         return result
     k, d = result.active.size, result.parameters.size

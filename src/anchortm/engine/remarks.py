@@ -1,4 +1,4 @@
-"""What a fit should tell its user: dropped anchors, doubtful optima, flat directions and the like."""
+"""Warnings about a fit: dropped anchors, doubtful minima, flat directions and others."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ __all__ = ["alphabetical", "remarked", "tell_alphabetical", "with_remarks"]
 
 MANY_CLASSES = 30
 NO_PENALTY = 1e-20
-IDLE = 1e-10  # penalty that may be zero but for rounding
-SMALLEST_ATOM = 1e-3  # probability at time 0 that is worth a word
-NAMED = 8  # parameters that are listed by name
+IDLE = 1e-10  # a smaller penalty may be zero up to rounding
+SMALLEST_ATOM = 1e-3  # a larger probability at time 0 is reported
+NAMED = 8  # largest number of parameters listed by name
 
-Remark = tuple[str, type[Warning] | None]  # None: recorded, but not worth a warning
+Remark = tuple[str, type[Warning] | None]  # None: recorded in warnings_, but not shown as a warning
 
 
 def remarked(problem: Problem, result: FitResult) -> FitResult:
-    """Warn of what the data and the solution show, and return the result with it."""
+    """Return the result with warnings about the data and the solution, and show them."""
     return with_remarks(problem.spec, problem.data, result)
 
 
 def with_remarks(spec: Specification, data: Any, result: FitResult, quiet: bool = False) -> FitResult:
-    """Return a result with remarks on it, and warn unless ``quiet``; ``data`` is None where rows are not at hand."""
+    """Return the result with its warnings, and show them unless ``quiet``; ``data`` is None if rows are unknown."""
     found = list(_remarks(spec, data, result))
     for text, category in found:
         if category is not None and not quiet:
@@ -63,29 +63,29 @@ def _of_anchors(spec: Specification, data: Any, result: FitResult) -> Iterator[R
         )
     if 2 * result.n_anchors > result.n_rows and not result.unpenalised:
         yield (
-            f"{result.n_anchors} anchor directions for {result.n_rows} rows: nearly every row is an environment of "
-            "its own, and the penalty acts on all residuals",
+            f"{result.n_anchors} anchor directions for {result.n_rows} rows: nearly every row is an environment, so "
+            "the penalty shrinks all residuals; use anchors with fewer levels",
             AnchorWarning,
         )
     classes = len(result.basis.levels or ())
     if MANY_CLASSES < classes > result.n_rows / 5:
         yield (
-            f"{classes} classes in {result.n_rows} rows: is a model for numbers or times meant?",
+            f"{classes} classes in {result.n_rows} rows: if the outcome is a number or a time, use a model for these",
             AnchorTMWarning,
         )
     if result.n_anchors == 1 and spec.anchor_intercept:
         yield "the anchors have a single environment: they cannot regularise", AnchorWarning
     if result.xi > 0.0 and result.penalty < IDLE and _explained(spec, data, result):
         yield (
-            "the covariates explain the anchors exactly, so that score residuals are uncorrelated with them at "
-            "maximum likelihood: the penalty is zero and xi changes nothing; take the anchors out of the "
-            "covariates, or take other anchors",
+            "the covariates explain the anchors exactly, so score residuals are already uncorrelated with them at "
+            "maximum likelihood: the penalty is zero and xi has no effect; leave the anchors out of the covariates, "
+            "or use other anchors",
             AnchorWarning,
         )
 
 
 def _explained(spec: Specification, data: Any, result: FitResult) -> bool:
-    """Return whether all directions of the anchors, of rows in memory, are combinations of the covariates."""
+    """Return whether all anchors are linear combinations of the covariates (False if rows are not in memory)."""
     if data is None or not data.in_memory or data.anchors is None or result.n_anchors <= spec.anchor_intercept:
         return False
     return anchors_explained(data.anchors, data.design.matrix)
@@ -96,20 +96,20 @@ def _of_data(spec: Specification, data: Any, result: FitResult) -> Iterator[Rema
         near = [data.design.names[j] for j in data.near]
         listed = ", ".join(near[:NAMED]) + (", ..." if len(near) > NAMED else "")
         yield (
-            f"nearly collinear covariates: {listed}; of the deviation of one of them the others leave "
-            f"{data.share:.1e} unexplained, so that coefficients are hardly determined, though predictions "
+            f"nearly collinear covariates: {listed}; the others leave only a fraction of {data.share:.1e} of the "
+            "standard deviation of one of them unexplained, so coefficients are hardly determined, though predictions "
             "may be: leave one of them out",
             AnchorTMWarning,
         )
     if result.far_from_zero:
         yield (
-            f"covariates that are never near 0: {', '.join(result.far_from_zero)}; with scale effects it matters "
-            "where 0 is: subtract a typical value",
+            f"covariates that are never near 0: {', '.join(result.far_from_zero)}; with scale effects the fit depends "
+            "on where 0 is: subtract a typical value",
             AnchorTMWarning,
         )
     if spec.strata is not None and 0.0 < result.xi < math.inf and result.penalty < NO_PENALTY:
         yield (
-            "the strata take up all that the anchors could show: the penalty is zero, whatever xi",
+            "the strata explain all differences between anchors, so the penalty is zero and xi has no effect",
             AnchorWarning,
         )
     if result.alphabetical:
@@ -129,7 +129,7 @@ def _of_optimum(result: FitResult) -> Iterator[Remark]:
     if result.folds:
         yield (
             f"the branch connected to xi = 0 ends near xi = {', '.join(f'{xi:.3g}' for xi in result.folds)}; "
-            "the estimate is on the one that it drops into: use a smaller xi, or look at others with n_restarts",
+            "the estimate is on the next branch below: use a smaller xi, or look at others with n_restarts",
             AnchorTMWarning,
         )
     if result.min_eigenvalue < FLAT_CURVATURE:
@@ -143,7 +143,7 @@ def _of_optimum(result: FitResult) -> Iterator[Remark]:
 
 
 def _flat_names(result: FitResult) -> list[str]:
-    """Return the names of what moves along flat directions."""
+    """Return the names of the parameters that move along flat directions."""
     if result.information is None or result.fixed is None or isinstance(result.information, Arrow):
         return []
     free = np.flatnonzero(~(result.active | result.fixed))
@@ -171,11 +171,11 @@ def _of_baseline(result: FitResult) -> Iterator[Remark]:
     ends = np.array([result.basis.flat_ends(theta) for theta in baselines])
     for k, side in enumerate(("lower", "upper")):
         if ends[:, k].any():
-            yield f"h is flat beyond the {side} end of the support: the mass there cannot be placed", None
+            yield f"h is flat beyond the {side} end of the support: outcomes there have no density", None
 
 
 def alphabetical(classes: Any) -> str:
-    """Return what to say of words that were put in alphabetical order."""
+    """Return the warning about classes in alphabetical order."""
     listed = " < ".join(map(str, classes))
     return (
         f"classes are taken in alphabetical order, {listed}; for another order pass an ordered categorical, "
@@ -184,6 +184,6 @@ def alphabetical(classes: Any) -> str:
 
 
 def tell_alphabetical(data: Data) -> None:
-    """Warn where classes are words that were sorted, in what does not end with a fitted model."""
+    """Warn if classes are words in alphabetical order, for functions that do not return a fitted model."""
     if data.alphabetical and data.response.levels is not None:
         warn(alphabetical(data.response.levels), AnchorTMWarning)

@@ -1,6 +1,6 @@
-"""The result of a fit: everything that it found, frozen.
+"""The frozen result of a fit.
 
-Estimators show it as fitted attributes, files hold it, refits and boosting start from it.
+Fitted attributes of estimators read it, files store it, and refits and boosting start from it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ __all__ = ["FitResult", "ScaleEffects", "atom_at_zero"]
 
 Array = NDArray[np.float64]
 
-FLAT_CURVATURE = 1e-8  # in standardised parameters
-LOWER = 1e-7  # by which a minimum is lower than another, relative
+FLAT_CURVATURE = 1e-8  # smaller eigenvalues of the Hessian, in standardised parameters, count as flat
+LOWER = 1e-7  # relative difference that makes one minimum lower than another
 
 
 @dataclass(frozen=True, eq=False)
 class ScaleEffects:
-    """Effects on the spread: h = exp(z'coef / 2) a(y)'theta + ..."""
+    """Scale effects: h = exp(z'coef / 2) a(y)'theta + ..."""
 
     names: list[str]
     coef: Array
@@ -47,21 +47,21 @@ class ScaleEffects:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FitResult(LikelihoodFacts):
-    """Everything that a fit found. The fitted attributes of estimators have the same names and an underscore."""
+    """All results of a fit. The fitted attributes of estimators have the same names with an underscore."""
 
     # the model
     link: Any  # a Link, or a Family
     basis: Basis
     sign: float
-    effect: str  # what the exponential of a coefficient is called
+    effect: str  # name of exp(coefficient), such as "odds ratio"
     baseline: Array
     coef: Array
     coef_names: list[str]
     marks: Marks  # which coefficients belong to smooth terms
-    corners: Corners | None = None  # of strata and varying effects
+    corners: Corners | None = None  # baselines of strata and varying effects
     random: RandomEffects | None = None
     scale: ScaleEffects | None = None
-    strata: tuple[Any, ...] = ()  # of a partial likelihood
+    strata: tuple[Any, ...] = ()  # strata of a partial likelihood
     # the rows
     n_rows: int
     n_total: float
@@ -74,11 +74,11 @@ class FitResult(LikelihoodFacts):
     alphabetical: bool = False
     binary: list[bool]
     had_offset: bool
-    columns: tuple[str, ...] | None  # names of the columns of X, if it had names
+    columns: tuple[str, ...] | None  # names of the columns of X, if X has names
     n_features_in: int
     covariate_ranges: Array | None = None
     outcome_range: tuple[float, float] | None = None
-    fingerprint: Array | None = None  # of the covariates, to notice changes in place
+    fingerprint: Array | None = None  # checksum of the covariates, which detects changes in place
     # the penalties
     xi: float
     l1: float = 0.0
@@ -99,15 +99,15 @@ class FitResult(LikelihoodFacts):
     lower_minima: list[float]
     reason: str
     history: list[dict[str, Any]]
-    # what predictions and standard errors need
+    # for predictions and standard errors
     typical: Array  # the baseline of an average row
     atom: float = 0.0  # probability at time 0 for average covariates
-    far_from_zero: tuple[str, ...] = ()  # covariates with scale effects
+    far_from_zero: tuple[str, ...] = ()  # covariates with scale effects that are never near 0
     information: Any = None  # n times the Hessian of the loss
     fixed: NDArray[np.bool_] | None = None
     jacobian: Array | None = None  # d(theta, beta)/dv
     warnings: list[str] = field(default_factory=list)
-    computed: dict[str, Any] = field(default_factory=dict)  # what was asked once and took time: the sandwich
+    computed: dict[str, Any] = field(default_factory=dict)  # cache of slow results: the sandwich
 
     @classmethod
     def of(
@@ -119,13 +119,13 @@ class FitResult(LikelihoodFacts):
         others: list[Solution],
         **own: Any,
     ) -> FitResult:
-        """Return the result of a solution; ``own`` is what the kind of model adds or has in other numbers."""
+        """Return the result of a solution; ``own`` holds fields that the kind of model adds or replaces."""
         return cls(**(_found(problem, link, objective, solution, others) | own))
 
     # files
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as numbers, words and lists, for a file."""
+        """Return the result as a dict of numbers, strings and lists, for a file."""
         from anchortm.engine.records import record_of
 
         return record_of(self)
@@ -134,34 +134,34 @@ class FitResult(LikelihoodFacts):
     def from_dict(
         cls, record: dict[str, Any], spec: Specification, formula_marks: dict[str, Any] | None = None
     ) -> FitResult:
-        """Return the result that ``to_dict`` gave, every field checked."""
+        """Return the result from a record of ``to_dict``, after checking every field."""
         from anchortm.engine.records import result_of
 
         return result_of(cls, record, spec, formula_marks)
 
     def own_record(self) -> dict[str, Any]:
-        """Return what a file holds of this kind of result beside what all have, by the name of the field."""
+        """Return the fields that only this kind of result has, for a file."""
         return {}
 
     @classmethod
     def from_own_record(cls, record: dict[str, Any], spec: Specification, found: dict[str, Any]) -> FitResult:
-        """Return the result with the fields that were found, and those of its kind from the record, checked."""
+        """Return the result from the fields ``found`` and the checked fields that only this kind has."""
         return cls(**found)
 
     def with_covariance(self, parts: dict[str, Any], computed: dict[str, Any]) -> FitResult:
-        """Return the result with information about its parameters."""
+        """Return the result with these matrices for standard errors."""
         return replace(self, computed=computed, **parts)
 
-    # what follows from the fields
+    # derived from the fields
 
     @property
     def extra(self) -> Array:
-        """Return the parameters beside baseline and coefficients: the entries of L of random effects."""
+        """Return the covariance parameters of random effects, the entries of L."""
         return np.zeros(0) if self.random is None else self.random.tau
 
     @property
     def others(self) -> Array:
-        """Return all parameters but the baseline's: coefficients, then those of the scale or of random effects."""
+        """Return all parameters except the baseline: coefficients, then those of scale or random effects."""
         if self.random is not None:
             return np.concatenate([self.coef, self.extra])
         return self.coef if self.scale is None else np.concatenate([self.coef, self.scale.coef])
@@ -174,18 +174,18 @@ class FitResult(LikelihoodFacts):
 
     @property
     def effects(self) -> tuple[list[str], Array]:
-        """Return names and values of all coefficients, those of the scale included, without random effects."""
+        """Return names and values of all coefficients, including scale effects but not random effects."""
         size = self.others.size - self.extra.size
         return self.other_names[:size], self.others[:size]
 
     @property
     def parameters(self) -> Array:
-        """Return all parameters, the baseline first."""
+        """Return all parameters, baseline first."""
         return np.concatenate([self.baseline, self.others])
 
     @property
     def spread(self) -> dict[str, float]:
-        """Return standard deviations of random effects, and their correlation, as columns of a table."""
+        """Return the standard deviations of random effects, and their correlation, for columns of a table."""
         if self.random is None:
             return {}
         deviations = {f"sd_{name}": value for name, value in self.random.standard_deviations().items()}
@@ -193,7 +193,7 @@ class FitResult(LikelihoodFacts):
 
     @property
     def covariate_names(self) -> list[str]:
-        """Return the names of all covariates in the order of X, including those whose effects vary."""
+        """Return the names of all covariates in the order of X, including those with varying effects."""
         return self.coef_names if self.corners is None else list(self.corners.covariates)
 
     @property
@@ -208,22 +208,22 @@ class FitResult(LikelihoodFacts):
 
     @property
     def feature_names_in(self) -> Any:
-        """Return the names of the columns of X, if it had names."""
+        """Return the names of the columns of X, if X has names."""
         return None if self.columns is None else np.array(self.columns, dtype=object)
 
     @property
     def ridged(self) -> bool:
-        """Return whether squares of coefficients are penalised."""
+        """Return whether there is a ridge penalty: l2, or smoothing."""
         return self.l2 != 0.0 or self.smooth != 0.0
 
     @property
     def unpenalised(self) -> bool:
-        """Return whether the fit is one of maximum likelihood."""
+        """Return whether the fit is a maximum-likelihood fit."""
         return self.xi == 0.0 and (self.scale is None or self.scale.xi == 0.0) and not self.l1 and not self.ridged
 
     @property
     def strict(self) -> bool:
-        """Return whether the fit ended at a strict optimum."""
+        """Return whether the fit converged to a strict minimum."""
         return self.converged and self.min_eigenvalue > FLAT_CURVATURE
 
     @property
@@ -234,7 +234,7 @@ class FitResult(LikelihoodFacts):
 
     @property
     def n_parameters(self) -> int:
-        """Return the number of parameters that are estimated; under an l1 penalty of those that are not zero."""
+        """Return the number of estimated parameters; under an l1 penalty only non-zero coefficients count."""
         increments = self.basis.increments
         tied = increments.equalities.shape[0] + int((increments.lower == increments.upper).sum())
         blocks = 1 if self.corners is None else self.corners.n_blocks
@@ -243,7 +243,7 @@ class FitResult(LikelihoodFacts):
 
 
 def atom_at_zero(link: Any, basis: Basis, theta: Array, shift: float) -> float:
-    """Return the probability that a baseline leaves at time 0."""
+    """Return the probability that a baseline puts at time 0."""
     if basis.lower_bound >= 0.0:
         return 0.0
     h = baseline_values(basis.rows(np.zeros(1)), theta) + shift
@@ -253,7 +253,7 @@ def atom_at_zero(link: Any, basis: Basis, theta: Array, shift: float) -> float:
 def _found(
     problem: Problem, link: Any, objective: Objective, solution: Solution, others: list[Solution]
 ) -> dict[str, Any]:
-    """Return the fields of a result."""
+    """Return the fields of a result that all kinds of models have."""
     spec, data, basis = problem.spec, problem.data, problem.basis
     theta, beta = objective.coordinates.split(solution.v)
     found = {
@@ -284,7 +284,7 @@ def _found(
 
 
 def _of_rows(problem: Problem, objective: Objective) -> dict[str, Any]:
-    """Return what a result keeps of the rows."""
+    """Return the fields of a result that describe the rows."""
     spec, data, anchors = problem.spec, problem.data, objective.anchors
     about = data.about()
     named = {str(name) for what in ("anchor_names", "strata") for name in named_columns(getattr(spec, what), what)}
@@ -314,10 +314,10 @@ def _of_rows(problem: Problem, objective: Objective) -> dict[str, Any]:
 
 
 def certificate(objective: Objective, solution: Solution, others: list[Solution]) -> dict[str, Any]:
-    """Return what says how good a solution is."""
+    """Return the fields that certify a solution: loss, convergence, KKT residual and curvature."""
     active = solution.active
     k, n_coefs = objective.coordinates.n_baseline, objective.coordinates.split(solution.v)[1].size
-    if active.size != k + n_coefs:  # columns were turned, and no coefficient is held
+    if active.size != k + n_coefs:  # columns were rotated, so no coefficient is at a bound
         active = np.append(active[:k], np.zeros(n_coefs, dtype=bool))
     return {
         "loss": solution.loss,
@@ -334,7 +334,7 @@ def certificate(objective: Objective, solution: Solution, others: list[Solution]
 
 
 def certainty(objective: Objective, solution: Solution) -> dict[str, Any]:
-    """Return the information about the parameters: n times the Hessian, and d(theta, beta)/dv."""
+    """Return the information matrix, n times the Hessian, and d(theta, beta)/dv."""
     turned = objective.penalised or isinstance(solution.hessian, Arrow)
     return {
         "information": None if objective.penalised else objective.n_total * solution.hessian,

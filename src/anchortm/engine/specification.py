@@ -1,4 +1,4 @@
-"""What one fit asks for, whatever its rows are: the checked arguments of an estimator."""
+"""The specification of a fit: the checked arguments of an estimator, without rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 
 
 def named_columns(names: Any, what: str) -> list[Any]:
-    """Return the columns of X that an argument names, one name or several."""
+    """Return the columns of X in an argument that holds one name or several."""
     if names is None:
         return []
     if isinstance(names, (str, int, np.integer)):
@@ -45,11 +45,22 @@ def named_columns(names: Any, what: str) -> list[Any]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Specification:
-    """What one fit asks for.
+    """The specification of one fit.
 
-    The arguments are those of the estimators, under the same names; ``model`` is the estimator's name, ``sign`` the
-    sign of x'beta in h, ``outcome`` how y is read, ``levels`` the classes that the user fixed, ``effect`` what the
-    exponential of a coefficient is called.
+    Most fields are arguments of the estimators, under the same names. The others are:
+
+    Attributes
+    ----------
+    model : str
+        Name of the estimator.
+    sign : float
+        Sign of x'beta in h.
+    outcome : str
+        Whether y is read as numbers, classes or counts.
+    levels : tuple or None
+        Classes that the user fixed.
+    effect : str
+        Name of exp(coefficient), such as "odds ratio".
     """
 
     model: str
@@ -60,7 +71,7 @@ class Specification:
     levels: tuple[Any, ...] | None = None
     effect: str = ""
     lowest_xi: float = 0.0
-    finite_xi: bool = False  # whether xi = inf is refused
+    finite_xi: bool = False  # whether xi must be finite
     xi: float = 0.0
     anchor_intercept: bool = True
     anchor_names: Any = None
@@ -83,7 +94,7 @@ class Specification:
     start: Any = None
     more: tuple[Any, ...] = ()  # parts beside those of the package
 
-    likelihood = "transformation"  # the key of the table of parts
+    likelihood = "transformation"  # its key in the table of parts
     takes_trials = False
 
     def at(self, **changes: Any) -> Self:
@@ -91,7 +102,7 @@ class Specification:
         return replace(self, **changes)
 
     def check(self) -> Self:
-        """Refuse arguments that are out of range or cannot be combined; return the specification."""
+        """Return the specification; raise an error if arguments are out of range or cannot be combined."""
         self.check_xi()
         whole_number(self.max_iter, "max_iter", 1)
         whole_number(self.n_restarts, "n_restarts", 0)
@@ -102,11 +113,11 @@ class Specification:
         generator(self.random_state)
         check_strengths(l1=self.l1, l2=self.l2, smooth=self.smooth)
         if self.n_nodes is not None and whole_number(self.n_nodes, "n_nodes", 3) > MOST_NODES:
-            raise InputError(f"n_nodes may be {MOST_NODES} at most, not {self.n_nodes}")
+            raise InputError(f"n_nodes must be at most {MOST_NODES}, not {self.n_nodes}")
         return self
 
     def check_xi(self) -> None:
-        """Refuse an xi that the model cannot have."""
+        """Raise an error if the model does not allow this xi."""
         xi = one_number(self.xi, "xi")
         if self.finite_xi and not 0.0 <= xi < math.inf:
             raise InputError(f"xi must be at least 0 and finite, not {self.xi}")
@@ -119,7 +130,7 @@ class Specification:
         parts.refuse(*self.asked(), self.likelihood)
 
     def asked(self) -> list[str]:
-        """Return the parts that the arguments ask for, by their keys in the table of parts."""
+        """Return the keys, in the table of parts, of the parts that the arguments request."""
         given = {
             "scale": self.scale is not None,
             "random": named_effects(self.random) is not None,
@@ -133,20 +144,20 @@ class Specification:
         return [name for name, wanted in given.items() if wanted]
 
     def check_outcome(self, y: Any) -> None:
-        """Refuse outcomes that the model cannot have, as they were given."""
+        """Raise an error if the model cannot use these outcomes; they are as the user passed them."""
 
     def check_response(self, response: Response) -> None:
-        """Refuse outcomes that the model cannot have, row by row."""
+        """Raise an error if the model cannot use the outcomes of these rows."""
 
     def with_baselines(self, data: Data, labels: Sequence[Any] | None) -> Data:
-        """Return the inputs with baselines for strata, and with the covariates whose effects vary taken out of X."""
+        """Return the data with baselines for strata and varying effects; X loses covariates with varying effects."""
         mixture, taken = make_mixture(
             labels, self.varying, data.design.names, data.design.matrix, self.sign, data.design.marks
         )
         return data._replace(design=data.design.without(taken), mixture=mixture)
 
     def check_design(self, data: Data) -> Checked:
-        """Refuse covariates that rows cannot tell apart, or from strata; return what is known of those that shift h."""
+        """Return ranges and near-collinearity of the covariates; raise an error if they are not identified."""
         X, names = data.design.matrix, data.design.names
         penalty = self.design_penalty(data.design, data.weights)  # its factors are checked with or without a penalty
         penalised = ~penalty.free if self.penalised(data.design.marks) else None
@@ -164,12 +175,12 @@ class Specification:
 
     @property
     def options(self) -> Options:
-        """Return what the solver is told."""
+        """Return the options of the solver."""
         return Options(tol=self.tol, max_iter=self.max_iter, verbose=self.verbose)
 
     @property
     def quiet(self) -> Options:
-        """Return what the solver is told in one of many fits."""
+        """Return the options of the solver for one of many fits, which prints nothing."""
         return Options(tol=self.tol, max_iter=self.max_iter)
 
     @property
@@ -187,11 +198,11 @@ class Specification:
         return [] if named is None else [named[0]]
 
     def smoothed(self, marks: Marks) -> bool:
-        """Return whether some of these columns belong to smooth terms that are penalised."""
+        """Return whether some of these columns belong to penalised smooth terms."""
         return bool(self.smooth) and bool(wiggly(marks).any())
 
     def penalised(self, marks: Marks) -> bool:
-        """Return whether coefficients have a penalty of their own."""
+        """Return whether coefficients are penalised by an elastic net or by smoothing."""
         return bool(self.l1 or self.l2 or self.smoothed(marks))
 
     def penalty(self, names: tuple[str, ...], marks: Marks, X: Any = None, weights: Array | None = None) -> Penalty:

@@ -411,7 +411,7 @@ def _minimum(result: FitResult) -> str:
             "global: the loss is convex, " if result.convexity == "global" else ""
         ) + "flat: other parameters do as well"
     if result.folds:
-        text = "on a branch that the one from xi = 0 drops into"
+        text = "on the next branch below: the one from xi = 0 ended on the way"
     if result.lower_minima:
         text += f"; {len(result.lower_minima)} lower found, the lowest {min(result.lower_minima):.6f}"
     return text

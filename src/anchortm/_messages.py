@@ -1,4 +1,4 @@
-"""Texts for readers: control characters made visible, and warnings that point at the user's line."""
+"""Messages: make control characters visible, and let warnings point at the user's line."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 __all__ = ["plain", "plain_lines", "shown", "warn"]
 
 PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
-# C0, DEL and C1 (commands to a terminal), ends of lines, marks that reverse the direction of writing, lone surrogates
+# C0, DEL and C1 (terminal commands), line ends, marks that change the direction of writing, lone surrogates
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def plain(text: str) -> str:
-    r"""Return a text in one line with control characters as codes: column names may hold commands to a terminal.
+    r"""Return a text as one line, with control characters as codes, because column names may hold terminal commands.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def plain(text: str) -> str:
 
 
 def plain_lines(text: str, keep: str = "\n") -> str:
-    """Return a text of several lines with control characters as codes, except those to ``keep``."""
+    """Return a text of several lines, with control characters as codes, except those in ``keep``."""
     return CONTROL.sub(lambda found: found[0] if found[0] in keep else plain(found[0]), text)
 
 
@@ -45,9 +45,9 @@ def shown(method: Callable[..., str]) -> Callable[..., str]:
 
 
 def warn(text: str, category: type[Warning]) -> None:
-    """Warn at the line that called this package.
+    """Warn at the user's line that called this package.
 
-    This is the caller of our outermost function; between our functions there may be frames of decorators and joblib.
+    This line is in the caller of our outermost function. Frames of decorators and joblib may lie between our functions.
     """
     level = depth = 1
     frame = sys._getframe()

@@ -1,4 +1,4 @@
-"""Old addresses of modules: code and pickles that use them keep working, with a warning that names the new one."""
+"""Old module paths: code and pickles that use them keep working, with a warning that names the new path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import ModuleType
 
 __all__ = ["MOVED", "install"]
 
-# all of them since version 0.2; the deprecation rule in CONTRIBUTING.md says how long they stay
+# all moved in version 0.2; the deprecation rule in CONTRIBUTING.md says how long the old paths stay
 MOVED = {
     "averaged": "predict.marginal",
     "bands": "inference.bands",
@@ -37,22 +37,22 @@ MOVED = {
     "steps": "predict.survival_steps",
     "summary": "inference.summary",
 }
-# names of a former module that stand in a second one now
+# old modules whose names are now in two modules: the second one
 ALSO = {"search": "selection.invariance_rule", "summary": "inference.likelihood_ratio"}
 
 
 class _Redirect(Loader):
-    """Give what a module holds at its new address under the old one."""
+    """Load the module at its new path under the old name."""
 
     def __init__(self, new: str) -> None:
         self.new = new
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Warn at the line that imports; the module itself is an ordinary one."""
+        """Warn at the line that imports, and create an ordinary module."""
         warnings.warn(f"{spec.name} is now {self.new}", DeprecationWarning, stacklevel=2)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Copy the names of the module at the new address."""
+        """Copy the names of the module at the new path."""
         held = dict(vars(importlib.import_module(self.new)))
         second = ALSO.get(module.__name__.removeprefix("anchortm."))
         if second is not None:
@@ -72,6 +72,6 @@ class _Finder(MetaPathFinder):
 
 
 def install() -> None:
-    """Let imports look here after all other places."""
+    """Register the finder after all others."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.append(_Finder())

@@ -31,7 +31,7 @@ def __dir__() -> list[str]:
 
 
 class AnchorTMError(Exception):
-    """Base of every error that anchortm raises on purpose.
+    """Base class of all errors that anchortm raises on purpose.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class AnchorTMError(Exception):
 
 
 class InputError(AnchorTMError, ValueError):
-    """Raised for a value that is not allowed.
+    """Raised if a value is not allowed.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class InputError(AnchorTMError, ValueError):
 
 
 class InputTypeError(AnchorTMError, TypeError):
-    """Raised for something of the wrong type, such as strings where numbers belong.
+    """Raised if an argument has the wrong type, such as strings instead of numbers.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class InputTypeError(AnchorTMError, TypeError):
 
 
 class UnavailableError(InputError, AttributeError):
-    """Raised for an attribute that this fit does not have, such as AIC under a penalty; ``hasattr`` returns False.
+    """Raised if a fit does not have an attribute, such as AIC under a penalty; ``hasattr`` returns False.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class UnavailableError(InputError, AttributeError):
 
 
 class IdentificationError(InputError):
-    """Raised when the data do not determine the parameters, such as without events or with collinear columns.
+    """Raised if the data do not identify the parameters, for example without events or with collinear columns.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class IdentificationError(InputError):
 
 
 class SeparationError(IdentificationError):
-    """Raised when the likelihood has no maximum because a combination of columns separates the rows.
+    """Raised if the likelihood has no maximum because a combination of columns separates the rows.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class SeparationError(IdentificationError):
 
 
 class OverIdentifiedError(InputError):
-    """Raised at xi = inf when no parameters meet all conditions that the anchors impose.
+    """Raised at xi = inf if no parameters satisfy all conditions that the anchors impose.
 
     Examples
     --------
@@ -133,7 +133,17 @@ class OverIdentifiedError(InputError):
 
 
 def first_line(error: BaseException) -> str:
-    """Return the message of an error of another package, in one line.
+    """Return the first line of the message of an error from another package.
+
+    Parameters
+    ----------
+    error : Exception
+        The error.
+
+    Returns
+    -------
+    str
+        The name of the class if the message is empty.
 
     Examples
     --------
@@ -151,7 +161,7 @@ def renumbered(text: str, place: Callable[[int], str]) -> str:
 
 @contextmanager
 def rows_of(kept: Sequence[int] | None) -> Iterator[None]:
-    """Let errors count rows as in the whole table, of which only the rows ``kept`` were used."""
+    """Make errors count rows in the whole table if only the rows ``kept`` were used."""
     try:
         yield
     except InputError as error:
@@ -161,7 +171,7 @@ def rows_of(kept: Sequence[int] | None) -> Iterator[None]:
 
 
 class ModelFileError(InputError):
-    """Raised for a model file that is truncated, of another program or version, or inconsistent.
+    """Raised if a model file is truncated, inconsistent, or of another program or version.
 
     Examples
     --------
@@ -180,7 +190,7 @@ class ModelFileError(InputError):
 
 
 class AnchorTMWarning(UserWarning):
-    """Base of every warning that anchortm gives.
+    """Base class of all warnings of anchortm.
 
     Examples
     --------
@@ -198,7 +208,7 @@ class AnchorTMWarning(UserWarning):
 
 
 class AnchorWarning(AnchorTMWarning):
-    """Given when anchors are dropped or have no effect.
+    """Issued if anchors are dropped or have no effect.
 
     Examples
     --------
@@ -213,7 +223,7 @@ class AnchorWarning(AnchorTMWarning):
 
 
 class ConvergenceWarning(AnchorTMWarning):
-    """Given when a fit did not reach its tolerance; says why and what to try.
+    """Issued if a fit did not reach its tolerance; the message says why and what to try.
 
     Examples
     --------

@@ -344,7 +344,7 @@ TRANSLATED = [
     (f"loeo data.csv {LOGIT} 'y ~ x | site' --xi 0,nan", "--xi must be at least 0"),
     (
         f"fit data.csv {LM} 'y ~ x | site' --xi inf --l1 1",
-        "an l1 penalty cannot be combined with xi = inf: set --xi to 0",
+        "set --xi to 0 or to a large finite number",
     ),
     (f"fit data.csv {LM} 'y ~ x + (1 | site)' --varying x", "random effects cannot be combined with varying effects"),
     (f"fit data.csv {LM} 'y ~ s(x) + (1 | site)'", "smooth terms cannot be combined with random effects"),

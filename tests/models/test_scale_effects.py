@@ -354,7 +354,9 @@ def test_what_does_not_go_is_refused():
     with pytest.raises(InputError, match="scale effects cannot be combined with strata"):
         model.fit(table, Y)
     for varying in (np.array(["a", "b"]), 0, "a"):
-        with pytest.raises(InputError, match="scale effects cannot be combined with varying effects: leave"):
+        with pytest.raises(
+            InputError, match="scale effects cannot be combined with varying effects: varying effects already"
+        ):
             atm.NormalLinear(scale="a", varying=varying).fit(table, Y)
     assert atm.NormalLinear(scale="a", strata=[]).fit(table, Y).converged_
     model = atm.NormalLinear(scale="a").fit(table, Y)

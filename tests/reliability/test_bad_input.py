@@ -902,16 +902,16 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "saving what is no model": (
         lambda: atm.save(3, "model.json"),
         InputTypeError,
-        "save takes a model of this package, not int",
+        "save needs a model of this package, not int",
     ),
-    "saving as text": (lambda: atm.save(FITTED, "model.txt"), InputError, "model.txt should end in .json"),
+    "saving as text": (lambda: atm.save(FITTED, "model.txt"), InputError, "must end in .json, not model.txt"),
     "saving nowhere": (
         lambda: atm.save(FITTED, "no/model.json"),
         InputError,
         "cannot write model.json: the folder .*no does not exist",
     ),
     "loading what is not there": (lambda: atm.load("no.json"), ModelFileError, "cannot read no.json: No such file"),
-    "loading a number": (lambda: atm.load(3), InputTypeError, "load takes the path of a file written by save, not 3"),
+    "loading a number": (lambda: atm.load(3), InputTypeError, "load needs the path of a file written by save, not 3"),
 }
 FORMULAS: dict[str, str] = {
     "": "a formula is 'outcome ~ covariates | anchors' with one '~'",

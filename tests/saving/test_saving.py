@@ -128,18 +128,18 @@ def broken(record, tmp_path: Path, change, rehash: bool = True) -> Path:
 CHANGES = {
     "version": (lambda r: r.update(version=99), "version 99"),
     "no version": (lambda r: r.pop("version"), "version None"),
-    "format": (lambda r: r.update(format="other"), "not a model of anchortm"),
+    "format": (lambda r: r.update(format="other"), "not a model file of anchortm"),
     "class": (lambda r: r.update({"class": "os.system"}), "'class'"),
     "link": (lambda r: r.update(link="tanh"), "'link'"),
     "a field gone": (lambda r: r.pop("coef"), "'coef' is missing"),
     "a word for a number": (lambda r: r["coef"].__setitem__(0, "2"), "'coef'"),
     "too many": (lambda r: r["coef"].append(1.0), "3 coefficients and 2 names"),
     "decreasing": (lambda r: r["baseline"].reverse(), "decreases"),
-    "order": (lambda r: r["basis"].update(kind="bernstein", order=10**9), "does not have such a basis"),
+    "order": (lambda r: r["basis"].update(kind="bernstein", order=10**9), "does not have this kind of basis"),
     "classes": (lambda r: r["basis"]["levels"].append(9), "parameters, not 4"),
     "parameter": (lambda r: r["parameters"].update(run="ls"), "has no parameters run"),
     "fit": (lambda r: r["fit"].update(converged_="yes"), "'converged_'"),
-    "fit gone": (lambda r: r["fit"].pop("xi_"), "does not hold together"),
+    "fit gone": (lambda r: r["fit"].pop("xi_"), "is inconsistent"),
     "covariance": (lambda r: r["covariance"].update(jacobian=[[1.0]]), "has the shape"),
     "formula": (lambda r: r["formula"].update(covariates="temp"), "not those of its text"),
     "both": (lambda r: r["formula"].update(text="rating ~ temp", covariates="temp"), "are inconsistent"),
@@ -148,7 +148,7 @@ CHANGES = {
         "not a function of formulas",
     ),
     "hostile text": (lambda r: r["formula"].update(text="open('x') ~ temp"), "should be a column"),
-    "hostile levels": (lambda r: r["formula"]["levels"].update(temp=[]), "does not hold together"),
+    "hostile levels": (lambda r: r["formula"]["levels"].update(temp=[]), "is inconsistent"),
     "reordered": (lambda r: r["coef_names"].reverse(), "does not give the covariates"),
 }
 
@@ -195,7 +195,7 @@ def test_files_that_are_no_models(tmp_path: Path, record) -> None:
         (text[: len(text) // 2].encode(), "truncated"),
         (b"", "truncated"),
         (b"\x80\x04\x95 pickle", "not text"),
-        (b"[]", "not a model of anchortm"),
+        (b"[]", "not a model file of anchortm"),
         (b"[" * 100_000, "complete JSON"),
         (b'{"format": "anchortm-model", "version": NaN}', "complete JSON"),
         (b'{"a": ' + b"9" * 10_000 + b"}", "complete JSON"),
@@ -214,7 +214,7 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
     for model, message in (
         (atm.AnchorTM(link=Own(), order=3).fit(X, LATENT), "not one of our links"),
         (type("Mine", (atm.NormalLinear,), {})().fit(X, LATENT), "not a model of this package"),
-        ("a model", "takes a model of this package"),
+        ("a model", "needs a model of this package"),
     ):
         with pytest.raises(InputTypeError, match=message):
             atm.save(model, tmp_path / "m.json")
@@ -290,6 +290,6 @@ def test_a_fit_that_did_not_converge_says_so_again(tmp_path: Path) -> None:
 def test_what_a_file_does_not_take_is_not_written(tmp_path: Path) -> None:
     seeded = atm.NormalLinear(random_state=2**100).fit(X, LATENT)
     assert atm.load(atm.save(seeded, tmp_path / "seed.json")).random_state == 2**100
-    with pytest.raises(InputError, match="cannot be saved: its coef goes beyond what a file takes"):
+    with pytest.raises(InputError, match="cannot be saved: its coef is too large for a file"):
         atm.save(atm.NormalLinear().fit(1e-220 * X, LATENT), tmp_path / "large.json")
     assert [file.name for file in tmp_path.iterdir()] == ["seed.json"]

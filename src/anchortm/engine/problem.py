@@ -1,7 +1,7 @@
 """A problem: the frozen inputs of one fit. Only this module turns a specification and rows into a result.
 
-All fits use it: estimators, paths in xi, left-out environments, searches, the bootstrap, boosting and diagnostics. Cox's
-partial likelihood and generalised linear models override some methods.
+All fits use it: estimators, paths in xi, left-out environments, searches, the bootstrap, boosting and diagnostics.
+Cox's partial likelihood and generalised linear models override some methods.
 """
 
 from __future__ import annotations

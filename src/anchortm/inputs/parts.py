@@ -1,7 +1,7 @@
-"""Which parts of a model can be combined, and why not where they cannot: the one table of it.
+"""The table of parts of a model that cannot be combined, with reasons.
 
-Code that refuses a combination, the guide's page on what goes with what, and the tests all read ``REASONS``. To add a
-part, name it in ``NAMES`` and give a reason for each partner that it cannot have.
+The checks, the page of the guide on combinations and the tests all read ``REASONS``. To add a part, name it in
+``NAMES``, and give a reason for each part that it cannot be combined with.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from anchortm.exceptions import InputError, InputTypeError
 
 __all__ = ["NAMES", "REASONS", "refuse", "why_not"]
 
-# parts of a model, kinds of likelihood, places where rows are, and ends of the path in xi, in the words of messages
+# parts of a model, kinds of likelihood, where the rows are, and special values of xi, as messages call them
 NAMES = {
     "strata": "strata",
     "varying": "varying effects",
@@ -29,48 +29,75 @@ NAMES = {
     "infinite": "xi = inf",
     "negative": "xi below 0",
 }
-# kinds of models, of tables and of learners, rather than arguments of one: the wrong one is a wrong type
+# kinds of models, tables and learners; a wrong combination of two of them is a type error
 KINDS = {"partial", "mean", "batches", "boosting"}
 
-_ONE_H = "leave one of them out"
-_INTEGRAL = "the integral over random effects is built for one baseline and plain covariates; leave one of them out"
-_NO_BASELINE = "a partial likelihood has no baseline; use ProportionalHazards"
-_NO_TRANSFORMATION = (
-    "it has no baseline in y; use CountRegression, OrdinalRegression or ContinuousProbit, or put the stratum among the "
-    "covariates, as C(stratum)"
+_ONE_BASELINE = "random effects are implemented for one baseline and one scale; leave one of them out"
+_WIDE = "this needs X as a dense matrix; merge levels, or pass columns of numbers"
+_NO_BASELINE = "a partial likelihood does not estimate a baseline; use ProportionalHazards"
+_MEAN = (
+    "a generalised linear model has no baseline in y; use CountRegression, OrdinalRegression or ContinuousProbit, or "
+    "put the stratum among the covariates, as C(stratum)"
 )
-_IN_MEMORY = "read the table into memory first"
-_FINITE = "set xi to 0 or to a large finite number"
-_TREES = "leave it out; trees take any columns as covariates"
+_BATCHES = (
+    "tables read in batches are fitted with one baseline and fixed effects only; read the table into memory first"
+)
+_NO_LIMIT = (
+    "the limit xi = inf is implemented without random effects and penalties on coefficients; set xi to 0 or to a large "
+    "finite number"
+)
+_NOT_NEGATIVE = "xi below 0 is implemented without random effects and penalties on coefficients; set xi to 0 or more"
+_TREES = "boosting fits one baseline for all rows; leave it out, and put the column among the covariates"
+_ROUNDS = "boosting regularises by the learning rate and the number of rounds; leave it out"
 
 # pairs that cannot be combined, with the reason and what to do
 REASONS: dict[frozenset[str], str] = {
     frozenset(pair): reason
     for first, others, reason in (
-        ("scale", ("strata", "varying", "l1", "l2"), _ONE_H),
-        ("scale", ("smooth",), "write bs(x, 4) for s(x), or set smooth=0"),
-        ("scale", ("wide",), "merge levels, or pass columns of numbers"),
-        ("scale", ("negative",), "set xi to 0 or more"),
-        ("random", ("strata", "varying", "scale", "l1", "l2"), _INTEGRAL),
-        ("random", ("smooth",), "write bs(x, 4) for s(x), or set smooth=0"),
-        ("random", ("wide",), "merge levels, or pass columns of numbers"),
-        ("infinite", ("random", "l1", "l2", "smooth"), _FINITE),
-        ("negative", ("random", "l1", "l2", "smooth"), _FINITE),
-        ("strata", ("wide",), "merge levels, or pass columns of numbers"),
-        ("varying", ("wide",), "merge levels, or pass columns of numbers"),
-        ("partial", ("varying", "scale", "random"), _NO_BASELINE),
+        ("scale", ("strata",), "strata already have baselines that differ in spread; leave one of them out"),
+        ("scale", ("varying",), "varying effects already change the spread; leave one of them out"),
+        ("scale", ("l1", "l2"), "the elastic net is not implemented for scale effects; leave one of them out"),
         (
-            "partial",
-            ("batches",),
-            "risk sets reach across all rows; read the table first, or use ProportionalHazards",
+            "scale",
+            ("smooth",),
+            "smoothing is not implemented for scale effects; write bs(x, 4) for s(x), or set smooth=0",
         ),
-        ("mean", ("strata", "varying", "scale", "random"), _NO_TRANSFORMATION),
-        ("mean", ("batches",), _IN_MEMORY),
-        ("batches", ("strata", "varying", "random", "scale"), _IN_MEMORY),
+        ("scale", ("wide",), _WIDE),
+        ("scale", ("negative",), "xi below 0 is implemented for one scale; set xi to 0 or more"),
+        ("random", ("strata", "varying", "scale"), _ONE_BASELINE),
+        ("random", ("l1", "l2"), "the elastic net is not implemented for random effects; leave one of them out"),
+        (
+            "random",
+            ("smooth",),
+            "smoothing is not implemented for random effects; write bs(x, 4) for s(x), or set smooth=0",
+        ),
+        ("random", ("wide",), _WIDE),
+        ("infinite", ("random", "l1", "l2", "smooth"), _NO_LIMIT),
+        ("negative", ("random", "l1", "l2", "smooth"), _NOT_NEGATIVE),
+        ("strata", ("wide",), _WIDE),
+        ("varying", ("wide",), _WIDE),
+        ("partial", ("varying", "scale"), _NO_BASELINE),
+        ("partial", ("random",), "frailties are not implemented for a partial likelihood; use ProportionalHazards"),
+        ("partial", ("batches",), "risk sets need all rows at once; read the table first, or use ProportionalHazards"),
+        ("mean", ("strata", "varying", "scale"), _MEAN),
+        (
+            "mean",
+            ("random",),
+            "generalised linear mixed models are not implemented; use CountRegression, OrdinalRegression or "
+            "ContinuousProbit",
+        ),
+        ("mean", ("batches",), "it is implemented for rows in memory; read the table into memory first"),
+        ("batches", ("strata", "varying", "random", "scale"), _BATCHES),
         ("batches", ("wide",), "merge levels, or leave it out"),
-        ("batches", ("l1",), "read the table into memory first, or use l2 alone"),
-        ("boosting", ("strata", "varying", "scale", "random", "l1", "l2", "smooth"), _TREES),
-        ("boosting", ("partial",), "its likelihood is not a sum over rows; use ProportionalHazards"),
+        (
+            "batches",
+            ("l1",),
+            "the lasso is not implemented for batches; read the table into memory first, or use l2 alone",
+        ),
+        ("boosting", ("strata", "varying", "scale", "random"), _TREES),
+        ("boosting", ("l1", "l2"), _ROUNDS),
+        ("boosting", ("smooth",), "trees learn the shape of an effect; write x for s(x)"),
+        ("boosting", ("partial",), "a partial likelihood is not a sum over rows; use ProportionalHazards"),
         (
             "boosting",
             ("mean",),
@@ -82,13 +109,23 @@ REASONS: dict[frozenset[str], str] = {
 
 
 def why_not(first: str, second: str) -> str | None:
-    """Return why two parts cannot be combined, None where they can.
+    """Return the reason why two parts cannot be combined; None if they can.
+
+    Parameters
+    ----------
+    first, second : str
+        Keys of ``NAMES``.
+
+    Returns
+    -------
+    str or None
+        The reason, and what to do.
 
     Examples
     --------
     >>> from anchortm.inputs.parts import why_not
     >>> why_not("scale", "strata")
-    'leave one of them out'
+    'strata already have baselines that differ in spread; leave one of them out'
     >>> why_not("strata", "varying") is None
     True
     """
@@ -96,7 +133,7 @@ def why_not(first: str, second: str) -> str | None:
 
 
 def refused(parts: Iterable[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the pairs among these parts that cannot be combined, with the reason."""
+    """Yield the pairs of these parts that cannot be combined, each with its reason."""
     asked = list(dict.fromkeys(parts))
     for j, first in enumerate(asked):
         for second in asked[j + 1 :]:
@@ -106,7 +143,7 @@ def refused(parts: Iterable[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def refuse(*parts: str) -> None:
-    """Raise an error for the first two of these parts that cannot be combined."""
+    """Raise an error if two of these parts cannot be combined."""
     for first, second, reason in refused(parts):
         error = InputTypeError if {first, second} <= KINDS else InputError
         raise error(f"{NAMES[first]} cannot be combined with {NAMES[second]}: {reason}")

@@ -1,8 +1,8 @@
-"""Saved models: JSON with a version and a schema; nothing in a file is executed.
+"""Save models as JSON files with a version and a schema, and load them; nothing in a file is executed.
 
-A file holds what a prediction and a summary need: the resolved specification, parameters,
-certificate, covariance, and the state of the formula. It does not hold the rows of the fit. What is
-read is checked field by field before a model is made of it, the expressions of a formula included.
+A file holds everything for predictions and a summary: arguments, parameters, certificate, covariance, and the state of
+the formula. It does not hold the rows of the fit. ``load`` checks every field, including the expressions of a formula,
+before it builds a model.
 """
 
 from __future__ import annotations
@@ -32,16 +32,27 @@ __all__ = ["load", "save"]
 
 FORMAT, VERSION = "anchortm-model", 1
 MAX_BYTES = 64 * 2**20
-MAX_VALUES = 4_000_000  # numbers, words and lists in a file
+MAX_VALUES = 4_000_000  # largest number of values (numbers, strings and lists) in a file
 
 
 def save(model: TransformationModel | AnchorBoostedTM, path: str | os.PathLike[str]) -> Path:
-    """Write a fitted model to a JSON file, whole or not at all, and return its path.
+    """Write a fitted model to a JSON file and return its path.
 
-    Standard errors are computed before, where they can be, so that ``summary()`` is the same after ``load``.
+    The file is written completely or not at all. Standard errors are computed first if possible, so that
+    ``summary()`` is the same after ``load``.
 
-    If ``path`` is a link, the file that it points to is replaced and the link stays. A folder, a device, a named pipe
-    or a socket is never replaced: these raise ``InputError``.
+    Parameters
+    ----------
+    model : fitted model
+        A model of this package. The rows of its fit are not saved.
+    path : str or path
+        File name that ends in ``.json``. An existing file is replaced. If ``path`` is a symbolic link, the file that
+        it points to is replaced and the link stays. A folder, a device, a named pipe or a socket is never replaced:
+        these raise ``InputError``.
+
+    Returns
+    -------
+    Path
 
     See Also
     --------
@@ -58,52 +69,62 @@ def save(model: TransformationModel | AnchorBoostedTM, path: str | os.PathLike[s
     True
     """
     if not isinstance(model, (TransformationModel, AnchorBoostedTM)):
-        raise InputTypeError(f"save takes a model of this package, not {type(model).__name__}")
+        raise InputTypeError(f"save needs a model of this package, not {type(model).__name__}")
     check_is_fitted(model, "coef_")
     if Path(path).suffix != ".json":
-        raise InputError(f"{path} should end in .json")
+        raise InputError(f"the name of a model file must end in .json, not {path}")
     inner = model.model_ if isinstance(model, AnchorBoostedTM) else model
     _compute_sandwich(inner)
     top = {"format": FORMAT, "version": VERSION, "written_by": f"anchortm {__version__}"}
     record = top | model_record(inner)
     for key, test in MODEL.items():
         if not test(record[key] if key == "formula" else lively(record[key])):
-            raise InputError(f"the model cannot be saved: its {key} goes beyond what a file takes")
+            raise InputError(f"the model cannot be saved: its {key} is too large for a file, or invalid")
     if isinstance(model, AnchorBoostedTM):
         record = top | boosted_record(model, record)
     text = json.dumps(record | {"sha256": digest(record)}, indent=1, allow_nan=False)
     if len(text) > MAX_BYTES or _n_values(text) > MAX_VALUES:
-        raise InputError(f"the model has {model.coef_.size} coefficients, too many for a file")
+        raise InputError(f"the model has {model.coef_.size} coefficients, too many for a file: use pickle")
     return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def _compute_sandwich(model: TransformationModel) -> None:
-    """Compute standard errors that a loaded model could not, where they can be."""
+    """Compute the sandwich if possible, because a loaded model cannot."""
     result = model.result_
     wanted = default_kind(result, None) == "sandwich" and result.computed.get("sandwich") is None
     if wanted and result.parameters.size <= MAX_COVARIANCE and model.has_rows_ and model.problem_.data.in_memory:
-        with suppress(AnchorTMError, np.linalg.LinAlgError):  # no strict optimum: there are none
+        with suppress(AnchorTMError, np.linalg.LinAlgError):  # without a strict minimum there are no standard errors
             model.covariance("sandwich")
 
 
 def digest(record: dict[str, Any]) -> str:
-    """Return the checksum of a record, by which damage is noticed (not malice)."""
+    """Return the checksum of a record; it detects damage, but not deliberate changes."""
     text = json.dumps({key: value for key, value in record.items() if key != "sha256"}, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Return the model of a file written by ``save``.
+    """Return the fitted model from a file that ``save`` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    fitted model
+        It predicts like the saved model. It does not have the rows of the fit.
 
     Raises
     ------
     ModelFileError
-        If the file is truncated, of another kind or version, larger than 64 MiB, not a regular file (a folder, a
-        device, a named pipe), or does not hold together. Nothing of it is executed in any case.
+        If the file is truncated, of another kind or version, larger than 64 MiB, inconsistent, or not a regular file
+        (a folder, a device, a named pipe). Nothing in a file is ever executed.
 
     See Also
     --------
-    anchortm.save : writes one
+    anchortm.save : writes the file
 
     Examples
     --------
@@ -117,7 +138,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     True
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise InputTypeError(f"load takes the path of a file written by save, not {path!r}")
+        raise InputTypeError(f"load needs the path of a file written by save, not {path!r}")
     file = Path(path)
     try:
         text = read_bytes(file, MAX_BYTES).decode("utf-8")
@@ -126,23 +147,23 @@ def load(path: str | os.PathLike[str]) -> Any:
     except UnicodeDecodeError:
         raise ModelFileError(f"{file} is not a model file: it is not text") from None
     if _n_values(text) > MAX_VALUES:
-        raise ModelFileError(f"{file} holds more than the {MAX_VALUES} values of any model")
+        raise ModelFileError(f"{file} is not a model file: it has more than {MAX_VALUES} values")
     try:
         record = json.loads(text, parse_constant=_refuse_constant, parse_int=_whole)
     except (ValueError, RecursionError):
-        raise ModelFileError(f"{file} is not a model file, or a truncated one: it is not complete JSON") from None
+        raise ModelFileError(f"{file} is not a model file, or is truncated: it is not complete JSON") from None
     try:
         return _model(record)
     except ModelFileError as error:
         raise ModelFileError(f"{file}: {_short(error)}") from None
     except (AnchorTMError, ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
-        raise ModelFileError(f"{file} does not hold together: {type(error).__name__}: {_short(error)}") from None
+        raise ModelFileError(f"{file} is inconsistent: {type(error).__name__}: {_short(error)}") from None
     except (RecursionError, MemoryError, np.linalg.LinAlgError) as error:
-        raise ModelFileError(f"{file} does not hold together: {type(error).__name__}") from None
+        raise ModelFileError(f"{file} is inconsistent: {type(error).__name__}") from None
 
 
 def _n_values(text: str) -> int:
-    """Return how many values a JSON text has at most."""
+    """Return an upper limit of the number of values in a JSON text."""
     return sum(map(text.count, ",[{"))
 
 
@@ -151,25 +172,25 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _whole(text: str) -> int:
-    """Return a whole number, one that a machine has room for."""
+    """Return a whole number; raise an error if it has too many digits."""
     if len(text) > 50:
         raise ValueError(text)
     return int(text)
 
 
 def _short(value: Any, most: int = 300) -> str:
-    """Return a text that fits a message."""
+    """Return a text that is short enough for a message."""
     text = str(value)
     return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _model(record: Any) -> Any:
-    check(isinstance(record, dict) and record.get("format") == FORMAT, "this is not a model of anchortm")
+    check(isinstance(record, dict) and record.get("format") == FORMAT, "this is not a model file of anchortm")
     version = record.get("version")
     check(
         version == VERSION,
-        f"this is a file of version {_short(repr(version), 50)}, and this anchortm ({__version__}) reads "
-        f"version {VERSION}; use the anchortm that wrote it, or a newer one",
+        f"the file has version {_short(repr(version), 50)}, but this anchortm ({__version__}) reads "
+        f"version {VERSION}: use the anchortm that wrote it, or a newer one",
     )
-    check(record.get("sha256") == digest(record), "it has been changed or damaged since it was written")
+    check(record.get("sha256") == digest(record), "the file has been changed or damaged since it was written")
     return boosted_of(record) if record.get("class") == AnchorBoostedTM.__name__ else fitted_of(record)

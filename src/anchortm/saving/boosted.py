@@ -1,4 +1,4 @@
-"""Boosted models in files: the model inside, and the trees or steps of each round."""
+"""Records of boosted models: the inner model, and the trees or steps of each round."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["boosted_of", "boosted_record"]
 
 
 def boosted_record(model: AnchorBoostedTM, inner: dict[str, Any]) -> dict[str, Any]:
-    """Return what a file holds of a boosted model; ``inner`` is the record of the model inside."""
+    """Return the record of a boosted model for a file; ``inner`` is the record of the inner model."""
     parameters = model.get_params(deep=False)
     base = parameters.pop("model").get_params(deep=False)
     return {
@@ -28,7 +28,7 @@ def boosted_record(model: AnchorBoostedTM, inner: dict[str, Any]) -> dict[str, A
 
 
 def boosted_of(record: dict[str, Any]) -> AnchorBoostedTM:
-    """Return the boosted model of a record, checked."""
+    """Return the checked boosted model from a record."""
     for key in ("parameters", "base", "model", "boosted"):
         check(isinstance(record.get(key), dict), f"the field {key!r} is invalid")
     inner = fitted_of(record["model"])
@@ -36,8 +36,8 @@ def boosted_of(record: dict[str, Any]) -> AnchorBoostedTM:
     given = arguments_of(lively(record["parameters"]), AnchorBoostedTM)
     model = AnchorBoostedTM(type(inner)(**base), **given)
     model.check()
-    check(inner.xi_ == model.xi, "the model inside has another xi")
-    AnchorBoostedTM(inner).specification()  # parts that boosting cannot have are not inside either
+    check(inner.xi_ == model.xi, "the inner model has another xi")
+    AnchorBoostedTM(inner).specification()  # raises an error if the inner model has parts that boosting cannot have
     n_anchors = len(named_columns(model.anchor_names, "anchor_names"))
     boosted = BoostedResult.from_dict(lively(record["boosted"]), model.learner, n_anchors, inner.result_)
     loaded = model.with_boosted(inner, boosted)

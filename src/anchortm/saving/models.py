@@ -1,4 +1,4 @@
-"""Models in files: their class, their arguments, their result and their formula."""
+"""Records of models: their class, arguments, result and formula."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLASSES: dict[str, type[TransformationModel]] = {
     "AnchorGLM": AnchorGLM,
 }
 RESULTS: dict[str, type[FitResult]] = {"partial": PartialResult, "mean": MeanResult, "transformation": FitResult}
-KINDS = {  # of the basis; AnchorTM takes any
+KINDS = {  # the kind of basis of each model; AnchorTM can have any
     "NormalLinear": "linear",
     "ContinuousProbit": "bernstein",
     "ContinuousLogit": "bernstein",
@@ -55,12 +55,14 @@ MODEL: dict[str, Callable[[Any], bool]] = {
 
 
 def model_record(model: TransformationModel) -> dict[str, Any]:
-    """Return what a file holds of a fitted model."""
+    """Return the record of a fitted model for a file."""
     name, result = type(model).__name__, model.result_
     if CLASSES.get(name) is not type(model):
-        raise InputTypeError(f"{name} is not a model of this package: only those can be saved")
+        raise InputTypeError(f"{name} is not a model of this package, so it cannot be saved: use pickle")
     if not isinstance(result.link, Family) and type(result.link) not in {type(link) for link in LINKS.values()}:
-        raise InputTypeError(f"{result.link!r} is not one of our links ({', '.join(LINKS)}): it cannot be saved")
+        raise InputTypeError(
+            f"{result.link!r} is not one of our links ({', '.join(LINKS)}), so the model cannot be saved: use pickle"
+        )
     return {
         "class": name,
         "parameters": {key: parameter(key, value) for key, value in model.get_params(deep=False).items()},
@@ -70,7 +72,7 @@ def model_record(model: TransformationModel) -> dict[str, Any]:
 
 
 def arguments_of(record: dict[str, Any], cls: type[Any]) -> dict[str, Any]:
-    """Return the arguments of a constructor, checked."""
+    """Return the checked arguments of a constructor."""
     arguments = {key: _argument(value) for key, value in record.items()}
     unknown = sorted(set(arguments) - set(signature(cls).parameters))
     check(not unknown, f"{cls.__name__} has no parameters {', '.join(unknown)}")
@@ -78,7 +80,7 @@ def arguments_of(record: dict[str, Any], cls: type[Any]) -> dict[str, Any]:
 
 
 def formula_of(record: dict[str, Any] | None, names: list[str]) -> Formula | None:
-    """Return the formula of a file, whose columns must be the covariates of the model."""
+    """Return the formula from a record; raise an error if it does not give the covariates of the model."""
     if record is None:
         return None
     formula = Formula.from_state(record, len(names))
@@ -87,10 +89,10 @@ def formula_of(record: dict[str, Any] | None, names: list[str]) -> Formula | Non
 
 
 def fitted_of(record: dict[str, Any]) -> TransformationModel:
-    """Return the fitted model of a record, checked."""
+    """Return the checked fitted model from a record."""
     formula_record = record.get("formula")
     record = {key: value if key == "formula" else lively(value) for key, value in record.items()}
-    record.setdefault("corners", None)  # not in the first files
+    record.setdefault("corners", None)  # early files do not have it
     record.setdefault("random", None)
     for key, test in MODEL.items():
         check(key in record, f"the field {key!r} is missing")
@@ -100,18 +102,18 @@ def fitted_of(record: dict[str, Any]) -> TransformationModel:
     for what in ("anchor_names", "strata"):
         given = arguments.get(what)
         known = given is None or isinstance(given, (str, int)) or list_of(lambda v: isinstance(v, (str, int)))(given)
-        check(known, f"{what} are not names")
+        check(known, f"{what} must be names or positions of columns")
     model = cls(**arguments)
     spec = model.specification().check()
     check(spec.link.name == record["link"], f"{record['class']} does not have the link {record['link']}")
     own = arguments.get("basis")
     kind = KINDS.get(record["class"], own.kind if isinstance(own, Basis) else own)
-    check(kind == record["basis"].get("kind"), f"{record['class']} does not have such a basis")
+    check(kind == record["basis"].get("kind"), f"{record['class']} does not have this kind of basis")
     for special in ("CoxPH", "AnchorGLM"):
-        check((kind == KINDS[special]) == (record["class"] == special), f"such a baseline belongs to {special}")
+        check((kind == KINDS[special]) == (record["class"] == special), f"only {special} has this kind of baseline")
     formula = marks = None
     if formula_record is not None:
-        check(arguments.get("anchor_names") is None, "anchors are named by the formula and by anchor_names")
+        check(arguments.get("anchor_names") is None, "both the formula and anchor_names name anchors")
         formula = Formula.from_state(formula_record, _n_covariates(record))
         marks = dict(zip(formula.design_columns(), formula.marks, strict=True))
         check(set(record["coef_names"]) <= set(marks), "the formula does not give the covariates of the model")
@@ -130,26 +132,26 @@ def _n_covariates(record: dict[str, Any]) -> int:
 
 
 def parameter(name: str, value: Any) -> Any:
-    """Return an argument of a constructor as JSON takes it."""
+    """Return an argument of a constructor as a JSON value."""
     if isinstance(value, Link):
         return {"link": value.name}
     if isinstance(value, Basis):
         return {"basis": plain(value.to_dict())}
     if name == "random_state" and not isinstance(value, (int, np.integer, type(None))):
-        return None  # a generator's place in its stream is not part of a model
+        return None  # the state of a random generator is not part of a model
     try:
         return (
             {"mapping": [[_key(k), plain(v)] for k, v in value.items()]} if isinstance(value, Mapping) else plain(value)
         )
     except InputTypeError:
-        raise InputTypeError(f"the parameter {name} = {value!r} cannot be saved") from None
+        raise InputTypeError(f"the argument {name} = {value!r} cannot be saved: use numbers, text or lists") from None
 
 
 def _key(key: Any) -> str | int:
     """Return the name or the position of a column."""
     if isinstance(key, (str, int, np.integer)) and not isinstance(key, bool):
         return str(key) if isinstance(key, str) else int(key)
-    raise InputTypeError(f"a column called {key!r} cannot be saved")
+    raise InputTypeError(f"the column name {key!r} cannot be saved: use text or a whole number")
 
 
 def _argument(value: Any) -> Any:

@@ -509,6 +509,14 @@ def test_models_without_rows_can_be_listed_and_drawn(model) -> None:
         sent.bootstrap(5)
 
 
+def test_quasi_likelihoods_have_no_criterion() -> None:
+    model = atm.AnchorGLM(family="poisson", dispersion="pearson").fit(X, Y.round())
+    assert "coef_" in dir(model)
+    assert not hasattr(model, "aic_")
+    with pytest.raises(InputError, match="AIC and BIC need a likelihood"):
+        _ = model.bic_
+
+
 def test_arguments_set_after_a_fit_do_not_change_it(tmp_path) -> None:
     """A model with its rows, one from a pickle and one from a file predict with the arguments of their fit."""
     table = X.assign(half=np.where(BOSTON.rm > 6.2, "upper", "lower"))

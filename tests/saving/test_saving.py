@@ -189,6 +189,17 @@ def test_a_steep_baseline_that_falls_is_noticed(tmp_path: Path) -> None:
         atm.load(broken(record, tmp_path, lambda r: r.update(baseline=[-1e12, 0, 0, 5000, 0])))
 
 
+def test_models_whose_rows_have_changed_are_saved(tmp_path: Path) -> None:
+    """Standard errors cannot be computed any more, but predictions are those of the fit."""
+    rows = X.to_numpy().copy()
+    model = atm.NormalLinear(xi=2.0).fit(rows, LATENT, anchors=SITE)
+    rows += 1.0
+    loaded = atm.load(atm.save(model, tmp_path / "model.json"))
+    np.testing.assert_array_equal(loaded.predict(X.to_numpy()), model.predict(X.to_numpy()))
+    with pytest.raises(InputError, match="changed in place"):
+        model.covariance()
+
+
 def test_files_that_are_no_models(tmp_path: Path, record) -> None:
     text = json.dumps(record)
     for content, message in (

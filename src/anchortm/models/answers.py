@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import estimator_html_repr
 
 from anchortm._typing import Labels, Numbers, Seed
-from anchortm.exceptions import InputError, UnavailableError
+from anchortm.exceptions import UnavailableError
 from anchortm.inference.bootstrap import Bootstrap, any_covariance, bootstrap
 from anchortm.inference.covariance import coefficient_intervals, standard_errors
 from anchortm.inference.effects import smooth_effects, varying_effects
@@ -36,7 +36,7 @@ class Inference(Predictions):
                 "penalised fits by left-out environments"
             )
         if result.quasi:
-            raise InputError(
+            raise UnavailableError(
                 f"AIC and BIC need a likelihood, and {result.link.family} models with a dispersion other than 1 do not "
                 "have one: leave dispersion out, or use family='negative_binomial' for counts"
             )

@@ -92,9 +92,11 @@ def _compute_sandwich(model: TransformationModel) -> None:
     """Compute the sandwich if possible, because a loaded model cannot."""
     result = model.result_
     wanted = default_kind(result, None) == "sandwich" and result.computed.get("sandwich") is None
-    if wanted and result.parameters.size <= MAX_COVARIANCE and model.has_rows_ and model.problem_.data.in_memory:
-        with suppress(AnchorTMError, np.linalg.LinAlgError):  # without a strict minimum there are no standard errors
-            model.covariance("sandwich")
+    if wanted and result.parameters.size <= MAX_COVARIANCE and model.has_rows_:
+        # there are no standard errors without a strict minimum, or if X has been changed since the fit
+        with suppress(AnchorTMError, np.linalg.LinAlgError):
+            if model.problem_.data.in_memory:
+                model.covariance("sandwich")
 
 
 def digest(record: dict[str, Any]) -> str:

@@ -304,3 +304,12 @@ def test_what_a_file_does_not_take_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be saved: its coef is too large for a file"):
         atm.save(atm.NormalLinear().fit(1e-220 * X, LATENT), tmp_path / "large.json")
     assert [file.name for file in tmp_path.iterdir()] == ["seed.json"]
+
+
+def test_arguments_that_a_file_cannot_have_are_refused_before_writing(tmp_path: Path) -> None:
+    """Arguments that were set after the fit and cannot be combined: load would refuse the file."""
+    model = atm.ContinuousProbit(scale=["age"], order=3).fit(X, LATENT)
+    model.set_params(l1=0.5)
+    with pytest.raises(InputError, match="scale effects cannot be combined with an l1 penalty"):
+        atm.save(model, tmp_path / "m.json")
+    assert not (tmp_path / "m.json").exists()

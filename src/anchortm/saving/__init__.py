@@ -74,6 +74,7 @@ def save(model: TransformationModel | AnchorBoostedTM, path: str | os.PathLike[s
     if Path(path).suffix != ".json":
         raise InputError(f"the name of a model file must end in .json, not {path}")
     inner = model.model_ if isinstance(model, AnchorBoostedTM) else model
+    inner.specification().check()  # arguments may have been set since the fit, and load would refuse bad ones
     _compute_sandwich(inner)
     top = {"format": FORMAT, "version": VERSION, "written_by": f"anchortm {__version__}"}
     record = top | model_record(inner)

@@ -363,7 +363,7 @@ def test_refused_curves() -> None:
     for term, at, message in (
         ("sex", None, "not a smooth term"),
         ("s(w)", None, "not among the terms"),
-        (None, [1.0], "one term"),
+        (None, [1.0], "a single term"),
     ):
         with pytest.raises(InputError, match=message):
             model.smooth_effects(term, at)

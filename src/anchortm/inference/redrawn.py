@@ -44,7 +44,7 @@ def why_not(data: Data) -> str | None:
     if data.weights is not None and data.weights.sum() > MOST_ROWS:
         return f"outcomes for a total weight of more than {MOST_ROWS}"
     if data.weights is not None and data.clusters is not None:
-        return "weights beside random effects"
+        return "weights together with random effects"
     if data.response.scale in ("ordinal", "count") and (_cells(data.response) != data.response.upper).any():
         return "classes or counts that are known up to an interval"
     return None

@@ -92,7 +92,7 @@ class Adapted(BoostedAnswers):
         Returns
         -------
         AnchorBoostedTM
-            The refitted model; ``refit_`` tells the number of rows and the strength.
+            The refitted model; ``refit_`` holds the number of rows and the strength.
 
         Examples
         --------

@@ -591,10 +591,6 @@ Y_BAD = CASES["normal"][1]
         ({"model": "probit"}, "model must be an estimator of this package"),
         ({"model": atm.CoxPH()}, "boosting cannot be combined with CoxPH"),
         ({"model": atm.AnchorGLM()}, "boosting cannot be combined with AnchorGLM: it has no baseline"),
-        (
-            {"model": atm.ContinuousProbit(xi=1)},
-            r"xi = 1 of the inner model is not used: pass it to",
-        ),
         ({"model": atm.ContinuousProbit(strata="a")}, "boosting cannot be combined with strata"),
         ({"model": atm.ContinuousProbit(varying=[0])}, "boosting cannot be combined with varying effects"),
         ({"model": atm.ContinuousProbit(l1=0.1)}, "boosting cannot be combined with an l1 penalty"),
@@ -626,6 +622,14 @@ Y_BAD = CASES["normal"][1]
 def test_bad_arguments_are_refused(options: dict[str, Any], message: str) -> None:
     model = atm.AnchorBoostedTM(**({"model": atm.NormalLinear(), "n_rounds": 3} | options))
     with pytest.raises(AnchorTMError, match=message):
+        model.fit(X_BAD, Y_BAD, anchors=SITE_BAD)
+    assert not hasattr(model, "model_")
+
+
+@pytest.mark.bug("other software", "boosting ignored the xi of its inner model")
+def test_xi_of_the_inner_model_is_refused() -> None:
+    model = atm.AnchorBoostedTM(atm.ContinuousProbit(xi=1), n_rounds=3)
+    with pytest.raises(InputError, match="xi = 1 of the inner model is not used: pass it to"):
         model.fit(X_BAD, Y_BAD, anchors=SITE_BAD)
     assert not hasattr(model, "model_")
 

@@ -1020,7 +1020,9 @@ TABLES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         InputError,
         "Complex data.*'y' must be real; take",
     ),
-} | {
+}
+
+COMPLEX = {
     f"complex {role} of a formula": (
         lambda formula=formula, extra=extra: LOGIT.from_formula(formula, TABLE.assign(z=A + 1j), **extra),
         InputError,
@@ -1064,11 +1066,36 @@ def test_a_formula_that_is_refused(formula: str, tally) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_that_is_refused(name: str, tally) -> None:
-    call, wanted, message = TABLES[name]
+    check_refusal(*TABLES[name])
+    tally("bad input", "formulas and tables refused")
+
+
+@pytest.mark.bug("other software", "complex columns in formulas lost their imaginary parts")
+@pytest.mark.parametrize("name", COMPLEX)
+def test_a_complex_column_is_refused(name: str, tally) -> None:
+    check_refusal(*COMPLEX[name])
+    tally("bad input", "formulas and tables refused")
+
+
+def check_refusal(call, wanted: type[AnchorTMError], message: str) -> None:
     with pytest.raises(AnchorTMError) as caught:
         call()
     check_error(caught.value, wanted, message)
-    tally("bad input", "formulas and tables refused")
+
+
+@pytest.mark.bug("other software", "masks of anchors, weights and offsets were ignored")
+def test_masks_are_not_ignored() -> None:
+    """What stands behind a mask does not count, so the fit cannot go on as if it did."""
+    for name, values in {"anchors": SITE, "sample_weight": ONES, "offset": ONES}.items():
+        with pytest.raises((InputError, InputTypeError), match=f"{name.removesuffix('s')}.* row 3; drop"):
+            LOGIT(xi=1.0).fit(X, Y, **{"anchors": SITE, name: masked(values)})
+
+
+@pytest.mark.bug("other software", "whole numbers too large for a double ended in an OverflowError")
+def test_numbers_beyond_doubles_are_refused() -> None:
+    for model, table in ((LOGIT(xi=HUGE), X), (LOGIT(), put(X, (4, 1), HUGE))):
+        with pytest.raises(InputError, match=r"beyond 1\.8e308"):
+            model.fit(table, Y, anchors=SITE)
 
 
 def test_a_model_that_is_not_fitted_says_so(tally) -> None:

@@ -358,7 +358,7 @@ TRANSLATED = [
     ("fit data.csv --model gamma --formula 'y ~ x'", "the outcome is .* at line"),
     (f"loeo data.csv {LM} 'y ~ x | x'", "need --cut k"),
     (f"loeo data.csv {LM} 'y ~ x | site' --environments x --cut 1", "--cut 1 gives a single environment"),
-    (f"fit data.parquet {LM} 'y ~ x' --batches --scale x", "scale effects: name one file, without --batches"),
+    (f"fit data.parquet {LM} 'y ~ x' --batches --scale x", "scale effects: .*; name one file, without --batches"),
     (f"fit data.parquet {LM} 'y ~ x' --batches --l1 1", "an l1 penalty: .* without --batches, or use --l2 alone"),
     (f"fit bad.csv {LM} 'y ~ x'", "first at line 13"),
     (f"fit bad.csv {LM} 'y ~ x' --weights w0", "first at line 13"),

@@ -577,7 +577,7 @@ def test_results_of_a_grid_print_and_draw() -> None:
         ({"l1": 0.1, "penalty_factor": {"nox": 1.0}}, "nox"),
         ({"l1": 0.1, "penalty_factor": {"x3": -1.0}}, "x3 is -1"),
         ({"l1": 0.1, "xi": math.inf}, "large finite"),
-        ({"l2": 0.1, "xi": -0.2}, "large finite"),
+        ({"l2": 0.1, "xi": -0.2}, "set xi to 0 or more"),
     ],
 )
 def test_refusals_of_a_fit(parameters, message: str) -> None:

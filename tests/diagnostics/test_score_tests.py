@@ -271,7 +271,7 @@ def test_refusals() -> None:
         atm.diagnostics.score_test(atm.NormalLinear(), x, latent, np.zeros(400, dtype=int))
     with pytest.raises(InputError, match="needs anchors"):
         atm.diagnostics.score_test(atm.NormalLinear(), x, latent, None)
-    with pytest.raises(InputError, match="more than 3000"):
+    with pytest.raises(InputError, match="at most 3000"):
         atm.diagnostics.score_test(
             atm.NormalLinear(), np.random.default_rng(0).normal(size=(4000, 1)), np.arange(4000.0) % 71, np.arange(4000)
         )

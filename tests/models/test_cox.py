@@ -770,7 +770,7 @@ def test_refusals() -> None:
 
 def test_a_table_in_batches_is_refused(tmp_path: Path) -> None:
     CGD.to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(InputTypeError, match="risk sets reach across all rows"):
+    with pytest.raises(InputTypeError, match="risk sets need all rows at once"):
         atm.CoxPH.from_formula(FORMULA, str(tmp_path / "rows.parquet"))
 
 

@@ -610,7 +610,7 @@ REFUSED = [
     ({"random": "g", "strata": "site"}, "strata"),
     ({"random": "g", "varying": "x"}, "varying"),
     ({"random": "g", "xi": math.inf}, "finite"),
-    ({"random": "g", "xi": -0.2}, "finite number"),
+    ({"random": "g", "xi": -0.2}, "cannot be combined with xi below 0"),
     ({"random": {"g": ["1", "w"]}}, "not a covariate"),
     ({"random": {"g": []}}, "effects"),
     ({"random": {"g": ["1", "x", "z"]}}, "a slope, or both"),

@@ -339,7 +339,7 @@ def test_errors_of_thousands_of_coefficients() -> None:
     assert "more of hospital" in model._repr_html_()
     with pytest.raises(InputError, match="matrix of 4002 by 4002"):
         model.covariance()
-    with pytest.raises(InputError, match="n_bootstrap: only with"):
+    with pytest.raises(InputError, match="n_bootstrap can only be used with"):
         model.standard_errors(n_bootstrap=3)
     with pytest.raises(InputError, match="too many"):
         model.standard_errors("sandwich")

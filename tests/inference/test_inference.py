@@ -156,16 +156,17 @@ def test_held_increments_count_as_known() -> None:
     assert V.shape == (k + 7, k + 7)
 
 
+@pytest.mark.parametrize("draws", [150, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["linear", "logit", "ordinal"])
-def test_bootstrap_agrees_with_the_sandwich_of_many_clusters(name: str) -> None:
+def test_bootstrap_agrees_with_the_sandwich_of_many_clusters(name: str, draws: int) -> None:
     make, response = MODELS[name]
     x, latent, site = simulate(6, n=600, levels=60)
     fit = make().set_params(xi=1.0).fit(x, response(latent), anchors=site)
-    boot = fit.bootstrap(150, random_state=1)
-    assert boot.draws.shape == (150, fit.baseline_.size + 2)
+    boot = fit.bootstrap(draws, random_state=1)
+    assert boot.draws.shape == (draws, fit.baseline_.size + 2)
     assert "environments (anchor) resampled" in repr(boot)
     np.testing.assert_allclose(np.sqrt(np.diag(boot.covariance()))[-2:], fit.standard_errors(clusters=site), rtol=0.2)
-    by_rows = fit.bootstrap(150, clusters=np.arange(600), random_state=1)
+    by_rows = fit.bootstrap(draws, clusters=np.arange(600), random_state=1)
     np.testing.assert_allclose(np.sqrt(np.diag(by_rows.covariance()))[-2:], fit.standard_errors(), rtol=0.2)
     np.testing.assert_array_equal(
         fit.covariance("bootstrap", n_bootstrap=20, random_state=3), fit.bootstrap(20, random_state=3).covariance()

@@ -182,7 +182,7 @@ XIS = ",".join(str(k) for k in range(400))
 COMMANDS = {  # what says that it is in the middle, and what it does
     "fit a CSV file": ("anchortm.engine.problem:solve_path", "fit {}/rows.csv --xi " + XIS + " --output c.csv"),
     "fit one xi": (
-        "anchortm.models.base:solve",
+        "anchortm.engine.problem:solve",
         "fit {}/rows.parquet --order 20 --xi 1e5 --save m.json --output c.csv",
     ),
     "fit in batches": (

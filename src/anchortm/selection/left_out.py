@@ -31,10 +31,11 @@ from anchortm.exceptions import IdentificationError, InputError
 from anchortm.inputs.anchors import AnchorColumns, group_codes
 from anchortm.inputs.response import as_response
 from anchortm.models.base import TransformationModel, check_model
-from anchortm.models.boosted.estimator import AnchorBoostedTM
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from anchortm.models.boosted.estimator import AnchorBoostedTM
 
 __all__ = ["Grid", "LeaveOneEnvironmentOut", "full_paths", "leave_one_environment_out", "left_out"]
 

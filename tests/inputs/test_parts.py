@@ -99,3 +99,13 @@ def test_the_table_is_complete() -> None:
         refuse("scale", "strata")
     with pytest.raises(InputTypeError, match="CoxPH"):
         refuse("partial", "batches")
+
+
+@pytest.mark.parametrize("part", ["strata", "varying", "scale"])
+def test_xi_below_0_names_the_part_that_does_not_go_with_it(part: str) -> None:
+    """The solver used to say that this needs NormalLinear with exact rows, which it was."""
+    options = {"strata": "part", "varying": "z", "scale": "z"}
+    X = DATA[["x", "z", "part"]] if part == "strata" else DATA[["x", "z"]]
+    model = atm.NormalLinear(-0.2, **{part: options[part]})
+    with pytest.raises(InputError, match=f"{NAMES[part]}|xi must be at least 0 with scale effects"):
+        model.fit(X, DATA.t, anchors=DATA.site)

@@ -64,6 +64,7 @@ REASONS: dict[frozenset[str], str] = {
         ),
         ("scale", ("wide",), _WIDE),
         ("scale", ("negative",), "xi below 0 is implemented for one scale; set xi to 0 or more"),
+        ("negative", ("strata", "varying"), "xi below 0 is implemented for one baseline; set xi to 0 or more"),
         ("random", ("strata", "varying", "scale"), _ONE_BASELINE),
         ("random", ("l1", "l2"), "the elastic net is not implemented for random effects; leave one of them out"),
         (

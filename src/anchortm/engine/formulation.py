@@ -94,13 +94,8 @@ class Formulation:
 
     def threads(self, objective: Objective | None = None) -> AbstractContextManager[Any]:
         """Return a context that limits BLAS to one thread for large data, whose blocks are small matrices."""
-        rows = self.data_rows if objective is None else objective.n_rows
+        rows = (self.objective if objective is None else objective).n_rows
         return one_blas_thread() if rows > BLOCK_ROWS else nullcontext()
-
-    @property
-    def data_rows(self) -> int:
-        """Return the number of rows."""
-        return self.objective.n_rows
 
     def start(self, objective: Objective, data: Any = None) -> Array:
         """Return the start values: those of the user, or values from the distribution of all outcomes."""

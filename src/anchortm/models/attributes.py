@@ -20,10 +20,18 @@ from anchortm.predict.new_rows import NewRows
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FittedAttributes", "Found"]
+__all__ = ["FittedAttributes", "Found", "not_fitted"]
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
+
+
+def not_fitted(model: Any) -> NotFittedError:
+    """Return the error for a model that has no fit yet, in scikit-learn's words."""
+    return NotFittedError(
+        f"This {type(model).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before using "
+        "this estimator."
+    )
 
 
 class Found(Generic[T]):
@@ -73,10 +81,7 @@ class FittedAttributes:
     def result_(self) -> FitResult:
         """Return all results of the fit as one frozen object."""
         if self._result is None:
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
-                "using this estimator."
-            )
+            raise not_fitted(self)
         return self._result
 
     @property

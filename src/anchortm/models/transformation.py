@@ -379,7 +379,7 @@ class AnchorTM(_BernsteinModel):
         return "ordinal" if kind == "ordinal" else "count" if kind == "count" else "continuous"
 
     def _own(self) -> dict[str, Any]:
-        return {"levels": self.basis.levels if isinstance(self.basis, OrdinalBasis) else None}
+        return {"levels": self.basis.levels if isinstance(self.basis, Basis) else None}
 
     def _make_link(self) -> Link:
         return get_link(self.link)

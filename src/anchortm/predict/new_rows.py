@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from anchortm._messages import warn
 from anchortm._util.frames import aligned, is_frame, native
-from anchortm.bases import OrdinalBasis
 from anchortm.engine.objective.scale_effects import scale_columns, scale_residuals, scaled_baseline
 from anchortm.engine.preparation import one_column, row_offset
 from anchortm.engine.result import FitResult
@@ -92,7 +91,7 @@ class NewRows:
         return offset
 
     def parts(self, X: Any, n_rows: int | None, offset: Any) -> tuple[Array, Array]:
-        """Return what h of each row is made of: the baseline, one or one a row, and what x'beta + offset add to it."""
+        """Return the baseline, of all rows or one for each, and the shift of each row: x'beta plus the offset."""
         aligned(X=X, offset=offset)
         offset, result = self.offset(X, offset), self.result
         if X is None and n_rows is None and offset is not None:
@@ -108,11 +107,10 @@ class NewRows:
 
     def response(self, X: Any, y: Any) -> Response:
         """Return the outcome of rows, from the table where none is given."""
-        levels = self.result.basis.levels if isinstance(self.result.basis, OrdinalBasis) else None
         if y is None and self.formula is not None:
             y = self.formula.outcome(X)
         self.spec.check_outcome(y)
-        return as_response(one_column(y), self.spec.outcome, levels)
+        return as_response(one_column(y), self.spec.outcome, self.result.basis.levels)
 
     def outcome_and_parts(self, X: Any, y: Any, offset: Any) -> tuple[Response, Array, Array]:
         """Return the outcome of rows, their baseline and their shift."""
@@ -136,7 +134,7 @@ class NewRows:
         return loglik, r if which == "shift" else scale_residuals(result.link, terms, theta, shift)
 
     def clusters(self, X: Any) -> Clusters:
-        """Return the clusters of new rows, which X must tell."""
+        """Return the clusters of new rows; X must have their column."""
         if self.result.random is None:
             raise UnavailableError("this model has no random effects: name clusters in random, or write (1 | cluster)")
         effects, labels = self.result.random.effects, self._cluster_labels(X)
@@ -150,7 +148,7 @@ class NewRows:
         return Clusters(np.array([place[label] for label in labels], dtype=np.intp), tuple(known), Z, effects)
 
     def _cluster_labels(self, X: Any) -> Sequence[Any] | None:
-        """Return the cluster of each new row, None if X does not tell."""
+        """Return the cluster of each new row, or None if X has no such column."""
         X, (column,) = native(self.covariates(X)), self.spec.cluster
         if is_frame(X):
             return stratum_labels(X[[column]], "clusters") if column in list(X.columns) else None

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._typing import Array
-from anchortm.bases import OrdinalBasis
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.response import Kind, Response, as_response
 from anchortm.predict.distribution import PredictedDistribution
@@ -44,7 +43,7 @@ def is_prediction(values: Any) -> bool:
 def outcomes_of(distribution: Any, y: Any) -> Response:
     """Return the observed outcomes on the scale of the distributions, one row for each distribution."""
     basis = distribution.basis
-    levels = basis.levels if isinstance(basis, OrdinalBasis) else None
+    levels = basis.levels
     response = as_response(y, "ordinal" if levels is not None else "count" if basis.discrete else "continuous", levels)
     if len(response) != len(distribution):
         raise InputError(

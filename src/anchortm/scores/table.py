@@ -16,7 +16,6 @@ from anchortm._messages import shown
 from anchortm._typing import Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import level_between
 from anchortm._util.frames import aligned, native, take
-from anchortm.bases import OrdinalBasis
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import groups_of
 from anchortm.inputs.response import Kind, Response, as_response
@@ -210,7 +209,7 @@ def _observed(
     """Return outcomes, predictions, and codes and names of the environments (a single one if None)."""
     check_is_fitted(model, "coef_")
     aligned(X=X, y=y, environments=environments, offset=offset)
-    levels = model.basis_.levels if isinstance(model.basis_, OrdinalBasis) else None
+    levels = model.basis_.levels
     response = as_response(
         np.ravel(y) if isinstance(y, np.ndarray) and y.ndim == 2 else y, model.new_rows_.spec.outcome, levels
     )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
@@ -21,7 +20,7 @@ from anchortm.exceptions import InputError, InputTypeError, UnavailableError
 from anchortm.inference.summary import Summary
 from anchortm.inputs.response import Response
 from anchortm.links import Link
-from anchortm.models.attributes import Found
+from anchortm.models.attributes import Found, not_fitted
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.describe import describe
 from anchortm.models.boosted.result import BoostedResult
@@ -118,10 +117,7 @@ class BoostedAnswers:
     def _fitted(self) -> BoostedResult:
         """Return the result of boosting."""
         if "model_" not in self.__dict__:
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
-                "using this estimator."
-            )
+            raise not_fitted(self)
         return self.boosted_
 
     def _shown(self) -> FitResult:

@@ -1,18 +1,25 @@
-"""The table of parts of a model that cannot be combined, with reasons.
+"""The table of what can be combined: parts of a model, engines, places of rows, ends of the path, questions.
 
-The checks, the page of the guide on combinations and the tests all read ``REASONS``. To add a part, name it in
-``NAMES``, and give a reason for each part that it cannot be combined with.
+The checks, the page of the guide on combinations and the tests all read this table. Every pair can be combined unless
+``REASONS`` has it. To add a part, name it in ``NAMES`` and ``PARTS``, and give a reason for each pair that is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import combinations, product
 
 from anchortm.exceptions import InputError, InputTypeError
 
-__all__ = ["NAMES", "REASONS", "refuse", "why_not"]
+__all__ = ["ENDS", "ENGINES", "NAMES", "PARTS", "PLACES", "QUESTIONS", "REASONS", "cells", "refuse", "why_not"]
 
-# parts of a model, kinds of likelihood, where the rows are, and special values of xi, as messages call them
+PARTS = ("strata", "varying", "scale", "random", "l1", "l2", "smooth", "offset", "weights", "wide", "boosting")
+ENGINES = ("transformation", "mean", "partial")
+PLACES = ("memory", "batches")
+ENDS = ("infinite",)
+QUESTIONS = ("path", "left_out", "bootstrap", "searches", "score_test", "sandwich", "bands", "saving")
+
+# what messages call them
 NAMES = {
     "strata": "strata",
     "varying": "varying effects",
@@ -21,13 +28,25 @@ NAMES = {
     "l1": "an l1 penalty",
     "l2": "an l2 penalty",
     "smooth": "smooth terms",
+    "offset": "an offset",
+    "weights": "weights",
     "wide": "a sparse X or factors of more than 100 levels",
+    "boosting": "boosting",
+    "transformation": "a transformation model",
     "partial": "CoxPH",
     "mean": "AnchorGLM",
+    "memory": "rows in memory",
     "batches": "tables that are read in batches",
-    "boosting": "boosting",
     "infinite": "xi = inf",
     "negative": "xi below 0",
+    "path": "a path in xi",
+    "left_out": "left-out environments",
+    "bootstrap": "the bootstrap",
+    "searches": "searches for xi",
+    "score_test": "score tests",
+    "sandwich": "the sandwich",
+    "bands": "confidence bands",
+    "saving": "saving",
 }
 # kinds of models, tables and learners; a wrong combination of two of them is a type error
 KINDS = {"partial", "mean", "batches", "boosting"}
@@ -50,10 +69,17 @@ _NOT_NEGATIVE = "xi below 0 is implemented without random effects and penalties 
 _TREES = "boosting fits one baseline for all rows; leave it out, and put the column among the covariates"
 _ROUNDS = "boosting regularises by the learning rate and the number of rounds; leave it out"
 
+_PENALISED = (
+    "a penalty moves coefficients away from where their scores are 0, so that the statistic does not have its "
+    "distribution; set the penalty to 0, or choose xi by a search"
+)
+
 # pairs that cannot be combined, with the reason and what to do
 REASONS: dict[frozenset[str], str] = {
     frozenset(pair): reason
     for first, others, reason in (
+        ("score_test", ("l1", "l2", "smooth"), _PENALISED),
+        ("score_test", ("scale",), "score tests are implemented for one scale; test the model without scale effects"),
         ("scale", ("strata",), "strata already have baselines that differ in spread; leave one of them out"),
         ("scale", ("varying",), "varying effects already change the spread; leave one of them out"),
         ("scale", ("l1", "l2"), "the elastic net is not implemented for scale effects; leave one of them out"),
@@ -131,6 +157,21 @@ def why_not(first: str, second: str) -> str | None:
     True
     """
     return REASONS.get(frozenset((first, second)))
+
+
+def cells() -> Iterator[tuple[str, str]]:
+    """Yield all pairs of the table: of parts, of parts with everything else, and of engines and places with questions.
+
+    Examples
+    --------
+    >>> from anchortm.inputs.parts import cells
+    >>> ("strata", "scale") in set(cells())
+    True
+    """
+    yield from combinations(PARTS, 2)
+    yield from product(PARTS, (*ENGINES, *PLACES, *ENDS, *QUESTIONS))
+    yield from product(ENGINES, (*PLACES, *ENDS, *QUESTIONS))
+    yield from product(PLACES, (*ENDS, *QUESTIONS))
 
 
 def refused(parts: Iterable[str]) -> Iterator[tuple[str, str, str]]:

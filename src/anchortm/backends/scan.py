@@ -21,12 +21,15 @@ from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm._util.checks import check_total_weight
-from anchortm.backends.reading import AnchorCoding, Reader, located
+from anchortm.backends.reading import AnchorCoding, Batch, Reader, located
 from anchortm.backends.sources import Source
+from anchortm.engine.data import binary_columns
 from anchortm.engine.rows.anchor_sums import AnchorFrame, AnchorMoments
-from anchortm.engine.solve.identification import CovariateSums
+from anchortm.engine.solve.identification import CovariateSums, WideSums, level_ends, ranges_of
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import MOST_CODES, AnchorColumns, anchor_columns, look_like_codes, units_of
+from anchortm.inputs.baselines import stratum_sets
+from anchortm.inputs.design import Matrix, WideMatrix
 from anchortm.inputs.empirical import SUPPORT_QUANTILES, quantile_among, replicated_quantile
 from anchortm.inputs.formula.column_kinds import ColumnFacts
 from anchortm.inputs.response import Response, as_response, classes_of
@@ -34,7 +37,7 @@ from anchortm.inputs.response import Response, as_response, classes_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SAMPLE_ROWS", "WIDE_ROWS", "Scan", "Second", "first_pass", "second_pass"]
+__all__ = ["SAMPLE_ROWS", "WIDE_ROWS", "Scan", "Second", "first_pass", "second_pass", "typical"]
 
 SAMPLE_ROWS = 100_000
 WIDE_ROWS = 2_000_000
@@ -135,6 +138,7 @@ class Scan:
     declared: tuple[Hashable, ...] | None  # classes of an ordered categorical
     weights_of: dict[Any, float]  # weight of each class or count
     rows_of: dict[Any, int]  # rows of each class
+    strata: frozenset[Any] = frozenset()  # their labels
     sample: list[pd.DataFrame] = field(default_factory=list)
     wide: list[pd.DataFrame] = field(default_factory=list)
 
@@ -163,6 +167,7 @@ class Scan:
             self.declared,
             {key: self.weights_of.get(key, 0.0) + other.weights_of.get(key, 0.0) for key in keys},
             {key: self.rows_of.get(key, 0) + other.rows_of.get(key, 0) for key in keys},
+            self.strata | other.strata,
             self.sample + other.sample,
             self.wide + other.wide,
         )
@@ -221,7 +226,7 @@ class _First:
             else:
                 response = as_response(y, reader.scale)
                 kinds, low, high, truncated, time, weights_of = _outcome_facts(response, w)
-            anchors = formula.anchor_frame(frame)
+            anchors, strata = formula.anchor_frame(frame), formula.stratum_frame(frame)
             return Scan(
                 len(frame),
                 float(w.sum()),
@@ -237,6 +242,7 @@ class _First:
                 declared,
                 weights_of,
                 rows_of,
+                frozenset() if strata is None else frozenset(stratum_sets(strata)[0]),
                 sample,
                 wide,
             )
@@ -288,9 +294,15 @@ def first_pass(source: Source, reader: Reader, classes: bool, fixed: tuple[Hasha
 
 @dataclass(frozen=True, eq=False)
 class Second:
-    """The sums of the second pass: covariates, anchors, and exact outcomes around the quantiles."""
+    """The sums of the second pass: covariates, anchors, and exact outcomes around the quantiles.
 
-    covariates: CovariateSums
+    Strata stand beside the covariates as dummies, without the first.
+    """
+
+    covariates: CovariateSums | WideSums
+    moments: Array  # weighted sums and sums of squares of the columns of numbers, in the units of ``covariates``
+    strata: Array  # rows of each stratum
+    ends: Array  # rows of each level of a wide factor with a finite lower end, and with a finite upper one
     low: Array  # smallest and largest value of each covariate
     high: Array
     reach: tuple[float, float]  # smallest and largest finite end of the outcome
@@ -301,7 +313,10 @@ class Second:
 
     def __add__(self, other: Second) -> Second:
         return Second(
-            self.covariates + other.covariates,
+            self.covariates + other.covariates,  # type: ignore[operator] - both are of one kind
+            self.moments + other.moments,
+            self.strata + other.strata,
+            self.ends + other.ends,
             np.minimum(self.low, other.low),
             np.maximum(self.high, other.high),
             (min(self.reach[0], other.reach[0]), max(self.reach[1], other.reach[1])),
@@ -340,10 +355,36 @@ class _SecondWork:
             here = (values >= low) & (values <= high)
             inside.append([(values[here], w[here])])
         below = np.array([w[values < low].sum() for low, _ in self.brackets])
-        binary = ((batch.X == 0.0) | (batch.X == 1.0)).all(axis=0)
-        sums, reach = CovariateSums.of(batch.X, self.centre, self.unit), batch.response.reach()
-        low, high = batch.X.min(axis=0), batch.X.max(axis=0)
-        return Second(sums, low, high, reach, binary, anchors, below, inside)
+        sums, moments = self._sums(batch, w)
+        low, high = ranges_of(batch.X)
+        return Second(
+            sums,
+            moments,
+            np.zeros(0) if batch.strata is None else self._dummies(batch).sum(axis=0),
+            level_ends(batch.response, batch.X),
+            low,
+            high,
+            batch.response.reach(),
+            np.array(binary_columns(batch.X), dtype=bool),
+            anchors,
+            below,
+            inside,
+        )
+
+    def _dummies(self, batch: Batch) -> Array:
+        """Return the strata as columns of 0 and 1."""
+        n = 0 if self.reader.strata is None else len(self.reader.strata)
+        return np.zeros((len(batch.response), 0)) if batch.strata is None else np.eye(n)[batch.strata]
+
+    def _sums(self, batch: Batch, w: Array) -> tuple[CovariateSums | WideSums, Array]:
+        """Return the sums of covariates and strata, and the weighted moments of the columns of numbers."""
+        X, strata = batch.X, self._dummies(batch)[:, 1:]
+        numbers = X.dense if isinstance(X, WideMatrix) else X
+        Z = (numbers - self.centre) / self.unit
+        moments = np.array([w @ Z, w @ Z**2])
+        if isinstance(X, WideMatrix):
+            return WideSums.of(X, np.hstack([Z, strata])), moments
+        return CovariateSums.of(np.hstack([Z, strata])), moments
 
 
 def _join(a: Second | None, b: Second | None) -> Second | None:
@@ -352,11 +393,17 @@ def _join(a: Second | None, b: Second | None) -> Second | None:
     return a + b
 
 
-def second_pass(source: Source, reader: Reader, X: Array, brackets: tuple[tuple[float, float], ...] = ()) -> Second:
+def typical(X: Matrix) -> tuple[Array, Array]:
+    """Return means and largest deviations of the columns of numbers."""
+    numbers = X.dense if isinstance(X, WideMatrix) else X
+    centre = numbers.mean(axis=0)
+    spread = np.abs(numbers - centre).max(axis=0, initial=0.0)
+    return centre, np.where(spread > 0.0, spread, 1.0)
+
+
+def second_pass(source: Source, reader: Reader, X: Matrix, brackets: tuple[tuple[float, float], ...] = ()) -> Second:
     """Return the sums of the second pass; X are the covariates of the sample."""
-    centre = X.mean(axis=0)
-    spread = np.abs(X - centre).max(axis=0, initial=0.0)
-    work = _SecondWork(reader, centre, np.where(spread > 0.0, spread, 1.0), brackets)
+    work = _SecondWork(reader, *typical(X), brackets)
     found = source.map(work, _join, reader.columns, "sums of covariates and anchors")
     assert found is not None  # noqa: S101 - the first pass has seen rows
     return found

@@ -205,9 +205,16 @@ class Specification:
         """Return whether coefficients are penalised by an elastic net or by smoothing."""
         return bool(self.l1 or self.l2 or self.smoothed(marks))
 
-    def penalty(self, names: tuple[str, ...], marks: Marks, X: Any = None, weights: Array | None = None) -> Penalty:
-        """Return the penalty on the coefficients of these columns."""
-        return Penalty.of(self.l1, self.l2, self.smooth, self.penalty_factor, names, X, weights, marks)
+    def penalty(
+        self,
+        names: tuple[str, ...],
+        marks: Marks,
+        X: Any = None,
+        weights: Array | None = None,
+        deviations: Array | None = None,
+    ) -> Penalty:
+        """Return the penalty on the coefficients of these columns; ``deviations`` are known ones of all rows."""
+        return Penalty.of(self.l1, self.l2, self.smooth, self.penalty_factor, names, X, weights, marks, deviations)
 
     def design_penalty(self, design: Design, weights: Array | None) -> Penalty:
         """Return the penalty on the coefficients of a design."""

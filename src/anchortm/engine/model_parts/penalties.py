@@ -31,7 +31,7 @@ class PenaltyPart(Part):
 
         def penalised(data: Any) -> Objective:
             if not data.in_memory:
-                return Net.of(make(data), spec.penalty(data.names, data.marks))
+                return Net.of(make(data), data.penalty(spec))
             return netted(data, spec.design_penalty(data.design, data.weights), make)
 
         return penalised

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import FLAT, STRICT, Convexity, Derivatives, Point, Sums
 from anchortm.engine.objective.scale_effects import scaled_baseline
 from anchortm.engine.rows.coordinates import Coordinates
+from anchortm.engine.rows.standardised import Rows
 from anchortm.engine.rows.scale_sums import ScaledInfluence, ScaledLogLikelihood, ScaledSecondOrder, place_rows
 from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.links import Link
@@ -81,8 +83,28 @@ class ScaledCoordinates(Coordinates):
         return J
 
 
+class _Reach(NamedTuple):
+    """The number of rows with far scales, and the largest contribution of each column to zeta."""
+
+    far: int
+    size: Array
+
+    @classmethod
+    def of(cls, terms: list[Rows], g: Array) -> _Reach:
+        """Return that of these rows."""
+        found = cls(0, np.zeros(g.size))
+        for term in terms:
+            parts = term.C[:, -g.size :] * g
+            far = int((~(np.abs(parts.sum(axis=1)) < FAR_SCALE)).sum()) * (term.sign > 0)
+            found += cls(far, np.abs(parts).max(axis=0, initial=0.0))
+        return found
+
+    def __add__(self, other: _Reach) -> _Reach:  # type: ignore[override] - tuples would be joined
+        return _Reach(self.far + other.far, np.maximum(self.size, other.size))
+
+
 class ScaledObjective(RowObjective):
-    """The anchor loss of shift and scale effects, of rows in memory.
+    """The anchor loss of shift and scale effects, wherever the rows are.
 
     ``xi_scale`` is the second penalty, or None where it is xi. The loss is that of a *ray*: ``mix`` are the roots
     of (xi, xi_scale) / tau, and tau is the number that the loss is asked for at.
@@ -109,7 +131,7 @@ class ScaledObjective(RowObjective):
             return self, xi
         tau = max(xi, self.xi_scale)
         result = copy(self)
-        result.xi_scale = None
+        result.xi_scale, result._latest = None, None
         if tau > 0.0:
             first = 1.0 if math.isinf(xi) else math.sqrt(xi / tau)
             result.mix = (first, 0.0 if math.isinf(xi) else math.sqrt(self.xi_scale / tau))
@@ -147,21 +169,23 @@ class ScaledObjective(RowObjective):
         ]
         return found[0], found[1]
 
-    def sums(self, v: Array, expected: Array | None = None) -> Sums:
-        """Return the log-likelihood and t at v."""
-        loglik, sums = self.blocks.total(ScaledLogLikelihood(*self._where(v), self.n_sums))
-        return Sums(loglik, self._both(*sums))
+    def _first_order(self, v: Array) -> ScaledLogLikelihood:
+        return ScaledLogLikelihood(*self._where(v), self.n_sums)
 
-    def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
-        """Return the derivatives at v, with the curvatures of r and r_s along ``multiplier`` if given."""
-        work = ScaledSecondOrder(*self._where(v), self.n_sums, self._spreads(multiplier))
-        gradient, upper, *G = self.blocks.total(work)[1]
+    def _sums(self, loglik: float, arrays: list[Array]) -> Sums:
+        return Sums(loglik, self._both(*arrays))
+
+    def _second_order(self, v: Array, multiplier: Array | None) -> ScaledSecondOrder:
+        return ScaledSecondOrder(*self._where(v), self.n_sums, self._spreads(multiplier))
+
+    def _derivatives(self, arrays: list[Array]) -> Derivatives:
+        gradient, upper, *G = arrays
         hessian = np.triu(upper) + np.triu(upper, 1).T
         return Derivatives(gradient, hessian, self._both(*G))
 
     def penalties(self, v: Array, sums: Sums | None = None) -> tuple[float, ...]:
         """Return |P r|^2 and |P r_s|^2; ``sums`` hold them mixed."""
-        parts = self.blocks.total(ScaledLogLikelihood(*self._where(v), self.n_sums))[1]
+        parts = self.blocks.total(self._first_order(v))[1]
         return tuple(float(np.sum(self._root(part) ** 2)) for part in parts)
 
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> ScaledInfluence:
@@ -182,6 +206,7 @@ class ScaledObjective(RowObjective):
         """Return the objective of about ``size`` rows from all over the data, in the same coordinates."""
         result = copy(self)
         result.blocks, result.anchors = self.blocks.sample(size, self.anchors)
+        result.costly, result._latest = result.blocks.costly, None
         result.n_rows, result.n_total = result.blocks.n_rows, result.blocks.n_total
         result.n_sums = 0 if result.anchors is None else result.anchors.n_sums
         return result
@@ -226,11 +251,7 @@ class ScaledObjective(RowObjective):
         loose, looser = (shares[:, curvatures <= least].sum(axis=1) > LOOSE for least in (STRICT, FLAT))
         if converged and not loose.any():
             return  # something else is flat
-        g, far, size = v[first:], 0, np.zeros(self.n_scale)
-        for term in self.terms:
-            parts = term.C[:, -self.n_scale :] * g
-            far += int((~(np.abs(parts.sum(axis=1)) < FAR_SCALE)).sum()) * (term.sign > 0)
-            size = np.maximum(size, np.abs(parts).max(axis=0, initial=0.0))
+        far, size = self.blocks.everywhere(lambda terms: _Reach.of(terms, v[first:]))
         remedy = "leave it out of scale, or merge levels or classes"
         if far:
             names = [self.names[first - k + j] for j in np.flatnonzero(size > 0.1 * size.max())]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,10 +52,11 @@ class Penalty:
         X: Array | None,
         weights: Array | None,
         marks: Marks | None = None,
+        deviations: Array | None = None,
     ) -> Penalty:
         """Return the elastic net on coefficients of these names, and the smoothing of those that belong to curves.
 
-        ``X`` is needed for penalty factors that are the standard deviations of the columns.
+        ``X`` or its deviations are needed for penalty factors that are the standard deviations of the columns.
         """
         smoothing = np.zeros(len(names)) if marks is None else np.asarray(smooth * wiggly(marks), dtype=np.float64)
         if not isinstance(factor, str):
@@ -66,10 +66,9 @@ class Penalty:
             raise InputError(f"penalty_factor must be numbers, a dict or 'deviation', not {factor!r}")
         if not l1 and not l2:  # nothing to multiply
             return cls(np.zeros(len(names)), smoothing)
-        if X is None:
-            raise InputError(
-                "penalty_factor='deviation' needs the rows in memory: pass the deviations as numbers, by name"
-            )
+        if deviations is not None:
+            return cls(l1 * deviations, l2 * deviations**2 + smoothing)
+        assert X is not None  # noqa: S101
         mean = np.average(X, axis=0, weights=weights)
         f = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights))
         return cls(l1 * f, l2 * f**2 + smoothing, lambda rows: l2 * (X[rows] - mean) ** 2 + smoothing)
@@ -204,11 +203,7 @@ class Net(Wrapped):
     def undetermined(self) -> Objective:
         """Return the objective of the coefficients that no penalty keeps finite."""
         k, free = self.coordinates.n_baseline, (self.lasso == 0.0) & (self.ridge == 0.0)
-        if not self.costly:
-            return self.inner.restricted(np.flatnonzero(free[k:]))
-        result, at = copy(self.inner), self.coordinates
-        result.coordinates = replace(at, lower=np.where(free, at.lower, 0.0), upper=np.where(free, at.upper, 0.0))
-        return result
+        return self.inner.restricted(np.flatnonzero(free[k:]))
 
     def check_maximum(self, point: Point | None = None) -> None:
         """Raise ``SeparationError`` if coefficients without a penalty have no finite estimate."""

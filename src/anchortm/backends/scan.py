@@ -37,7 +37,7 @@ from anchortm.inputs.response import Response, as_response, classes_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SAMPLE_ROWS", "WIDE_ROWS", "Scan", "Second", "first_pass", "second_pass", "typical"]
+__all__ = ["SAMPLE_ROWS", "WIDE_ROWS", "Scan", "Second", "first_pass", "numbers_of", "second_pass"]
 
 SAMPLE_ROWS = 100_000
 WIDE_ROWS = 2_000_000
@@ -296,11 +296,14 @@ def first_pass(source: Source, reader: Reader, classes: bool, fixed: tuple[Hasha
 class Second:
     """The sums of the second pass: covariates, anchors, and exact outcomes around the quantiles.
 
-    Strata stand beside the covariates as dummies, without the first.
+    Columns of numbers are centred near their means and divided by about their spread (``centre`` and ``unit``, which
+    are 0 and 1 for the columns of wide factors). Strata stand beside the covariates as dummies, without the first.
     """
 
+    centre: Array
+    unit: Array
     covariates: CovariateSums | WideSums
-    moments: Array  # weighted sums and sums of squares of the columns of numbers, in the units of ``covariates``
+    moments: Array  # weighted sums and sums of squares of all columns
     strata: Array  # rows of each stratum
     ends: Array  # rows of each level of a wide factor with a finite lower end, and with a finite upper one
     low: Array  # smallest and largest value of each covariate
@@ -313,6 +316,8 @@ class Second:
 
     def __add__(self, other: Second) -> Second:
         return Second(
+            self.centre,
+            self.unit,
             self.covariates + other.covariates,  # type: ignore[operator] - both are of one kind
             self.moments + other.moments,
             self.strata + other.strata,
@@ -325,6 +330,16 @@ class Second:
             self.below + other.below,
             [a + b for a, b in zip(self.inside, other.inside, strict=True)],
         )
+
+    def means(self, n_rows: int) -> Array:
+        """Return the means of the covariates, all columns of numbers, without weights."""
+        assert isinstance(self.covariates, CovariateSums)  # noqa: S101 - none of a wide design can vary
+        return np.asarray(self.centre + self.unit * self.covariates.total[: self.centre.size] / n_rows)
+
+    def deviations(self, n_total: float) -> Array:
+        """Return the weighted standard deviations of the covariates."""
+        first, second = self.moments / n_total
+        return np.asarray(self.unit * np.sqrt(np.maximum(second - first**2, 0.0)))
 
     def quantile(self, j: int, q: float, scan: Scan) -> float | None:
         """Return the exact quantile of all rows if the j-th bracket holds it, else None."""
@@ -358,6 +373,8 @@ class _SecondWork:
         sums, moments = self._sums(batch, w)
         low, high = ranges_of(batch.X)
         return Second(
+            self.centre,
+            self.unit,
             sums,
             moments,
             np.zeros(0) if batch.strata is None else self._dummies(batch).sum(axis=0),
@@ -377,14 +394,18 @@ class _SecondWork:
         return np.zeros((len(batch.response), 0)) if batch.strata is None else np.eye(n)[batch.strata]
 
     def _sums(self, batch: Batch, w: Array) -> tuple[CovariateSums | WideSums, Array]:
-        """Return the sums of covariates and strata, and the weighted moments of the columns of numbers."""
+        """Return the sums of covariates and strata, and the weighted moments of the covariates."""
         X, strata = batch.X, self._dummies(batch)[:, 1:]
-        numbers = X.dense if isinstance(X, WideMatrix) else X
-        Z = (numbers - self.centre) / self.unit
-        moments = np.array([w @ Z, w @ Z**2])
-        if isinstance(X, WideMatrix):
-            return WideSums.of(X, np.hstack([Z, strata])), moments
-        return CovariateSums.of(np.hstack([Z, strata])), moments
+        numbers, at = numbers_of(X)
+        Z = (numbers - self.centre[at]) / self.unit[at]
+        moments = np.zeros((2, X.shape[1]))
+        moments[:, at] = w @ Z, w @ Z**2
+        if not isinstance(X, WideMatrix):
+            return CovariateSums.of(np.hstack([Z, strata])), moments
+        moments[:, X.sparse_at] = w @ X.sparse, w @ X.sparse.power(2)
+        if X.codes is not None:
+            moments[:, X.levels] = np.bincount(X.codes, w, X.n_levels)[1:]
+        return WideSums.of(X, np.hstack([Z, strata])), moments
 
 
 def _join(a: Second | None, b: Second | None) -> Second | None:
@@ -393,17 +414,19 @@ def _join(a: Second | None, b: Second | None) -> Second | None:
     return a + b
 
 
-def typical(X: Matrix) -> tuple[Array, Array]:
-    """Return means and largest deviations of the columns of numbers."""
-    numbers = X.dense if isinstance(X, WideMatrix) else X
-    centre = numbers.mean(axis=0)
-    spread = np.abs(numbers - centre).max(axis=0, initial=0.0)
-    return centre, np.where(spread > 0.0, spread, 1.0)
+def numbers_of(X: Matrix) -> tuple[Array, Any]:
+    """Return the columns of numbers, and their places."""
+    return (X.dense, X.dense_at) if isinstance(X, WideMatrix) else (X, slice(None))
 
 
 def second_pass(source: Source, reader: Reader, X: Matrix, brackets: tuple[tuple[float, float], ...] = ()) -> Second:
     """Return the sums of the second pass; X are the covariates of the sample."""
-    work = _SecondWork(reader, *typical(X), brackets)
+    numbers, at = numbers_of(X)
+    centre, unit = np.zeros(X.shape[1]), np.ones(X.shape[1])
+    centre[at] = numbers.mean(axis=0)
+    spread = np.abs(numbers - centre[at]).max(axis=0, initial=0.0)
+    unit[at] = np.where(spread > 0.0, spread, 1.0)
+    work = _SecondWork(reader, centre, unit, brackets)
     found = source.map(work, _join, reader.columns, "sums of covariates and anchors")
     assert found is not None  # noqa: S101 - the first pass has seen rows
     return found

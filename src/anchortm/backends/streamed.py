@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.backends.reading import AnchorCoding, Batch, Reader, located
-from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets, typical
+from anchortm.backends.scan import Second, first_pass, numbers_of, second_pass, support_brackets
 from anchortm.backends.sources import Source
 from anchortm.bases import Basis
 from anchortm.engine.data import About
@@ -288,7 +288,7 @@ class Stream:
 
     def _check_number(self, X: Matrix) -> None:
         """Refuse more columns of numbers than sums over batches are made for."""
-        n = X.dense.shape[1] if isinstance(X, WideMatrix) else X.shape[1]
+        n = numbers_of(X)[0].shape[1]
         if n > MOST_COLUMNS:
             raise InputError(
                 f"the covariates have {n} columns of numbers, more than {MOST_COLUMNS} for rows that are read in "
@@ -306,17 +306,11 @@ class Stream:
             return float(low), float(high), bool(second.binary[places].all())
 
         corners, taken = make_corners(self.reader.strata, spec.varying, names, facts, spec.sign, marks)
-        average = corners.average(second.strata / n, self._means()[taken])
+        average = corners.average(second.strata / n, second.means(n)[taken])
         corners.check(average)
         self.mixture = Mixture(corners, average)
         self.reader = replace(self.reader, corners=corners, taken=tuple(taken))
         return taken
-
-    def _means(self) -> Array:
-        """Return the means of the columns of numbers over all rows."""
-        sums, (centre, unit) = self.second.covariates, typical(self.sample.X)
-        total = sums.total.sum(axis=0) if isinstance(sums, WideSums) else sums.total
-        return np.asarray(centre + unit * total[: centre.size] / self.scan.n_rows)
 
     def _check_covariates(self, spec: Specification, names: tuple[str, ...]) -> None:
         """Refuse covariates without a penalty that are constant or collinear."""
@@ -326,22 +320,20 @@ class Stream:
         if spec.penalised(self.marks):
             own[self._kept] = penalty.free
         check_size(int(own.sum()), self.scan.n_rows)
-        dense = X.dense_at if isinstance(X, WideMatrix) else slice(None)
-        constant = still(second.low[dense], second.high[dense], typical(X)[0])
+        _, at = numbers_of(X)
+        constant = still(second.low[at], second.high[at], second.centre[at])
         constant = np.append(constant, np.zeros(len(strata), dtype=bool))
         if isinstance(X, WideMatrix) and isinstance(second.covariates, WideSums):
-            at = [names[j] for j in X.dense_at], [names[j] for j in X.sparse_at]
-            second.covariates.check(X, names, (*at[0], *strata, *at[1]), constant)
+            numbers, sparse = ([names[j] for j in at.tolist()] for at in (X.dense_at, X.sparse_at))
+            second.covariates.check(X, names, (*numbers, *strata, *sparse), constant)
             check_level_ends(self.reader.scale, second.ends, X, names)
         elif isinstance(second.covariates, CovariateSums):
             second.covariates.check((*names, *strata), constant, own)
 
     def penalty(self, spec: Specification) -> Penalty:
         """Return the penalty on the coefficients of the covariates."""
-        total, squares = self.second.moments / self.scan.n_total
-        deviations = typical(self.sample.X)[1] * np.sqrt(np.maximum(squares - total**2, 0.0))
-        own = deviations[self._kept] if deviations.size == len(self._kept) + len(self.reader.taken) else None
-        return spec.penalty(self.names, self.marks, deviations=own)
+        deviations = self.second.deviations(self.scan.n_total)[self._kept]
+        return spec.penalty(self.names, self.marks, deviations=deviations)
 
     def repeated(self, columns: Sequence[int], factor: float, names: tuple[str, ...]) -> Stream:
         """Return the table with some covariates once more, times a factor, after the others."""

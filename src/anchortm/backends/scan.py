@@ -302,7 +302,7 @@ class Second:
 
     centre: Array
     unit: Array
-    covariates: CovariateSums | WideSums
+    covariates: Any  # CovariateSums, or WideSums
     moments: Array  # weighted sums and sums of squares of all columns
     strata: Array  # rows of each stratum
     ends: Array  # rows of each level of a wide factor with a finite lower end, and with a finite upper one
@@ -318,7 +318,7 @@ class Second:
         return Second(
             self.centre,
             self.unit,
-            self.covariates + other.covariates,  # type: ignore[operator] - both are of one kind
+            self.covariates + other.covariates,
             self.moments + other.moments,
             self.strata + other.strata,
             self.ends + other.ends,

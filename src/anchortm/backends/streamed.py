@@ -330,10 +330,10 @@ class Stream:
         elif isinstance(second.covariates, CovariateSums):
             second.covariates.check((*names, *strata), constant, own)
 
-    def penalty(self, spec: Specification) -> Penalty:
-        """Return the penalty on the coefficients of the covariates."""
+    def penalty(self, spec: Specification, added: tuple[tuple[str, ...], Marks] = ((), ())) -> Penalty:
+        """Return the penalty on the coefficients of the covariates, and on what parts of the model ``added``."""
         deviations = self.second.deviations(self.scan.n_total)[self._kept]
-        return spec.penalty(self.names, self.marks, deviations=deviations)
+        return spec.penalty(self.names, self.marks, added=added, deviations=deviations)
 
     def repeated(self, columns: Sequence[int], factor: float, names: tuple[str, ...]) -> Stream:
         """Return the table with some covariates once more, times a factor, after the others."""

@@ -211,11 +211,18 @@ class Specification:
         marks: Marks,
         X: Any = None,
         weights: Array | None = None,
+        added: tuple[tuple[str, ...], Marks] = ((), ()),
         deviations: Array | None = None,
     ) -> Penalty:
-        """Return the penalty on the coefficients of these columns; ``deviations`` are known ones of all rows."""
-        return Penalty.of(self.l1, self.l2, self.smooth, self.penalty_factor, names, X, weights, marks, deviations)
+        """Return the penalty on the coefficients of these columns, and on what parts of the model ``added``.
 
-    def design_penalty(self, design: Design, weights: Array | None) -> Penalty:
+        ``deviations`` are those of the columns in all rows, if X does not have all.
+        """
+        strengths = (self.l1, self.l2, self.smooth, self.penalty_factor)
+        return Penalty.of(*strengths, names, X, weights, marks, *added, deviations)
+
+    def design_penalty(
+        self, design: Design, weights: Array | None, added: tuple[tuple[str, ...], Marks] = ((), ())
+    ) -> Penalty:
         """Return the penalty on the coefficients of a design."""
-        return self.penalty(design.names, design.marks, design.matrix, weights)
+        return self.penalty(design.names, design.marks, design.matrix, weights, added)

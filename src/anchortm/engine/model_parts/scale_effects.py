@@ -13,6 +13,7 @@ from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.scale_effects import check_scalable, scale_columns, scale_name, scaled_baseline
 from anchortm.engine.result import ScaleEffects
+from anchortm.inputs.splines import Marks
 
 if TYPE_CHECKING:
     from anchortm.engine.formulation import Formulation
@@ -36,6 +37,10 @@ class ScalePart(Part):
     def names(self, spec: Specification, data: Any) -> tuple[str, ...]:
         """Return the names of the scale effects."""
         return tuple(scale_name(data.names[j]) for j in scale_columns(spec.scale, data.names))
+
+    def marks(self, spec: Specification, data: Any) -> Marks:
+        """Return the smooth terms of the columns of the scale: their curves are as smooth as those of the shift."""
+        return tuple(data.marks[j] for j in scale_columns(spec.scale, data.names))
 
     def loss(self, make: MakeLoss, formulation: Formulation) -> MakeLoss:
         """Return the loss of shift and scale effects: the columns of the scale stand after those of the shift."""

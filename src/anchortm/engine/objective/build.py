@@ -116,7 +116,7 @@ def _block_rows(X: Matrix, anchors: Projection | None, block_rows: int) -> int:
     return max(block_rows, X.n_levels)  # sums by level are as large
 
 
-def objective_type(link: Any, blocks: Blocks, X: Matrix) -> type[RowObjective]:
+def objective_type(link: Any, blocks: Blocks, X: Matrix | None = None) -> type[RowObjective]:
     """Return the class for these rows: exact rows under the normal link have one of their own."""
     exact = link.quadratic and blocks.kinds == {("exact", 1)} and not isinstance(X, WideMatrix)
     return NormalObjective if exact else RowObjective

@@ -15,17 +15,16 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.objective.plain import RowObjective
-from anchortm.engine.objective.protocol import FLAT, STRICT, Convexity, Derivatives, Point, Sums
+from anchortm.engine.objective.protocol import FLAT, STRICT, Convexity, Derivatives, Loss, Point, Sums
 from anchortm.engine.objective.scale_effects import scaled_baseline
 from anchortm.engine.rows.coordinates import Coordinates
-from anchortm.engine.rows.standardised import Rows
 from anchortm.engine.rows.scale_sums import ScaledInfluence, ScaledLogLikelihood, ScaledSecondOrder, place_rows
+from anchortm.engine.rows.standardised import Rows
 from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.links import Link
 
@@ -83,7 +82,8 @@ class ScaledCoordinates(Coordinates):
         return J
 
 
-class _Reach(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Reach:
     """The number of rows with far scales, and the largest contribution of each column to zeta."""
 
     far: int
@@ -96,10 +96,10 @@ class _Reach(NamedTuple):
         for term in terms:
             parts = term.C[:, -g.size :] * g
             far = int((~(np.abs(parts.sum(axis=1)) < FAR_SCALE)).sum()) * (term.sign > 0)
-            found += cls(far, np.abs(parts).max(axis=0, initial=0.0))
+            found = found + cls(far, np.abs(parts).max(axis=0, initial=0.0))
         return found
 
-    def __add__(self, other: _Reach) -> _Reach:  # type: ignore[override] - tuples would be joined
+    def __add__(self, other: _Reach) -> _Reach:
         return _Reach(self.far + other.far, np.maximum(self.size, other.size))
 
 
@@ -181,7 +181,11 @@ class ScaledObjective(RowObjective):
     def _derivatives(self, arrays: list[Array]) -> Derivatives:
         gradient, upper, *G = arrays
         hessian = np.triu(upper) + np.triu(upper, 1).T
-        return Derivatives(gradient, hessian, self._both(*G))
+        return Derivatives(gradient, hessian + self.n_total * self.coordinates.faint, self._both(*G))
+
+    def slopes(self, v: Array, multiplier: Array | None = None) -> Array:
+        """Return the gradient of -loglik + multiplier't in the coefficients alone."""
+        return Loss.slopes(self, v, multiplier)
 
     def penalties(self, v: Array, sums: Sums | None = None) -> tuple[float, ...]:
         """Return |P r|^2 and |P r_s|^2; ``sums`` hold them mixed."""
@@ -198,9 +202,15 @@ class ScaledObjective(RowObjective):
         """Return "none": nothing is known, not even at xi = 0."""
         return "none"
 
-    def restricted(self, columns: NDArray[np.intp]) -> RowObjective:
-        """Raise an error: a shift effect goes with its scale effect."""
-        raise NotImplementedError(f"{type(self).__name__} cannot leave out coefficients")
+    def restricted(self, columns: NDArray[np.intp]) -> ScaledObjective:
+        """Return the loss of some shift effects alone, with all scale effects."""
+        result = copy(self)
+        result.blocks = self.blocks.restricted(columns, self.coordinates.n_baseline, self.anchors)
+        result._latest = None
+        result.coordinates = self.coordinates.restricted(columns)
+        result.names = tuple(self.names[j] for j in columns)
+        result._m = self._m[columns[columns < self._m.size]]
+        return result
 
     def sample(self, size: int) -> ScaledObjective:
         """Return the objective of about ``size`` rows from all over the data, in the same coordinates."""
@@ -243,7 +253,7 @@ class ScaledObjective(RowObjective):
         if self.held or point is None:
             super().check_maximum(point)
             return
-        v, converged, hessian = point.v, point.converged, np.asarray(point.hessian)
+        v, converged, hessian = point.v, point.converged, point.dense
         first, k = self.n_parameters - self.n_scale, self.coordinates.n_baseline
         free = np.flatnonzero(self.coordinates.lower < self.coordinates.upper)
         curvatures, directions = np.linalg.eigh(hessian[np.ix_(free, free)])
@@ -251,7 +261,8 @@ class ScaledObjective(RowObjective):
         loose, looser = (shares[:, curvatures <= least].sum(axis=1) > LOOSE for least in (STRICT, FLAT))
         if converged and not loose.any():
             return  # something else is flat
-        far, size = self.blocks.everywhere(lambda terms: _Reach.of(terms, v[first:]))
+        reach = self.blocks.everywhere(lambda terms: _Reach.of(terms, v[first:]))
+        far, size = reach.far, reach.size
         remedy = "leave it out of scale, or merge levels or classes"
         if far:
             names = [self.names[first - k + j] for j in np.flatnonzero(size > 0.1 * size.max())]

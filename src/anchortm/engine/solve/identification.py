@@ -74,7 +74,7 @@ def check_counts(counts: dict[str, int]) -> None:
 
 
 def level_ends(response: Response, X: Matrix) -> Array:
-    """Return for each level of a wide factor the number of rows with a finite lower end, and with a finite upper one."""
+    """Return for each level of a wide factor the numbers of rows with a finite lower and with a finite upper end."""
     if not isinstance(X, WideMatrix) or X.codes is None:
         return np.zeros((2, 0))
     ends = (response.lower, response.upper)
@@ -334,7 +334,8 @@ def _check_wide(X: WideMatrix, names: Sequence[str]) -> None:
     squares = np.diag(within).copy()
     spread = np.append(spread, squares[d:] - sums.sum(axis=0) ** 2 / X.shape[0])
     within[d:, d:] -= sums.T @ (sums / count[:, None])
-    constant = still(*ranges_of(X)[:, X.dense_at], centre)
+    low, high = ranges_of(X)[:, X.dense_at]
+    constant = still(low, high, centre)
     _check_within(X, own, constant, squares, spread, within)
 
 

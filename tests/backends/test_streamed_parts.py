@@ -9,7 +9,7 @@ import pytest
 from simulated import same_fit, table
 
 import anchortm as atm
-from anchortm.backends import sources
+from anchortm.backends import scan, sources
 
 TIGHT = {"tol": 1e-10}
 
@@ -70,6 +70,36 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
         {"xi": 2.0, "order": 3, "scale": "x0 + group", "xi_scale": 0.5} | BOTH,
     ),
     "scale without anchors": (atm.OrdinalRegression, "quality ~ x0 + x1", {"scale": ["x1"]}),
+    "scale and strata": (
+        atm.ContinuousLogit,
+        f"{SURV} | half ~ x0 + x1 | site",
+        {"xi": 2.0, "order": 3, "scale": "x0"} | BOTH,
+    ),
+    "scale and varying": (
+        atm.ContinuousLogit,
+        "y ~ x0 + x1 | site",
+        {"xi": 1.0, "order": 3, "scale": "x0", "varying": ["x1"]},
+    ),
+    "scale and ridge": (
+        atm.ContinuousProbit,
+        "y ~ x0 + x1 + noise | site",
+        {"xi": 1.0, "order": 3, "scale": ["x0"], "l2": 0.1, "penalty_factor": "deviation"} | BOTH,
+    ),
+    "scale and lasso": (
+        atm.ContinuousLogit,
+        f"{SURV} ~ x0 + x1 + noise | site",
+        {"xi": 1.0, "order": 3, "scale": ["x0"], "l1": 0.05},
+    ),
+    "scale and smooth": (
+        atm.ContinuousLogit,
+        "y ~ s(x0, 5) + x1 | site",
+        {"xi": 1.0, "order": 3, "scale": "x1", "smooth": 0.1},
+    ),
+    "smooth scale": (
+        atm.ContinuousLogit,
+        "y ~ s(x0, 5) + x1 | site",
+        {"xi": 1.0, "order": 3, "scale": "s(x0, 5)", "xi_scale": 0.1, "smooth": 0.1} | BOTH,
+    ),
     "smooth": (atm.ContinuousLogit, f"{SURV} ~ s(x0) + x1 | site", {"xi": 2.0, "order": 3, "smooth": 0.1}),
     "smooth and strata": (
         atm.ContinuousLogit,
@@ -109,11 +139,20 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
 }
 
 
+MOST_PASSES = 30  # with start values from a tenth of the rows
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_batches_and_memory_agree(case: str, rows: pd.DataFrame, files: Path) -> None:
+def test_batches_and_memory_agree(
+    case: str, rows: pd.DataFrame, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether start values come from all rows or from a tenth of them."""
     model, formula, options = CASES[case]
     tight = options | TIGHT
     memory = model.from_formula(formula, rows, **tight)
+    same_fit(model.from_formula(formula, files, **tight), memory)
+    monkeypatch.setattr(scan, "SAMPLE_ROWS", 240)
     streamed = model.from_formula(formula, files, **tight)
-    same_fit(streamed, memory)
+    same_fit(streamed, memory, sampled=True)
     print(case, streamed.n_passes_)
+    assert streamed.n_passes_ <= MOST_PASSES

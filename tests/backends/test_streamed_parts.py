@@ -136,6 +136,24 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "wide, normal": (atm.ContinuousProbit, "y ~ x0 + place | region", {"xi": 1.0, "order": 3} | BOTH),
     "wide, twice": (atm.ContinuousLogit, "y ~ x0 + place + spot", {"order": 3}),
     "wide, intervals": (atm.ContinuousLogit, "Interval(low, high) ~ x0 + place | year", {"xi": 1.0, "order": 3} | BOTH),
+    "wide and strata": (atm.ContinuousLogit, f"{SURV} | half ~ x0 + place | year", {"xi": 1.0, "order": 2} | BOTH),
+    "wide and varying": (
+        atm.ContinuousLogit,
+        "y ~ x0 + x1 + place | year",
+        {"xi": 1.0, "order": 2, "varying": ["x1"]},
+    ),
+    "wide and scale": (atm.ContinuousLogit, "y ~ x0 + place | year", {"xi": 1.0, "order": 2, "scale": "x0"}),
+    "wide and lasso": (atm.ContinuousLogit, f"{SURV} ~ x0 + noise + place", {"order": 2, "l1": 0.01} | BOTH),
+    "wide and smooth": (atm.ContinuousProbit, "y ~ s(x0, 5) + place", {"order": 2}),
+    "the limit with strata": (atm.ContinuousLogit, f"{SURV} | half ~ x0 + x1 | year", {"xi": math.inf, "order": 2}),
+    "the limit with a scale": (
+        atm.ContinuousLogit,
+        "y ~ x0 + x1 | year",
+        {"xi": math.inf, "xi_scale": 0.0, "order": 2, "scale": "x0"},
+    ),
+    "the limit with a ridge": (atm.ContinuousLogit, "y ~ x0 + x1 | year", {"xi": math.inf, "order": 2, "l2": 0.1}),
+    "the limit with a lasso": (atm.ContinuousLogit, "y ~ x0 + noise | year", {"xi": math.inf, "order": 2, "l1": 0.01}),
+    "the limit with a wide factor": (atm.ContinuousLogit, "y ~ x0 + place | year", {"xi": math.inf, "order": 2}),
 }
 
 
@@ -143,9 +161,7 @@ MOST_PASSES = 30  # with start values from a tenth of the rows
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_batches_and_memory_agree(
-    case: str, rows: pd.DataFrame, files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_and_memory_agree(case: str, rows: pd.DataFrame, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether start values come from all rows or from a tenth of them."""
     model, formula, options = CASES[case]
     tight = options | TIGHT

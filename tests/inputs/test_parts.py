@@ -67,6 +67,8 @@ ELSEWHERE = {  # pairs that these data cannot show
     ("varying", "infinite"): "over-identified for these data",
     ("scale", "infinite"): "over-identified for these data",
     ("wide", "infinite"): "over-identified for these data",
+    ("l1", "infinite"): "over-identified for these data",
+    ("l2", "infinite"): "over-identified for these data",
 }
 
 

@@ -17,7 +17,7 @@ from anchortm.engine.rows.anchor_sums import AnchorFrame
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import AnchorColumns, anchor_columns
 from anchortm.inputs.baselines import Corners, Mixture, stratum_codes, stratum_sets
-from anchortm.inputs.design import Matrix, WideMatrix, to_design
+from anchortm.inputs.design import Matrix, WideMatrix, columns_of, to_design
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, Scale, as_response
 
@@ -76,10 +76,9 @@ class Batch:
 
     def structured(self, corners: Corners, taken: Sequence[int]) -> Batch:
         """Return the batch with the weights of its rows on corners; X loses the columns with varying effects."""
-        if isinstance(self.X, WideMatrix):
-            return replace(self, mixture=Mixture(corners, corners.weights(self.strata, np.zeros((self.X.shape[0], 0)))))
-        weights = corners.weights(self.strata, self.X[:, list(taken)])
-        return replace(self, X=np.delete(self.X, list(taken), axis=1), mixture=Mixture(corners, weights))
+        X, weights = self.X, corners.weights(self.strata, columns_of(self.X, taken))
+        rest = X.without(taken) if isinstance(X, WideMatrix) else np.delete(X, list(taken), axis=1)
+        return replace(self, X=rest, mixture=Mixture(corners, weights))
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from anchortm.backends.reading import AnchorCoding, Batch, Reader, located
 from anchortm.backends.sources import Source
 from anchortm.engine.data import binary_columns
 from anchortm.engine.rows.anchor_sums import AnchorFrame, AnchorMoments
-from anchortm.engine.solve.identification import CovariateSums, WideSums, level_ends, ranges_of
+from anchortm.engine.solve.identification import CovariateSums, WideSums, covariate_ranges, level_ends
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import MOST_CODES, AnchorColumns, anchor_columns, look_like_codes, units_of
 from anchortm.inputs.baselines import stratum_sets
@@ -331,15 +331,22 @@ class Second:
             [a + b for a, b in zip(self.inside, other.inside, strict=True)],
         )
 
-    def means(self, n_rows: int) -> Array:
-        """Return the means of the covariates, all columns of numbers, without weights."""
-        assert isinstance(self.covariates, CovariateSums)  # noqa: S101 - none of a wide design can vary
-        return np.asarray(self.centre + self.unit * self.covariates.total[: self.centre.size] / n_rows)
+    def means(self, X: Matrix, n_rows: int) -> Array:
+        """Return the means of the covariates without weights; X are some rows of them."""
+        sums, (numbers, at) = self.covariates, numbers_of(X)
+        total = np.zeros(self.centre.size)
+        if isinstance(X, WideMatrix):
+            own = sums.total.sum(axis=0)
+            total[X.sparse_at], total[X.levels] = own[own.size - X.sparse_at.size :], sums.count[1:]
+        else:
+            own = sums.total
+        total[at] = own[: numbers.shape[1]]
+        return np.asarray(self.centre + self.unit * total / n_rows)
 
-    def deviations(self, n_total: float) -> Array:
-        """Return the weighted standard deviations of the covariates."""
+    def weighted(self, n_total: float) -> Array:
+        """Return the weighted means and standard deviations of the covariates."""
         first, second = self.moments / n_total
-        return np.asarray(self.unit * np.sqrt(np.maximum(second - first**2, 0.0)))
+        return np.array([self.centre + self.unit * first, self.unit * np.sqrt(np.maximum(second - first**2, 0.0))])
 
     def quantile(self, j: int, q: float, scan: Scan) -> float | None:
         """Return the exact quantile of all rows if the j-th bracket holds it, else None."""
@@ -371,7 +378,7 @@ class _SecondWork:
             inside.append([(values[here], w[here])])
         below = np.array([w[values < low].sum() for low, _ in self.brackets])
         sums, moments = self._sums(batch, w)
-        low, high = ranges_of(batch.X)
+        low, high = covariate_ranges(batch.X)
         return Second(
             self.centre,
             self.unit,

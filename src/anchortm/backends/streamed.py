@@ -18,7 +18,7 @@ from anchortm.backends.sources import Source
 from anchortm.bases import Basis
 from anchortm.engine.data import About
 from anchortm.engine.objective.build import build_objective, objective_type
-from anchortm.engine.objective.penalised import Penalty
+from anchortm.engine.objective.penalised import Known, Penalty
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.rows.blocks import Blocks, MemoryBlocks, Total, Work, add, run
 from anchortm.engine.rows.coordinates import Coordinates
@@ -271,11 +271,9 @@ class Stream:
         if spec.smoothed(marks):
             parts.refuse("smooth", *spec.asked())
         self.sample = self._read_sample()
-        if isinstance(self.sample.X, WideMatrix):
-            parts.refuse("wide", *spec.asked())
-            if spec.penalised(marks):
-                self.reader = replace(self.reader, dense=True)
-                self.sample = self._read_sample()
+        if isinstance(self.sample.X, WideMatrix) and spec.fills_in(marks):
+            self.reader = replace(self.reader, dense=True)
+            self.sample = self._read_sample()
         self._check_number(self.sample.X)
         brackets = self._brackets()
         self.second = second_pass(self.source, self.reader, self.sample.X, brackets)
@@ -306,7 +304,7 @@ class Stream:
             return float(low), float(high), bool(second.binary[places].all())
 
         corners, taken = make_corners(self.reader.strata, spec.varying, names, facts, spec.sign, marks)
-        average = corners.average(second.strata / n, second.means(n)[taken])
+        average = corners.average(second.strata / n, second.means(self.sample.X, n)[taken])
         corners.check(average)
         self.mixture = Mixture(corners, average)
         self.reader = replace(self.reader, corners=corners, taken=tuple(taken))
@@ -332,8 +330,8 @@ class Stream:
 
     def penalty(self, spec: Specification, added: tuple[tuple[str, ...], Marks] = ((), ())) -> Penalty:
         """Return the penalty on the coefficients of the covariates, and on what parts of the model ``added``."""
-        deviations = self.second.deviations(self.scan.n_total)[self._kept]
-        return spec.penalty(self.names, self.marks, added=added, deviations=deviations)
+        mean, deviation = self.second.weighted(self.scan.n_total)[:, self._kept]
+        return spec.penalty(self.names, self.marks, added=added, known=Known(spec.sign * mean, deviation))
 
     def repeated(self, columns: Sequence[int], factor: float, names: tuple[str, ...]) -> Stream:
         """Return the table with some covariates once more, times a factor, after the others."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass, fields, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +65,7 @@ class ScaledCoordinates(Coordinates):
 
     def _scale_at_mean(self, others: Array) -> float:
         """Return exp(z'g / 2) at the means of the scale columns; refuse numbers that overflow."""
-        exponent = 0.5 * float(self.z_mean @ others[-self.z_mean.size :])
+        exponent = 0.5 * float(self.z_mean @ others[others.size - self.z_mean.size :])
         if not abs(exponent) < LARGEST_EXPONENT:
             raise IdentificationError(
                 f"the scale effects run away: at average covariates the scale is exp({exponent:.3g}), which "
@@ -78,8 +79,13 @@ class ScaledCoordinates(Coordinates):
         theta, others = self.split(v)
         q, k = self.z_mean.size, theta.size
         J[:k] /= self._scale_at_mean(others)
-        J[:k] -= np.outer(theta, 0.5 * self.z_mean @ J[-q:])
+        J[:k] -= np.outer(theta, 0.5 * self.z_mean @ J[J.shape[0] - q :])
         return J
+
+    def restricted(self, columns: NDArray[np.intp]) -> Self:
+        """Return the coordinates of the baseline, some covariates and some scale columns."""
+        scale = columns[columns >= self.n_coefs - self.z_mean.size] - (self.n_coefs - self.z_mean.size)
+        return replace(super().restricted(columns), z_mean=self.z_mean[scale])
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +149,8 @@ class ScaledObjective(RowObjective):
         if self.held:
             return None
         lower, upper = self.coordinates.lower.copy(), self.coordinates.upper.copy()
-        lower[-self.n_scale :] = upper[-self.n_scale :] = 0.0
+        own = slice(lower.size - self.n_scale, None)
+        lower[own] = upper[own] = 0.0
         result = copy(self)
         result.coordinates, result.held = replace(self.coordinates, lower=lower, upper=upper), True
         return result
@@ -203,13 +210,15 @@ class ScaledObjective(RowObjective):
         return "none"
 
     def restricted(self, columns: NDArray[np.intp]) -> ScaledObjective:
-        """Return the loss of some shift effects alone, with all scale effects."""
+        """Return the loss of some shift and scale effects alone."""
         result = copy(self)
         result.blocks = self.blocks.restricted(columns, self.coordinates.n_baseline, self.anchors)
         result._latest = None
         result.coordinates = self.coordinates.restricted(columns)
         result.names = tuple(self.names[j] for j in columns)
         result._m = self._m[columns[columns < self._m.size]]
+        result.n_scale = result.coordinates.z_mean.size
+        result.extra_names = result.names[len(result.names) - result.n_scale :]
         return result
 
     def sample(self, size: int) -> ScaledObjective:
@@ -223,7 +232,10 @@ class ScaledObjective(RowObjective):
 
     def average_baseline(self, theta: Array, others: Array) -> Array:
         """Return the baseline of a row with average scale columns."""
-        return np.asarray(scaled_baseline(theta, self.coordinates.z_mean[None, :], others[-self.n_scale :])[0])
+        return np.asarray(scaled_baseline(theta, self.coordinates.z_mean[None, :], self._scale_effects(others))[0])
+
+    def _scale_effects(self, others: Array) -> Array:
+        return others[others.size - self.n_scale :]
 
     @property
     def far_from_zero(self) -> list[str]:

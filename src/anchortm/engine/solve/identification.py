@@ -33,8 +33,8 @@ __all__ = [
     "check_level_ends",
     "check_levels",
     "check_size",
+    "covariate_ranges",
     "level_ends",
-    "ranges_of",
     "still",
 ]
 
@@ -144,7 +144,7 @@ def check_covariates(
     check_size(p, n)
     if isinstance(X, WideMatrix):
         _check_wide(X, names)
-        return Checked(ranges_of(X))
+        return Checked(covariate_ranges(X))
     blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
     centre = X[:: max(1, n // 1000)].mean(axis=0)
     low = np.min([X[block].min(axis=0) for block in blocks], axis=0)
@@ -285,8 +285,8 @@ def _constant_within(codes: NDArray[np.int32], values: NDArray[Any]) -> bool:
     return bool((own[codes] == values).all())
 
 
-def ranges_of(X: Matrix) -> Array:
-    """Return the smallest and the largest value of each column."""
+def covariate_ranges(X: Matrix) -> Array:
+    """Return the smallest and largest value of each covariate."""
     if not isinstance(X, WideMatrix):
         return np.array([X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)])
     low, high = np.zeros(X.shape[1]), np.ones(X.shape[1])
@@ -334,7 +334,7 @@ def _check_wide(X: WideMatrix, names: Sequence[str]) -> None:
     squares = np.diag(within).copy()
     spread = np.append(spread, squares[d:] - sums.sum(axis=0) ** 2 / X.shape[0])
     within[d:, d:] -= sums.T @ (sums / count[:, None])
-    low, high = ranges_of(X)[:, X.dense_at]
+    low, high = covariate_ranges(X)[:, X.dense_at]
     constant = still(low, high, centre)
     _check_within(X, own, constant, squares, spread, within)
 

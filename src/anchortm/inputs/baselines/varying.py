@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from anchortm._typing import Array
 from anchortm._util.checks import one_number
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.baselines.corners import Corners, Mixture
 from anchortm.inputs.baselines.groups import Group
 from anchortm.inputs.baselines.strata import known_strata, stratum_codes
+from anchortm.inputs.design import Matrix, columns_of
 from anchortm.inputs.splines import Marks
 
 __all__ = ["Varying", "make_corners", "make_mixture", "varying_groups"]
@@ -28,14 +28,14 @@ def make_mixture(
     labels: Sequence[Any] | None,
     varying: Varying,
     names: Sequence[str],
-    matrix: Array,
+    matrix: Matrix,
     sign: float,
     marks: Marks | None = None,
 ) -> tuple[Mixture, list[int]]:
     """Return the corners of these rows with their weights, and which columns of the covariates they take up."""
 
     def facts(places: list[int]) -> tuple[float, float, bool]:
-        columns = matrix[:, places]
+        columns = columns_of(matrix, places)
         return float(columns.min()), float(columns.max()), bool(np.isin(columns, (0.0, 1.0)).all())
 
     known = None if labels is None else known_strata(labels)
@@ -43,7 +43,7 @@ def make_mixture(
     if corners.size * matrix.shape[0] > MOST_WEIGHTS:
         raise _too_many(corners.size, f" for {matrix.shape[0]} rows")
     codes = None if labels is None or known is None else stratum_codes(labels, known)
-    return Mixture(corners, corners.weights(codes, matrix[:, taken])), taken
+    return Mixture(corners, corners.weights(codes, columns_of(matrix, taken))), taken
 
 
 def make_corners(

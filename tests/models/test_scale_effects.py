@@ -354,12 +354,6 @@ def test_what_does_not_go_is_refused():
         model.residuals(table, Y, which="both")
 
 
-def test_tables_in_batches_are_refused(tmp_path):
-    pd.DataFrame({"y": Y, "a": X[:, 0]}).to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(InputError, match="batches cannot be combined with scale effects"):
-        atm.NormalLinear.from_formula("y ~ a", str(tmp_path / "rows.parquet"), scale="a")
-
-
 @pytest.mark.parametrize("model", [atm.NormalLinear(), atm.ContinuousLogit(order=3), atm.ProportionalHazards(order=3)])
 def test_a_scale_that_explodes_is_named(model):
     alone = np.zeros((N, 2))

@@ -62,8 +62,6 @@ class Problem(Formulation):
     @classmethod
     def on(cls, spec: Specification, data: Any) -> Self:
         """Return the problem for checked rows, with the basis made from these rows."""
-        if not data.in_memory:  # for rows in memory, penalty factors have already been checked
-            spec.penalty(data.names, data.marks)
         rule = spec.rule if data.support is None else spec.rule.with_support(data.support)
         return cls(spec, data, spec.link, rule(data.response, data.weights))
 

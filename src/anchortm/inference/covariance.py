@@ -111,7 +111,7 @@ def _of_batches(problem: Problem, result: FitResult, clusters: Any) -> tuple[Arr
             "independent"
         )
     _check_total(result)
-    objective, work, _ = _work(problem, result, problem.data)
+    objective, work, _ = _work(problem, result, problem.data.without_wide())
     with problem.threads(objective):
         return objective.influence_gram(work), result.n_total
 

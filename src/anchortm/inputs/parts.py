@@ -57,8 +57,9 @@ _MEAN = (
     "a generalised linear model has no baseline in y; use CountRegression, OrdinalRegression or ContinuousProbit, or "
     "put the stratum among the covariates, as C(stratum)"
 )
-_BATCHES = (
-    "tables read in batches are fitted with one baseline and fixed effects only; read the table into memory first"
+_CLUSTERS_APART = (
+    "the integral over the effects of a cluster needs all its rows at once, and rows of a cluster may be in several "
+    "batches; read the table into memory first, or give the clusters as anchors"
 )
 _NO_LIMIT = "the limit xi = inf is implemented without random effects; set xi to 0 or to a large finite number"
 _NOT_NEGATIVE = "xi below 0 is implemented without random effects and penalties on coefficients; set xi to 0 or more"
@@ -91,13 +92,7 @@ REASONS: dict[frozenset[str], str] = {
             "ContinuousProbit",
         ),
         ("mean", ("batches",), "it is implemented for rows in memory; read the table into memory first"),
-        ("batches", ("strata", "varying", "random", "scale"), _BATCHES),
-        ("batches", ("wide",), "merge levels, or leave it out"),
-        (
-            "batches",
-            ("l1",),
-            "the lasso is not implemented for batches; read the table into memory first, or use l2 alone",
-        ),
+        ("batches", ("random",), _CLUSTERS_APART),
         ("boosting", ("strata", "varying", "scale", "random"), _TREES),
         ("boosting", ("l1", "l2"), _ROUNDS),
         ("boosting", ("smooth",), "trees learn the shape of an effect; write x for s(x)"),

@@ -96,8 +96,29 @@ class ScaledCoordinates(Coordinates):
         return replace(super().restricted(columns), z_mean=self.z_mean[scale])
 
 
+@dataclass(frozen=True, eq=False)
+class _Reach:
+    """The number of rows with far scales, and the largest contribution of each column to zeta."""
+
+    far: int
+    size: Array
+
+    @classmethod
+    def of(cls, terms: list[Rows], g: Array) -> _Reach:
+        """Return that of these rows."""
+        found = cls(0, np.zeros(g.size))
+        for term in terms:
+            parts = term.C[:, -g.size :] * g
+            far = int((~(np.abs(parts.sum(axis=1)) < FAR_SCALE)).sum()) * (term.sign > 0)
+            found = found + cls(far, np.abs(parts).max(axis=0, initial=0.0))
+        return found
+
+    def __add__(self, other: _Reach) -> _Reach:
+        return _Reach(self.far + other.far, np.maximum(self.size, other.size))
+
+
 class ScaledObjective(RowObjective):
-    """The anchor loss of shift and scale effects, of rows in memory.
+    """The anchor loss of shift and scale effects, wherever the rows are.
 
     ``xi_scale`` is the second penalty, or None where it is xi. The loss is that of a *ray*: ``mix`` are the roots
     of (xi, xi_scale) / tau, and tau is the number that the loss is asked for at.
@@ -124,7 +145,7 @@ class ScaledObjective(RowObjective):
             return self, xi
         tau = max(xi, self.xi_scale)
         result = copy(self)
-        result.xi_scale = None
+        result.xi_scale, result._latest = None, None
         if tau > 0.0:
             first = 1.0 if math.isinf(xi) else math.sqrt(xi / tau)
             result.mix = (first, 0.0 if math.isinf(xi) else math.sqrt(self.xi_scale / tau))
@@ -180,15 +201,17 @@ class ScaledObjective(RowObjective):
         ]
         return found[0], found[1]
 
-    def sums(self, v: Array, expected: Array | None = None) -> Sums:
-        """Return the log-likelihood and t at v."""
-        loglik, sums = self.blocks.total(ScaledLogLikelihood(*self._where(v), self.n_sums))
-        return Sums(loglik, self._both(*sums))
+    def _first_order(self, v: Array) -> ScaledLogLikelihood:
+        return ScaledLogLikelihood(*self._where(v), self.n_sums)
 
-    def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
-        """Return the derivatives at v, with the curvatures of r and r_s along ``multiplier`` if given."""
-        work = ScaledSecondOrder(*self._where(v), self.n_sums, self._spreads(multiplier))
-        gradient, upper, *G = self.blocks.total(work)[1]
+    def _sums(self, loglik: float, arrays: list[Array]) -> Sums:
+        return Sums(loglik, self._both(*arrays))
+
+    def _second_order(self, v: Array, multiplier: Array | None) -> ScaledSecondOrder:
+        return ScaledSecondOrder(*self._where(v), self.n_sums, self._spreads(multiplier))
+
+    def _derivatives(self, arrays: list[Array]) -> Derivatives:
+        gradient, upper, *G = arrays
         hessian = np.triu(upper) + np.triu(upper, 1).T
         return Derivatives(gradient, hessian + self.n_total * self.coordinates.faint, self._both(*G))
 
@@ -198,7 +221,7 @@ class ScaledObjective(RowObjective):
 
     def penalties(self, v: Array, sums: Sums | None = None) -> tuple[float, ...]:
         """Return |P r|^2 and |P r_s|^2; ``sums`` hold them mixed."""
-        parts = self.blocks.total(ScaledLogLikelihood(*self._where(v), self.n_sums))[1]
+        parts = self.blocks.total(self._first_order(v))[1]
         return tuple(float(np.sum(self._root(part) ** 2)) for part in parts)
 
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> ScaledInfluence:
@@ -213,12 +236,9 @@ class ScaledObjective(RowObjective):
 
     def restricted(self, columns: NDArray[np.intp]) -> ScaledObjective:
         """Return the loss of some shift and scale effects alone."""
-
-        def some(part: Rows) -> Rows:
-            return replace(part, C=part.C[:, columns if part.ends is not None else self.coordinates.places(columns)])
-
         result = copy(self)
-        result.blocks = self.memory.changed(some, self.anchors)
+        result.blocks = self.blocks.restricted(columns, self.coordinates.n_baseline, self.anchors)
+        result._latest = None
         result.coordinates = self.coordinates.restricted(columns)
         result.names = tuple(self.names[j] for j in columns)
         result._m = self._m[columns[columns < self._m.size]]
@@ -230,6 +250,7 @@ class ScaledObjective(RowObjective):
         """Return the objective of about ``size`` rows from all over the data, in the same coordinates."""
         result = copy(self)
         result.blocks, result.anchors = self.blocks.sample(size, self.anchors)
+        result.costly, result._latest = result.blocks.costly, None
         result.n_rows, result.n_total = result.blocks.n_rows, result.blocks.n_total
         result.n_sums = 0 if result.anchors is None else result.anchors.n_sums
         return result
@@ -282,11 +303,8 @@ class ScaledObjective(RowObjective):
         loose, looser = (shares[:, curvatures <= least].sum(axis=1) > LOOSE for least in (STRICT, FLAT))
         if converged and not loose.any():
             return  # something else is flat
-        g, far, size = v[first:], 0, np.zeros(self.n_scale)
-        for term in self.terms:
-            parts = term.C[:, term.C.shape[1] - self.n_scale :] * g
-            far += int((~(np.abs(parts.sum(axis=1)) < FAR_SCALE)).sum()) * (term.sign > 0)
-            size = np.maximum(size, np.abs(parts).max(axis=0, initial=0.0))
+        reach = self.blocks.everywhere(lambda terms: _Reach.of(terms, v[first:]))
+        far, size = reach.far, reach.size
         remedy = "leave it out of scale, or merge levels or classes"
         if far:
             names = [self.names[first - k + j] for j in np.flatnonzero(size > 0.1 * size.max())]

@@ -107,12 +107,6 @@ REASONS: dict[frozenset[str], str] = {
         ("partial", ("random",), "frailties are not implemented for a partial likelihood; use ProportionalHazards"),
         ("partial", ("batches",), "risk sets need all rows at once; read the table first, or use ProportionalHazards"),
         ("mean", ("strata", "varying", "scale"), _MEAN),
-        (
-            "mean",
-            ("random",),
-            "generalised linear mixed models are not implemented; use CountRegression, OrdinalRegression or "
-            "ContinuousProbit",
-        ),
         ("mean", ("batches",), "it is implemented for rows in memory; read the table into memory first"),
         ("batches", ("strata", "varying", "random", "scale"), _BATCHES),
         ("batches", ("wide",), "merge levels, or leave it out"),

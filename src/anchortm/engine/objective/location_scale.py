@@ -15,15 +15,17 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass, fields, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.objective.plain import RowObjective
-from anchortm.engine.objective.protocol import FLAT, STRICT, Convexity, Derivatives, Point, Sums
+from anchortm.engine.objective.protocol import FLAT, STRICT, Convexity, Derivatives, Loss, Point, Sums
 from anchortm.engine.objective.scale_effects import scaled_baseline
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.scale_sums import ScaledInfluence, ScaledLogLikelihood, ScaledSecondOrder, place_rows
+from anchortm.engine.rows.standardised import Rows
 from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.links import Link
 
@@ -63,7 +65,7 @@ class ScaledCoordinates(Coordinates):
 
     def _scale_at_mean(self, others: Array) -> float:
         """Return exp(z'g / 2) at the means of the scale columns; refuse numbers that overflow."""
-        exponent = 0.5 * float(self.z_mean @ others[-self.z_mean.size :])
+        exponent = 0.5 * float(self.z_mean @ others[others.size - self.z_mean.size :])
         if not abs(exponent) < LARGEST_EXPONENT:
             raise IdentificationError(
                 f"the scale effects run away: at average covariates the scale is exp({exponent:.3g}), which "
@@ -77,8 +79,13 @@ class ScaledCoordinates(Coordinates):
         theta, others = self.split(v)
         q, k = self.z_mean.size, theta.size
         J[:k] /= self._scale_at_mean(others)
-        J[:k] -= np.outer(theta, 0.5 * self.z_mean @ J[-q:])
+        J[:k] -= np.outer(theta, 0.5 * self.z_mean @ J[J.shape[0] - q :])
         return J
+
+    def restricted(self, columns: NDArray[np.intp]) -> Self:
+        """Return the coordinates of the baseline, some covariates and some scale columns."""
+        scale = columns[columns >= self.n_coefs - self.z_mean.size] - (self.n_coefs - self.z_mean.size)
+        return replace(super().restricted(columns), z_mean=self.z_mean[scale])
 
 
 class ScaledObjective(RowObjective):
@@ -121,7 +128,8 @@ class ScaledObjective(RowObjective):
         if self.held:
             return None
         lower, upper = self.coordinates.lower.copy(), self.coordinates.upper.copy()
-        lower[-self.n_scale :] = upper[-self.n_scale :] = 0.0
+        own = slice(lower.size - self.n_scale, None)
+        lower[own] = upper[own] = 0.0
         result = copy(self)
         result.coordinates, result.held = replace(self.coordinates, lower=lower, upper=upper), True
         return result
@@ -157,7 +165,11 @@ class ScaledObjective(RowObjective):
         work = ScaledSecondOrder(*self._where(v), self.n_sums, self._spreads(multiplier))
         gradient, upper, *G = self.blocks.total(work)[1]
         hessian = np.triu(upper) + np.triu(upper, 1).T
-        return Derivatives(gradient, hessian, self._both(*G))
+        return Derivatives(gradient, hessian + self.n_total * self.coordinates.faint, self._both(*G))
+
+    def slopes(self, v: Array, multiplier: Array | None = None) -> Array:
+        """Return the gradient of -loglik + multiplier't in the coefficients alone."""
+        return Loss.slopes(self, v, multiplier)
 
     def penalties(self, v: Array, sums: Sums | None = None) -> tuple[float, ...]:
         """Return |P r|^2 and |P r_s|^2; ``sums`` hold them mixed."""
@@ -174,9 +186,20 @@ class ScaledObjective(RowObjective):
         """Return "none": nothing is known, not even at xi = 0."""
         return "none"
 
-    def restricted(self, columns: NDArray[np.intp]) -> RowObjective:
-        """Raise an error: a shift effect goes with its scale effect."""
-        raise NotImplementedError(f"{type(self).__name__} cannot leave out coefficients")
+    def restricted(self, columns: NDArray[np.intp]) -> ScaledObjective:
+        """Return the loss of some shift and scale effects alone."""
+
+        def some(part: Rows) -> Rows:
+            return replace(part, C=part.C[:, columns if part.ends is not None else self.coordinates.places(columns)])
+
+        result = copy(self)
+        result.blocks = self.memory.changed(some, self.anchors)
+        result.coordinates = self.coordinates.restricted(columns)
+        result.names = tuple(self.names[j] for j in columns)
+        result._m = self._m[columns[columns < self._m.size]]
+        result.n_scale = result.coordinates.z_mean.size
+        result.extra_names = result.names[len(result.names) - result.n_scale :]
+        return result
 
     def sample(self, size: int) -> ScaledObjective:
         """Return the objective of about ``size`` rows from all over the data, in the same coordinates."""
@@ -188,7 +211,10 @@ class ScaledObjective(RowObjective):
 
     def average_baseline(self, theta: Array, others: Array) -> Array:
         """Return the baseline of a row with average scale columns."""
-        return np.asarray(scaled_baseline(theta, self.coordinates.z_mean[None, :], others[-self.n_scale :])[0])
+        return np.asarray(scaled_baseline(theta, self.coordinates.z_mean[None, :], self._scale_effects(others))[0])
+
+    def _scale_effects(self, others: Array) -> Array:
+        return others[others.size - self.n_scale :]
 
     @property
     def far_from_zero(self) -> list[str]:
@@ -218,7 +244,7 @@ class ScaledObjective(RowObjective):
         if self.held or point is None:
             super().check_maximum(point)
             return
-        v, converged, hessian = point.v, point.converged, np.asarray(point.hessian)
+        v, converged, hessian = point.v, point.converged, point.dense
         first, k = self.n_parameters - self.n_scale, self.coordinates.n_baseline
         free = np.flatnonzero(self.coordinates.lower < self.coordinates.upper)
         curvatures, directions = np.linalg.eigh(hessian[np.ix_(free, free)])
@@ -228,7 +254,7 @@ class ScaledObjective(RowObjective):
             return  # something else is flat
         g, far, size = v[first:], 0, np.zeros(self.n_scale)
         for term in self.terms:
-            parts = term.C[:, -self.n_scale :] * g
+            parts = term.C[:, term.C.shape[1] - self.n_scale :] * g
             far += int((~(np.abs(parts.sum(axis=1)) < FAR_SCALE)).sum()) * (term.sign > 0)
             size = np.maximum(size, np.abs(parts).max(axis=0, initial=0.0))
         remedy = "leave it out of scale, or merge levels or classes"

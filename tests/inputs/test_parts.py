@@ -66,6 +66,7 @@ ELSEWHERE = {  # pairs that these data cannot show
     ("wide", "boosting"): "trees take dense columns; a factor becomes its columns",
     ("wide", "partial"): "these data are separated",
     ("strata", "infinite"): "over-identified for these data",
+    ("random", "infinite"): "over-identified for these data; see tests/models/test_mixed_limit.py",
     ("varying", "infinite"): "over-identified for these data",
     ("scale", "infinite"): "over-identified for these data",
     ("wide", "infinite"): "over-identified for these data",

@@ -60,7 +60,6 @@ _MEAN = (
 _BATCHES = (
     "tables read in batches are fitted with one baseline and fixed effects only; read the table into memory first"
 )
-_NO_LIMIT = "the limit xi = inf is implemented without random effects; set xi to 0 or to a large finite number"
 _NOT_NEGATIVE = "xi below 0 is implemented without random effects and penalties on coefficients; set xi to 0 or more"
 _TREES = "boosting fits one baseline for all rows; leave it out, and put the column among the covariates"
 _ROUNDS = "boosting regularises by the learning rate and the number of rounds; leave it out"
@@ -79,7 +78,6 @@ REASONS: dict[frozenset[str], str] = {
         ("scale", ("negative",), "xi below 0 is implemented for one scale; set xi to 0 or more"),
         ("negative", ("strata", "varying"), "xi below 0 is implemented for one baseline; set xi to 0 or more"),
         ("random", ("scale",), _ONE_SCALE),
-        ("infinite", ("random",), _NO_LIMIT),
         ("negative", ("random", "l1", "l2", "smooth"), _NOT_NEGATIVE),
         ("partial", ("varying", "scale"), _NO_BASELINE),
         ("partial", ("random",), "frailties are not implemented for a partial likelihood; use ProportionalHazards"),

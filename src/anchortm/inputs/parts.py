@@ -61,7 +61,6 @@ _CLUSTERS_APART = (
     "the integral over the effects of a cluster needs all its rows at once, and rows of a cluster may be in several "
     "batches; read the table into memory first, or give the clusters as anchors"
 )
-_NO_LIMIT = "the limit xi = inf is implemented without random effects; set xi to 0 or to a large finite number"
 _NOT_NEGATIVE = "xi below 0 is implemented without random effects and penalties on coefficients; set xi to 0 or more"
 _TREES = "boosting fits one baseline for all rows; leave it out, and put the column among the covariates"
 _ROUNDS = "boosting regularises by the learning rate and the number of rounds; leave it out"
@@ -79,18 +78,11 @@ REASONS: dict[frozenset[str], str] = {
         ("scale", ("negative",), "xi below 0 is implemented for one scale; set xi to 0 or more"),
         ("negative", ("strata", "varying"), "xi below 0 is implemented for one baseline; set xi to 0 or more"),
         ("random", ("scale",), _ONE_SCALE),
-        ("infinite", ("random",), _NO_LIMIT),
         ("negative", ("random", "l1", "l2", "smooth"), _NOT_NEGATIVE),
         ("partial", ("varying", "scale"), _NO_BASELINE),
         ("partial", ("random",), "frailties are not implemented for a partial likelihood; use ProportionalHazards"),
         ("partial", ("batches",), "risk sets need all rows at once; read the table first, or use ProportionalHazards"),
         ("mean", ("strata", "varying", "scale"), _MEAN),
-        (
-            "mean",
-            ("random",),
-            "generalised linear mixed models are not implemented; use CountRegression, OrdinalRegression or "
-            "ContinuousProbit",
-        ),
         ("mean", ("batches",), "it is implemented for rows in memory; read the table into memory first"),
         ("batches", ("random",), _CLUSTERS_APART),
         ("boosting", ("strata", "varying", "scale", "random"), _TREES),

@@ -200,12 +200,10 @@ class Predictions(FittedAttributes):
         theta, moved = rows.parts(X, n_rows, offset)
         shift, random, sign = result.sign * moved, result.random, result.sign
         if conditional and flag(conditional, "conditional"):
-            clusters, effects = rows.clusters(X), self._effects()
-            labels = [clusters.labels[code] for code in clusters.codes]
-            return self._averaged(theta, shift, *effects.conditional(clusters.Z, labels))
+            return self._averaged(theta, shift, *rows.effect_nodes(X, shift.size, True))
         if random is None:
             return PredictedDistribution(result.link, result.basis, theta, shift, result.time, gain=sign)
-        Z = random.effects.columns(result.coef_names, rows.matrix(X, n_rows or shift.size))
+        Z = rows.effect_columns(X, n_rows or shift.size)
         size = result.link.widened_by_normal(random.deviations(Z))
         if size is not None:  # noise plus random effects has the distribution of the link, only wider
             theta = theta / size[0] if np.unique(size).size == 1 else theta / size[:, None]

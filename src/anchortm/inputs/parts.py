@@ -121,7 +121,7 @@ REASONS: dict[frozenset[str], str] = {
             ("l1",),
             "the lasso is not implemented for batches; read the table into memory first, or use l2 alone",
         ),
-        ("boosting", ("strata", "varying", "scale", "random"), _TREES),
+        ("boosting", ("scale", "random"), _TREES),
         ("boosting", ("l1", "l2"), _ROUNDS),
         ("boosting", ("smooth",), "trees learn the shape of an effect; write x for s(x)"),
         ("boosting", ("partial",), "a partial likelihood is not a sum over rows; use ProportionalHazards"),

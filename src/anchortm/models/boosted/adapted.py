@@ -16,6 +16,7 @@ from anchortm._util.checks import check_weights, finite_numbers, one_number, who
 from anchortm._util.frames import aligned, native
 from anchortm.engine.remarks import with_remarks
 from anchortm.exceptions import ConvergenceWarning, InputError
+from anchortm.inputs.design import to_design
 from anchortm.models.boosted.answers import BoostedAnswers
 from anchortm.models.boosted.booster import Stage
 from anchortm.models.boosted.refit import STRONGEST, Base, Rows, Target
@@ -57,7 +58,8 @@ class Adapted(BoostedAnswers):
         if n_rounds == there:
             return copy(self)
         stage = self.boosted_.stages[n_rounds]
-        told = with_remarks(self.model_.specification(), None, stage.put(self.model_.result_), quiet=True)
+        spec = self.model_.specification()
+        told = with_remarks(spec, None, stage.put(spec, self.model_.result_), quiet=True)
         result = copy(self)
         result.model_ = self.model_.with_result(None, told)
         result.boosted_ = self.boosted_.first(n_rounds, stage.beta)
@@ -113,7 +115,8 @@ class Adapted(BoostedAnswers):
         if len(native(X)) == 0:
             return self._moved(None, 0, math.inf)
         aligned(X=X, y=y, sample_weight=sample_weight, offset=offset)
-        matrix = rows.matrix(X)
+        design, mixture = rows.take_apart(native(X), None)
+        matrix = np.asarray(to_design(design).matrix)
         n = matrix.shape[0]
         response = self._response(X, y, n)
         weights, offset = check_weights(sample_weight, n), rows.offset(X, offset)
@@ -122,10 +125,11 @@ class Adapted(BoostedAnswers):
             kept = np.flatnonzero(weights)
             matrix, response, weights = matrix[kept], response[kept], weights[kept]
             offset, n = None if offset is None else offset[kept], kept.size
+            mixture = None if mixture is None else mixture.take(kept)
         if n == 0:
             return self._moved(None, 0, math.inf)
         base = Base(self.model_.specification(), self.model_.result_)
-        target = Target(self.boosted_.shape, base, Rows(matrix, response, weights, offset))
+        target = Target(self.boosted_.shape, base, Rows(matrix, response, weights, offset, mixture))
         if strength is None:
             strength = target.choose()
         if strength > STRONGEST:
@@ -150,6 +154,6 @@ class Adapted(BoostedAnswers):
             result.boosted_ = replace(self.boosted_, refit=refit)
             return result
         stage, moves = found
-        result.model_ = self.model_.with_result(None, stage.put(self.model_.result_))
+        result.model_ = self.model_.with_result(None, stage.put(self.model_.specification(), self.model_.result_))
         result.boosted_ = replace(self.boosted_, shape=self.boosted_.shape.moved(moves, stage.beta), refit=refit)
         return result

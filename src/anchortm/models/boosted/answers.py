@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -11,7 +13,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from anchortm._typing import Covariates, Numbers, Outcome
-from anchortm._util.checks import check_weights, finite_numbers
+from anchortm._util.checks import check_weights
 from anchortm._util.estimators import BaseEstimator
 from anchortm._util.frames import aligned, native
 from anchortm.bases import Basis
@@ -123,8 +125,11 @@ class BoostedAnswers:
     def _shown(self) -> FitResult:
         """Return the result of the inner model, with the covariates of the boosted model."""
         boosted = self._fitted()
+        result = self.model_.result_
+        corners = result.corners
         return replace(
-            self.model_.result_,
+            result,
+            corners=None if corners is None else replace(corners, covariates=tuple(boosted.covariates)),
             coef=boosted.shape.coef,
             coef_names=boosted.coef_names,
             columns=boosted.columns,
@@ -136,9 +141,20 @@ class BoostedAnswers:
     @property
     def new_rows_(self) -> NewRows:
         """Return the object that turns new rows into linear predictors and outcomes of this model."""
-        result = self._shown()
+        return self._asked().new_rows_
+
+    def _asked(self) -> TransformationModel:
+        """Return the inner model for rows of X: with the covariates of the boosted model, and f in its shift."""
+        shape, asked = self._fitted().shape, copy(self.model_)
         spec = self.model_.specification().at(model=type(self).__name__, anchor_names=self.model.anchor_names)
-        return NewRows(spec, result, self.__dict__.get("formula_"))
+        f = None if shape.learner == "linear" else shape.f  # a linear f has coefficients
+        asked.__dict__ |= {
+            "_result": self._shown(),
+            "_fitted_with": spec,
+            "_rows_type": partial(asked._rows_type, f=f),
+            "formula_": self.__dict__.get("formula_"),
+        }
+        return asked
 
     @property
     def loss_history_(self) -> pd.DataFrame:
@@ -162,18 +178,13 @@ class BoostedAnswers:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _ask(self, what: str, X: Any, offset: Any, *y: Any, **options: Any) -> Any:
-        """Return the result of a method of the inner model, with f as its offset."""
-        aligned(X=X, offset=offset)
-        rows = self.new_rows_
+        """Return the answer of the inner model with f in its shift."""
+        asked = self._asked()
         if X is None:
             raise InputError("X is None: a boosted model needs covariates; pass those of the rows")
-        design, offset = rows.design(native(X)), rows.offset(X, offset)
-        f = self.boosted_.shape.f(np.asarray(design.matrix))
-        if y:
-            y = (self._response(X, y[0], f.size),)
-        if offset is not None:
-            f = f + finite_numbers(offset, f.size, "offset")
-        return getattr(self.model_, what)(design if self.boosted_.shape.linear else None, *y, offset=f, **options)
+        if y and y[0] is None and asked.new_rows_.formula is None:
+            raise InputError("y is None: pass the outcome of the rows")
+        return getattr(asked, what)(X, *y, offset=offset, **options)
 
     def _response(self, X: Any, y: Any, n: int) -> Response:
         """Return the outcomes of n rows, from y or from the table X."""

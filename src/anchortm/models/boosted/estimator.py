@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from copy import copy
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Self
 
@@ -16,18 +17,19 @@ from anchortm import plotting
 from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import flag, generator, one_number, whole_number
 from anchortm._util.estimators import BaseEstimator
-from anchortm._util.frames import aligned, native
+from anchortm._util.frames import aligned
 from anchortm.engine.data import Data
-from anchortm.engine.preparation import prepare, split_off
+from anchortm.engine.preparation import prepare_unchecked
 from anchortm.engine.problem import Problem
-from anchortm.engine.solve.identification import check_covariates, check_kinds, check_levels
+from anchortm.engine.remarks import remarked
+from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.inputs import parts
-from anchortm.inputs.design import to_design
+from anchortm.inputs.design import Design
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.adapted import Adapted
-from anchortm.models.boosted.booster import Booster, Stage, Watched
+from anchortm.models.boosted.booster import Booster, Stage, Watched, mean_nll
 from anchortm.models.boosted.result import BoostedResult
 from anchortm.models.boosted.shape import Shape
 from anchortm.models.boosted.trees import Binned, Tree, binned, grow
@@ -219,34 +221,29 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
             raise InputError(
                 f"xi = {self.model.xi!r} of the inner model is not used: pass it to AnchorBoostedTM(model, xi=...)"
             )
-        X = native(X)
-        given = list(X.columns) if hasattr(X, "columns") else None
-        if named_columns(spec.anchor_names, "anchor_names"):
-            if anchors is not None:
-                raise InputError("pass anchors to fit, or anchor_names to the constructor, not both")
-            X, anchors = split_off(spec, X)[:2]
-        data = prepare(spec.at(anchor_names=None), None, y, anchors, sample_weight, offset)
         if X is None:
             raise InputError("X is None: boosting needs covariates; without them fit the model itself")
-        design = to_design(X, None)
-        n = len(data.response) if data.kept is None else data.kept.size
-        if design.matrix.shape[0] != n:
-            raise InputError(f"X has {design.matrix.shape[0]} rows, but y has {n}: pass the same rows of both")
-        if design.matrix.shape[1] == 0:
-            raise InputError(f"X has 0 feature(s) (shape={design.matrix.shape}) while a minimum of 1 is required.")
-        if data.kept is not None:
-            design = design._replace(matrix=design.matrix[data.kept])
-        columns = tuple(map(str, given)) if design.named and given is not None else None
-        made = Problem.on(spec, self._checked(data._replace(design=design, columns_given=columns)))
+        data = prepare_unchecked(spec, X, y, anchors, sample_weight, offset)
+        if not data.design.names:
+            shape = data.design.matrix.shape
+            raise InputError(f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
+        made = self._kind.on(spec, self._checked(spec, data))
         made.check_anchors()
         return made
 
-    def _checked(self, data: Data, gone: Iterable[Any] = ()) -> Data:
+    @property
+    def _kind(self) -> type[Problem]:
+        return self.model._problem_type
+
+    def _checked(self, spec: Specification, data: Data, gone: Iterable[Any] = ()) -> Data:
         """Return the data; raise an error, which names the left-out environments, if it does not identify the model."""
         try:
             check_kinds(data.response)
+            spec.check_response(data.response)
+            if data.mixture is not None:
+                data.mixture.corners.check(data.mixture.weights)
             if self.learner != "tree":
-                check_covariates(data.design.matrix, data.design.names)
+                spec.check_design(data)
                 check_levels(data.response, data.design.matrix, data.design.names)
         except IdentificationError as error:
             listed = ", ".join(map(str, gone))
@@ -304,7 +301,7 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         names, sets = held_out(self.validation, data, groups, self.random_state)
         gone = [[name] for name in names] if isinstance(self.validation, str) else [names] * len(sets)
         kept = [
-            self._checked(data.subset(np.setdiff1d(np.arange(len(data.response)), np.concatenate(held))), lost)
+            self._checked(spec, data.subset(np.setdiff1d(np.arange(len(data.response)), np.concatenate(held))), lost)
             for held, lost in zip(sets, gone, strict=True)
         ]
         # all fits advance together, round by round
@@ -354,26 +351,35 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         tuple of (float, dict)
         """
         self.validation = without(self.validation, gone, self.n_rounds)
-        fitted = self._fit(self.check(), self._checked(data), groups)
-        inner = fitted.model_.result_
-        rows = Watched(inner.basis, held, self.learner == "linear+tree")
+        spec = self.check()
+        fitted = self._fit(spec, self._checked(spec, data), groups)
+        inner, problem = fitted.model_.result_, fitted.model_.problem_
+        rows = Watched(problem, held, self._beside(held))
         rows.f += fitted.boosted_.shape.f(rows.X)
-        nll = rows.nll(inner.link, inner.sign, inner.baseline, inner.coef)
+        nll = mean_nll(problem, inner.link, inner.baseline, inner.coef, rows.data)
         return nll, {"converged": inner.converged, "rounds": fitted.n_rounds_}
+
+    def _beside(self, data: Data) -> Data:
+        """Return the inputs of the model beside f: its covariates are those of the linear part, if there is one."""
+        some = slice(None) if self.learner == "linear+tree" else slice(0)
+        design = Design(data.design.matrix[:, some], data.design.names[some], data.design.named)
+        mixture = data.mixture
+        if mixture is not None:
+            own = {*design.names, *mixture.corners.varying_names}
+            left = tuple(name for name in mixture.corners.covariates if name in own)
+            mixture = mixture._replace(corners=replace(mixture.corners, covariates=left))
+        beside = data._replace(design=design, mixture=mixture)
+        return beside._replace(covariate_ranges=_ranges(beside))
 
     def _boost(self, spec: Specification, data: Data, held: list[Data]) -> Iterator[State]:
         """Yield the state before the first round and after each, until a round does not improve the loss."""
-        linear = self.learner == "linear+tree"
-        some = slice(None) if linear else slice(0)
-        design = data.design._replace(matrix=data.design.matrix[:, some], names=data.design.names[some])
-        own = data._replace(design=design, covariate_ranges=_ranges(design.matrix), columns_given=None)
-        booster = Booster(spec, own)
+        booster = Booster(spec, self._beside(data), self._kind)
         X = data.design.matrix[booster.order]
         bins = binned(X) if self.learner != "linear" else None
-        watched = [Watched(booster.basis, rows, linear) for rows in held]
+        watched = [Watched(booster.problem, rows, self._beside(rows)) for rows in held]
         found: Tree | Array | None = None
         while True:
-            nll = float(np.mean([rows.at(booster) for rows in watched])) if watched else math.nan
+            nll = float(np.mean([booster.nll(rows.data) for rows in watched])) if watched else math.nan
             yield State(booster, booster.stage(), found, nll)
             found = self._round(booster, X, bins)
             if found is None:
@@ -401,26 +407,30 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         made.model_, made.boosted_ = model, boosted
         return made
 
-    def _stored(self, data: Data, states: list[State], curve: Array, names: list[Any]) -> tuple[Any, BoostedResult]:
+    def _stored(self, data: Data, states: list[State], curve: Array, held_out: list[Any]) -> tuple[Any, BoostedResult]:
         """Return the fitted inner model and the result of boosting."""
-        problem, result = states[-1].booster.result()
+        problem, found = states[-1].booster.result()
         base = clone(self.model).set_params(xi=self.xi, anchor_names=None)
         trees = [state.found for state in states if isinstance(state.found, Tree)]
         steps = [state.found for state in states if isinstance(state.found, np.ndarray)]
-        X, anchors = data.design.matrix, named_columns(self.anchor_names, "anchor_names")
+        X, names = data.design.matrix, list(data.design.names)
+        covariates = names if data.mixture is None else list(data.mixture.corners.covariates)
+        beside = sum(len(named_columns(getattr(self.model, what), what)) for what in ("anchor_names", "strata"))
         shape = Shape(self.learner, trees, steps, np.zeros(X.shape[1]), X.std(axis=0))
         boosted = BoostedResult(
             shape,
             [state.stage for state in states],
             curve,
+            held_out,
             names,
-            list(data.design.names),
+            covariates,
             data.columns_given,
-            X.shape[1] + len(anchors),
-            _ranges(X),
+            len(covariates) + beside,
+            _ranges(data),
             np.zeros(0),
             data.offset is not None,
         )
+        result = replace(remarked(problem, found), columns=boosted.columns, n_features_in=boosted.n_features_in)
         return base.with_result(problem, result), boosted.first(len(states) - 1, result.coef)
 
     def plot(self, ax: Axis = None) -> Any:
@@ -438,5 +448,12 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         return plotting.rounds(self, ax)
 
 
-def _ranges(X: Array) -> Array:
-    return np.array([X.min(axis=0), X.max(axis=0)])
+def _ranges(data: Data) -> Array:
+    """Return the smallest and largest value of each covariate; of a varying effect, the range over which it varies."""
+    X = data.design.matrix
+    known = dict(zip(data.design.names, np.column_stack([X.min(axis=0), X.max(axis=0)]), strict=True))
+    if data.mixture is None:
+        return np.array(list(known.values())).reshape(-1, 2).T
+    corners = data.mixture.corners
+    known |= {name: np.array([group.low, group.high]) for group in corners.varying for name in group.names}
+    return np.array([known[name] for name in corners.covariates]).reshape(-1, 2).T

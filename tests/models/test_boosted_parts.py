@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 
 import anchortm as atm
 from anchortm.bases import LogLinearBasis
-from anchortm.exceptions import AnchorTMWarning, InputError
+from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, UnavailableError
+from anchortm.models.boosted.booster import Booster
 
 N = 240
 RNG = np.random.default_rng(5)
@@ -130,18 +132,16 @@ def test_strata_are_fitted_apart_where_nothing_is_shared() -> None:
 def test_rows_in_another_order_and_copies_of_rows_change_nothing(name: str) -> None:
     base, columns, y = CASES[name]
     times = np.random.default_rng(0).integers(0, 3, N)
-    options = {"n_rounds": 6, "min_samples_leaf": 1, "max_leaf_nodes": 4}
-    model = atm.AnchorBoostedTM(base, 1.0, **options)
-    base.set_params(support=(0.5, 2.0) if name == "both" else (-5.0, 5.0))
+    base = clone(base).set_params(support=(0.5, 2.0) if name == "both" else (-5.0, 5.0))
     if name == "both":
-        model.set_params(model=clone(base).set_params(varying={"z": (X.z.min(), X.z.max())}))
+        base.set_params(varying={"z": (X.z.min(), X.z.max())})
+    model = atm.AnchorBoostedTM(base, 1.0, n_rounds=6, min_samples_leaf=1, max_leaf_nodes=4)
     weighted = clone(model).fit(columns, y, anchors=SITE, sample_weight=times, offset=OFFSET)
     again = np.random.default_rng(1).permutation(np.repeat(np.arange(N), times))
     repeated = clone(model).fit(columns.iloc[again], y[again], anchors=SITE[again], offset=OFFSET[again])
     np.testing.assert_allclose(
         weighted.nll(columns, y, offset=OFFSET), repeated.nll(columns, y, offset=OFFSET), atol=1e-7
     )
-    base.set_params(support=None)
 
 
 def test_units_of_the_outcome_do_not_matter() -> None:
@@ -244,3 +244,170 @@ def test_predictions_need_strata() -> None:
         atm.leave_one_environment_out(fresh, lonely, Y, SITE, [1.0])
     with pytest.raises(InputError, match="without environment 2: stratum 'c' has no rows"):
         fresh.set_params(validation=[2]).fit(lonely, Y, anchors=SITE)
+
+
+def test_a_sparse_x_and_a_wide_factor_are_columns_of_trees(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    code, x = rng.integers(0, 120, 3000), rng.normal(size=3000)
+    y = np.sin(2 * x) + 2.0 * (code == 7) + rng.normal(size=3000)
+    dense = np.column_stack([x, np.eye(120)[code][:, 1:]])
+    model = atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=4, min_samples_leaf=5)
+    sparse = clone(model).fit(sp.csr_matrix(dense), y)
+    np.testing.assert_array_equal(sparse.predict(sp.csr_matrix(dense)), clone(model).fit(dense, y).predict(dense))
+    np.testing.assert_array_equal(sparse.predict(dense), sparse.predict(sp.csr_matrix(dense)))
+    assert sparse.feature_importances_[7] > 0.0
+    data = pd.DataFrame({"y": y, "x": x, "code": pd.Categorical([f"k{k:03d}" for k in code])})
+    by_formula = atm.AnchorBoostedTM.from_formula(
+        "y ~ x + code", data, model=model.model, n_rounds=4, min_samples_leaf=5
+    )
+    np.testing.assert_allclose(np.sort(by_formula.predict(data)), np.sort(sparse.predict(dense)), atol=1e-10)
+    loaded = atm.load(atm.save(by_formula, tmp_path / "m.json"))
+    np.testing.assert_array_equal(loaded.predict(data), by_formula.predict(data))
+    with pytest.raises(InputError, match="columns of 1000000 rows as numbers, which is too many"):
+        clone(model).fit(sp.csr_matrix((1_000_000, 100)), np.zeros(1_000_000) + np.arange(1_000_000) % 2)
+
+
+FAMILIES: dict[str, Any] = {
+    "poisson": np.random.default_rng(1).poisson(np.exp(0.4 * SHIFT / SHIFT.std())),
+    "binomial": Y > 0.0,
+    "trials": atm.Trials(COUNTS, COUNTS + 3),
+    "gamma": 40.0 * np.exp(Y / 6),
+    "gaussian": 100.0 * Y,
+    "negative_binomial": COUNTS,
+}
+
+
+def glm(name: str, xi: float = 0.0, **options: Any) -> Any:
+    family = "binomial" if name == "trials" else name
+    known = {"dispersion": 0.5} if family in ("gamma", "gaussian") else {}
+    return atm.AnchorGLM(xi, family=family, **known, **options)
+
+
+@pytest.mark.parametrize("residual", ["score", "deviance"])
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("xi", [0.0, 1.0])
+def test_a_linear_learner_becomes_the_generalised_linear_model(name: str, xi: float, residual: Any) -> None:
+    y, offset = FAMILIES[name], 0.1 * OFFSET
+    model = atm.AnchorBoostedTM(glm(name, residual=residual), xi, learner="linear", learning_rate=0.7, n_rounds=40)
+    model.fit(X, y, anchors=SITE, offset=offset)
+    linear = glm(name, xi, residual=residual).fit(X, y, anchors=SITE, offset=offset)
+    np.testing.assert_allclose(model.coef_, linear.coef_, atol=1e-8 * max(1.0, np.abs(linear.coef_).max()))
+    assert model.loss_ == pytest.approx(linear.loss_, rel=1e-10)
+    np.testing.assert_allclose(model.nll(X, y, offset=offset), linear.nll(X, y, offset=offset), rtol=1e-7)
+    np.testing.assert_allclose(model.predict(X, offset=offset), linear.predict(X, offset=offset), rtol=1e-7)
+    np.testing.assert_allclose(
+        model.residuals(X, y, offset=offset), linear.residuals(X, y, offset=offset), rtol=1e-6, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("residual", ["score", "deviance"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_pseudo_residuals_of_a_family_are_the_slope_of_the_loss(name: str, residual: Any) -> None:
+    """The loss with f as an offset is that of AnchorGLM; its own sums are tested against statsmodels."""
+    y, xi = FAMILIES[name], 1.0
+    problem = glm(name, xi, residual=residual).problem(None, y, anchors=SITE)
+    b = Booster(problem.spec, problem.data, type(problem))
+    size = 100.0 if name == "gaussian" else 1.0
+    b.f = 0.3 * size * np.sin(np.arange(N))
+    found, v, step = b.pseudo_residuals(), b.solution.v, 1e-5 * size
+
+    def loss(f: np.ndarray) -> float:
+        moved = np.zeros(N)
+        moved[b.order] = f
+        loglik, t = type(problem).on(problem.spec, problem.data._replace(offset=moved)).objective.sums(v)
+        return float(-loglik + xi * t @ t)
+
+    some = np.arange(0, N, 17)
+    slopes = [-(loss(b.f + e) - loss(b.f - e)) / (2 * step) for e in step * np.eye(N)[some]]
+    # in the unit of the family
+    np.testing.assert_allclose(found[some], np.array(slopes) * b.objective.coordinates.unit, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_boosted_families_are_fitted_saved_and_staged(name: str, tmp_path: Path) -> None:
+    y = FAMILIES[name]
+    model = atm.AnchorBoostedTM(glm(name), 1.0, n_rounds=8).fit(X, y, anchors=SITE)
+    history = model.loss_history_
+    assert (np.diff(history.loss) < 1e-12).all()
+    assert history.loss.iloc[-1] < history.loss.iloc[0]
+    f = sum(tree.predict(X.to_numpy()) for tree in model.trees_)
+    alone = glm(name, 1.0).fit(None, y, anchors=SITE, offset=f)
+    assert model.loss_ == pytest.approx(alone.loss_, rel=1e-10)
+    np.testing.assert_allclose(model.predict(X), alone.predict(None, offset=f), rtol=1e-7)
+    loaded = atm.load(atm.save(model, tmp_path / "m.json"))
+    short = atm.AnchorBoostedTM(glm(name), 1.0, n_rounds=3).fit(X, y, anchors=SITE)
+    for other in (model, loaded):
+        np.testing.assert_array_equal(other.nll(X, y), model.nll(X, y))
+        staged = other.staged(3)
+        np.testing.assert_array_equal(staged.nll(X, y), short.nll(X, y))
+        assert staged.model_.deviance_ == short.model_.deviance_
+    assert str(loaded.summary()) == str(model.summary())
+    assert "intercept + f(x)" in model.summary().facts["model"]
+    if name in ("binomial", "trials"):
+        np.testing.assert_array_equal(model.predict_proba(X)[:, 1], model.predict(X))
+    with pytest.raises(InputTypeError, match="refit is implemented for models with a baseline in y"):
+        model.refit(X[:5], y[:5])
+
+
+def test_boosted_families_leave_environments_out() -> None:
+    model, y = atm.AnchorBoostedTM(atm.AnchorGLM(family="poisson"), n_rounds=4), FAMILIES["poisson"]
+    table = atm.leave_one_environment_out(model, X, y, SITE, [1.0]).frame()
+    rest = SITE != 2
+    fit = clone(model).set_params(xi=1.0).fit(X[rest], y[rest], anchors=SITE[rest])
+    assert table.nll[2] == pytest.approx(fit.nll(X[~rest], y[~rest]).mean(), abs=1e-10)
+    watched = clone(model).set_params(xi=1.0, validation=[2], n_iter_no_change=4).fit(X, y, anchors=SITE)
+    assert watched.loss_history_.held_out[4] == pytest.approx(table.nll[2], abs=1e-10)
+
+
+def test_the_bootstrap_fits_resampled_environments() -> None:
+    base, columns, y = CASES["strata"]
+    model = atm.AnchorBoostedTM(base, 1.0, n_rounds=4).fit(columns, y, anchors=SITE, offset=OFFSET)
+    with pytest.warns(AnchorTMWarning, match="few"):
+        refits = model.bootstrap(10, random_state=0, progress=False)
+    assert refits.resampled == "environments (anchor)"
+    assert (len(refits.models), refits.failed) == (10, 0)
+    drawn = np.random.default_rng(0).multinomial(6, np.full(6, 1 / 6))
+    rows = np.concatenate([np.repeat(np.flatnonzero(e == SITE), k) for e, k in enumerate(drawn)])
+    given = clone(base).set_params(support=model.support_)
+    same = atm.AnchorBoostedTM(given, 1.0, n_rounds=4, min_samples_leaf=1)
+    # a leaf holds rows, not copies of rows: only leaves of any size make copies and weights the same
+    with pytest.warns(AnchorTMWarning, match="few"):
+        first = clone(same).fit(columns, y, anchors=SITE, offset=OFFSET).bootstrap(2, random_state=0).models[0]
+    copied = clone(same).fit(columns.iloc[rows], y[rows], anchors=SITE[rows], offset=OFFSET[rows])
+    np.testing.assert_allclose(first.nll(columns, y, offset=OFFSET), copied.nll(columns, y, offset=OFFSET), atol=1e-7)
+    points = [-2.0, 0.0, 2.0]
+    band = model.confidence_band(columns[:5], points, uncertainty=refits, offset=OFFSET[:5], level=0.8)
+    values = np.array([m.predict_distribution(columns[:5], offset=OFFSET[:5]).cdf(points) for m in refits.models])
+    np.testing.assert_array_equal(band.lower, np.quantile(values, 0.1, axis=0, method="inverted_cdf"))
+    np.testing.assert_array_equal(band.upper, np.quantile(values, 0.9, axis=0, method="inverted_cdf"))
+    np.testing.assert_array_equal(band.estimate, model.predict_distribution(columns[:5], offset=OFFSET[:5]).cdf(points))
+    wide = model.confidence_band(columns[:5], points, "sf", uncertainty=refits, offset=OFFSET[:5], simultaneous=True)
+    assert (wide.lower <= wide.estimate).all()
+    assert (wide.estimate <= wide.upper).all()
+    assert ((wide.lower >= 0.0) & (wide.upper <= 1.0)).all()
+    quantiles = model.confidence_band(columns[:5], [0.5], "ppf", uncertainty=refits, offset=OFFSET[:5])
+    np.testing.assert_array_equal(quantiles.estimate[:, 0], model.predict(columns[:5], offset=OFFSET[:5]))
+    with pytest.raises(InputError, match="must lie between 0 and 1"):
+        model.confidence_band(columns[:5], [1.5], "ppf", uncertainty=refits, offset=OFFSET[:5])
+    with pytest.raises(InputTypeError, match="what bootstrap"):
+        model.confidence_band(columns[:5], points, uncertainty="sandwich", offset=OFFSET[:5])
+    with pytest.raises(UnavailableError, match="needs the rows of the fit"):
+        pickle.loads(pickle.dumps(model)).bootstrap(2)  # noqa: S301
+    with pytest.raises(InputError, match="use the model before the refit"):
+        model.refit(columns[:20], y[:20], offset=OFFSET[:20], strength=5.0).bootstrap(2)
+
+
+@pytest.mark.slow
+def test_bands_cover_the_truth_where_f_is_learnt() -> None:
+    """40 environments, a step that one tree can fit: 90 % bands of the median cover it in most of 20 samples."""
+    covered = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        site, x = rng.integers(0, 40, 400), rng.integers(0, 2, 400).astype(float)
+        y = 2.0 * x + 0.5 * rng.normal(size=40)[site] + rng.normal(size=400)
+        model = atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=3, learning_rate=1.0, l2_leaf=0.0)
+        model.fit(x[:, None], y, anchors=site)
+        refits = model.bootstrap(40, random_state=seed, progress=False)
+        band = model.confidence_band([[0.0], [1.0]], [0.5], "ppf", level=0.9, uncertainty=refits)
+        covered.append((band.lower[:, 0] <= [0.0, 2.0]) & (band.upper[:, 0] >= [0.0, 2.0]))
+    assert 0.7 <= np.mean(covered) <= 1.0

@@ -15,7 +15,8 @@ from anchortm._typing import Covariates, Numbers, Outcome
 from anchortm._util.checks import check_weights, finite_numbers, one_number, whole_number
 from anchortm._util.frames import aligned, native
 from anchortm.engine.remarks import with_remarks
-from anchortm.exceptions import ConvergenceWarning, InputError
+from anchortm.exceptions import ConvergenceWarning, InputError, InputTypeError
+from anchortm.families import Family
 from anchortm.inputs.design import to_design
 from anchortm.models.boosted.answers import BoostedAnswers
 from anchortm.models.boosted.booster import Stage
@@ -112,6 +113,8 @@ class Adapted(BoostedAnswers):
             raise InputError(f"strength must be positive, not {strength!r}")
         if X is None:
             raise InputError("X is None: pass the covariates of rows from the target site")
+        if isinstance(rows.result.link, Family):
+            raise InputTypeError("refit is implemented for models with a baseline in y: fit AnchorGLM models anew")
         if len(native(X)) == 0:
             return self._moved(None, 0, math.inf)
         aligned(X=X, y=y, sample_weight=sample_weight, offset=offset)

@@ -20,6 +20,7 @@ from anchortm.bases import Basis
 from anchortm.engine.result import FitResult
 from anchortm.exceptions import InputError, InputTypeError, UnavailableError
 from anchortm.inference.summary import Summary
+from anchortm.inputs import parts
 from anchortm.inputs.response import Response
 from anchortm.links import Link
 from anchortm.models.attributes import Found, not_fitted
@@ -41,10 +42,12 @@ T = TypeVar("T")
 
 
 INSTEAD = (
-    "a boosted f has no standard errors or tests, and xi is its only penalty; compare fits by "
-    "leave_one_environment_out, compare predict_distribution at two values of a covariate, or use a linear model with "
-    "splines"
+    "a boosted f has no parameters to test, and xi is its only penalty; compare fits by leave_one_environment_out, "
+    "compare predict_distribution at two values of a covariate, or use a linear model with splines"
 )
+
+
+BY_COVARIANCE = ("covariance", "standard_errors", "intervals", "varying_effects")
 
 
 class NotForBoostedError(InputTypeError, AttributeError):
@@ -83,9 +86,11 @@ class BoostedAnswers:
     kkt_ = OfModel[float]()
     min_eigenvalue_ = OfModel[float]()
     converged_ = OfModel[bool]()
+    lower_minima_ = OfModel[list[float]]()
     convexity_ = OfModel[str]()
     warnings_ = OfModel[list[str]]()
     baseline_ = OfModel[Array]()
+    baselines_ = OfModel["pd.DataFrame"]()
     link_ = OfModel[Link]()
     basis_ = OfModel[Basis]()
     classes_ = OfModel[NDArray[Any]]()
@@ -174,7 +179,8 @@ class BoostedAnswers:
             if name == "new_rows_":  # the property failed because there is no fit
                 self._fitted()
             if hasattr(TransformationModel, name) and ("model_" in self.__dict__ or not name.endswith("_")):
-                raise NotForBoostedError(f"{type(self).__name__} has no {name}: {INSTEAD}")
+                why = parts.refusal("boosting", "sandwich") if name in BY_COVARIANCE else INSTEAD
+                raise NotForBoostedError(f"{type(self).__name__} has no {name}: {why}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _ask(self, what: str, X: Any, offset: Any, *y: Any, **options: Any) -> Any:
@@ -257,6 +263,7 @@ class BoostedAnswers:
         base = get_tags(self.model) if isinstance(self.model, BaseEstimator) else tags
         tags.estimator_type, tags.target_tags = base.estimator_type, base.target_tags
         tags.regressor_tags, tags.classifier_tags = base.regressor_tags, base.classifier_tags
+        tags.input_tags.sparse = base.input_tags.sparse
         return tags
 
     def nll(self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None) -> Array:

@@ -34,9 +34,9 @@ from anchortm.engine.rows.standardised import Rows
 from anchortm.engine.solve.continuation import solve
 from anchortm.engine.solve.newton import Solution, minimise, shrunken_step
 from anchortm.engine.specification import Specification
-from anchortm.exceptions import InputError
+from anchortm.models.boosted.rows import mean_nll
 
-__all__ = ["Booster", "Stage", "Watched", "mean_nll"]
+__all__ = ["Booster", "Stage"]
 
 Array = NDArray[np.float64]
 
@@ -209,25 +209,3 @@ def _reordered(data: Data, order: NDArray[np.intp]) -> Data:
         offset=part.offset,
         mixture=part.mixture,
     )
-
-
-def mean_nll(problem: Problem, link: Any, theta: Array, beta: Array, rows: Data) -> float:
-    """Return the mean negative log-likelihood of rows, whose offset includes f."""
-    return float(-np.average(problem.logliks(link, theta, beta, rows), weights=rows.weights))
-
-
-class Watched:
-    """The rows of a held-out environment, and the current f of each."""
-
-    def __init__(self, problem: Problem, rows: Data, beside: Data) -> None:
-        try:
-            self.rows = problem.held_out(beside)
-        except InputError as error:
-            raise InputError(f"a held-out environment has a class that no other environment has: {error}") from None
-        self.X = rows.design.matrix
-        self.f = np.zeros(self.X.shape[0]) if rows.offset is None else rows.offset.copy()
-
-    @property
-    def data(self) -> Data:
-        """Return the rows with f as their offset."""
-        return self.rows._replace(offset=self.f)

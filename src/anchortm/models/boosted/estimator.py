@@ -26,13 +26,13 @@ from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.inputs import parts
-from anchortm.inputs.design import Design
 from anchortm.models.base import TransformationModel
-from anchortm.models.boosted.adapted import Adapted
-from anchortm.models.boosted.booster import Booster, Stage, Watched, mean_nll
+from anchortm.models.boosted.booster import Booster, Stage
 from anchortm.models.boosted.result import BoostedResult
+from anchortm.models.boosted.rows import Watched, beside, covariate_ranges, mean_nll
 from anchortm.models.boosted.shape import Shape
 from anchortm.models.boosted.trees import Binned, Tree, binned, grow
+from anchortm.models.boosted.uncertainty import Resampled
 from anchortm.models.boosted.validation import Groups, check_validation, environment_groups, held_out, without
 from anchortm.models.from_formula import FormulaMixin
 
@@ -50,7 +50,7 @@ class State(NamedTuple):
     held_out: float
 
 
-class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
+class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
     """A transformation model F(h(y) - f(x)) with a non-linear shift f, boosted on the anchor loss.
 
     Each round grows a tree on the pseudo-residuals r + 2 xi r'(P r), takes a shrunken Newton step in its leaf values,
@@ -181,10 +181,12 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
                 f"model must be an estimator of this package, such as ContinuousProbit(), not {self.model!r}"
             )
         spec = self.model.specification()
-        parts.refuse("boosting", spec.likelihood, *spec.asked())
+        parts.refuse("boosting", spec.likelihood, *spec.asked(), *(["infinite"] if self.xi == math.inf else []))
         for name, unused in (("penalty_factor", None), ("n_restarts", 0)):
             if getattr(self.model, name) is not unused:
                 raise InputError(f"boosting does not use {name}: leave it out")
+        if getattr(self.model, "alpha", None) == "ml":
+            raise InputError("alpha='ml' estimates alpha before trees are grown, without them: give alpha a number")
         return spec.at(xi=self.xi, finite_xi=True)
 
     def check(self) -> Specification:
@@ -297,6 +299,10 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
             groups = environment_groups(environments, problem.data, self.cut, self.validation)
         return self._fit(problem.spec, problem.data, groups)
 
+    def fit_data(self, spec: Specification, data: Data) -> Self:
+        """Fit to checked rows; return self."""
+        return self._fit(spec, self._checked(spec, data))
+
     def _fit(self, spec: Specification, data: Data, groups: Groups | None = None) -> Self:
         names, sets = held_out(self.validation, data, groups, self.random_state)
         gone = [[name] for name in names] if isinstance(self.validation, str) else [names] * len(sets)
@@ -315,7 +321,7 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         inner, boosted = self._stored(part, states, np.array(curve), names)
         state = {name: value for name, value in self.__dict__.items() if name != "formula_"}
         # one assignment, so that an interrupted or failed fit leaves the model unchanged
-        self.__dict__ = state | {"model_": inner, "boosted_": boosted}
+        self.__dict__ = state | {"model_": inner, "boosted_": boosted, "_data": part}
         return self
 
     def _watch(self, watched: list[Iterator[State]]) -> tuple[list[float], list[State], Booster | None]:
@@ -354,29 +360,17 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         spec = self.check()
         fitted = self._fit(spec, self._checked(spec, data), groups)
         inner, problem = fitted.model_.result_, fitted.model_.problem_
-        rows = Watched(problem, held, self._beside(held))
+        rows = Watched(problem, held, self.learner)
         rows.f += fitted.boosted_.shape.f(rows.X)
         nll = mean_nll(problem, inner.link, inner.baseline, inner.coef, rows.data)
         return nll, {"converged": inner.converged, "rounds": fitted.n_rounds_}
 
-    def _beside(self, data: Data) -> Data:
-        """Return the inputs of the model beside f: its covariates are those of the linear part, if there is one."""
-        some = slice(None) if self.learner == "linear+tree" else slice(0)
-        design = Design(data.design.matrix[:, some], data.design.names[some], data.design.named)
-        mixture = data.mixture
-        if mixture is not None:
-            own = {*design.names, *mixture.corners.varying_names}
-            left = tuple(name for name in mixture.corners.covariates if name in own)
-            mixture = mixture._replace(corners=replace(mixture.corners, covariates=left))
-        beside = data._replace(design=design, mixture=mixture)
-        return beside._replace(covariate_ranges=_ranges(beside))
-
     def _boost(self, spec: Specification, data: Data, held: list[Data]) -> Iterator[State]:
         """Yield the state before the first round and after each, until a round does not improve the loss."""
-        booster = Booster(spec, self._beside(data), self._kind)
+        booster = Booster(spec, beside(self.learner, data), self._kind)
         X = data.design.matrix[booster.order]
         bins = binned(X) if self.learner != "linear" else None
-        watched = [Watched(booster.problem, rows, self._beside(rows)) for rows in held]
+        watched = [Watched(booster.problem, rows, self.learner) for rows in held]
         found: Tree | Array | None = None
         while True:
             nll = float(np.mean([booster.nll(rows.data) for rows in watched])) if watched else math.nan
@@ -415,7 +409,7 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         steps = [state.found for state in states if isinstance(state.found, np.ndarray)]
         X, names = data.design.matrix, list(data.design.names)
         covariates = names if data.mixture is None else list(data.mixture.corners.covariates)
-        beside = sum(len(named_columns(getattr(self.model, what), what)) for what in ("anchor_names", "strata"))
+        others = sum(len(named_columns(getattr(self.model, what), what)) for what in ("anchor_names", "strata"))
         shape = Shape(self.learner, trees, steps, np.zeros(X.shape[1]), X.std(axis=0))
         boosted = BoostedResult(
             shape,
@@ -425,8 +419,8 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
             names,
             covariates,
             data.columns_given,
-            len(covariates) + beside,
-            _ranges(data),
+            len(covariates) + others,
+            covariate_ranges(data),
             np.zeros(0),
             data.offset is not None,
         )
@@ -446,14 +440,3 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         matplotlib axes
         """
         return plotting.rounds(self, ax)
-
-
-def _ranges(data: Data) -> Array:
-    """Return the smallest and largest value of each covariate; of a varying effect, the range over which it varies."""
-    X = data.design.matrix
-    known = dict(zip(data.design.names, np.column_stack([X.min(axis=0), X.max(axis=0)]), strict=True))
-    if data.mixture is None:
-        return np.array(list(known.values())).reshape(-1, 2).T
-    corners = data.mixture.corners
-    known |= {name: np.array([group.low, group.high]) for group in corners.varying for name in group.names}
-    return np.array([known[name] for name in corners.covariates]).reshape(-1, 2).T

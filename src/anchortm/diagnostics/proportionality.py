@@ -131,7 +131,7 @@ def proportionality_test(
 
 def _check(model: TransformationModel) -> None:
     """Refuse models whose effects cannot vary along the response."""
-    check_model(model)
+    check_model(model, "score_test")
     spec = model.specification()
     for name in (*spec.asked(), spec.likelihood):
         if why_not("varying", name) is not None:

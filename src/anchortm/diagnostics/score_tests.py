@@ -175,7 +175,7 @@ def score_test(
     if method not in ("auto", *METHODS):
         raise InputError(f"method must be 'auto', {', '.join(map(repr, METHODS))}, not {method!r}")
     whole_number(n_draws, "n_draws", 1)
-    check_model(model)
+    check_model(model, "score_test")
     rng = generator(random_state)
     problem = clone(model).set_params(xi=0.0).problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
     data = problem.data

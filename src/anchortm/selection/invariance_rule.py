@@ -161,7 +161,7 @@ def xi_by_score_test(
     """
     import pandas as pd
 
-    check_model(model)
+    check_model(model, "score_test")
     level_between(level)
     if not 0.0 < largest < math.inf:
         raise InputError(f"largest must be a positive finite number, not {largest}")

@@ -548,18 +548,12 @@ def test_tables_in_batches(tmp_path: Path) -> None:
         ({"smooth": math.nan}, "smooth must be"),
         ({"smooth": "much"}, "smooth"),
         ({"xi": math.inf}, "large finite"),
-        ({"scale": "z"}, "smooth terms cannot be combined with scale effects"),
         ({"varying": "s(x, 7)"}, "smooth terms cannot vary"),
     ],
 )
 def test_refusals(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(AnchorTMError, match=message):
         fit(atm.ContinuousLogit(order=3), "y", **parameters)
-
-
-def test_random_effects_are_refused() -> None:
-    with pytest.raises(InputError, match="smooth terms cannot be combined with random effects"):
-        fit(atm.ContinuousProbit(order=3), "y", covariates="s(x, 7) + z + (1 | sex)")
 
 
 def test_no_score_tests_of_smoothed_fits() -> None:

@@ -62,7 +62,7 @@ class RandomEffects:
         """Return the random effects of a solution."""
         n_nodes = objective.n_nodes
         finer = MixedObjective(objective.fixed, objective.clusters._replace(n_nodes=n_nodes + max(4, n_nodes // 2)))
-        error = quadrature_error(objective, finer, solution.v, solution.sums, solution.xi)
+        error = quadrature_error(objective, finer, solution.v, objective.sums(solution.v), solution.xi)
         points, weights = objective.posterior(solution.v)
         points = points * clusters.effects.estimate(tau).any(axis=1)  # effects without variance are 0 in every cluster
         labels = tuple(clusters.labels[k] for k in np.unique(clusters.codes))

@@ -21,6 +21,7 @@ from anchortm.engine.rows.likelihood import start_values
 from anchortm.engine.rows.standardised import BLOCK_ROWS
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.inputs.splines import Marks
 
 __all__ = ["Formulation"]
 
@@ -70,9 +71,13 @@ class Formulation:
             return self.plain_objective(link, rows)
 
         make: MakeLoss = plain
-        for part in self.parts(data):
+        parts = self.parts(data)
+        for part in parts:
             make = part.loss(make, self)
-        return make(data)
+        objective = make(data)
+        for part in parts:
+            objective = part.settle(objective, self, data)
+        return objective
 
     def plain_objective(self, link: Any, data: Any) -> Objective:
         """Return the anchor loss of the rows, without further parts."""
@@ -81,8 +86,13 @@ class Formulation:
 
     def names_of(self, data: Any) -> tuple[str, ...]:
         """Return the names of all parameters except those of the baseline."""
-        added = (name for part in self.parts(data) for name in part.names(self.spec, data))
-        return (*data.names, *added)
+        return (*data.names, *self.added(data)[0])
+
+    def added(self, data: Any) -> tuple[tuple[str, ...], Marks]:
+        """Return the names of the parameters that parts add after the coefficients, and their smooth terms."""
+        parts = self.parts(data)
+        names = tuple(name for part in parts for name in part.names(self.spec, data))
+        return names, tuple(mark for part in parts for mark in part.marks(self.spec, data))
 
     def own_parameters(self, beta: Array, data: Any) -> Iterator[tuple[Part, Array]]:
         """Yield each part with the parameters that it adds; ``beta`` has those after the baseline's."""

@@ -205,10 +205,20 @@ class Specification:
         """Return whether coefficients are penalised by an elastic net or by smoothing."""
         return bool(self.l1 or self.l2 or self.smoothed(marks))
 
-    def penalty(self, names: tuple[str, ...], marks: Marks, X: Any = None, weights: Array | None = None) -> Penalty:
-        """Return the penalty on the coefficients of these columns."""
-        return Penalty.of(self.l1, self.l2, self.smooth, self.penalty_factor, names, X, weights, marks)
+    def penalty(
+        self,
+        names: tuple[str, ...],
+        marks: Marks,
+        X: Any = None,
+        weights: Array | None = None,
+        added: tuple[tuple[str, ...], Marks] = ((), ()),
+    ) -> Penalty:
+        """Return the penalty on the coefficients of these columns, and on what parts of the model ``added``."""
+        strengths = (self.l1, self.l2, self.smooth, self.penalty_factor)
+        return Penalty.of(*strengths, names, X, weights, marks, *added)
 
-    def design_penalty(self, design: Design, weights: Array | None) -> Penalty:
+    def design_penalty(
+        self, design: Design, weights: Array | None, added: tuple[tuple[str, ...], Marks] = ((), ())
+    ) -> Penalty:
         """Return the penalty on the coefficients of a design."""
-        return self.penalty(design.names, design.marks, design.matrix, weights)
+        return self.penalty(design.names, design.marks, design.matrix, weights, added)

@@ -237,15 +237,20 @@ def resolve(model: Fitted, uncertainty: str | Array | Bootstrap | None) -> Array
     return matrix
 
 
-def at_row(uncertainty: Array | Bootstrap, theta: Array, z: Array, g: Array) -> Array | Bootstrap:
-    """Return the covariance or bootstrap of (exp(z'g / 2) theta, beta) from that of (theta, beta, g)."""
-    k, p = theta.size, -g.size
+def at_row(uncertainty: Array | Bootstrap, theta: Array, shares: Array, z: Array, g: Array) -> Array | Bootstrap:
+    """Return the covariance or bootstrap of (theta_i, beta) from that of (theta, beta, g).
+
+    theta_i = exp(z'g / 2) sum_b share_b theta_b is the baseline of a row.
+    """
+    K, p = theta.size // shares.size, -g.size
     if isinstance(uncertainty, Bootstrap):
-        draws = uncertainty.draws[:, :p].copy()
-        draws[:, :k] *= np.exp(0.5 * (uncertainty.draws[:, p:] @ z))[:, None]
-        return replace(uncertainty, draws=draws)
+        draws, k = uncertainty.draws, theta.size
+        own = np.einsum("b,dbk->dk", shares, draws[:, :k].reshape(-1, shares.size, K))
+        own *= np.exp(0.5 * (draws[:, p:] @ z))[:, None]
+        return replace(uncertainty, draws=np.hstack([own, draws[:, k:p]]))
     s = math.exp(0.5 * float(z @ g))
-    J = np.eye(uncertainty.shape[0])[:p]
-    J[:k, :k] *= s
-    J[:k, p:] = np.outer(s * theta, 0.5 * z)
+    mix = np.kron(shares, np.eye(K))
+    n_coefs = uncertainty.shape[0] - theta.size + p
+    J = np.block([[s * mix, np.zeros((K, n_coefs))], [np.zeros((n_coefs, theta.size)), np.eye(n_coefs)]])
+    J = np.hstack([J, np.vstack([np.outer(s * (mix @ theta), 0.5 * z), np.zeros((n_coefs, z.size))])])
     return np.asarray(J @ uncertainty @ J.T)

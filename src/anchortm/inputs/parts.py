@@ -51,7 +51,7 @@ NAMES = {
 # kinds of models, tables and learners; a wrong combination of two of them is a type error
 KINDS = {"partial", "mean", "batches", "boosting"}
 
-_ONE_BASELINE = "random effects are implemented for one baseline and one scale; leave one of them out"
+_ONE_SCALE = "random effects are implemented for one scale; leave one of them out"
 _WIDE = "this needs X as a dense matrix; merge levels, or pass columns of numbers"
 _NO_BASELINE = "a partial likelihood does not estimate a baseline; use ProportionalHazards"
 _MEAN = (
@@ -80,24 +80,10 @@ REASONS: dict[frozenset[str], str] = {
     for first, others, reason in (
         ("score_test", ("l1", "l2", "smooth"), _PENALISED),
         ("score_test", ("scale",), "score tests are implemented for one scale; test the model without scale effects"),
-        ("scale", ("strata",), "strata already have baselines that differ in spread; leave one of them out"),
-        ("scale", ("varying",), "varying effects already change the spread; leave one of them out"),
-        ("scale", ("l1", "l2"), "the elastic net is not implemented for scale effects; leave one of them out"),
-        (
-            "scale",
-            ("smooth",),
-            "smoothing is not implemented for scale effects; write bs(x, 4) for s(x), or set smooth=0",
-        ),
         ("scale", ("wide",), _WIDE),
         ("scale", ("negative",), "xi below 0 is implemented for one scale; set xi to 0 or more"),
         ("negative", ("strata", "varying"), "xi below 0 is implemented for one baseline; set xi to 0 or more"),
-        ("random", ("strata", "varying", "scale"), _ONE_BASELINE),
-        ("random", ("l1", "l2"), "the elastic net is not implemented for random effects; leave one of them out"),
-        (
-            "random",
-            ("smooth",),
-            "smoothing is not implemented for random effects; write bs(x, 4) for s(x), or set smooth=0",
-        ),
+        ("random", ("scale",), _ONE_SCALE),
         ("random", ("wide",), _WIDE),
         ("infinite", ("random", "l1", "l2", "smooth"), _NO_LIMIT),
         ("negative", ("random", "l1", "l2", "smooth"), _NOT_NEGATIVE),
@@ -151,8 +137,8 @@ def why_not(first: str, second: str) -> str | None:
     Examples
     --------
     >>> from anchortm.inputs.parts import why_not
-    >>> why_not("scale", "strata")
-    'strata already have baselines that differ in spread; leave one of them out'
+    >>> why_not("scale", "random")
+    'random effects are implemented for one scale; leave one of them out'
     >>> why_not("strata", "varying") is None
     True
     """

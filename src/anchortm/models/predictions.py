@@ -311,13 +311,14 @@ class Predictions(FittedAttributes):
         distribution = self.predict_distribution(X, offset=offset, n_rows=n_rows)
         known = resolve(self, uncertainty)
         fixed = result.sign * (distribution.shift - matrix @ result.coef)
+        shares = None if mixture is None else mixture.corners.shares(mixture.weights)
         if result.scale is None:
-            shares = None if mixture is None else mixture.corners.shares(mixture.weights)
             return confidence_band(distribution, matrix, result.sign, fixed, at, of, level, simultaneous, known, shares)
         columns, bands = scale_columns(result.scale.names, result.coef_names), []
         for i, theta in enumerate(distribution.theta):  # a row is a model without scale effects that has its own theta
             own, row = replace(distribution[[i]], theta=theta), slice(i, i + 1)
-            there = at_row(known, result.baseline, matrix[i, columns], result.scale.coef)
+            mix = np.ones(1) if shares is None else shares[i]
+            there = at_row(known, result.baseline, mix, matrix[i, columns], result.scale.coef)
             bands.append(confidence_band(own, matrix[row], result.sign, fixed[row], at, of, level, simultaneous, there))
         estimate, lower, upper = (
             np.vstack(part) for part in zip(*((b.estimate, b.lower, b.upper) for b in bands), strict=True)

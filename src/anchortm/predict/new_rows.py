@@ -46,14 +46,13 @@ class NewRows:
         X = self.covariates(X)
         anchors, strata = (named_columns(getattr(self.spec, what), what) for what in ("anchor_names", "strata"))
         n_columns = self.result.n_features_in
-        if self.spec.cluster and X is not None:
-            return without_anchors(X, [*anchors, *self.spec.cluster], n_columns), None
-        if anchors and X is not None:
-            X = without_anchors(X, anchors, n_columns)
+        unused = [*anchors, *self.spec.cluster]
+        if unused and X is not None:
+            X = without_anchors(X, unused, n_columns)
         if not strata:
             return X, None
         if all(isinstance(name, (int, np.integer)) for name in strata):  # positions among all columns of the fit
-            strata = [name - sum(anchor < name for anchor in anchors) for name in strata]
+            strata = [name - sum(other < name for other in unused) for name in strata]
         X, taken = split_columns(X, strata, "strata")
         return X, stratum_labels(taken)
 

@@ -14,6 +14,7 @@ from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.scale_effects import check_scalable, scale_columns, scale_name, scaled_baseline
 from anchortm.engine.result import ScaleEffects
 from anchortm.inputs.design import Design
+from anchortm.inputs.splines import Marks
 
 if TYPE_CHECKING:
     from anchortm.engine.formulation import Formulation
@@ -38,6 +39,10 @@ class ScalePart(Part):
         """Return the names of the scale effects."""
         names = data.design.names
         return tuple(scale_name(names[j]) for j in scale_columns(spec.scale, names))
+
+    def marks(self, spec: Specification, data: Any) -> Marks:
+        """Return the smooth terms of the columns of the scale: their curves are as smooth as those of the shift."""
+        return tuple(data.design.marks[j] for j in scale_columns(spec.scale, data.design.names))
 
     def loss(self, make: MakeLoss, formulation: Formulation) -> MakeLoss:
         """Return the loss of shift and scale effects: the columns of the scale stand after those of the shift."""

@@ -20,10 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.objective.plain import RowObjective
-from anchortm.engine.objective.protocol import FLAT, STRICT, Convexity, Derivatives, Point, Sums
+from anchortm.engine.objective.protocol import FLAT, STRICT, Convexity, Derivatives, Loss, Point, Sums
 from anchortm.engine.objective.scale_effects import scaled_baseline
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.scale_sums import ScaledInfluence, ScaledLogLikelihood, ScaledSecondOrder, place_rows
+from anchortm.engine.rows.standardised import Rows
 from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.links import Link
 
@@ -157,7 +158,11 @@ class ScaledObjective(RowObjective):
         work = ScaledSecondOrder(*self._where(v), self.n_sums, self._spreads(multiplier))
         gradient, upper, *G = self.blocks.total(work)[1]
         hessian = np.triu(upper) + np.triu(upper, 1).T
-        return Derivatives(gradient, hessian, self._both(*G))
+        return Derivatives(gradient, hessian + self.n_total * self.coordinates.faint, self._both(*G))
+
+    def slopes(self, v: Array, multiplier: Array | None = None) -> Array:
+        """Return the gradient of -loglik + multiplier't in the coefficients alone."""
+        return Loss.slopes(self, v, multiplier)
 
     def penalties(self, v: Array, sums: Sums | None = None) -> tuple[float, ...]:
         """Return |P r|^2 and |P r_s|^2; ``sums`` hold them mixed."""
@@ -174,9 +179,18 @@ class ScaledObjective(RowObjective):
         """Return "none": nothing is known, not even at xi = 0."""
         return "none"
 
-    def restricted(self, columns: NDArray[np.intp]) -> RowObjective:
-        """Raise an error: a shift effect goes with its scale effect."""
-        raise NotImplementedError(f"{type(self).__name__} cannot leave out coefficients")
+    def restricted(self, columns: NDArray[np.intp]) -> ScaledObjective:
+        """Return the loss of some shift effects alone, with all scale effects."""
+
+        def some(part: Rows) -> Rows:
+            return replace(part, C=part.C[:, columns if part.ends is not None else self.coordinates.places(columns)])
+
+        result = copy(self)
+        result.blocks = self.memory.changed(some, self.anchors)
+        result.coordinates = self.coordinates.restricted(columns)
+        result.names = tuple(self.names[j] for j in columns)
+        result._m = self._m[columns[columns < self._m.size]]
+        return result
 
     def sample(self, size: int) -> ScaledObjective:
         """Return the objective of about ``size`` rows from all over the data, in the same coordinates."""
@@ -218,7 +232,7 @@ class ScaledObjective(RowObjective):
         if self.held or point is None:
             super().check_maximum(point)
             return
-        v, converged, hessian = point.v, point.converged, np.asarray(point.hessian)
+        v, converged, hessian = point.v, point.converged, point.dense
         first, k = self.n_parameters - self.n_scale, self.coordinates.n_baseline
         free = np.flatnonzero(self.coordinates.lower < self.coordinates.upper)
         curvatures, directions = np.linalg.eigh(hessian[np.ix_(free, free)])

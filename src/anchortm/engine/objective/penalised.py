@@ -53,31 +53,41 @@ class Penalty:
         X: Array | None,
         weights: Array | None,
         marks: Marks | None = None,
+        more: tuple[str, ...] = (),
+        more_marks: Marks = (),
     ) -> Penalty:
         """Return the elastic net on coefficients of these names, and the smoothing of those that belong to curves.
 
-        ``X`` is needed for penalty factors that are the standard deviations of the columns.
+        ``X`` is needed for penalty factors that are the standard deviations of the columns. ``more`` are parameters
+        that follow the coefficients; their factor is 0 unless a dict names them.
         """
-        smoothing = np.zeros(len(names)) if marks is None else np.asarray(smooth * wiggly(marks), dtype=np.float64)
+        marks = ((None,) * len(names) if marks is None else marks) + more_marks
+        smoothing = np.asarray(smooth * wiggly(marks), dtype=np.float64)
         if not isinstance(factor, str):
-            f = cls._factors(factor, names)
+            f = cls._factors(factor, names, more)
             return cls(l1 * f, l2 * f + smoothing)
         if factor != "deviation":
             raise InputError(f"penalty_factor must be numbers, a dict or 'deviation', not {factor!r}")
         if not l1 and not l2:  # nothing to multiply
-            return cls(np.zeros(len(names)), smoothing)
+            return cls(np.zeros(len(marks)), smoothing)
         if X is None:
             raise InputError(
                 "penalty_factor='deviation' needs the rows in memory: pass the deviations as numbers, by name"
             )
         mean = np.average(X, axis=0, weights=weights)
-        f = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights))
-        return cls(l1 * f, l2 * f**2 + smoothing, lambda rows: l2 * (X[rows] - mean) ** 2 + smoothing)
+        none = np.zeros(len(more))
+        f = np.append(np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights)), none)
+
+        def of_rows(rows: Any) -> Array:
+            squares = (X[rows] - mean) ** 2
+            return l2 * np.hstack([squares, np.zeros((squares.shape[0], none.size))]) + smoothing
+
+        return cls(l1 * f, l2 * f**2 + smoothing, of_rows)
 
     @staticmethod
-    def _factors(factor: Any, names: tuple[str, ...]) -> Array:
+    def _factors(factor: Any, names: tuple[str, ...], more: tuple[str, ...] = ()) -> Array:
         """Return the factor of each coefficient in the elastic net."""
-        p = len(names)
+        p, names = len(names), (*names, *more)
         if factor is None:
             f = np.ones(p)
         elif isinstance(factor, Mapping):
@@ -85,7 +95,7 @@ class Penalty:
             if unknown:
                 raise InputError(f"penalty_factor names columns that are not covariates: {', '.join(unknown[:8])}")
             given = {str(name): one_number(value, f"penalty_factor[{name!r}]") for name, value in factor.items()}
-            f = np.array([given.get(name, 1.0) for name in names])
+            f = np.array([given.get(name, float(j < p)) for j, name in enumerate(names)])
         else:
             f = real_numbers(factor, "penalty_factor")
             if f.shape != (p,):
@@ -97,7 +107,7 @@ class Penalty:
         if bad.any():
             j = int(np.flatnonzero(bad)[0])
             raise InputError(f"penalty_factor of {names[j]} is {f[j]:g}: it must be a finite number, 0 or more")
-        return np.asarray(f)
+        return np.append(f, np.zeros(len(names) - f.size))
 
     @property
     def free(self) -> Mask:
@@ -134,6 +144,7 @@ class Net(Wrapped):
         self.coordinates = inner.coordinates if coordinates is None else coordinates
         self.lasso, self.ridge = lasso, ridge
         self.working = lasso[self.coordinates.n_baseline :] == 0.0
+        self.working[self.working.size - len(inner.extra_names) :] = True  # not columns that can be left out
         self._part: tuple[Mask, Objective] | None = None
 
     @classmethod
@@ -204,7 +215,7 @@ class Net(Wrapped):
     def undetermined(self) -> Objective:
         """Return the objective of the coefficients that no penalty keeps finite."""
         k, free = self.coordinates.n_baseline, (self.lasso == 0.0) & (self.ridge == 0.0)
-        if not self.costly:
+        if not self.costly and not self.extra_names:
             return self.inner.restricted(np.flatnonzero(free[k:]))
         result, at = copy(self.inner), self.coordinates
         result.coordinates = replace(at, lower=np.where(free, at.lower, 0.0), upper=np.where(free, at.upper, 0.0))
@@ -212,7 +223,8 @@ class Net(Wrapped):
 
     def check_maximum(self, point: Point | None = None) -> None:
         """Raise ``SeparationError`` if coefficients without a penalty have no finite estimate."""
-        self.undetermined().check_maximum()
+        free = self.undetermined()
+        free.check_maximum(point if free.n_parameters == self.n_parameters else None)
 
     def _worked(self) -> tuple[Objective, NDArray[np.intp]]:
         """Return the objective of the working columns, and the places of its parameters."""

@@ -69,6 +69,11 @@ class Point(NamedTuple):
     hessian: Any
     converged: bool
 
+    @property
+    def dense(self) -> Array:
+        """Return the Hessian as an array."""
+        return np.asarray(self.hessian.toarray() if hasattr(self.hessian, "toarray") else self.hessian)
+
 
 class Loss(ABC):
     """What the solver needs of an objective.
@@ -166,6 +171,10 @@ class Loss(ABC):
 
     def scaled(self, factor: float) -> Objective:
         """Return the loss with the penalty on its coefficients times a factor; itself without such a penalty."""
+        return self  # type: ignore[return-value]
+
+    def with_nodes(self, n_nodes: int) -> Objective:
+        """Return the loss with another number of quadrature nodes; itself if nothing is integrated numerically."""
         return self  # type: ignore[return-value]
 
     def restricted(self, columns: NDArray[np.intp]) -> Objective:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,7 @@ class Coordinates:
         k = self.n_baseline
         return np.concatenate([np.arange(k), k + columns])
 
-    def restricted(self, columns: NDArray[np.intp]) -> Coordinates:
+    def restricted(self, columns: NDArray[np.intp]) -> Self:
         """Return the coordinates of the baseline and of some covariates."""
         at = self.places(columns)
         return replace(self, mean=self.mean[at], scale=self.scale[at], lower=self.lower[at], upper=self.upper[at])

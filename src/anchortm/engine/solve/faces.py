@@ -60,7 +60,7 @@ def _over_faces(net: Net, v: Array, xi: float, options: Options) -> Solution:
         room = net.n_rows - k - int((~zero).sum())  # more columns than rows would leave flat directions
         most = max(1, min(max(FIRST_COLUMNS, int(net.working.sum())), room))
         if room < int((net.working & zero).sum()) + most:
-            net.working[:] = False
+            net.working[: net.working.size - len(net.extra_names)] = False
         net.working |= ~zero
         joining = np.argsort(-beyond, kind="stable")[:most]
         net.working[joining[beyond[joining] > options.tol]] = True

@@ -21,6 +21,7 @@ TINY = 1e-100  # of a complex step
 STEP = 0.02  # of a difference in a shift
 # f'(0) = sum_k c_k (f(k step) - f(-k step)) / step, with an error of the order of step^8
 ORDER_EIGHT = {1: 4.0 / 5.0, 2: -1.0 / 5.0, 3: 4.0 / 105.0, 4: -1.0 / 280.0}
+ORDER_FOUR = {1: 2.0 / 3.0, 2: -1.0 / 12.0}
 
 
 def log_logistic(z):
@@ -283,28 +284,27 @@ class Stated:
         return found
 
     def _partial(self, w):
-        """Return the log partial likelihood, and residuals: the hazard that a row was exposed to minus its event."""
+        """Return the terms of the log partial likelihood, and residuals: a row's exposure to hazard minus its event."""
         eta = self.X @ self.split(w)[1] + self.offset
         risk = self.weights * np.exp(eta)
-        total, exposed = 0.0, np.zeros_like(risk)
+        parts, exposed = [], np.zeros_like(risk)
         for events, at_risk in self._risk:
             d, weight = int(events.sum()), self.weights[events]
-            total = total + weight @ eta[events]
+            parts += list(weight * eta[events])
             steps = np.arange(d) / d if self.ties == "efron" else np.zeros(d)
             for step in steps:
                 at = at_risk - step * events
                 sum_at = at @ risk
-                total = total - weight.mean() * np.log(sum_at)
+                parts.append(-weight.mean() * np.log(sum_at))
                 exposed = exposed + weight.mean() * at / sum_at
-        return total, exposed * np.exp(eta) - (self.lower == self.upper)
+        return np.array(parts), exposed * np.exp(eta) - (self.lower == self.upper)
 
     # the loss
 
     def terms(self, w):
-        """Return weighted log-likelihoods of rows or clusters (of a partial likelihood: their sum), r and r_s."""
+        """Return weighted log-likelihoods of rows or clusters (or terms of a partial likelihood), r and r_s."""
         if self.engine == "partial":
-            total, r = self._partial(w)
-            return np.atleast_1d(total), r, None
+            return *self._partial(w), None
         if self.cluster is None:
             r_s = -self._slope(w, 0.0, "stretch") if self.xi_scale else None
             r = self._slope(w, 0.0, "shift") if self.xi else np.zeros_like(w, shape=self.lower.shape)
@@ -312,9 +312,12 @@ class Stated:
         b, loglik, posterior = self._posterior(w)
         each = np.zeros(loglik.size)
         each[self.cluster] = self.weights  # constant within a cluster
+        r, r_s = np.zeros_like(w, shape=self.lower.shape), None
         # Fisher: the derivative of a cluster's log-likelihood is that of the row, averaged over the posterior
-        r = (self._slope(w, b, "shift") * posterior[self.cluster]).sum(axis=1)
-        r_s = -(self._slope(w, b, "stretch") * posterior[self.cluster]).sum(axis=1) if self.xi_scale else None
+        if self.xi:
+            r = (self._slope(w, b, "shift") * posterior[self.cluster]).sum(axis=1)
+        if self.xi_scale:
+            r_s = -(self._slope(w, b, "stretch") * posterior[self.cluster]).sum(axis=1)
         return each * loglik, r, r_s
 
     @cached_property
@@ -358,18 +361,37 @@ class Stated:
     def gradients(self, w):
         """Return the gradients of all parts by complex steps, one row for each part."""
         steps = 1j * TINY * np.eye(w.size)
-        return np.column_stack([self.parts(w + step).imag for step in steps]) / TINY
+        start, count = self.sizes[:2]
+        if count < 20 or self.cluster is not None or self.engine == "partial":
+            return np.column_stack([self.parts(w + step).imag for step in steps]) / TINY
+        # many coefficients and rows that depend on their own predictor only: one step in all predictors, times X
+        others = np.r_[:start, start + count : w.size]
+        found = np.zeros((self.parts(w).size, w.size))
+        found[:, others] = np.column_stack([self.parts(w + steps[j]).imag for j in others]) / TINY
+        now = self.terms(w)
+        then = replace(self, offset=self.offset + 1j * TINY).terms(w + 0j)
+        by_column = [-self.X * then[0].imag[:, None] / TINY / self.n]
+        for xi, r, moved in zip((self.xi, self.xi_scale), now[1:], then[1:], strict=True):
+            if r is not None and math.isfinite(xi):
+                dt = self._span.T @ (self.X * moved.imag[:, None] / TINY)
+                by_column.append(2.0 * xi / self.n * (self._span.T @ r)[:, None] * dt)
+        beta = w[start : start + count]
+        by_column.append(np.diag(self.l2 * beta))
+        if self.bends is not None:
+            by_column.append(np.diag(self.smooth * self.bends * beta))
+        found[:, start : start + count] = np.vstack(by_column)
+        return found
 
     def gradient(self, w):
         return self.gradients(w).sum(axis=0)
 
     def hessian(self, w, step=1e-3):
-        """Return differences of order eight of the gradient."""
+        """Return differences of order four of the gradient."""
         size = step * np.maximum(np.abs(w), 0.1)
         columns = [
             sum(
                 c * (self.gradient(w + k * size[j] * e) - self.gradient(w - k * size[j] * e))
-                for k, c in ORDER_EIGHT.items()
+                for k, c in ORDER_FOUR.items()
             )
             / size[j]
             for j, e in enumerate(np.eye(w.size))
@@ -425,7 +447,7 @@ class Stated:
         return np.array(found)
 
     def sandwich(self, w):
-        """Return the covariance of all parameters: influences of rows or clusters, without a correction."""
+        """Return the covariance of all parameters by the influences of k rows or clusters, times k / (k - 1)."""
         each = self.weights
         if self.cluster is not None:
             each = np.zeros(self.cluster.max() + 1)
@@ -434,7 +456,7 @@ class Stated:
         free = free_directions(self, w)
         H = free.T @ (self.n * self.hessian(w)) @ free
         influence = free @ np.linalg.solve(H, free.T @ scores.T)
-        return (influence * each) @ influence.T
+        return (influence * each) @ influence.T * each.sum() / (each.sum() - 1.0)
 
     def score_statistic(self, w):
         """Return Rao's statistic of anchors as further covariates, at a fit with xi = 0, and its degrees of freedom."""

@@ -218,7 +218,7 @@ class Case:
         offset = data.off.to_numpy() if "offset" in self.parts else np.zeros(len(data))
         X = np.zeros((len(data), 0))
         if self.boosted:  # the trees are given, the baseline is optimal
-            offset = np.asarray(model.predict_distribution(data).shift)
+            offset = self._trees(model)
         else:
             names = model.coef_names_
             X = self._design(names)
@@ -235,6 +235,13 @@ class Case:
             xi=xi,
             **slow,
         )
+
+    def _trees(self, model: Any) -> np.ndarray:
+        """Return the shift of all rows by trees and offset."""
+        if hasattr(model, "formula_"):
+            return np.asarray(model.predict_distribution(self.data).shift)
+        given = {name: values for name, values in self.pieces["extra"].items() if name == "offset"}
+        return np.asarray(model.predict_distribution(self.pieces["X"], **given).shift)
 
     def _design(self, names: list[str]) -> np.ndarray:
         """Return the columns of coefficients: those of the table, indicators of levels, curves of smooth terms."""

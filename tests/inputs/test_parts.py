@@ -4,6 +4,7 @@ Fits are judged by ``slow_loss``, the stated loss written without the library: i
 """
 
 import runpy
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -118,23 +119,9 @@ def left_out_by_hand(case: Case) -> dict[tuple[str, float], float]:
     site = case.data[case.anchor].to_numpy()
     for name, xi in product(np.unique(site), XIS):
         model = refit(case, keep=site != name, xi=xi)
-        there = slow_of(case, model).rows_of(site == name)
-        if case.boosted:
-            model_rows = rows_of(case.pieces["X"], site == name)
-            extra = {key: values[site == name] for key, values in case.pieces["extra"].items() if key == "offset"}
-            shift = model.predict_distribution(model_rows, **extra).shift
-            there = Stated(**{**vars_of(there), "offset": np.asarray(shift)})
+        there = case.stated(model).rows_of(site == name)
         found[name, xi] = -there.loglik(parameters(case, model)) / there.n
     return found
-
-
-def vars_of(stated: Stated) -> dict[str, Any]:
-    return {name: getattr(stated, name) for name in Stated.__dataclass_fields__}
-
-
-def slow_of(case: Case, model: Any) -> Stated:
-    """Return the loss of a model, whose trees are not asked."""
-    return case.stated(model)
 
 
 # questions: each is asked of a case, whose rows are in memory or in a file
@@ -175,21 +162,19 @@ def ask_searches(case: Case, source: Path | None, folder: Path) -> None:
 def ask_bootstrap(case: Case, source: Path | None, folder: Path) -> None:
     """Three sites can be drawn in ten ways: every draw is the fit with the weights of one of them."""
     model = case.fit(source)
-    found = model.bootstrap(4, random_state=1)
-    assert len(found.draws) == 4
+    found = model.bootstrap(3, random_state=2)  # none of these draws has one site only
     site = case.data[case.anchor].to_numpy()
     ways = [c for c in product(range(SITES + 1), repeat=SITES) if sum(c) == SITES and max(c) < SITES]
     refits = []
     for counts in ways:
         times = np.select([site == name for name in np.unique(site)], counts).astype(float)
-        refits.append(parameters(case, refit(case, weights=times))[: found.draws.shape[1]])
-    refits.append(np.full(found.draws.shape[1], np.inf))
-    matched = 0
+        refits.append(parameters(case, refit(case, weights=times)))
+        if "random" in case.parts:  # draws have variances
+            refits[-1][-1] **= 2
     for draw in found.draws:
         distance = [np.abs(draw - w).max() for w in refits]
-        matched += min(distance) < 1e-5 * (1.0 + np.abs(draw).max())
-    assert matched >= 3  # a draw of one site alone has no anchors
-    assert np.isfinite(found.covariance()).all()
+        assert min(distance) < 1e-5 * (1.0 + np.abs(draw).max())
+    assert np.linalg.matrix_rank(found.covariance()) <= 2
 
 
 def ask_score_test(case: Case, source: Path | None, folder: Path) -> None:
@@ -218,9 +203,7 @@ def ask_bands(case: Case, source: Path | None, folder: Path) -> None:
     covariance = stated.sandwich(w)
     for j, y in enumerate(at):
         end = np.full(2, y - 1.0 if case.outcome.left == "grade" else y)
-        rows = Stated(
-            **vars_of(stated.rows_of([0, 1])) | {"lower": np.full(2, -np.inf), "upper": end, "entry": None, "xi": 0.0}
-        )
+        rows = replace(stated.rows_of([0, 1]), lower=np.full(2, -np.inf), upper=end, entry=None)
         log_cdf = rows.rows(w)
         slope = np.column_stack([rows.rows(w + 1j * TINY * e).imag for e in np.eye(w.size)]) / TINY
         # d log F / dh turns the slope of log F into that of h

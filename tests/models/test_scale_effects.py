@@ -345,12 +345,8 @@ def test_what_does_not_go_is_refused():
         atm.NormalLinear(scale="a", xi_scale=1.0).fit(table, Y)
     with pytest.raises(InputError, match="fixes the scale"):
         atm.ParametricSurvival(scale="a", dist="exponential").fit(table, np.exp(0.1 * Y))
-    import scipy.sparse as sp
-
-    with pytest.raises(InputError, match="sparse"):
-        atm.NormalLinear(scale="x0").fit(sp.csr_matrix(np.where(rng.random((N, 3)) < 0.05, 1.0, 0.0)), Y)
     for varying in (np.array(["a", "b"]), 0, "a"):
-        with pytest.raises(InputError, match="covariates: a; .*whose effect varies changes the spread already"):
+        with pytest.raises(InputError, match=r"covariates: a; .*whose effect varies changes the spread already"):
             atm.NormalLinear(scale="a", varying=varying).fit(table, Y)
     assert atm.NormalLinear(scale="a", strata=[]).fit(table, Y).converged_
     model = atm.NormalLinear(scale="a").fit(table, Y)

@@ -120,6 +120,8 @@ class Problem(Formulation):
 
     def path(self, xis: list[float]) -> list[FitResult]:
         """Return the results at several xi, each on the branch connected to xi = 0."""
+        if math.isinf(max(xis)) and math.isfinite(self.spec.xi):  # the loss may be made in another way for the limit
+            return self.at(xi=math.inf).path(xis)
         with self.threads():
             solutions = solve_path(self.objective, self.start(self.objective), xis, self.spec.options)
             found = self._minima(solutions, replace(self.spec.options, verbose=0))

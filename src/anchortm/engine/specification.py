@@ -23,7 +23,7 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs import parts
 from anchortm.inputs.baselines import make_mixture, varying_groups
 from anchortm.inputs.clusters import named_effects
-from anchortm.inputs.design import Design
+from anchortm.inputs.design import Design, joined
 from anchortm.inputs.response import Response, Scale
 from anchortm.inputs.splines import Marks, wiggly
 
@@ -167,7 +167,7 @@ class Specification:
         if data.mixture is not None:
             data.mixture.corners.check(data.mixture.weights)
             levels = data.mixture.levels
-            X, names = np.hstack([X, levels]), (*names, *data.mixture.corners.level_names)
+            X, names = joined(X, levels), (*names, *data.mixture.corners.level_names)
             penalised = None if penalised is None else np.append(penalised, np.zeros(levels.shape[1], dtype=bool))
         turned = 0 if self.scale is not None or named_effects(self.random) is not None else p
         found = check_covariates(X, names, penalised, turned)
@@ -200,6 +200,10 @@ class Specification:
     def smoothed(self, marks: Marks) -> bool:
         """Return whether some of these columns belong to penalised smooth terms."""
         return bool(self.smooth) and bool(wiggly(marks).any())
+
+    def fills_in(self, marks: Marks) -> bool:
+        """Return whether the parts that are asked for need all entries of a sparse design."""
+        return self.scale is not None or named_effects(self.random) is not None or self.penalised(marks)
 
     def penalised(self, marks: Marks) -> bool:
         """Return whether coefficients are penalised by an elastic net or by smoothing."""

@@ -52,7 +52,6 @@ NAMES = {
 KINDS = {"partial", "mean", "batches", "boosting"}
 
 _ONE_SCALE = "random effects are implemented for one scale; leave one of them out"
-_WIDE = "this needs X as a dense matrix; merge levels, or pass columns of numbers"
 _NO_BASELINE = "a partial likelihood does not estimate a baseline; use ProportionalHazards"
 _MEAN = (
     "a generalised linear model has no baseline in y; use CountRegression, OrdinalRegression or ContinuousProbit, or "
@@ -61,10 +60,7 @@ _MEAN = (
 _BATCHES = (
     "tables read in batches are fitted with one baseline and fixed effects only; read the table into memory first"
 )
-_NO_LIMIT = (
-    "the limit xi = inf is implemented without random effects and penalties on coefficients; set xi to 0 or to a large "
-    "finite number"
-)
+_NO_LIMIT = "the limit xi = inf is implemented without random effects; set xi to 0 or to a large finite number"
 _NOT_NEGATIVE = "xi below 0 is implemented without random effects and penalties on coefficients; set xi to 0 or more"
 _TREES = "boosting fits one baseline for all rows; leave it out, and put the column among the covariates"
 _ROUNDS = "boosting regularises by the learning rate and the number of rounds; leave it out"
@@ -80,15 +76,11 @@ REASONS: dict[frozenset[str], str] = {
     for first, others, reason in (
         ("score_test", ("l1", "l2", "smooth"), _PENALISED),
         ("score_test", ("scale",), "score tests are implemented for one scale; test the model without scale effects"),
-        ("scale", ("wide",), _WIDE),
         ("scale", ("negative",), "xi below 0 is implemented for one scale; set xi to 0 or more"),
         ("negative", ("strata", "varying"), "xi below 0 is implemented for one baseline; set xi to 0 or more"),
         ("random", ("scale",), _ONE_SCALE),
-        ("random", ("wide",), _WIDE),
-        ("infinite", ("random", "l1", "l2", "smooth"), _NO_LIMIT),
+        ("infinite", ("random",), _NO_LIMIT),
         ("negative", ("random", "l1", "l2", "smooth"), _NOT_NEGATIVE),
-        ("strata", ("wide",), _WIDE),
-        ("varying", ("wide",), _WIDE),
         ("partial", ("varying", "scale"), _NO_BASELINE),
         ("partial", ("random",), "frailties are not implemented for a partial likelihood; use ProportionalHazards"),
         ("partial", ("batches",), "risk sets need all rows at once; read the table first, or use ProportionalHazards"),

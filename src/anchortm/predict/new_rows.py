@@ -20,7 +20,7 @@ from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import AnchorTMWarning, InputError, UnavailableError
 from anchortm.inputs.baselines import Mixture, known_strata, stratum_codes, stratum_labels
 from anchortm.inputs.clusters import Clusters
-from anchortm.inputs.design import Design, check_columns, split_columns, to_design, without_anchors
+from anchortm.inputs.design import Design, check_columns, columns_of, split_columns, to_design, without_anchors
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, as_response
 
@@ -67,7 +67,7 @@ class NewRows:
         known = corners.strata
         codes = None if known is None or labels is None else stratum_codes(labels, known.labels)
         places = [result.covariate_names.index(name) for name in corners.varying_names]
-        weights = corners.weights(codes, to_design(design).matrix[:, places])
+        weights = corners.weights(codes, columns_of(design.matrix, places))
         return design.without(places), Mixture(corners, weights)
 
     def design(self, X: Any, n_rows: int | None = None) -> Design:
@@ -101,7 +101,7 @@ class NewRows:
         theta = result.baseline if mixture is None else mixture.thetas(result.baseline)
         if result.scale is not None:
             columns = scale_columns(result.scale.names, result.coef_names)
-            theta = scaled_baseline(theta, to_design(design).matrix[:, columns], result.scale.coef)
+            theta = scaled_baseline(theta, columns_of(design.matrix, columns), result.scale.coef)
         return theta, result.sign * (shift if extra is None else shift + extra)
 
     def response(self, X: Any, y: Any) -> Response:
@@ -149,8 +149,10 @@ class NewRows:
     def _cluster_labels(self, X: Any) -> Sequence[Any] | None:
         """Return the cluster of each new row, or None if X has no such column."""
         X, (column,) = native(self.covariates(X)), self.spec.cluster
+        if isinstance(X, Design):
+            X = X.labels
         if is_frame(X):
             return stratum_labels(X[[column]], "clusters") if column in list(X.columns) else None
-        if X is None or isinstance(X, Design) or np.ndim(X) != 2 or np.shape(X)[1] != self.result.n_features_in:
+        if X is None or np.ndim(X) != 2 or np.shape(X)[1] != self.result.n_features_in:
             return None
         return stratum_labels(np.asarray(X)[:, [column]], "clusters")

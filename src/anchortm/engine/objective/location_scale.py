@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass, fields, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +65,7 @@ class ScaledCoordinates(Coordinates):
 
     def _scale_at_mean(self, others: Array) -> float:
         """Return exp(z'g / 2) at the means of the scale columns; refuse numbers that overflow."""
-        exponent = 0.5 * float(self.z_mean @ others[-self.z_mean.size :])
+        exponent = 0.5 * float(self.z_mean @ others[others.size - self.z_mean.size :])
         if not abs(exponent) < LARGEST_EXPONENT:
             raise IdentificationError(
                 f"the scale effects run away: at average covariates the scale is exp({exponent:.3g}), which "
@@ -78,8 +79,13 @@ class ScaledCoordinates(Coordinates):
         theta, others = self.split(v)
         q, k = self.z_mean.size, theta.size
         J[:k] /= self._scale_at_mean(others)
-        J[:k] -= np.outer(theta, 0.5 * self.z_mean @ J[-q:])
+        J[:k] -= np.outer(theta, 0.5 * self.z_mean @ J[J.shape[0] - q :])
         return J
+
+    def restricted(self, columns: NDArray[np.intp]) -> Self:
+        """Return the coordinates of the baseline, some covariates and some scale columns."""
+        scale = columns[columns >= self.n_coefs - self.z_mean.size] - (self.n_coefs - self.z_mean.size)
+        return replace(super().restricted(columns), z_mean=self.z_mean[scale])
 
 
 class ScaledObjective(RowObjective):
@@ -122,7 +128,8 @@ class ScaledObjective(RowObjective):
         if self.held:
             return None
         lower, upper = self.coordinates.lower.copy(), self.coordinates.upper.copy()
-        lower[-self.n_scale :] = upper[-self.n_scale :] = 0.0
+        own = slice(lower.size - self.n_scale, None)
+        lower[own] = upper[own] = 0.0
         result = copy(self)
         result.coordinates, result.held = replace(self.coordinates, lower=lower, upper=upper), True
         return result
@@ -180,7 +187,7 @@ class ScaledObjective(RowObjective):
         return "none"
 
     def restricted(self, columns: NDArray[np.intp]) -> ScaledObjective:
-        """Return the loss of some shift effects alone, with all scale effects."""
+        """Return the loss of some shift and scale effects alone."""
 
         def some(part: Rows) -> Rows:
             return replace(part, C=part.C[:, columns if part.ends is not None else self.coordinates.places(columns)])
@@ -190,6 +197,8 @@ class ScaledObjective(RowObjective):
         result.coordinates = self.coordinates.restricted(columns)
         result.names = tuple(self.names[j] for j in columns)
         result._m = self._m[columns[columns < self._m.size]]
+        result.n_scale = result.coordinates.z_mean.size
+        result.extra_names = result.names[len(result.names) - result.n_scale :]
         return result
 
     def sample(self, size: int) -> ScaledObjective:
@@ -202,7 +211,10 @@ class ScaledObjective(RowObjective):
 
     def average_baseline(self, theta: Array, others: Array) -> Array:
         """Return the baseline of a row with average scale columns."""
-        return np.asarray(scaled_baseline(theta, self.coordinates.z_mean[None, :], others[-self.n_scale :])[0])
+        return np.asarray(scaled_baseline(theta, self.coordinates.z_mean[None, :], self._scale_effects(others))[0])
+
+    def _scale_effects(self, others: Array) -> Array:
+        return others[others.size - self.n_scale :]
 
     @property
     def far_from_zero(self) -> list[str]:
@@ -242,7 +254,7 @@ class ScaledObjective(RowObjective):
             return  # something else is flat
         g, far, size = v[first:], 0, np.zeros(self.n_scale)
         for term in self.terms:
-            parts = term.C[:, -self.n_scale :] * g
+            parts = term.C[:, term.C.shape[1] - self.n_scale :] * g
             far += int((~(np.abs(parts.sum(axis=1)) < FAR_SCALE)).sum()) * (term.sign > 0)
             size = np.maximum(size, np.abs(parts).max(axis=0, initial=0.0))
         remedy = "leave it out of scale, or merge levels or classes"

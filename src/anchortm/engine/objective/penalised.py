@@ -132,9 +132,6 @@ class Net(Wrapped):
     """
 
     penalised = True
-    finite_xi_only = (
-        "an elastic net or smooth terms (l1, l2, smooth) take xi from 0 to a large finite number only, such as 1e4"
-    )
     lasso: Array
     ridge: Array
     of_rows: Callable[[Any], Array] | None = None

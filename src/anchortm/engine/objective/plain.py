@@ -151,6 +151,7 @@ class RowObjective(AnchoredObjective):
         if coordinates.wide is None:
             return Derivatives(gradient, hessian + self.n_total * coordinates.faint, self._root(G))
         across, diagonal, F = levels
+        hessian = hessian + self.n_total * coordinates.faint_rest
         E = self._root(np.hstack([G, F]))
         if diagonal.size:
             H: Any = Arrow(coordinates, hessian, across, diagonal, E)

@@ -19,7 +19,7 @@ from anchortm.engine.solve.newton import Options, Solution, binding_bounds, expa
 from anchortm.engine.solve.quadratic_program import cholesky, qp_with_equalities
 from anchortm.exceptions import IdentificationError, OverIdentifiedError
 
-__all__ = ["linear_solution", "over_identified", "sqp"]
+__all__ = ["linear_solution", "multiplier_at", "over_identified", "sqp"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -172,6 +172,13 @@ def sqp(objective: Objective, start: Solution, options: Options) -> Solution:
         start.folds,
         history,
     )
+
+
+def multiplier_at(objective: Objective, solution: Solution) -> Array:
+    """Return the multiplier of t at a minimum under t = 0, n times lambda."""
+    d = objective.derivatives(solution.v)
+    free = ~solution.active & (objective.coordinates.lower < objective.coordinates.upper)
+    return np.asarray(-np.linalg.lstsq(d.E[:, free].T, d.gradient[free], rcond=1e-9)[0])
 
 
 class _Point(NamedTuple):

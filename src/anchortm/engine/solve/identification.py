@@ -31,6 +31,7 @@ __all__ = [
     "check_kinds",
     "check_levels",
     "check_size",
+    "covariate_ranges",
 ]
 
 Array = NDArray[np.float64]
@@ -126,7 +127,7 @@ def check_covariates(
     check_size(p, n)
     if isinstance(X, WideMatrix):
         _check_wide(X, names)
-        return Checked(_wide_ranges(X))
+        return Checked(covariate_ranges(X))
     blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
     centre = X[:: max(1, n // 1000)].mean(axis=0)
     low = np.min([X[block].min(axis=0) for block in blocks], axis=0)
@@ -241,7 +242,10 @@ def _constant_within(codes: NDArray[np.int32], values: NDArray[Any]) -> bool:
     return bool((own[codes] == values).all())
 
 
-def _wide_ranges(X: WideMatrix) -> Array:
+def covariate_ranges(X: Matrix) -> Array:
+    """Return the smallest and largest value of each covariate."""
+    if not isinstance(X, WideMatrix):
+        return np.array([X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)])
     low, high = np.zeros(X.shape[1]), np.ones(X.shape[1])
     low[X.dense_at], high[X.dense_at] = X.dense.min(axis=0), X.dense.max(axis=0)
     if X.sparse_at.size:

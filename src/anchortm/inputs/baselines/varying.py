@@ -13,6 +13,7 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.baselines.corners import Corners, Mixture
 from anchortm.inputs.baselines.groups import Group
 from anchortm.inputs.baselines.strata import known_strata, stratum_codes
+from anchortm.inputs.design import Matrix, columns_of
 from anchortm.inputs.splines import Marks
 
 __all__ = ["Varying", "make_mixture", "varying_groups"]
@@ -25,7 +26,7 @@ def make_mixture(
     labels: Sequence[Any] | None,
     varying: Varying,
     names: Sequence[str],
-    matrix: Array,
+    matrix: Matrix,
     sign: float,
     marks: Marks | None = None,
 ) -> tuple[Mixture, list[int]]:
@@ -48,7 +49,7 @@ def make_mixture(
         own = tuple(names[j] for j in places)
         if marks is not None and any(marks[j] is not None for j in places):
             raise InputError(f"{own[0]}: smooth terms cannot vary along the response too: leave them out of varying")
-        groups.append(_varying_group(own, matrix[:, places], ends))
+        groups.append(_varying_group(own, columns_of(matrix, places), ends))
         taken += places
     if len(set(taken)) < len(taken):
         raise InputError(f"covariates are named twice in varying: {', '.join(sorted({names[j] for j in taken}))}")
@@ -59,7 +60,7 @@ def make_mixture(
             "places as anchors, or take CoxPH, whose strata are free"
         )
     corners = Corners(tuple(groups), sign, tuple(names))
-    return Mixture(corners, corners.weights(codes, matrix[:, taken])), taken
+    return Mixture(corners, corners.weights(codes, columns_of(matrix, taken))), taken
 
 
 def _varying_group(names: tuple[str, ...], columns: Array, ends: tuple[float, float] | None) -> Group:

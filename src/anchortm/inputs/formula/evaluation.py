@@ -19,7 +19,6 @@ from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.formula.roles import LONGEST, Roles, expand_dot
 from anchortm.inputs.formula.terms import coded_columns, read_terms, remembers
 from anchortm.inputs.formula.text import DOT
-from anchortm.inputs.parts import refuse
 from anchortm.inputs.response import Response
 from anchortm.inputs.splines import Marks
 
@@ -184,10 +183,10 @@ class Formula(Roles):
             named.append(self.cluster)  # new rows need no clusters
         if not named:
             return X
-        if isinstance(X, Design):
-            refuse("wide", "strata" if self.strata else "random")
         frame = select(data, named)
         refuse_missing(frame, "stratum" if self.strata else "cluster")
+        if isinstance(X, Design):
+            return X._replace(labels=frame)
         return X.assign(**{name: frame[name].to_numpy() for name in named})
 
     def variables(self, data: Table) -> dict[str, Any]:

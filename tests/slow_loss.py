@@ -505,15 +505,14 @@ def violations(stated, w):
     zero = penalised[w[penalised] == 0.0]
     g[penalised] += stated.l1 * np.sign(w[penalised])
     found = {}
-    if zero.size:
-        found["slopes at zero coefficients"] = (np.maximum(np.abs(g[zero]) - stated.l1, 0.0) / size[zero]).max()
     free = free_directions(stated, w)
     free = free[:, ~free[zero].any(axis=0)]
     if math.isinf(stated.xi):
         T = np.column_stack([stated.t(w + 1j * TINY * e).imag for e in np.eye(w.size)]) / TINY
-        t = stated.t(w)
-        found["projected residuals"] = np.abs(t).max() / math.sqrt(stated.n)
+        found["projected residuals"] = np.abs(stated.t(w)).max() / math.sqrt(stated.n)
         g = g - T.T @ np.linalg.lstsq((T @ free).T, free.T @ g, rcond=1e-10)[0]
+    if zero.size:
+        found["slopes at zero coefficients"] = (np.maximum(np.abs(g[zero]) - stated.l1, 0.0) / size[zero]).max()
     found["slopes"] = (np.abs(free.T @ g) / (np.abs(free).T @ size)).max()
     D, held = stated.increments(w), held_increments(stated, w)
     if held.any():

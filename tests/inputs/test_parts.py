@@ -6,7 +6,7 @@ Fits are judged by ``slow_loss``, the stated loss written without the library: i
 import runpy
 from dataclasses import replace
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -307,3 +307,86 @@ def test_xi_below_0_names_the_part_that_does_not_go_with_it(part: str) -> None:
     """The solver used to say that this needs NormalLinear with exact rows, which it was."""
     with pytest.raises(InputError, match=f"{NAMES[part]}|xi must be at least 0 with scale effects"):
         make({part}, outcome="normal").fit(xi=-0.2)
+
+
+# what must not change a fit, for combinations of two and more parts
+
+COMBINED = [
+    *(("scale", part) for part in ("strata", "varying", "l1", "l2", "smooth")),
+    *(("random", part) for part in ("strata", "l1", "l2", "smooth")),
+    *product(("strata", "varying"), ("l1", "l2", "smooth")),
+    *(("boosting", part) for part in ("strata", "offset")),
+    *(("mean", part) for part in ("random", "smooth")),
+    *(("wide", part) for part in ("strata", "l1", "l2")),
+    ("partial", "strata", "l1", "l2"),
+    ("partial", "strata", "smooth"),
+]
+combined = pytest.mark.parametrize("parts", COMBINED, ids=" and ".join)
+
+
+def together(parts: tuple[str, ...]) -> Case:
+    """Return the model of these parts, unless two of them are refused."""
+    if any(why_not(a, b) for a, b in combinations(parts, 2)):
+        pytest.skip("refused")
+    outcome = "" if {"mean", "partial", "wide"} & set(parts) else ("normal", "weibull")[COMBINED.index(parts) % 2]
+    return make(set(parts), outcome=outcome)
+
+
+@combined
+def test_the_order_of_rows_does_not_matter(parts: tuple[str, ...]) -> None:
+    case = together(parts)
+    other = replace(case, data=case.data.sample(frac=1.0, random_state=1).reset_index(drop=True))
+    one, two = case.fit(), other.fit()
+    assert two.loss_ == pytest.approx(one.loss_, rel=1e-9)
+    close(parameters(other, two), parameters(case, one))
+    close(two.nll(other.data).sum(), one.nll(case.data).sum())
+
+
+@combined
+def test_weights_replicate_rows(parts: tuple[str, ...]) -> None:
+    """Rows of a cluster are replicated together: each copy is a cluster of its own."""
+    plain = together(parts)
+    # Efron's formula takes two copies as a tie, and the smallest leaf is a number of rows
+    options = {"ties": "breslow"} if "partial" in parts else {"min_samples_leaf": 1} if plain.boosted else {}
+    index = np.repeat(np.arange(len(plain.data)), plain.data.w.astype(int))
+    copied = plain.data.iloc[index].reset_index(drop=True)
+    copied["person"] += 1000 * copied.groupby(["person", "x"]).cumcount()
+    if "smooth" in parts:  # curves are centred by the rows of a table, without weights: here both have the same
+        one, X = refit(plain, weights=plain.data.w.to_numpy(), **options), plain.pieces["X"].iloc[index]
+        if "person" in X:
+            X = X.assign(person=copied.person.to_numpy())
+        y, anchors = (rows_of(plain.pieces[name], index) for name in ("y", "anchors"))
+        two, new = plain.bare(**options).fit(X, y, anchors=anchors), (plain.pieces["X"], plain.pieces["y"])
+    else:
+        one = replace(plain, parts=plain.parts | {"weights"}).fit(**options)
+        two, new = replace(plain, data=copied).fit(**options), (plain.data,)
+    assert two.loss_ == pytest.approx(one.loss_, rel=1e-9)
+    close(two.nll(*new), one.nll(*new))
+
+
+@combined
+def test_units_do_not_matter(parts: tuple[str, ...]) -> None:
+    case = together(parts)
+    data = case.data.copy()
+    for name in ("y", "time", "entry"):
+        data[name] *= 60.0
+    for name in ("a",) if {"l1", "l2"} & set(parts) else ("a", "v", "x"):  # a net is about coefficients as they are
+        data[name] *= 1000.0
+    one, two = case.fit(), replace(case, data=data).fit()
+    more = pd.Series(np.zeros(len(data)))  # densities have the unit 1/y
+    if case.outcome.model in (atm.NormalLinear, atm.ParametricSurvival):
+        more[(case.outcome.left == "y") | (data.event == 1)] = np.log(60.0)
+    if "random" in parts:  # rows have equal shares of their cluster
+        more = more.groupby(data.person).transform("mean")
+    close(two.nll(data), one.nll(case.data) + more)
+
+
+@pytest.mark.parametrize("parts", [("scale", "strata"), ("random", "l1"), ("partial", "smooth"), ("l2", "infinite")])
+def test_the_slow_loss_sees_a_wrong_number(parts: tuple[str, ...]) -> None:
+    case = make(set(parts))
+    model = case.fit()
+    stated, w = check_minimum(case, model)
+    for j in np.flatnonzero(w):
+        wrong = w.copy()
+        wrong[j] += 1e-4 * (1.0 + abs(w[j]))
+        assert max(violations(stated, wrong).values()) > 1e-6

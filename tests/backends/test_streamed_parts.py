@@ -1,5 +1,6 @@
 """Parts of models on tables that are read in batches: the fits are those in memory."""
 
+import math
 from pathlib import Path
 from typing import Any
 

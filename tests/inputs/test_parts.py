@@ -1,6 +1,6 @@
-"""The table of parts tells the truth: what it allows is fitted and answers, what it does not is refused with its reason.
+"""The table of parts tells the truth: what it allows is fitted and answers, what it does not is refused.
 
-Fits are judged by ``slow_loss``, the stated loss written without the library: its gradient is 0 at the reported numbers.
+Fits are judged by ``slow_loss``, the stated loss written without the library: its gradient is 0 at the fit.
 """
 
 import runpy

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -34,10 +36,11 @@ from anchortm.predict.fitted import Fitted
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Bootstrap", "any_covariance", "at_row", "bootstrap", "resolve"]
+__all__ = ["Bootstrap", "any_covariance", "at_row", "bootstrap", "resampled", "resolve"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
+T = TypeVar("T")
 
 MOST_FAILURES = 0.1  # the bootstrap raises an error if a larger fraction of its fits fails
 
@@ -138,22 +141,41 @@ def bootstrap(
 ) -> Bootstrap:
     """Return fits of the model to resampled data; see ``bootstrap`` of models."""
     problem, result = rows_in_memory(model), model.result_
-    data = problem.data
+    refit = partial(_refit, problem, result)
+    found, what, failed = resampled(problem.data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
+    names = (*result.parameter_names, *result.other_names)
+    return Bootstrap(np.array(found), result.parameters, names, what, failed)
+
+
+def resampled(
+    data: Data,
+    refit: Callable[[Array], T | None],
+    n_bootstrap: int,
+    clusters: Any,
+    random_state: Any,
+    n_jobs: int | None,
+    progress: bool | None,
+) -> tuple[list[T], str, int]:
+    """Return refits to resampled rows, what was resampled, and the number of refits that failed.
+
+    ``refit`` takes the new weights of all rows and returns None if it fails.
+    """
     n_bootstrap, n_jobs = whole_number(n_bootstrap, "n_bootstrap", 2), jobs(n_jobs)
     groups, what = _resampled(data, clusters)
+    n_total = len(data.response) if data.weights is None else float(data.weights.sum())
     if groups is not None:
         few_clusters(int(groups.max()) + 1)
-    elif round(result.n_total) < 2:
+    elif round(n_total) < 2:
         raise InputError(
-            f"the weights add up to {result.n_total:g} rows, too few to resample: multiply them by the number of rows"
+            f"the weights add up to {n_total:g} rows, too few to resample: multiply them by the number of rows"
         )
     rng = generator(random_state)
     samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
     shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
     with one_blas_thread():  # many small fits are faster without BLAS threads
-        found = Parallel(n_jobs=n_jobs)(delayed(_refit)(problem, result, weights) for weights in shown)
-    draws = np.array([draw for draw in found if draw is not None])
-    failed = n_bootstrap - len(draws)
+        found = Parallel(n_jobs=n_jobs)(delayed(refit)(weights) for weights in shown)
+    kept = [draw for draw in found if draw is not None]
+    failed = n_bootstrap - len(kept)
     if failed > MOST_FAILURES * n_bootstrap:
         raise IdentificationError(
             f"{failed} of {n_bootstrap} resampled data sets do not identify the model (a class or a covariate's "
@@ -161,8 +183,7 @@ def bootstrap(
         )
     if failed:
         warn(f"{failed} of {n_bootstrap} resampled fits failed and are skipped", AnchorTMWarning)
-    names = (*result.parameter_names, *result.other_names)
-    return Bootstrap(draws, result.parameters, names, what, failed)
+    return kept, what, failed
 
 
 def _resampled(data: Data, clusters: Any) -> tuple[Codes | None, str]:

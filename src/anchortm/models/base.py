@@ -241,13 +241,11 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         return state | {"_problem": None} if "_problem" in state else state  # pickles do not carry the rows
 
 
-def check_model(model: Any, refits: bool = False) -> None:
-    """Raise an error unless ``model`` is a model of this package; boosted models pass only if ``refits``."""
-    if isinstance(model, TransformationModel) or (refits and hasattr(model, "left_out")):
+def check_model(model: Any, question: str) -> None:
+    """Raise an error unless ``model`` is a model of this package; a boosted model must go with the question."""
+    if isinstance(model, TransformationModel):
         return
     if hasattr(model, "left_out"):
-        raise InputTypeError(
-            f"{type(model).__name__} has no path in xi: fit it at each xi, or compare values of xi by "
-            "leave_one_environment_out or XiSearchCV"
-        )
+        parts.refuse("boosting", question)
+        return
     raise InputTypeError(f"model must be an estimator of this package, such as NormalLinear(), not {model!r}")

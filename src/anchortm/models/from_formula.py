@@ -88,6 +88,8 @@ class FormulaMixin:
 
 def _fit_batches(model: Any, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any) -> Any:
     """Return the model fitted to a table that is read in batches."""
+    if hasattr(model, "learner"):
+        refuse("boosting", "batches")
     if not hasattr(model, "_fit_source"):
         raise InputTypeError(f"{type(model).__name__} needs a table in memory, not {data!r}: read it first")
     if environments is not None:

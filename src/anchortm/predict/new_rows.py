@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from anchortm.engine.objective.scale_effects import scale_columns, scale_residua
 from anchortm.engine.preparation import one_column, row_offset
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
-from anchortm.engine.rows.quadrature import marginal_rows
+from anchortm.engine.rows.quadrature import marginal_rows, moved_rows
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import AnchorTMWarning, InputError, UnavailableError
 from anchortm.inputs.baselines import Mixture, known_strata, stratum_codes, stratum_labels
@@ -36,6 +36,7 @@ class NewRows:
     spec: Specification
     result: FitResult
     formula: Formula | None = None
+    f: Callable[[Array], Array] | None = None  # a function of the covariates that is added to x'beta: trees
 
     def covariates(self, X: Any) -> Any:
         """Return X, or the covariates that the formula makes of a table."""
@@ -97,6 +98,8 @@ class NewRows:
             n_rows = np.size(offset)
         design, mixture = self.take_apart(X, n_rows)
         shift: Array = design.matrix @ result.coef
+        if self.f is not None:
+            shift = shift + self.f(np.asarray(to_design(design).matrix))
         extra = row_offset(offset, shift.size)
         theta = result.baseline if mixture is None else mixture.thetas(result.baseline)
         if result.scale is not None:
@@ -126,11 +129,34 @@ class NewRows:
         response, theta, shift = self.outcome_and_parts(X, y, offset)
         terms = build_terms(result.basis, response)
         if result.random is not None:
-            clusters = self.clusters(X)
-            signed = clusters._replace(Z=result.sign * clusters.Z)
-            return marginal_rows(result.link, terms, theta, shift, signed, result.random.tau, result.random.n_nodes)
+            return self.marginal(X, moved_rows(result.link, terms, theta, shift))
         loglik, r = loglik_and_residuals(result.link, terms, theta, shift)
         return loglik, r if which == "shift" else scale_residuals(result.link, terms, theta, shift)
+
+    def marginal(self, X: Any, values: Any) -> tuple[Array, Array]:
+        """Return log-likelihood and residual of rows from their ``values`` at given random effects."""
+        clusters, random = self.clusters(X), self.result.random
+        assert random is not None  # noqa: S101
+        signed = clusters._replace(Z=self.result.sign * clusters.Z, n_nodes=random.n_nodes)
+        return marginal_rows(values, signed, random.tau)
+
+    def effect_nodes(self, X: Any, n_rows: int, conditional: bool) -> tuple[Array, Array]:
+        """Return what random effects add to the shift of new rows at nodes of shape (n, K), and the nodes' weights.
+
+        Rows belong to new clusters; if ``conditional``, to those that X names, as far as the fit knows them.
+        """
+        random = self.result.random
+        if conditional or random is None:
+            clusters = self.clusters(X)  # raises an error without random effects
+            assert random is not None  # noqa: S101
+            return random.conditional(clusters)
+        return random.marginal(self.effect_columns(X, n_rows))
+
+    def effect_columns(self, X: Any, n_rows: int) -> Array:
+        """Return the columns z of the random effects of new rows."""
+        random = self.result.random
+        assert random is not None  # noqa: S101
+        return random.effects.columns(self.result.coef_names, self.matrix(X, n_rows))
 
     def clusters(self, X: Any) -> Clusters:
         """Return the clusters of new rows; X must have their column."""

@@ -13,6 +13,7 @@ accounts for.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Self
@@ -24,7 +25,14 @@ from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import FLAT, STRICT, Convexity, Derivatives, Loss, Point, Sums
 from anchortm.engine.objective.scale_effects import scaled_baseline
 from anchortm.engine.rows.coordinates import Coordinates
-from anchortm.engine.rows.scale_sums import ScaledInfluence, ScaledLogLikelihood, ScaledSecondOrder, place_rows
+from anchortm.engine.rows.projections import Centred
+from anchortm.engine.rows.scale_sums import (
+    Place,
+    ScaledInfluence,
+    ScaledLogLikelihood,
+    ScaledSecondOrder,
+    place_rows,
+)
 from anchortm.engine.rows.standardised import Rows
 from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.links import Link
@@ -117,7 +125,6 @@ class ScaledObjective(RowObjective):
     """
 
     coordinates: ScaledCoordinates
-    score_test_obstacle = "score tests do not support scale effects yet: test the model without scale"
 
     def __init__(self, plain: RowObjective, n_scale: int, names: tuple[str, ...], xi_scale: float | None) -> None:
         """Take the rows of an objective whose last ``n_scale`` covariates belong to the scale."""
@@ -127,6 +134,7 @@ class ScaledObjective(RowObjective):
         self.n_scale, self.xi_scale = n_scale, xi_scale
         self.mix = (1.0, 1.0)
         self.held = False
+        self._linear = plain.coordinates
         k = coordinates.n_baseline
         self._m = (coordinates.mean / coordinates.scale)[k : coordinates.scale.size - n_scale]
         self.extra_names = names[len(names) - n_scale :]
@@ -154,6 +162,23 @@ class ScaledObjective(RowObjective):
         result = copy(self)
         result.coordinates, result.held = replace(self.coordinates, lower=lower, upper=upper), True
         return result
+
+    @property
+    def scored(self) -> ScaledObjective:
+        """Return the loss whose anchor penalty takes the residuals of the shift alone, less their mean.
+
+        Scaled baselines do not contain a constant shift, so that the mean residual says nothing about anchors.
+        """
+        result = copy(self)
+        result.xi_scale, result.mix = None, (1.0, 0.0)
+        if self.anchors is not None and not isinstance(self.anchors, Centred):
+            result.anchors = Centred(self.anchors, self.weights, self.n_rows)
+        return result
+
+    @property
+    def row_coordinates(self) -> Coordinates:
+        """Return the coordinates of the columns of shift and scale, as those of a shift."""
+        return self._linear
 
     def _where(self, v: Array) -> tuple[Link, Array, int, Array]:
         return self.link, v, self.coordinates.n_baseline, self._m
@@ -244,16 +269,21 @@ class ScaledObjective(RowObjective):
 
     def scale_residuals(self, v: Array) -> Array:
         """Return r_s in the order of the objective's rows."""
-        found = np.zeros(self.n_rows)
-        for term in self.terms:
-            found[term.rows] += term.sign * place_rows(self.link, term, v, *self._where(v)[2:]).first().r_s
-        return found
+        return self._of_rows(v, lambda place: place.first().r_s)
 
     def residuals(self, v: Array) -> Array:
         """Return r in the order of the objective's rows."""
+        return self._of_rows(v, lambda place: place.values.r)
+
+    def residual_slopes(self, v: Array) -> Array:
+        """Return the derivative of each r in its own shift."""
+        return self._of_rows(v, lambda place: place.values.dr)
+
+    def _of_rows(self, v: Array, values: Callable[[Place], Array]) -> Array:
+        """Return values of the rows at v, in the order of the objective's rows."""
         found = np.zeros(self.n_rows)
         for term in self.terms:
-            found[term.rows] += term.sign * place_rows(self.link, term, v, *self._where(v)[2:]).values.r
+            found[term.rows] += term.sign * values(place_rows(self.link, term, v, *self._where(v)[2:]))
         return found
 
     def check_maximum(self, point: Point | None = None) -> None:

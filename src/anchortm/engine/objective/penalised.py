@@ -33,7 +33,7 @@ HEAVIEST = 1e12  # weight of the square of a standardised coefficient; with more
 
 
 class Known(NamedTuple):
-    """Weighted means (with the sign of the shift in h) and deviations of the covariates; l2 multiplies their squares."""
+    """Weighted means (with the sign of the shift in h) and deviations of covariates; l2 multiplies their squares."""
 
     mean: Array
     deviation: Array

@@ -26,7 +26,7 @@ from anchortm.engine.rows.projections import Part
 from anchortm.engine.rows.standardised import Rows
 from anchortm.links import Link, RowValues
 
-__all__ = ["ScaledInfluence", "ScaledLogLikelihood", "ScaledSecondOrder", "place_rows"]
+__all__ = ["Place", "ScaledInfluence", "ScaledLogLikelihood", "ScaledSecondOrder", "place_rows"]
 
 Array = NDArray[np.float64]
 

@@ -15,7 +15,9 @@ from anchortm._typing import Covariates, Numbers, Outcome
 from anchortm._util.checks import check_weights, finite_numbers, one_number, whole_number
 from anchortm._util.frames import aligned, native
 from anchortm.engine.remarks import with_remarks
-from anchortm.exceptions import ConvergenceWarning, InputError
+from anchortm.exceptions import ConvergenceWarning, InputError, InputTypeError
+from anchortm.families import Family
+from anchortm.inputs.design import to_design
 from anchortm.models.boosted.answers import BoostedAnswers
 from anchortm.models.boosted.booster import Stage
 from anchortm.models.boosted.refit import STRONGEST, Base, Rows, Target
@@ -57,7 +59,8 @@ class Adapted(BoostedAnswers):
         if n_rounds == there:
             return copy(self)
         stage = self.boosted_.stages[n_rounds]
-        told = with_remarks(self.model_.specification(), None, stage.put(self.model_.result_), quiet=True)
+        spec = self.model_.specification()
+        told = with_remarks(spec, None, stage.put(spec, self.model_.result_), quiet=True)
         result = copy(self)
         result.model_ = self.model_.with_result(None, told)
         result.boosted_ = self.boosted_.first(n_rounds, stage.beta)
@@ -110,10 +113,13 @@ class Adapted(BoostedAnswers):
             raise InputError(f"strength must be positive, not {strength!r}")
         if X is None:
             raise InputError("X is None: pass the covariates of rows from the target site")
+        if isinstance(rows.result.link, Family):
+            raise InputTypeError("refit is implemented for models with a baseline in y: fit AnchorGLM models anew")
         if len(native(X)) == 0:
             return self._moved(None, 0, math.inf)
         aligned(X=X, y=y, sample_weight=sample_weight, offset=offset)
-        matrix = rows.matrix(X)
+        design, mixture = rows.take_apart(native(X), None)
+        matrix = np.asarray(to_design(design).matrix)
         n = matrix.shape[0]
         response = self._response(X, y, n)
         weights, offset = check_weights(sample_weight, n), rows.offset(X, offset)
@@ -122,10 +128,11 @@ class Adapted(BoostedAnswers):
             kept = np.flatnonzero(weights)
             matrix, response, weights = matrix[kept], response[kept], weights[kept]
             offset, n = None if offset is None else offset[kept], kept.size
+            mixture = None if mixture is None else mixture.take(kept)
         if n == 0:
             return self._moved(None, 0, math.inf)
         base = Base(self.model_.specification(), self.model_.result_)
-        target = Target(self.boosted_.shape, base, Rows(matrix, response, weights, offset))
+        target = Target(self.boosted_.shape, base, Rows(matrix, response, weights, offset, mixture))
         if strength is None:
             strength = target.choose()
         if strength > STRONGEST:
@@ -150,6 +157,6 @@ class Adapted(BoostedAnswers):
             result.boosted_ = replace(self.boosted_, refit=refit)
             return result
         stage, moves = found
-        result.model_ = self.model_.with_result(None, stage.put(self.model_.result_))
+        result.model_ = self.model_.with_result(None, stage.put(self.model_.specification(), self.model_.result_))
         result.boosted_ = replace(self.boosted_, shape=self.boosted_.shape.moved(moves, stage.beta), refit=refit)
         return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from copy import copy
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Self
 
@@ -16,21 +17,22 @@ from anchortm import plotting
 from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import flag, generator, one_number, whole_number
 from anchortm._util.estimators import BaseEstimator
-from anchortm._util.frames import aligned, native
+from anchortm._util.frames import aligned
 from anchortm.engine.data import Data
-from anchortm.engine.preparation import prepare, split_off
+from anchortm.engine.preparation import prepare_unchecked
 from anchortm.engine.problem import Problem
-from anchortm.engine.solve.identification import check_covariates, check_kinds, check_levels
+from anchortm.engine.remarks import remarked
+from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.inputs import parts
-from anchortm.inputs.design import to_design
 from anchortm.models.base import TransformationModel
-from anchortm.models.boosted.adapted import Adapted
-from anchortm.models.boosted.booster import Booster, Stage, Watched
+from anchortm.models.boosted.booster import Booster, Stage
 from anchortm.models.boosted.result import BoostedResult
+from anchortm.models.boosted.rows import Watched, beside, covariate_ranges, mean_nll
 from anchortm.models.boosted.shape import Shape
 from anchortm.models.boosted.trees import Binned, Tree, binned, grow
+from anchortm.models.boosted.uncertainty import Resampled
 from anchortm.models.boosted.validation import Groups, check_validation, environment_groups, held_out, without
 from anchortm.models.from_formula import FormulaMixin
 
@@ -48,7 +50,7 @@ class State(NamedTuple):
     held_out: float
 
 
-class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
+class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
     """A transformation model F(h(y) - f(x)) with a non-linear shift f, boosted on the anchor loss.
 
     Each round grows a tree on the pseudo-residuals r + 2 xi r'(P r), takes a shrunken Newton step in its leaf values,
@@ -179,10 +181,12 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
                 f"model must be an estimator of this package, such as ContinuousProbit(), not {self.model!r}"
             )
         spec = self.model.specification()
-        parts.refuse("boosting", spec.likelihood, *spec.asked())
+        parts.refuse("boosting", spec.likelihood, *spec.asked(), *(["infinite"] if self.xi == math.inf else []))
         for name, unused in (("penalty_factor", None), ("n_restarts", 0)):
             if getattr(self.model, name) is not unused:
                 raise InputError(f"boosting does not use {name}: leave it out")
+        if getattr(self.model, "alpha", None) == "ml":
+            raise InputError("alpha='ml' estimates alpha before trees are grown, without them: give alpha a number")
         return spec.at(xi=self.xi, finite_xi=True)
 
     def check(self) -> Specification:
@@ -219,34 +223,29 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
             raise InputError(
                 f"xi = {self.model.xi!r} of the inner model is not used: pass it to AnchorBoostedTM(model, xi=...)"
             )
-        X = native(X)
-        given = list(X.columns) if hasattr(X, "columns") else None
-        if named_columns(spec.anchor_names, "anchor_names"):
-            if anchors is not None:
-                raise InputError("pass anchors to fit, or anchor_names to the constructor, not both")
-            X, anchors = split_off(spec, X)[:2]
-        data = prepare(spec.at(anchor_names=None), None, y, anchors, sample_weight, offset)
         if X is None:
             raise InputError("X is None: boosting needs covariates; without them fit the model itself")
-        design = to_design(X, None)
-        n = len(data.response) if data.kept is None else data.kept.size
-        if design.matrix.shape[0] != n:
-            raise InputError(f"X has {design.matrix.shape[0]} rows, but y has {n}: pass the same rows of both")
-        if design.matrix.shape[1] == 0:
-            raise InputError(f"X has 0 feature(s) (shape={design.matrix.shape}) while a minimum of 1 is required.")
-        if data.kept is not None:
-            design = design._replace(matrix=design.matrix[data.kept])
-        columns = tuple(map(str, given)) if design.named and given is not None else None
-        made = Problem.on(spec, self._checked(data._replace(design=design, columns_given=columns)))
+        data = prepare_unchecked(spec, X, y, anchors, sample_weight, offset)
+        if not data.design.names:
+            shape = data.design.matrix.shape
+            raise InputError(f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
+        made = self._kind.on(spec, self._checked(spec, data))
         made.check_anchors()
         return made
 
-    def _checked(self, data: Data, gone: Iterable[Any] = ()) -> Data:
+    @property
+    def _kind(self) -> type[Problem]:
+        return self.model._problem_type
+
+    def _checked(self, spec: Specification, data: Data, gone: Iterable[Any] = ()) -> Data:
         """Return the data; raise an error, which names the left-out environments, if it does not identify the model."""
         try:
             check_kinds(data.response)
+            spec.check_response(data.response)
+            if data.mixture is not None:
+                data.mixture.corners.check(data.mixture.weights)
             if self.learner != "tree":
-                check_covariates(data.design.matrix, data.design.names)
+                spec.check_design(data)
                 check_levels(data.response, data.design.matrix, data.design.names)
         except IdentificationError as error:
             listed = ", ".join(map(str, gone))
@@ -300,11 +299,15 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
             groups = environment_groups(environments, problem.data, self.cut, self.validation)
         return self._fit(problem.spec, problem.data, groups)
 
+    def fit_data(self, spec: Specification, data: Data) -> Self:
+        """Fit to checked rows; return self."""
+        return self._fit(spec, self._checked(spec, data))
+
     def _fit(self, spec: Specification, data: Data, groups: Groups | None = None) -> Self:
         names, sets = held_out(self.validation, data, groups, self.random_state)
         gone = [[name] for name in names] if isinstance(self.validation, str) else [names] * len(sets)
         kept = [
-            self._checked(data.subset(np.setdiff1d(np.arange(len(data.response)), np.concatenate(held))), lost)
+            self._checked(spec, data.subset(np.setdiff1d(np.arange(len(data.response)), np.concatenate(held))), lost)
             for held, lost in zip(sets, gone, strict=True)
         ]
         # all fits advance together, round by round
@@ -318,7 +321,7 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         inner, boosted = self._stored(part, states, np.array(curve), names)
         state = {name: value for name, value in self.__dict__.items() if name != "formula_"}
         # one assignment, so that an interrupted or failed fit leaves the model unchanged
-        self.__dict__ = state | {"model_": inner, "boosted_": boosted}
+        self.__dict__ = state | {"model_": inner, "boosted_": boosted, "_data": part}
         return self
 
     def _watch(self, watched: list[Iterator[State]]) -> tuple[list[float], list[State], Booster | None]:
@@ -354,26 +357,23 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         tuple of (float, dict)
         """
         self.validation = without(self.validation, gone, self.n_rounds)
-        fitted = self._fit(self.check(), self._checked(data), groups)
-        inner = fitted.model_.result_
-        rows = Watched(inner.basis, held, self.learner == "linear+tree")
+        spec = self.check()
+        fitted = self._fit(spec, self._checked(spec, data), groups)
+        inner, problem = fitted.model_.result_, fitted.model_.problem_
+        rows = Watched(problem, held, self.learner)
         rows.f += fitted.boosted_.shape.f(rows.X)
-        nll = rows.nll(inner.link, inner.sign, inner.baseline, inner.coef)
+        nll = mean_nll(problem, inner.link, inner.baseline, inner.coef, rows.data)
         return nll, {"converged": inner.converged, "rounds": fitted.n_rounds_}
 
     def _boost(self, spec: Specification, data: Data, held: list[Data]) -> Iterator[State]:
         """Yield the state before the first round and after each, until a round does not improve the loss."""
-        linear = self.learner == "linear+tree"
-        some = slice(None) if linear else slice(0)
-        design = data.design._replace(matrix=data.design.matrix[:, some], names=data.design.names[some])
-        own = data._replace(design=design, covariate_ranges=_ranges(design.matrix), columns_given=None)
-        booster = Booster(spec, own)
+        booster = Booster(spec, beside(self.learner, data), self._kind)
         X = data.design.matrix[booster.order]
         bins = binned(X) if self.learner != "linear" else None
-        watched = [Watched(booster.basis, rows, linear) for rows in held]
+        watched = [Watched(booster.problem, rows, self.learner) for rows in held]
         found: Tree | Array | None = None
         while True:
-            nll = float(np.mean([rows.at(booster) for rows in watched])) if watched else math.nan
+            nll = float(np.mean([booster.nll(rows.data) for rows in watched])) if watched else math.nan
             yield State(booster, booster.stage(), found, nll)
             found = self._round(booster, X, bins)
             if found is None:
@@ -401,26 +401,30 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         made.model_, made.boosted_ = model, boosted
         return made
 
-    def _stored(self, data: Data, states: list[State], curve: Array, names: list[Any]) -> tuple[Any, BoostedResult]:
+    def _stored(self, data: Data, states: list[State], curve: Array, held_out: list[Any]) -> tuple[Any, BoostedResult]:
         """Return the fitted inner model and the result of boosting."""
-        problem, result = states[-1].booster.result()
+        problem, found = states[-1].booster.result()
         base = clone(self.model).set_params(xi=self.xi, anchor_names=None)
         trees = [state.found for state in states if isinstance(state.found, Tree)]
         steps = [state.found for state in states if isinstance(state.found, np.ndarray)]
-        X, anchors = data.design.matrix, named_columns(self.anchor_names, "anchor_names")
+        X, names = data.design.matrix, list(data.design.names)
+        covariates = names if data.mixture is None else list(data.mixture.corners.covariates)
+        others = sum(len(named_columns(getattr(self.model, what), what)) for what in ("anchor_names", "strata"))
         shape = Shape(self.learner, trees, steps, np.zeros(X.shape[1]), X.std(axis=0))
         boosted = BoostedResult(
             shape,
             [state.stage for state in states],
             curve,
+            held_out,
             names,
-            list(data.design.names),
+            covariates,
             data.columns_given,
-            X.shape[1] + len(anchors),
-            _ranges(X),
+            len(covariates) + others,
+            covariate_ranges(data),
             np.zeros(0),
             data.offset is not None,
         )
+        result = replace(remarked(problem, found), columns=boosted.columns, n_features_in=boosted.n_features_in)
         return base.with_result(problem, result), boosted.first(len(states) - 1, result.coef)
 
     def plot(self, ax: Axis = None) -> Any:
@@ -436,7 +440,3 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         matplotlib axes
         """
         return plotting.rounds(self, ax)
-
-
-def _ranges(X: Array) -> Array:
-    return np.array([X.min(axis=0), X.max(axis=0)])

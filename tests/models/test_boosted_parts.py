@@ -1,5 +1,6 @@
 """Boosted models with strata, varying effects, offsets and weights: against linear models, brute force and copies."""
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from sklearn.base import clone
 
 import anchortm as atm
 from anchortm.bases import LogLinearBasis
-from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, UnavailableError
+from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, ModelFileError, UnavailableError
 from anchortm.models.boosted.booster import Booster
+from anchortm.saving import digest
 
 N = 240
 RNG = np.random.default_rng(5)
@@ -411,3 +413,37 @@ def test_bands_cover_the_truth_where_f_is_learnt() -> None:
         band = model.confidence_band([[0.0], [1.0]], [0.5], "ppf", level=0.9, uncertainty=refits)
         covered.append((band.lower[:, 0] <= [0.0, 2.0]) & (band.upper[:, 0] >= [0.0, 2.0]))
     assert 0.7 <= np.mean(covered) <= 1.0
+
+
+def test_files_from_before_there_were_strata_are_read(tmp_path: Path) -> None:
+    model = atm.AnchorBoostedTM(atm.ContinuousLogit(order=3), 1.0, n_rounds=3).fit(X, Y, anchors=SITE)
+    path = atm.save(model, tmp_path / "m.json")
+    record = json.loads(path.read_text())
+    del record["boosted"]["covariates"]
+    for stage in record["boosted"]["stages"]:
+        del stage["own"]
+    path.write_text(json.dumps(record | {"sha256": digest(record)}))
+    old = atm.load(path)
+    np.testing.assert_array_equal(old.nll(X, Y), model.nll(X, Y))
+    np.testing.assert_array_equal(old.staged(1).nll(X, Y), model.staged(1).nll(X, Y))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: r["boosted"].__setitem__("covariates", ["x", "w"]),
+        lambda r: r["boosted"].__setitem__("covariates", ["w", "z", "x"]),
+        lambda r: r["boosted"]["stages"][1].__setitem__("own", 3),
+        lambda r: r["base"].__setitem__("varying", None),
+        lambda r: r["base"].__setitem__("strata", None),
+        lambda r: r["model"].__setitem__("corners", None),
+        lambda r: r["boosted"]["features"].pop(),
+    ],
+)
+def test_damaged_files_are_refused(change: Any, tmp_path: Path) -> None:
+    path = atm.save(boosted("both", n_rounds=2), tmp_path / "m.json")
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record | {"sha256": digest(record)}))
+    with pytest.raises(ModelFileError):
+        atm.load(path)

@@ -23,6 +23,7 @@ RESULTS = {
     "inputs.Kind",
     "inputs.as_response",
     "predict.AveragedDistribution",
+    "predict.AveragedFamily",
     "predict.Distribution",
     "predict.FamilyDistribution",
     "predict.PredictedDistribution",

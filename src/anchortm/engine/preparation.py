@@ -14,7 +14,7 @@ from anchortm._messages import warn
 from anchortm._util.checks import check_weights, finite_numbers
 from anchortm._util.frames import aligned, is_frame, native
 from anchortm.engine.data import Data, drop_empty_classes
-from anchortm.engine.solve.identification import check_kinds, check_levels
+from anchortm.engine.solve.identification import check_kinds, check_levels, covariate_ranges
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.inputs import parts
@@ -84,7 +84,7 @@ def _read(
     """Return the inputs without rows of weight zero, with outcomes checked, and the labels of strata and clusters."""
     index = aligned(X=X, y=y, anchors=anchors, sample_weight=sample_weight, offset=offset)
     X, y = native(X), native(y)
-    columns_given = list(X.columns) if is_frame(X) else list(X.names) if isinstance(X, Design) and X.named else None
+    columns_given = _columns_given(X)
     if spec.anchor_names is not None and anchors is not None:
         raise InputError("pass anchors to fit, or anchor_names to the constructor, not both")
     X, anchors_named, labels, clusters = split_off(spec, X)
@@ -111,6 +111,13 @@ def _read(
     named = tuple(columns_given) if data.design.named and columns_given is not None else None
     data = data._replace(columns_given=named, alphabetical=alphabetical)
     return data, _kept(data, labels), _kept(data, clusters)
+
+
+def _columns_given(X: Any) -> list[Any] | None:
+    """Return the names of the columns of X, if it has any."""
+    if isinstance(X, Design):
+        return [*X.names, *([] if X.labels is None else X.labels.columns)] if X.named else None
+    return list(X.columns) if is_frame(X) else None
 
 
 def _kept(data: Data, labels: Labels) -> Labels:
@@ -154,7 +161,7 @@ def _checked_outcomes(spec: Specification, data: Data) -> Data:
     design = data.design
     if spec.smoothed(design.marks):
         parts.refuse("smooth", *spec.asked())
-    if spec.penalised(design.marks) and isinstance(design.matrix, WideMatrix):
+    if spec.fills_in(design.marks) and isinstance(design.matrix, WideMatrix):
         design = design._replace(matrix=design.matrix.toarray())
     return data._replace(response=response, dropped=dropped, design=design)
 
@@ -162,14 +169,12 @@ def _checked_outcomes(spec: Specification, data: Data) -> Data:
 def _with_structure(spec: Specification, data: Data, labels: Labels, clusters: Labels) -> Data:
     """Return the data with strata, varying effects and clusters, after checking all covariates."""
     whole = data.design
-    if isinstance(whole.matrix, WideMatrix):
-        parts.refuse("wide", *spec.asked())
     if labels is not None or varying_groups(spec.varying):
         data = spec.with_baselines(data, labels)
     ranges, near, share = spec.check_design(data)
     check_levels(data.response, data.design.matrix, data.design.names)
     if data.mixture is not None:  # ranges include covariates with varying effects
-        ranges = np.array([whole.matrix.min(axis=0, initial=np.inf), whole.matrix.max(axis=0, initial=-np.inf)])
+        ranges = covariate_ranges(whole.matrix)
     data = data._replace(covariate_ranges=ranges, near=near, share=share)
     spec.check_response(data.response)
     named = named_effects(spec.random)

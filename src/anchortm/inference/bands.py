@@ -21,12 +21,13 @@ from anchortm._util.checks import level_between
 from anchortm.exceptions import InputError
 from anchortm.inference.bootstrap import Bootstrap
 from anchortm.predict.distribution import PredictedDistribution
+from anchortm.predict.protocol import Distribution
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["ConfidenceBand", "Of", "band_of_refits", "confidence_band"]
+__all__ = ["ConfidenceBand", "Of", "band_of_refits", "confidence_band", "family_band"]
 
 Array = NDArray[np.float64]
 Of = Literal["cdf", "sf", "ppf"]
@@ -190,6 +191,35 @@ def _points(distribution: Any, at: ArrayLike, of: Of, level: float) -> NDArray[A
     if of == "ppf" and distribution.basis.discrete:
         raise InputError("bands of quantiles do not support classes and counts, whose quantiles jump: use of='cdf'")
     return points
+
+
+def family_band(
+    at_eta: Callable[[Array], Distribution],
+    eta: Array,
+    columns: Array,
+    at: ArrayLike,
+    of: Of,
+    level: float,
+    simultaneous: bool,
+    uncertainty: Array | Bootstrap,
+) -> ConfidenceBand:
+    """Return the band of a model of the mean; ``at_eta`` gives its distributions from linear predictors.
+
+    All that is uncertain is eta, with the dispersion taken as known. Distributions of a family are ordered by eta, so
+    that its limits give those of all probabilities and quantiles, and a pointwise band is simultaneous too.
+    """
+    points, tails = np.atleast_1d(np.asarray(at, dtype=np.float64)), 0.5 + np.array([-0.5, 0.5]) * level_between(level)
+    if of not in ("cdf", "sf", "ppf"):
+        raise InputError(f"of must be 'cdf', 'sf' or 'ppf', not {of!r}")
+    if isinstance(uncertainty, Bootstrap):
+        away = (uncertainty.draws - uncertainty.estimate) @ columns.T
+        ends, method = eta + np.quantile(away, tails, axis=0), f"bootstrap of {len(uncertainty.draws)}"
+    else:
+        error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", columns, uncertainty, columns), 0.0))
+        ends, method = eta + np.multiply.outer(stats.norm.ppf(tails), error), "delta method"
+    estimate, *limits = (np.asarray(getattr(at_eta(here), of)(points), dtype=np.float64) for here in (eta, *ends))
+    lower, upper = np.sort(limits, axis=0)
+    return ConfidenceBand(of, points, estimate, lower, upper, level, simultaneous, method)
 
 
 @dataclass(frozen=True, eq=False)

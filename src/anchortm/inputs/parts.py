@@ -64,18 +64,14 @@ NAMES = {
 KINDS = {"partial", "mean", "batches", "boosting", *QUESTIONS}
 
 _ONE_SCALE = "random effects are implemented for one scale; leave one of them out"
-_WIDE = "this needs X as a dense matrix; merge levels, or pass columns of numbers"
 _NO_BASELINE = "a partial likelihood does not estimate a baseline; use ProportionalHazards"
 _MEAN = (
     "a generalised linear model has no baseline in y; use CountRegression, OrdinalRegression or ContinuousProbit, or "
     "put the stratum among the covariates, as C(stratum)"
 )
-_BATCHES = (
-    "tables read in batches are fitted with one baseline and fixed effects only; read the table into memory first"
-)
-_NO_LIMIT = (
-    "the limit xi = inf is implemented without random effects and penalties on coefficients; set xi to 0 or to a large "
-    "finite number"
+_CLUSTERS_APART = (
+    "the integral over the effects of a cluster needs all its rows at once, and rows of a cluster may be in several "
+    "batches; read the table into memory first, or give the clusters as anchors"
 )
 _NOT_NEGATIVE = "xi below 0 is implemented without random effects and penalties on coefficients; set xi to 0 or more"
 _ROUNDS = "boosting regularises by the learning rate and the number of rounds; leave it out"
@@ -90,34 +86,29 @@ REASONS: dict[frozenset[str], str] = {
     frozenset(pair): reason
     for first, others, reason in (
         ("score_test", ("l1", "l2", "smooth"), _PENALISED),
-        ("score_test", ("scale",), "score tests are implemented for one scale; test the model without scale effects"),
-        ("scale", ("wide",), _WIDE),
+        (
+            "sandwich",
+            ("l1",),
+            "a coefficient that may be exactly 0 does not have a normal distribution, even with many rows; use "
+            "kind='bootstrap', or fit the selected covariates without l1 to other rows",
+        ),
+        (
+            "bands",
+            ("partial",),
+            "the covariance of the steps of its baseline is not implemented; use ProportionalHazards, or refit to "
+            "resampled rows",
+        ),
+        ("bands", ("random",), "bands of averages over clusters are not implemented; refit to resampled clusters"),
         ("scale", ("negative",), "xi below 0 is implemented for one scale; set xi to 0 or more"),
         ("negative", ("strata", "varying"), "xi below 0 is implemented for one baseline; set xi to 0 or more"),
         ("random", ("scale",), _ONE_SCALE),
-        ("random", ("wide",), _WIDE),
-        ("infinite", ("random", "l1", "l2", "smooth"), _NO_LIMIT),
         ("negative", ("random", "l1", "l2", "smooth"), _NOT_NEGATIVE),
-        ("strata", ("wide",), _WIDE),
-        ("varying", ("wide",), _WIDE),
         ("partial", ("varying", "scale"), _NO_BASELINE),
         ("partial", ("random",), "frailties are not implemented for a partial likelihood; use ProportionalHazards"),
         ("partial", ("batches",), "risk sets need all rows at once; read the table first, or use ProportionalHazards"),
         ("mean", ("strata", "varying", "scale"), _MEAN),
-        (
-            "mean",
-            ("random",),
-            "generalised linear mixed models are not implemented; use CountRegression, OrdinalRegression or "
-            "ContinuousProbit",
-        ),
         ("mean", ("batches",), "it is implemented for rows in memory; read the table into memory first"),
-        ("batches", ("strata", "varying", "random", "scale"), _BATCHES),
-        ("batches", ("wide",), "merge levels, or leave it out"),
-        (
-            "batches",
-            ("l1",),
-            "the lasso is not implemented for batches; read the table into memory first, or use l2 alone",
-        ),
+        ("batches", ("random",), _CLUSTERS_APART),
         ("boosting", ("scale",), "trees that change the scale of h are not implemented; use strata or varying effects"),
         ("boosting", ("random",), "trees beside random effects are not implemented; give the clusters as anchors"),
         ("boosting", ("l1", "l2"), _ROUNDS),

@@ -94,10 +94,7 @@ def _fit_batches(model: Any, formula: str, data: Any, sample_weight: Any, offset
         raise InputTypeError(f"{type(model).__name__} needs a table in memory, not {data!r}: read it first")
     if environments is not None:
         raise InputTypeError(f"{type(model).__name__} does not use environments: leave it out")
-    made = model._fit_source(formula, data, sample_weight, offset)
-    made.offset = offset
-    model.formula_ = made
-    return model
+    return model._fit_source(formula, data, sample_weight, offset)
 
 
 def _fit_table(model: Any, formula: str, data: Any, named: dict[str, Any]) -> Any:

@@ -280,7 +280,7 @@ class _Grid:
             raise InputError("penalty_factor is 0 for all coefficients: make it positive for at least one")
         at = np.flatnonzero(~penalised)
         kept = objective.restricted(np.flatnonzero(~penalised[k:]))
-        null = kept if kept.ridge.any() else objective.undetermined()
+        null = kept if kept.ridge.any() else kept.inner
         v = net.start(objective)
         largest = 0.0
         for solution in solve_path(null, v[at], xis, net.spec.quiet):

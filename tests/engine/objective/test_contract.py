@@ -199,7 +199,6 @@ def test_facts_for_inference(name: str) -> None:
     assert objective.n_parameters == coordinates.scale.size == v.size
     assert objective.estimated.dtype == bool
     assert objective.estimated.sum() == v.size - (len(objective.extra_names) if name == "random effects" else 0)
-    assert (objective.score_test_obstacle is not None) == (name == "scale effects")
     assert (objective.unpenalised is objective) == (not objective.penalised and name != "pulled")
     assert objective.unpenalised.lasso is None
     if name not in ("pulled", "elastic net"):

@@ -222,8 +222,6 @@ class Objective(Loss):
         The distribution of a row.
     known_dispersion : bool
         Whether the dispersion was given as a number.
-    score_test_obstacle : str or None
-        Why score tests do not support this loss; None if they do.
     extra_names : tuple of str
         Names of the parameters that follow the coefficients of the covariates (scale effects, covariance of random
         effects).
@@ -231,7 +229,6 @@ class Objective(Loss):
 
     link: Any
     known_dispersion: bool = False
-    score_test_obstacle: str | None = None
     extra_names: tuple[str, ...] = ()
 
     @property

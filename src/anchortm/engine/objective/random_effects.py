@@ -233,6 +233,13 @@ class MixedObjective(AnchoredObjective):
         """Return what ``shares`` needs."""
         return InfluenceInputs(v, pull, bread, K)
 
+    def likeliest_shift(self, v: Array) -> Array:
+        """Return what the most likely effects of its cluster add to h of each row."""
+        L, shift = self.effects.root(v[self.n_fixed :]), np.zeros(self.n_rows)
+        for chunk, found in zip(self._chunks, self._at(v).posteriors, strict=True):
+            shift[chunk.rows] = (chunk.Z @ L * found.mode[chunk.code]).sum(axis=1)
+        return shift
+
     def posterior(self, v: Array) -> tuple[Array, Array]:
         """Return nodes L u and weights of the effects of each cluster given its rows, in the order of the codes."""
         L = self.effects.root(v[self.n_fixed :])

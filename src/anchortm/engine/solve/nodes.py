@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,5 +42,16 @@ def with_enough_nodes(objective: Objective, v: Array, options: Options, given: b
 
 def quadrature_error(objective: Objective, finer: Objective, v: Array, sums: Sums, xi: float) -> float:
     """Return how much the gradient of the loss changes with more nodes, on the scale of the KKT residual."""
+    if math.isinf(xi):
+        return _error_of_limit(objective, finer, v, sums)
     here, there = (expand(o, v, s, xi) for o, s in ((objective, sums), (finer, finer.sums(v))))
     return float((np.abs(there.gradient - here.gradient) / (1.0 + there.parts)).max())
+
+
+def _error_of_limit(objective: Objective, finer: Objective, v: Array, sums: Sums) -> float:
+    """Return the same for "least -loglik under t = 0": the change of the Lagrangian's gradient and of t."""
+    n, here, there = objective.n_total, objective.derivatives(v), finer.derivatives(v)
+    multiplier = np.linalg.lstsq(here.E.T, -here.gradient / n, rcond=1e-10)[0]
+    change = (there.gradient - here.gradient) / n + (there.E - here.E).T @ multiplier
+    moved = float(np.linalg.norm(finer.sums(v).t - sums.t)) / math.sqrt(n)
+    return max(float((np.abs(change) / (1.0 + np.abs(there.gradient / n))).max()), moved)

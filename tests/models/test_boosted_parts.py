@@ -187,6 +187,10 @@ def test_formulas_name_strata(tmp_path: Path) -> None:
     loaded = atm.load(atm.save(model, tmp_path / "m.json"))
     np.testing.assert_array_equal(loaded.nll(data), model.nll(data))
     assert "strata" in model.summary().facts
+    boosting = atm.AnchorBoostedTM(base, n_rounds=5)
+    search = atm.XiSearchCV.from_formula("y | part ~ x + z + w | site", data, model=boosting, xis=[1.0], offset="extra")
+    np.testing.assert_array_equal(search.best_estimator_.nll(data), model.nll(data))
+    assert boosting.model.strata is None  # what the user passed does not change
     with pytest.raises(InputError, match="strata that the fit has not seen: q"):
         model.predict(data.assign(part="q"))
 
@@ -377,6 +381,10 @@ def test_the_bootstrap_fits_resampled_environments() -> None:
         first = clone(same).fit(columns, y, anchors=SITE, offset=OFFSET).bootstrap(2, random_state=0).models[0]
     copied = clone(same).fit(columns.iloc[rows], y[rows], anchors=SITE[rows], offset=OFFSET[rows])
     np.testing.assert_allclose(first.nll(columns, y, offset=OFFSET), copied.nll(columns, y, offset=OFFSET), atol=1e-7)
+    # a model of two rounds is resampled in two rounds, here by two processes
+    short = model.staged(2).bootstrap(2, clusters=np.arange(N), random_state=3, n_jobs=2, progress=False)
+    assert [m.n_rounds_ for m in short.models] == [2, 2]
+    assert short.resampled == "clusters"
     points = [-2.0, 0.0, 2.0]
     band = model.confidence_band(columns[:5], points, uncertainty=refits, offset=OFFSET[:5], level=0.8)
     values = np.array([m.predict_distribution(columns[:5], offset=OFFSET[:5]).cdf(points) for m in refits.models])

@@ -462,10 +462,11 @@ class Stated:
         return (influence * each) @ influence.T * each.sum() / (each.sum() - 1.0)
 
     def score_statistic(self, w):
-        """Return Rao's statistic of anchors as further covariates, at a fit with xi = 0, and its degrees of freedom."""
+        """Return Rao's statistic of centred anchors as covariates, at a fit with xi = 0, and its degrees of freedom."""
         base, coef = self.sizes[:2]
-        q = self.A.shape[1]
-        longer = replace(self, X=np.hstack([self.X, self.A]), xi=0.0, xi_scale=0.0, bends=None)
+        A = self.A - np.average(self.A, axis=0, weights=self.weights)
+        q = A.shape[1]
+        longer = replace(self, X=np.hstack([self.X, A]), xi=0.0, xi_scale=0.0, bends=None)
         at = np.insert(w.astype(float), [base + coef] * q, 0.0)
         new = np.zeros(at.size, dtype=bool)
         new[base + coef : base + coef + q] = True

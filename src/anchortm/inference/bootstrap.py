@@ -36,7 +36,7 @@ from anchortm.predict.fitted import Fitted
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Bootstrap", "any_covariance", "at_row", "bootstrap", "resampled", "resolve"]
+__all__ = ["BoostedBootstrap", "Bootstrap", "any_covariance", "at_row", "bootstrap", "resampled", "resolve"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -112,6 +112,41 @@ class Bootstrap:
     def __repr__(self) -> str:
         failed = f", {self.failed} failed" if self.failed else ""
         return f"Bootstrap({len(self.draws)} fits, {self.resampled} resampled{failed})\n{self.frame().to_string()}"
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedBootstrap:
+    """Boosted models fitted to resampled data.
+
+    Attributes
+    ----------
+    models : tuple of AnchorBoostedTM
+        The fitted models.
+    resampled : str
+        What was resampled: rows, clusters or environments.
+    failed : int
+        Number of fits that failed and were skipped.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> model = atm.AnchorBoostedTM.from_formula(formula, data, model=atm.OrdinalRegression(), xi=1.0, n_rounds=5)
+    >>> refits = model.bootstrap(10, random_state=0, progress=False)
+    >>> refits
+    BoostedBootstrap(10 fits, environments (judge) resampled)
+    >>> refits.models[0].predict(data[:3])
+    array([2, 2, 3])
+    """
+
+    models: tuple[Any, ...]
+    resampled: str
+    failed: int
+
+    def __repr__(self) -> str:
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"BoostedBootstrap({len(self.models)} fits, {self.resampled} resampled{failed})"
 
 
 def any_covariance(model: Fitted, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:

@@ -299,7 +299,7 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
             groups = environment_groups(environments, problem.data, self.cut, self.validation)
         return self._fit(problem.spec, problem.data, groups)
 
-    def fit_data(self, spec: Specification, data: Data) -> Self:
+    def _fit_data(self, spec: Specification, data: Data) -> Self:
         """Fit to checked rows; return self."""
         return self._fit(spec, self._checked(spec, data))
 

@@ -48,6 +48,16 @@ class Rows(NamedTuple):
     offset: Array | None
     mixture: Mixture | None = None
 
+    def take(self, rows: Any) -> Rows:
+        """Return some of the rows."""
+        return Rows(
+            self.X[rows],
+            self.response[rows],
+            None if self.weights is None else self.weights[rows],
+            None if self.offset is None else self.offset[rows],
+            None if self.mixture is None else self.mixture.take(rows),
+        )
+
 
 class Target:
     """A few rows from the target site, and the change of the parameters that fits them.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -17,48 +16,13 @@ from anchortm.engine.data import Data
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError, UnavailableError
 from anchortm.inference.bands import ConfidenceBand, Of, band_of_refits
-from anchortm.inference.bootstrap import resampled
+from anchortm.inference.bootstrap import BoostedBootstrap, resampled
 from anchortm.models.boosted.adapted import Adapted
 from anchortm.predict.fitted import NOT_AT_HAND
 
-__all__ = ["BoostedBootstrap", "Resampled"]
+__all__ = ["Resampled"]
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class BoostedBootstrap:
-    """Boosted models fitted to resampled data.
-
-    Attributes
-    ----------
-    models : tuple of AnchorBoostedTM
-        The fitted models.
-    resampled : str
-        What was resampled: rows, clusters or environments.
-    failed : int
-        Number of fits that failed and were skipped.
-
-    Examples
-    --------
-    >>> import anchortm as atm
-    >>> data = atm.datasets.load_wine()
-    >>> formula = "rating ~ temp + contact | judge"
-    >>> model = atm.AnchorBoostedTM.from_formula(formula, data, model=atm.OrdinalRegression(), xi=1.0, n_rounds=5)
-    >>> refits = model.bootstrap(10, random_state=0, progress=False)
-    >>> refits
-    BoostedBootstrap(10 fits, environments (judge) resampled)
-    >>> refits.models[0].predict(data[:3])
-    array([2, 2, 3])
-    """
-
-    models: tuple[Any, ...]
-    resampled: str
-    failed: int
-
-    def __repr__(self) -> str:
-        failed = f", {self.failed} failed" if self.failed else ""
-        return f"BoostedBootstrap({len(self.models)} fits, {self.resampled} resampled{failed})"
 
 
 class Resampled(Adapted):
@@ -74,7 +38,7 @@ class Resampled(Adapted):
         """Return the specification of the boosted model."""
         raise NotImplementedError
 
-    def fit_data(self, spec: Specification, data: Data) -> Self:
+    def _fit_data(self, spec: Specification, data: Data) -> Self:
         """Fit to checked rows."""
         raise NotImplementedError
 
@@ -190,7 +154,7 @@ def _refit(model: Any, spec: Specification, data: Data, formula: Any, weights: A
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AnchorTMWarning)
-            fitted = clone(model).fit_data(spec, part)
+            fitted = clone(model)._fit_data(spec, part)
     except (IdentificationError, ArithmeticError, np.linalg.LinAlgError):
         return None
     if not fitted.converged_:

@@ -51,7 +51,8 @@ def table(wide: bool = False) -> pd.DataFrame:
     frame["entry"] = np.where(rng.uniform(size=n) < 0.3, 0.3 * time, 0.0)
     end = np.quantile(time, rng.uniform(0.5, 1.5, n).clip(0.0, 1.0))
     end = np.maximum(end, 1.1 * frame.entry)
-    frame["time"], frame["event"] = np.minimum(time, end), (time <= end).astype(int)
+    frame["time"] = np.ceil(20.0 * np.minimum(time, end)) / 20.0  # with ties
+    frame["event"] = (time <= end).astype(int)
     frame["low"] = np.where(rng.uniform(size=n) < 0.3, 0.7 * time, time)
     frame["high"] = np.where(frame.low < time, 1.3 * time, time)
     frame.loc[3::11, "low"] = -np.inf
@@ -113,10 +114,31 @@ OUTCOMES = {
         {"order": 2, "support": (0.0, 6.0)},
     ),
     "cox": Outcome(atm.CoxPH, "Surv(time, event, entry)", {"engine": "partial", "sign": 1.0}),
+    "breslow": Outcome(
+        atm.CoxPH,
+        "Surv(time, event, entry)",
+        {"engine": "partial", "sign": 1.0, "ties": "breslow"},
+        {"ties": "breslow"},
+    ),
+    "lognormal": Outcome(
+        atm.ParametricSurvival, "Interval(low, high)", {"basis": SlowBasis("log-linear")}, {"dist": "lognormal"}
+    ),
     "poisson": Outcome(atm.AnchorGLM, "count", {"engine": "mean", "family": "poisson"}, {"family": "poisson"}),
     "binomial": Outcome(atm.AnchorGLM, "yes", {"engine": "mean", "family": "binomial"}, {"family": "binomial"}),
     "gaussian": Outcome(atm.AnchorGLM, "y", {"engine": "mean", "family": "gaussian"}, {"family": "gaussian"}),
     "gamma": Outcome(atm.AnchorGLM, "amount", {"engine": "mean", "family": "gamma"}, {"family": "gamma"}),
+    "negative binomial": Outcome(
+        atm.AnchorGLM,
+        "count",
+        {"engine": "mean", "family": "negative_binomial", "alpha": 0.7},
+        {"family": "negative_binomial", "alpha": 0.7},
+    ),
+    "deviance": Outcome(
+        atm.AnchorGLM,
+        "count",
+        {"engine": "mean", "family": "poisson", "residual": "deviance"},
+        {"family": "poisson", "residual": "deviance"},
+    ),
 }
 TRANSFORMATIONS = ("normal", "weibull", "ordinal", "logit", "hazards", "count")
 

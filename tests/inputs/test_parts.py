@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from parts_cases import SITES, Case, make, parameters, table
+from parts_cases import OUTCOMES, SITES, Case, make, parameters, table
 from paths import ROOT
 from scipy import special, stats
 from slow_loss import TINY, Stated, violations
@@ -412,6 +412,14 @@ def test_units_do_not_matter(parts: tuple[str, ...]) -> None:
     if "random" in parts:  # rows have equal shares of their cluster
         more = more.groupby(data.person).transform("mean")
     close(two.nll(data), one.nll(case.data) + more)
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_every_outcome_has_its_minimum(outcome: str) -> None:
+    """Links, bases, kinds of censoring, ties and families, with an offset and weights."""
+    engine = OUTCOMES[outcome].slow.get("engine", "transformation")
+    case = make({engine, "offset", "weights"}, outcome=outcome)
+    check_minimum(case, case.fit())
 
 
 @pytest.mark.parametrize("parts", [("scale", "strata"), ("random", "l1"), ("partial", "smooth"), ("l2", "infinite")])

@@ -422,6 +422,15 @@ def test_every_outcome_has_its_minimum(outcome: str) -> None:
     check_minimum(case, case.fit())
 
 
+@pytest.mark.parametrize(
+    ("more", "outcome"), [*product(["slope", "crossed"], ["normal", "poisson"]), ("crossed", "ordinal")]
+)
+def test_random_slopes_and_crossed_intercepts_have_their_minimum(more: str, outcome: str) -> None:
+    """Slopes by one fixed grid of nodes, crossed intercepts by a dense Laplace approximation."""
+    case = make({"random", more} | ({"mean"} if outcome == "poisson" else set()), outcome=outcome)
+    check_minimum(case, case.fit())
+
+
 @pytest.mark.parametrize("parts", [("scale", "strata"), ("random", "l1"), ("partial", "smooth"), ("l2", "infinite")])
 def test_the_slow_loss_sees_a_wrong_number(parts: tuple[str, ...]) -> None:
     case = make(set(parts))

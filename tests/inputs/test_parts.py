@@ -19,7 +19,7 @@ from scipy import special, stats
 from slow_loss import TINY, Stated, violations
 
 import anchortm as atm
-from anchortm.exceptions import AnchorTMError, InputError, InputTypeError
+from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, OverIdentifiedError
 from anchortm.inputs.parts import NAMES, QUESTIONS, REASONS, cells, refuse, why_not
 
 script = runpy.run_path(str(ROOT / "scripts" / "parts_table.py"))
@@ -412,6 +412,15 @@ def test_units_do_not_matter(parts: tuple[str, ...]) -> None:
     if "random" in parts:  # rows have equal shares of their cluster
         more = more.groupby(data.person).transform("mean")
     close(two.nll(data), one.nll(case.data) + more)
+
+
+def test_a_partial_likelihood_without_a_limit_says_so() -> None:
+    """The derivatives of a step far out overflowed, and NumPy's LinAlgError was all that users saw."""
+    case = make({"partial", "weights", "infinite"})
+    penalties = [case.fit(xi=xi).penalty_ for xi in (1e5, 1e6)]
+    assert penalties[1] == pytest.approx(penalties[0], rel=1e-3)  # it does not vanish
+    with pytest.raises(OverIdentifiedError):
+        case.fit()
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)

@@ -61,6 +61,8 @@ class Bootstrap:
         What was resampled: rows, clusters or environments.
     failed : int
         Number of fits that failed and were skipped.
+    steps : tuple
+        For ``CoxPH``: the cumulative baseline hazards of each fit, and the x'beta at which they hold.
 
     Examples
     --------
@@ -79,6 +81,7 @@ class Bootstrap:
     names: tuple[str, ...]
     resampled: str
     failed: int
+    steps: tuple[Any, ...] = ()
 
     def covariance(self) -> Array:
         """Return the covariance matrix of the draws.
@@ -179,7 +182,8 @@ def bootstrap(
     refit = partial(_refit, problem, result)
     found, what, failed = resampled(problem.data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
     names = (*result.parameter_names, *result.other_names)
-    return Bootstrap(np.array(found), result.parameters, names, what, failed)
+    draws, steps = zip(*found, strict=True)
+    return Bootstrap(np.array(draws), result.parameters, names, what, failed, steps if any(steps) else ())
 
 
 def resampled(
@@ -252,8 +256,8 @@ def _resampled_weights(rng: np.random.Generator, groups: Codes | None, data: Dat
     return np.asarray(own * rng.multinomial(size, np.full(size, 1.0 / size))[groups])
 
 
-def _refit(problem: Problem, result: FitResult, weights: Array) -> Array | None:
-    """Return (baseline, coef) of the fit with these weights and the basis of the full fit; None if it fails."""
+def _refit(problem: Problem, result: FitResult, weights: Array) -> tuple[Array, Any] | None:
+    """Return parameters and steps of the fit with these weights and the basis of the full fit; None if it fails."""
     keep = weights > 0.0
     part = problem.data.subset(keep)._replace(weights=weights[keep])
     if part.dropped:
@@ -264,7 +268,7 @@ def _refit(problem: Problem, result: FitResult, weights: Array) -> Array | None:
         return None
     if not (found.converged and found.min_eigenvalue > FLAT_CURVATURE):
         return None
-    return found.parameters
+    return found.parameters, found.steps
 
 
 def resolve(model: Fitted, uncertainty: str | Array | Bootstrap | None) -> Array | Bootstrap:

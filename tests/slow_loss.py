@@ -561,16 +561,19 @@ def violations(stated, w):
     coefficients that are zero, of any size for the projected residuals, which are zero at xi = inf. What remains of a
     slope is compared with the sum of the sizes of what the slope is a sum of.
     """
-    parts = stated.gradients(w)
+    unit, bound = np.ones(w.size), np.zeros((0, w.size))
+    if stated.sizes[3] == 1 and w[-1] < 1e-6:  # a variance of zero: the slope in the variance must not be negative
+        w, unit[-1], bound = np.r_[w[:-1], 1e-4], 2e-4, np.eye(w.size)[-1:]
+    parts = stated.gradients(w) / unit
     g, size = parts.sum(axis=0), np.abs(parts).sum(axis=0) + 1e-3
     coefs = np.arange(w.size)[stated.sizes[0] : sum(stated.sizes[:2])]
     g[coefs] += stated.l1 * np.sign(w[coefs])
     found = {"increments": max(0.0, -(stated.increments @ w).min(initial=0.0))}
-    held = stated.held(w)
+    held = np.vstack([stated.held(w), bound])
     zero = np.eye(w.size)[coefs[w[coefs] == 0.0]] if stated.l1 else np.zeros((0, w.size))
     T = np.zeros((0, w.size))
     if math.isinf(stated.xi):
-        T = np.column_stack([stated.t(w + 1j * TINY * e).imag for e in np.eye(w.size)]) / TINY
+        T = np.column_stack([stated.t(w + 1j * TINY * e).imag for e in np.eye(w.size)]) / TINY / unit
         found["projected residuals"] = np.abs(stated.t(w)).max() / math.sqrt(stated.n)
     columns = np.vstack([held, zero, T])
     remaining = g / size

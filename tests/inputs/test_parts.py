@@ -204,6 +204,12 @@ def ask_bands(case: Case, source: Path | None, folder: Path) -> None:
     # fits to resampled sites, where there is no covariance
     drawn = {"uncertainty": model.bootstrap(5, random_state=2)} if case.boosted or "l1" in case.parts else {}
     band, narrow = (model.confidence_band(two, at, "cdf", level=level, **drawn) for level in (0.95, 0.5))
+    if "partial" in case.parts:
+        rows, error = stated.X[:2], stats.norm.ppf(0.975) * stated.hazard_errors(w, stated.X[:2], at)
+        h = np.array([[stated.log_hazard(w, x, y) for y in at] for x in rows])
+        for side, wanted in (("estimate", h), ("lower", h - error), ("upper", h + error)):
+            close(getattr(band, side), -np.expm1(-np.exp(wanted)), 1e-5)
+        return
     covariance = None if drawn else stated.sandwich(w)
     for j, y in enumerate(at):
         end = np.full(2, y - 1.0 if case.outcome.left == "grade" else y)

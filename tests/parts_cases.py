@@ -41,17 +41,19 @@ def table(wide: bool = False) -> pd.DataFrame:
             "a": 0.3 * (site - 1) + rng.normal(size=n),
             "w": 1.0 + person % 3,  # constant within clusters
             "off": 0.3 * rng.normal(size=n),
+            "item": np.arange(n) // 7 % 10,  # crosses persons
         }
     )
     spread = np.where(frame.part == "left", 0.8, 1.2) * np.exp(0.15 * frame.z)
     eta = 0.5 * frame.x - 0.4 * frame.z + 0.3 * np.sin(2.0 * frame.v) + 0.4 * hidden + frame.off
-    eta += 0.6 * rng.normal(size=clusters)[person]
+    eta += 0.6 * rng.normal(size=clusters)[person] + 0.4 * rng.normal(size=10)[frame.item]
     frame["y"] = eta + spread * rng.normal(size=n)
     time = np.exp(0.4 * frame.y)
     frame["entry"] = np.where(rng.uniform(size=n) < 0.3, 0.3 * time, 0.0)
     end = np.quantile(time, rng.uniform(0.5, 1.5, n).clip(0.0, 1.0))
     end = np.maximum(end, 1.1 * frame.entry)
-    frame["time"], frame["event"] = np.minimum(time, end), (time <= end).astype(int)
+    frame["time"] = np.ceil(20.0 * np.minimum(time, end)) / 20.0  # with ties
+    frame["event"] = (time <= end).astype(int)
     frame["low"] = np.where(rng.uniform(size=n) < 0.3, 0.7 * time, time)
     frame["high"] = np.where(frame.low < time, 1.3 * time, time)
     frame.loc[3::11, "low"] = -np.inf
@@ -113,10 +115,31 @@ OUTCOMES = {
         {"order": 2, "support": (0.0, 6.0)},
     ),
     "cox": Outcome(atm.CoxPH, "Surv(time, event, entry)", {"engine": "partial", "sign": 1.0}),
+    "breslow": Outcome(
+        atm.CoxPH,
+        "Surv(time, event, entry)",
+        {"engine": "partial", "sign": 1.0, "ties": "breslow"},
+        {"ties": "breslow"},
+    ),
+    "lognormal": Outcome(
+        atm.ParametricSurvival, "Interval(low, high)", {"basis": SlowBasis("log-linear")}, {"dist": "lognormal"}
+    ),
     "poisson": Outcome(atm.AnchorGLM, "count", {"engine": "mean", "family": "poisson"}, {"family": "poisson"}),
     "binomial": Outcome(atm.AnchorGLM, "yes", {"engine": "mean", "family": "binomial"}, {"family": "binomial"}),
     "gaussian": Outcome(atm.AnchorGLM, "y", {"engine": "mean", "family": "gaussian"}, {"family": "gaussian"}),
     "gamma": Outcome(atm.AnchorGLM, "amount", {"engine": "mean", "family": "gamma"}, {"family": "gamma"}),
+    "negative binomial": Outcome(
+        atm.AnchorGLM,
+        "count",
+        {"engine": "mean", "family": "negative_binomial", "alpha": 0.7},
+        {"family": "negative_binomial", "alpha": 0.7},
+    ),
+    "deviance": Outcome(
+        atm.AnchorGLM,
+        "count",
+        {"engine": "mean", "family": "poisson", "residual": "deviance"},
+        {"family": "poisson", "residual": "deviance"},
+    ),
 }
 TRANSFORMATIONS = ("normal", "weibull", "ordinal", "logit", "hazards", "count")
 
@@ -149,7 +172,9 @@ class Case:
         left = self.outcome.left + (" | part" if "strata" in self.parts else "")
         right = ["x", "z"]
         right += ["u"] if "l1" in self.parts else []
-        right += ["(1 | person)"] if "random" in self.parts else []
+        if "random" in self.parts:
+            right += ["(1 + z | person)" if "slope" in self.parts else "(1 | person)"]
+            right += ["(1 | item)"] if "crossed" in self.parts else []
         right += ["s(v, 4)"] if "smooth" in self.parts else []
         right += ["code"] if "wide" in self.parts else []
         return f"{left} ~ {' + '.join(right)} | {self.anchor}"
@@ -213,6 +238,10 @@ class Case:
             slow["stratum"] = (data.part == "right").to_numpy().astype(int)
         if "random" in self.parts:
             slow["cluster"] = np.unique(data.person, return_inverse=True)[1]
+        if "slope" in self.parts:
+            slow |= {"slope": data.z.to_numpy(), "n_nodes": 20}
+        if "crossed" in self.parts:
+            slow["crossed"] = data.item.to_numpy()
         if "varying" in self.parts:
             slow["V"] = (data[["z"]].to_numpy() - RANGE[0]).clip(0.0, RANGE[1] - RANGE[0])
         xi = float(model.xi_)
@@ -296,12 +325,20 @@ def parameters(case: Case, model: Any) -> np.ndarray:
         return np.asarray(model.baseline_, dtype=float).ravel()
     found = [np.zeros(0) if "partial" in case.parts else np.ravel(model.baseline_), model.coef_]
     found += [model.scale_coef_] if "scale" in case.parts else []
-    found += [np.sqrt(np.diag(model.random_cov_))] if "random" in case.parts else []
+    if "crossed" in case.parts:
+        found.append(np.ravel(model.random_sd_))
+    elif "random" in case.parts:
+        found.append(
+            np.linalg.cholesky(np.asarray(model.random_cov_) + 1e-300)[np.tril_indices(len(model.random_cov_))]
+        )
     return np.concatenate(found).astype(float)
 
 
 def make(parts: set[str] | frozenset[str], turn: int = 0, anchor: str = "", outcome: str = "") -> Case:
-    """Return a model with these parts, engines and ends, and data for it."""
+    """Return a model with these parts, engines and ends, and data for it.
+
+    Beside "random", "slope" adds a random slope and "crossed" a second random intercept.
+    """
     parts = frozenset(parts)
     infinite = "infinite" in parts
     return Case(

@@ -21,6 +21,7 @@ TINY = 1e-100  # of a complex step
 STEP = 0.02  # of a difference in a shift
 # f'(0) = sum_k c_k (f(k step) - f(-k step)) / step, with an error of the order of step^8
 ORDER_EIGHT = {1: 4.0 / 5.0, 2: -1.0 / 5.0, 3: 4.0 / 105.0, 4: -1.0 / 280.0}
+SECOND = {0: -205.0 / 144.0, 1: 8.0 / 5.0, 2: -1.0 / 5.0, 3: 8.0 / 315.0, 4: -1.0 / 560.0}  # of f''(0), the same way
 ORDER_FOUR = {1: 2.0 / 3.0, 2: -1.0 / 12.0}
 
 
@@ -138,8 +139,11 @@ class Stated:
     V: np.ndarray | None = None  # covariates whose effects vary, minus the low ends of their ranges
     Z: np.ndarray | None = None  # covariates of the scale
     cluster: np.ndarray | None = None  # codes
+    slope: np.ndarray | None = None  # the covariate of a random slope beside the intercept
+    crossed: np.ndarray | None = None  # codes of a second random intercept, by a Laplace approximation
     family: str = ""
     alpha: float = 1.0
+    residual: str = "score"
     ties: str = "efron"
     xi: float = 0.0
     xi_scale: float = 0.0
@@ -160,10 +164,15 @@ class Stated:
         varying = 0 if self.V is None else self.V.shape[1]
         baseline = {"transformation": (strata + varying) * self.basis.size, "mean": 1, "partial": 0}[self.engine]
         scale = 0 if self.Z is None else self.Z.shape[1]
-        return baseline, self.X.shape[1], scale, int(self.cluster is not None)
+        random = 0 if self.cluster is None else 1
+        random += 0 if self.slope is None else 2
+        return baseline, self.X.shape[1], scale, random + (self.crossed is not None)
 
     def split(self, w):
-        """Return baselines (one row each), coefficients, scale effects, standard deviation of the random intercept."""
+        """Return baselines (one row each), coefficients, scale effects, and standard deviations.
+
+        Random intercepts and slopes have the entries of the Cholesky factor of their covariance, row by row.
+        """
         ends = np.cumsum(self.sizes)
         theta, beta, gamma, tau = np.split(w, ends[:-1])
         return theta.reshape(-1, self.basis.size) if self.engine == "transformation" else theta, beta, gamma, tau
@@ -171,6 +180,7 @@ class Stated:
     def rows_of(self, keep):
         """Return the loss of some of the rows."""
         names = ("lower", "upper", "X", "weights", "offset", "A", "entry", "stratum", "V", "Z", "cluster")
+        names += ("slope", "crossed")
         parts = {name: getattr(self, name) for name in names}
         return replace(self, **{name: None if part is None else part[keep] for name, part in parts.items()})
 
@@ -242,6 +252,17 @@ class Stated:
             loglik[mask] += sign * part
         return loglik
 
+    def _deviance(self, w):
+        """Return sign(y - mu) sqrt(2 (l_saturated - l)), centred."""
+        y = self.upper
+        mu, saturated = {
+            "poisson": (np.exp, special.xlogy(y, y) - y - special.gammaln(y + 1.0)),
+            "binomial": (special.expit, np.zeros_like(y)),
+        }[self.family]
+        eta = self.X @ self.split(w)[1] + self.offset + w[0]
+        D = np.sign(y - mu(eta.real)) * np.sqrt(2.0 * (saturated - self.rows(w)))
+        return D - self.weights @ D / self.n
+
     def _slope(self, w, b, name):
         """Return the derivative of l in a shift or a stretch, by differences of order eight."""
         return (
@@ -256,8 +277,13 @@ class Stated:
 
     def _nodes(self, w):
         nodes, mass = np.polynomial.hermite_e.hermegauss(self.n_nodes)
-        b = self.split(w)[3][0] * nodes
-        return np.broadcast_to(b, (self.lower.size, b.size)), np.log(mass / mass.sum())
+        mass = mass / mass.sum()
+        tau = self.split(w)[3]
+        if self.slope is None:
+            return np.broadcast_to(tau[0] * nodes, (self.lower.size, nodes.size)), np.log(mass)
+        first, second = (part.ravel() for part in np.meshgrid(nodes, nodes))
+        b = tau[0] * first + self.slope[:, None] * (tau[1] * first + tau[2] * second)
+        return b, np.log(np.outer(mass, mass).ravel())
 
     def _by_cluster(self, values):
         total = np.zeros((self.cluster.max() + 1, *values.shape[1:]), dtype=values.dtype)
@@ -271,6 +297,27 @@ class Stated:
         top = joint.real.max(axis=1, keepdims=True)
         loglik = top + np.log(np.exp(joint - top).sum(axis=1, keepdims=True))
         return b, loglik[:, 0], np.exp(joint - loglik)
+
+    # two crossed random intercepts: one normal approximation around the most likely effects, with dense matrices
+
+    def _laplace(self, w):
+        """Return the terms of the approximate log-likelihood, and residuals at the most likely effects."""
+        codes = (self.cluster, self.crossed)
+        tau = self.split(w)[3]
+        Z = np.hstack([t * (c[:, None] == np.arange(c.max() + 1)) for t, c in zip(tau, codes, strict=True)])
+        u = np.zeros(Z.shape[1])
+        for _ in range(30):  # Newton, also for complex numbers
+            ahead = {k: self.rows(w, Z @ u + k * STEP) for k in range(-4, 5)}
+            first = sum(c * (ahead[k] - ahead[-k]) for k, c in ORDER_EIGHT.items()) / STEP
+            second = sum(c * (ahead[k] + ahead[-k]) for k, c in SECOND.items()) / STEP**2
+            H = np.eye(u.size) - Z.T @ (second[:, None] * Z)
+            step = np.linalg.solve(H, Z.T @ first - u)
+            if max(np.abs(step.real).max(), np.abs(step.imag).max() / TINY) < 1e-11:
+                break
+            u = u + step
+        sign, size = np.linalg.slogdet(H)
+        terms = np.concatenate([ahead[0], -0.5 * u**2, [-0.5 * (np.log(sign) + size)]])
+        return terms, self._slope(w, Z @ u, "shift")
 
     # the partial likelihood, over all pairs of rows
 
@@ -308,9 +355,13 @@ class Stated:
         """Return weighted log-likelihoods of rows or clusters (or terms of a partial likelihood), r and r_s."""
         if self.engine == "partial":
             return *self._partial(w), None
+        if self.crossed is not None:
+            return *self._laplace(w), None
         if self.cluster is None:
             r_s = -self._slope(w, 0.0, "stretch") if self.xi_scale else None
             r = self._slope(w, 0.0, "shift") if self.xi else np.zeros_like(w, shape=self.lower.shape)
+            if self.residual == "deviance":
+                r = self._deviance(w)
             return self.weights * self.rows(w), r, r_s
         b, loglik, posterior = self._posterior(w)
         each = np.zeros(loglik.size)
@@ -462,10 +513,11 @@ class Stated:
         return (influence * each) @ influence.T * each.sum() / (each.sum() - 1.0)
 
     def score_statistic(self, w):
-        """Return Rao's statistic of anchors as further covariates, at a fit with xi = 0, and its degrees of freedom."""
+        """Return Rao's statistic of centred anchors as covariates, at a fit with xi = 0, and its degrees of freedom."""
         base, coef = self.sizes[:2]
-        q = self.A.shape[1]
-        longer = replace(self, X=np.hstack([self.X, self.A]), xi=0.0, xi_scale=0.0, bends=None)
+        A = self.A - np.average(self.A, axis=0, weights=self.weights)
+        q = A.shape[1]
+        longer = replace(self, X=np.hstack([self.X, A]), xi=0.0, xi_scale=0.0, bends=None)
         at = np.insert(w.astype(float), [base + coef] * q, 0.0)
         new = np.zeros(at.size, dtype=bool)
         new[base + coef : base + coef + q] = True

@@ -1,5 +1,6 @@
 """Boosted models with strata, varying effects, offsets and weights: against linear models, brute force and copies."""
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from sklearn.base import clone
 
 import anchortm as atm
 from anchortm.bases import LogLinearBasis
-from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, UnavailableError
+from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, ModelFileError, UnavailableError
 from anchortm.models.boosted.booster import Booster
+from anchortm.saving import digest
 
 N = 240
 RNG = np.random.default_rng(5)
@@ -185,6 +187,10 @@ def test_formulas_name_strata(tmp_path: Path) -> None:
     loaded = atm.load(atm.save(model, tmp_path / "m.json"))
     np.testing.assert_array_equal(loaded.nll(data), model.nll(data))
     assert "strata" in model.summary().facts
+    boosting = atm.AnchorBoostedTM(base, n_rounds=5)
+    search = atm.XiSearchCV.from_formula("y | part ~ x + z + w | site", data, model=boosting, xis=[1.0], offset="extra")
+    np.testing.assert_array_equal(search.best_estimator_.nll(data), model.nll(data))
+    assert boosting.model.strata is None  # what the user passed does not change
     with pytest.raises(InputError, match="strata that the fit has not seen: q"):
         model.predict(data.assign(part="q"))
 
@@ -375,6 +381,10 @@ def test_the_bootstrap_fits_resampled_environments() -> None:
         first = clone(same).fit(columns, y, anchors=SITE, offset=OFFSET).bootstrap(2, random_state=0).models[0]
     copied = clone(same).fit(columns.iloc[rows], y[rows], anchors=SITE[rows], offset=OFFSET[rows])
     np.testing.assert_allclose(first.nll(columns, y, offset=OFFSET), copied.nll(columns, y, offset=OFFSET), atol=1e-7)
+    # a model of two rounds is resampled in two rounds, here by two processes
+    short = model.staged(2).bootstrap(2, clusters=np.arange(N), random_state=3, n_jobs=2, progress=False)
+    assert [m.n_rounds_ for m in short.models] == [2, 2]
+    assert short.resampled == "clusters"
     points = [-2.0, 0.0, 2.0]
     band = model.confidence_band(columns[:5], points, uncertainty=refits, offset=OFFSET[:5], level=0.8)
     values = np.array([m.predict_distribution(columns[:5], offset=OFFSET[:5]).cdf(points) for m in refits.models])
@@ -411,3 +421,37 @@ def test_bands_cover_the_truth_where_f_is_learnt() -> None:
         band = model.confidence_band([[0.0], [1.0]], [0.5], "ppf", level=0.9, uncertainty=refits)
         covered.append((band.lower[:, 0] <= [0.0, 2.0]) & (band.upper[:, 0] >= [0.0, 2.0]))
     assert 0.7 <= np.mean(covered) <= 1.0
+
+
+def test_files_from_before_there_were_strata_are_read(tmp_path: Path) -> None:
+    model = atm.AnchorBoostedTM(atm.ContinuousLogit(order=3), 1.0, n_rounds=3).fit(X, Y, anchors=SITE)
+    path = atm.save(model, tmp_path / "m.json")
+    record = json.loads(path.read_text())
+    del record["boosted"]["covariates"]
+    for stage in record["boosted"]["stages"]:
+        del stage["own"]
+    path.write_text(json.dumps(record | {"sha256": digest(record)}))
+    old = atm.load(path)
+    np.testing.assert_array_equal(old.nll(X, Y), model.nll(X, Y))
+    np.testing.assert_array_equal(old.staged(1).nll(X, Y), model.staged(1).nll(X, Y))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: r["boosted"].__setitem__("covariates", ["x", "w"]),
+        lambda r: r["boosted"].__setitem__("covariates", ["w", "z", "x"]),
+        lambda r: r["boosted"]["stages"][1].__setitem__("own", 3),
+        lambda r: r["base"].__setitem__("varying", None),
+        lambda r: r["base"].__setitem__("strata", None),
+        lambda r: r["model"].__setitem__("corners", None),
+        lambda r: r["boosted"]["features"].pop(),
+    ],
+)
+def test_damaged_files_are_refused(change: Any, tmp_path: Path) -> None:
+    path = atm.save(boosted("both", n_rounds=2), tmp_path / "m.json")
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record | {"sha256": digest(record)}))
+    with pytest.raises(ModelFileError):
+        atm.load(path)

@@ -130,14 +130,14 @@ class BoostedBootstrap:
     Examples
     --------
     >>> import anchortm as atm
-    >>> data = atm.datasets.load_wine()
-    >>> formula = "rating ~ temp + contact | judge"
-    >>> model = atm.AnchorBoostedTM.from_formula(formula, data, model=atm.OrdinalRegression(), xi=1.0, n_rounds=5)
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> formula = "cmedv ~ rm + lstat | town"
+    >>> model = atm.AnchorBoostedTM.from_formula(formula, data, model=atm.NormalLinear(), xi=1.0, n_rounds=5)
     >>> refits = model.bootstrap(10, random_state=0, progress=False)
     >>> refits
-    BoostedBootstrap(10 fits, environments (judge) resampled)
-    >>> refits.models[0].predict(data[:3])
-    array([2, 2, 3])
+    BoostedBootstrap(10 fits, environments (town) resampled)
+    >>> refits.models[0].predict(data[:3]).shape
+    (3,)
     """
 
     models: tuple[Any, ...]

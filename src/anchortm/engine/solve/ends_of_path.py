@@ -139,9 +139,9 @@ def sqp(objective: Objective, start: Solution, options: Options) -> Solution:
         found = None
         for length in (1.0, 0.5, 0.25, 0.1, 0.03):
             trial = np.clip(v + length * step, lower, upper)
-            trial_sums = objective.sums(trial)
+            moved = multiplier + length * (dual - multiplier)
+            trial_sums = objective.sums(trial, n * moved)
             if math.isfinite(trial_sums.loglik):
-                moved = multiplier + length * (dual - multiplier)
                 new = _lagrangian(objective, trial, trial_sums, moved)
                 if new.residual <= max((1.0 - 0.1 * length) * point.residual, options.tol):
                     found = new

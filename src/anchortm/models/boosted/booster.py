@@ -145,8 +145,11 @@ class Booster:
     def with_columns(self, Z: Array) -> Objective:
         """Return the objective with f as offset and additional covariates Z."""
         objective, c, p = self.rows, self.objective.coordinates, Z.shape[1]
-        mean, scale = Z.mean(axis=0), Z.std(axis=0)
+        mean = Z.mean(axis=0)
+        own = Z - mean
+        scale = np.sqrt(np.einsum("ij,ij->j", own, own) / Z.shape[0])
         scale = np.where(scale > 0.0, scale, 1.0)
+        own *= self.sign / scale
         wider = replace(
             c,
             mean=np.concatenate([c.mean, self.sign * mean]),
@@ -154,7 +157,7 @@ class Booster:
             lower=np.concatenate([c.lower, np.full(p, -np.inf)]),
             upper=np.concatenate([c.upper, np.full(p, np.inf)]),
         )
-        own, shift = self.sign * (Z - mean) / scale, self._shift
+        shift = self._shift
 
         def change(rows: Rows) -> Rows:
             C = np.hstack([rows.C, own[rows.rows]]) if p else rows.C

@@ -51,16 +51,19 @@ class State(NamedTuple):
 
 
 class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
-    """A transformation model F(h(y) - f(x)) with a non-linear shift f, boosted on the anchor loss.
+    """A transformation model F(h(y) - f(x)), or a GLM, with a non-linear shift f, boosted on the anchor loss.
 
     Each round grows a tree on the pseudo-residuals r + 2 xi r'(P r), takes a shrunken Newton step in its leaf values,
-    and refits the baseline. It supports all outcomes and kinds of censoring that the boosted model supports.
+    and refits the baseline. It supports all outcomes and kinds of censoring that the boosted model supports, with
+    strata, varying effects, offsets and weights.
 
     Parameters
     ----------
     model : estimator
-        The model to boost: a model of this package with a baseline in y, such as ``ContinuousLogit(order=4)``. Leave
-        its own xi at 0. Strata, varying effects, scale effects, random effects and elastic nets are not supported.
+        The model to boost: any model of this package except ``CoxPH``, such as ``ContinuousLogit(order=4)`` or
+        ``AnchorGLM(family="poisson")``. Leave its own xi at 0. Each of its strata has its own baseline, and f is the
+        same in all of them. Covariates whose effects vary stay linear and are not in f. Scale effects, random effects,
+        smooth terms and elastic nets are not supported.
     xi : float
         Strength of the causal regulariser, at least 0 and finite.
     learner : {"tree", "linear+tree", "linear"}
@@ -72,7 +75,7 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
     learning_rate : float
         Fraction of the Newton step taken in each round (learning rate).
     max_leaf_nodes, min_samples_leaf : int
-        Largest number of leaves of a tree, and smallest number of rows in a leaf.
+        Largest number of leaves of a tree, and smallest number of rows in a leaf, whatever their weights.
     l2_leaf : float
         Ridge penalty on the leaf values of a round: it acts like this many extra rows in each leaf (of curvature 1)
         that pull its value to 0.
@@ -99,7 +102,9 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
     coef_ : array of shape (p,)
         Coefficients of the linear part; zeros without one.
     coef_names_ : list of str
-        Names of the covariates.
+        Names of the covariates of f.
+    baselines_ : DataFrame
+        Parameters of the baseline, one row for each stratum and each varying effect.
     n_rounds_ : int
         Number of rounds.
     loss_history_ : DataFrame
@@ -118,7 +123,7 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
     n_features_in_, feature_names_in_ : int, array of str
         Number of columns of X, and their names if X has names.
     covariate_ranges_ : array of shape (2, p)
-        Smallest and largest value of each covariate.
+        Smallest and largest value of each covariate; of a varying effect, the range over which it varies.
     formula_ : Formula
         After ``from_formula``: the formula.
 
@@ -266,8 +271,9 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array or frame of shape (n, p)
-            Covariates.
+        X : array, frame or sparse matrix of shape (n, p)
+            Covariates. Trees need them as columns of numbers, so that a sparse X is filled in, up to 50 million
+            numbers.
         y : array, Response or ordered categorical
             The outcome. For censored outcomes see ``Surv`` and ``Interval``.
         anchors : array, series, frame or list of columns, optional

@@ -34,6 +34,11 @@ class Resampled(Adapted):
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
         return {name: value for name, value in state.items() if name != "_data"}  # pickles do not carry the rows
 
+    def __copy__(self) -> Self:
+        made = type(self).__new__(type(self))
+        made.__dict__ |= self.__dict__  # with the rows, unlike a pickle
+        return made
+
     def specification(self) -> Specification:
         """Return the specification of the boosted model."""
         raise NotImplementedError

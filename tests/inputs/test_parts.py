@@ -16,6 +16,7 @@ import pytest
 from parts_cases import OUTCOMES, SITES, Case, make, parameters, table
 from paths import ROOT
 from scipy import special, stats
+from slow_hazard import hazard_band
 from slow_loss import TINY, Stated, violations
 
 import anchortm as atm
@@ -203,10 +204,16 @@ def ask_bands(case: Case, source: Path | None, folder: Path) -> None:
     # fits to resampled sites, where there is no covariance
     drawn = {"uncertainty": model.bootstrap(5, random_state=2)} if case.boosted or "l1" in case.parts else {}
     band, narrow = (model.confidence_band(two, at, "cdf", level=level, **drawn) for level in (0.95, 0.5))
-    covariance = None if drawn else stated.sandwich(w)
+    # the baseline of a partial likelihood is not among the parameters
+    steps = hazard_band(stated, w, [0, 1], at) if stated.engine == "partial" else None
+    covariance = None if drawn or steps else stated.sandwich(w)
     for j, y in enumerate(at):
         end = np.full(2, y - 1.0 if case.outcome.left == "grade" else y)
-        estimate, lower, upper = slow_band(stated.rows_of([0, 1]), w, covariance, end, drawn, case, two)
+        estimate, lower, upper = (
+            [part[:, j] for part in steps]
+            if steps
+            else slow_band(stated.rows_of([0, 1]), w, covariance, end, drawn, case, two)
+        )
         close(band.estimate[:, j], estimate)
         close(band.lower[:, j], lower, 1e-5)
         close(band.upper[:, j], upper, 1e-5)

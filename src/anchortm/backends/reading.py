@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +71,16 @@ class Batch:
     weights: Array | None
     offset: Array | None
 
+    def take(self, rows: NDArray[np.intp]) -> Batch:
+        """Return some of the rows."""
+        return Batch(
+            self.response[rows],
+            self.X[rows],
+            None if self.anchors is None else self.anchors.take(rows),
+            None if self.weights is None else self.weights[rows],
+            None if self.offset is None else self.offset[rows],
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Reader:
@@ -115,3 +125,12 @@ class Reader:
                 found = anchor_columns(self.formula.anchor_frame(frame), in_units=False)
                 anchors = self.anchors.encode(found)
             return Batch(response, X, anchors, weights, offset)
+
+    def recoded(self, batch: Batch) -> Batch:
+        """Return rows that a reader of more rows has read, with the classes and the anchor levels of this one."""
+        response, anchors = batch.response, batch.anchors
+        if response.levels != self.levels:
+            response = as_response(response, self.scale, self.levels)
+        if anchors is not None:
+            anchors = None if self.anchors is None else self.anchors.encode(anchors)
+        return replace(batch, response=response, anchors=anchors)

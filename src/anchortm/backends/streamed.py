@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm.backends.lockstep import Lane, Made, Table, side_by_side
 from anchortm.backends.reading import AnchorCoding, Batch, Reader, located
 from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets
 from anchortm.backends.sources import Source
@@ -39,6 +40,8 @@ Array = NDArray[np.float64]
 T = TypeVar("T")
 
 MOST_COLUMNS = 300
+BASELINE_COLUMNS = 20
+MOST_FITS, MOST_NUMBERS = 256, 20_000_000  # fits that share a pass, and numbers in all their sums
 BRACKET = 6.0  # standard errors to each side of a sample quantile
 
 
@@ -80,7 +83,10 @@ class _Sum:
     def __call__(self, frame: pd.DataFrame, start: int) -> Total:
         batch = self.plan.reader.read(frame, start)
         with located(start):
-            return run([] if batch is None else self.plan.objective(batch).memory.blocks, self.work)
+            return self.on(Made(batch))
+
+    def on(self, made: Made) -> Total:
+        return run([] if made.batch is None else made.by(self.plan.objective).memory.blocks, self.work)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +97,10 @@ class _Largest:
     coefficients: Array
 
     def __call__(self, frame: pd.DataFrame, start: int) -> float:
-        batch = self.plan.reader.read(frame, start)
+        return self.on(Made(self.plan.reader.read(frame, start)))
+
+    def on(self, made: Made) -> float:
+        batch = made.batch
         if batch is None or batch.anchors is None or self.plan.geometry is None:
             return 0.0
         order = batch.anchors.order()
@@ -107,8 +116,10 @@ class _Find:
     find: Callable[[list[Rows]], Any]
 
     def __call__(self, frame: pd.DataFrame, start: int) -> Any:
-        batch = self.plan.reader.read(frame, start)
-        return None if batch is None else self.find(self.plan.objective(batch).terms)
+        return self.on(Made(self.plan.reader.read(frame, start)))
+
+    def on(self, made: Made) -> Any:
+        return None if made.batch is None else self.find(made.by(self.plan.objective).terms)
 
 
 def _either(a: Any, b: Any) -> Any:
@@ -124,36 +135,40 @@ class StreamedBlocks(Blocks):
 
     costly = True
 
-    def __init__(self, source: Source, plan: _Plan, stream: Stream, sample: RowObjective) -> None:
-        self.source, self.plan, self._sample = source, plan, sample
+    def __init__(self, stream: Stream, plan: _Plan) -> None:
+        self.lane, self.plan, self._stream = stream.lane, plan, stream
         self.n_rows, self.n_total = stream.scan.n_rows, stream.scan.n_total
         self.kinds = stream.kinds()
-        self.sample_rows = sample.n_rows
+        self.sample_rows = len(stream.sample.response)
         self._note = ""
 
     def total(self, work: Work) -> Total:
-        return self.source.map(_Sum(self.plan, work), _add, self.plan.reader.columns, f"{work.label}{self._note}")
+        found: Total = self.lane.map(_Sum(self.plan, work), _add, f"{work.label}{self._note}")
+        return found
+
+    def _sample(self) -> RowObjective:
+        """Return the loss of the sample; it is made when it is asked for, since there may be hundreds of fits."""
+        return replace(self.plan, geometry=None).objective(self._stream.sample)
 
     def one_slope(self) -> Array | None:
-        return self._sample.memory.one_slope()
+        return self._sample().memory.one_slope()
 
     def sample(self, size: int, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
-        return self._sample.memory, self._sample.anchors
+        sample = self._sample()
+        return sample.memory, sample.anchors
 
     @property
     def at_hand(self) -> list[Rows]:
-        return self._sample.terms
+        return self._sample().terms
 
     def elsewhere(self, find: Callable[[list[Rows]], T | None]) -> T | None:
-        work = _Find(self.plan, find)
-        found: T | None = self.source.map(work, _either, self.plan.reader.columns, "is the likelihood bounded?")
+        found: T | None = self.lane.map(_Find(self.plan, find), _either, "is the likelihood bounded?")
         return found
 
     def largest_spread(self, anchors: Projection, coefficients: Array) -> float:
         if isinstance(anchors, GroupProjection):
             return float(np.abs(coefficients).max())
-        work = _Largest(self.plan, coefficients)
-        return self.source.map(work, max, self.plan.reader.columns, "largest projected residual")
+        return float(self.lane.map(_Largest(self.plan, coefficients), max, "largest projected residual"))
 
     def tell(self, loss: float) -> None:
         self._note = f", loss {loss:.8g}"
@@ -182,6 +197,7 @@ class Stream:
     mixture = strata = clusters = None  # these need the rows in memory
     near: tuple[int, ...] = ()
     share = 1.0
+    _latest_plan: _Plan | None = None
 
     def __init__(
         self,
@@ -215,22 +231,51 @@ class Stream:
                 "batches: merge levels of factors, or read the table into memory"
             )
         self.reader = replace(reader, levels=levels, anchors=coding)
-        self.sample = self._read_sample(_joined(scan.sample))
-        if scan.n_rows == 1:
+        self.lane = Lane(Table(source, self.reader))
+        self._sample = self._read_sample(_joined(scan.sample))
+        self._check_rows()
+        self._outcomes = self._wide_outcome(wide)
+        self._learn(scan.every_wide == 1)
+        self.scan.sample.clear()
+        self.scan.wide.clear()
+
+    def _check_rows(self) -> None:
+        """Refuse rows that do not identify a distribution, or are too few for the covariates."""
+        if self.scan.n_rows == 1:
             raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
-        if scale not in ("ordinal", "count"):
-            check_counts(scan.kinds)
-        check_size(len(self.names), scan.n_rows)
-        self.response, self.weights = self._wide_outcome(wide)
-        self._wide_is_all = scan.every_wide == 1
+        if self.reader.scale not in ("ordinal", "count"):
+            check_counts(self.scan.kinds)
+        check_size(len(self.names), self.scan.n_rows)
+
+    def _learn(self, wide_is_all: bool) -> None:
+        """Learn the sums of covariates and anchors, and quantiles of exact outcomes unless they are known."""
+        self._wide_is_all = wide_is_all
         brackets = self._brackets()
-        self.second = second_pass(source, self.reader, self.sample.X, brackets)
-        second = self.second
+        self.second = second = second_pass(self.lane, self.reader, self.sample.X, brackets)
         centre = second.covariates.centre
         second.covariates.check(self.names, np.maximum(second.high - centre, centre - second.low))
         self.support = self._exact_support() if brackets else None
-        self.scan.sample.clear()
-        self.scan.wide.clear()
+
+    @property
+    def sample(self) -> Batch:
+        """Return a sample of the rows."""
+        return self._sample
+
+    @property
+    def response(self) -> Response:
+        """Return outcomes with the distribution of all rows."""
+        return self._outcomes[0]
+
+    @property
+    def weights(self) -> Array | None:
+        """Return the weights of ``response``."""
+        return self._outcomes[1]
+
+    def together(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+        """Return the results of several fits to these rows or to parts of them, which share each read of the table."""
+        columns = len(self.names) + BASELINE_COLUMNS
+        sums = 0 if self.anchors is None else sum(self.anchors.frame.sizes) + self.anchors.units.size
+        return side_by_side(calls, min(MOST_FITS, MOST_NUMBERS // (columns * (2 * columns + sums))))
 
     def _read_sample(self, rows: pd.DataFrame) -> Batch:
         try:
@@ -316,7 +361,7 @@ class Stream:
         second: Second = self.second
         for widths in (BRACKET, 100.0, math.inf):
             if widths > BRACKET:
-                second = second_pass(self.source, self.reader, self.sample.X, self._brackets(widths))
+                second = second_pass(self.lane, self.reader, self.sample.X, self._brackets(widths))
             found = [second.quantile(j, q, self.scan) for j, q in enumerate(SUPPORT_QUANTILES)]
             if found[0] is not None and found[1] is not None:
                 return (found[0], found[1]) if found[0] < found[1] else (self.scan.low, self.scan.high)
@@ -332,12 +377,18 @@ class Stream:
         self, link: Link, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int = 1
     ) -> RowObjective:
         """Return the anchor loss of all rows; the intercept and the number of threads were set before."""
-        batch = self.sample
-        coordinates = make_coordinates(basis, layout(basis, batch.response), batch.X, sign)
-        plan = _Plan(self.reader, link, basis, sign, coordinates, self._geometry)
-        started = replace(plan, geometry=None).objective(batch)
-        blocks = StreamedBlocks(self.source, plan, self, started)
-        return objective_type(link, blocks)(link, coordinates, self._geometry, blocks, self.names)
+        plan = self._plan(link, basis, sign)
+        blocks = StreamedBlocks(self, plan)
+        return objective_type(link, blocks)(link, plan.coordinates, plan.geometry, blocks, self.names)
+
+    def _plan(self, link: Link, basis: Basis, sign: float) -> _Plan:
+        """Return the plan for a link and a basis; fits that differ in xi alone share it, and with it their rows."""
+        plan = self._latest_plan
+        if plan is None or plan.link is not link or plan.basis is not basis or plan.sign != sign:
+            batch = self.sample
+            coordinates = make_coordinates(basis, layout(basis, batch.response), batch.X, sign)
+            plan = self._latest_plan = _Plan(self.reader, link, basis, sign, coordinates, self._geometry)
+        return plan
 
 
 def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:

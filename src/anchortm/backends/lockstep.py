@@ -2,8 +2,8 @@
 
 Each fit is an ordinary one, in a thread of its own, to some of the rows or with weights of its own. It reads rows only
 by the ``map`` of a ``Lane``. Fits take turns: one thread runs at a time. When all of them wait for rows, one pass over
-the table serves all of them: a batch is decoded and its formula evaluated once, and then each fit gets the sums over its
-own rows.
+the table serves all of them: a batch is decoded and its formula evaluated once, and then each fit gets the sums over
+its own rows.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class _Pass:
 def _tried(read: Callable[[Made], Any], made: Made) -> Any:
     try:
         return read(made)
-    except Exception as error:  # noqa: BLE001 - it is raised again in the fit that asked
+    except Exception as error:
         return _Failure(error)
 
 
@@ -235,7 +235,7 @@ class _Task:
         _here.task = self
         try:
             self.result = self._call()
-        except BaseException as error:  # noqa: BLE001 - it is raised again where the task was started
+        except BaseException as error:
             self.error = error
         finally:
             self._rest.release()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm._util.threads import kept_property
 from anchortm.backends.lockstep import Lane, Made, Table, side_by_side
 from anchortm.backends.reading import AnchorCoding, Batch, Reader, located
 from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets
@@ -212,7 +212,7 @@ class Stream:
         for argument, value in (("sample_weight", sample_weight), ("offset", offset)):
             if value is not None and not isinstance(value, str):
                 raise InputError(f"{argument} must name a column when rows are read in batches, not {type(value)}")
-        self.source = source
+        self.source, self._passes_before = source, source.passes
         formula = Formula.unread(text, source.names)
         reader = Reader(formula, tuple(source.names), scale, sample_weight, offset)
         source.check([name for name in (sample_weight, offset) if name is not None])
@@ -270,6 +270,11 @@ class Stream:
     def weights(self) -> Array | None:
         """Return the weights of ``response``."""
         return self._outcomes[1]
+
+    @property
+    def n_passes(self) -> int:
+        """Return how often the table was read since it was opened."""
+        return self.source.passes - self._passes_before
 
     def together(self, calls: Sequence[Callable[[], T]]) -> list[T]:
         """Return the results of several fits to these rows or to parts of them, which share each read of the table."""
@@ -340,13 +345,14 @@ class Stream:
             found |= {("left", -1), ("right", -1), ("interval", -1)}
         return frozenset(found)
 
-    def _wide_outcome(self, wide: pd.DataFrame) -> tuple[Response, Array | None]:
+    def _wide_outcome(self, wide: pd.DataFrame | None) -> tuple[Response, Array | None]:
         """Return outcomes and weights with the distribution of all rows, exactly or as in the wide sample."""
         scan, reader = self.scan, self.reader
         if scan.weights_of and not any(isinstance(key, float) and math.isnan(key) for key in scan.weights_of):
             values, copies = list(scan.weights_of), np.array(list(scan.weights_of.values()))
             labels: Any = np.array(values, dtype=object) if reader.scale == "ordinal" else np.array(values)
             return as_response(labels, reader.scale, reader.levels), copies
+        assert wide is not None  # noqa: S101 - classes and counts do not need it
         return as_response(reader.formula.outcome(wide), reader.scale), reader.weighted(wide)[1]
 
     def _brackets(self, widths: float = BRACKET) -> tuple[tuple[float, float], ...]:
@@ -367,7 +373,7 @@ class Stream:
                 return (found[0], found[1]) if found[0] < found[1] else (self.scan.low, self.scan.high)
         return None
 
-    @cached_property
+    @kept_property
     def _geometry(self) -> Projection | None:
         if self.reader.anchors is None or self.second.anchors is None:
             return None

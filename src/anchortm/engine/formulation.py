@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._util.checks import real_numbers
-from anchortm._util.threads import one_blas_thread
+from anchortm._util.threads import kept_property, one_blas_thread
 from anchortm.bases import Basis
 from anchortm.engine.model_parts import PARTS, MakeLoss, Part
 from anchortm.engine.objective.protocol import Objective
@@ -51,7 +50,7 @@ class Formulation:
         """Return the problem for other rows with the same basis."""
         return replace(self, data=data)
 
-    @cached_property
+    @kept_property
     def objective(self) -> Objective:
         """Return the loss to minimise."""
         return self.make_objective(self.link, self.data)

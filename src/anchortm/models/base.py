@@ -213,18 +213,22 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         made: Self = clone(self).set_params(**parameters)
         return made._keep(problem, result)
 
-    def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Formula:
-        """Fit to a table that is read in batches; return the formula that reads new rows."""
+    def _batched_problem(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Problem:
+        """Return the problem for a table that is read in batches, with its rows learned."""
         spec, parsed = self.specification(), parse_formula(formula)
         named = [*(["strata"] if parsed.strata else []), *(["random"] if parsed.random is not None else [])]
         parts.refuse("batches", *spec.asked(), *named, spec.likelihood)
         spec.check()
         source = open_source(data, spec.threads, True if self.verbose else None)
         stream = Stream(formula, source, spec.outcome, spec.levels, sample_weight, offset, self.anchor_intercept)
-        problem = self._problem_type.on(spec, stream)
+        return self._problem_type.on(spec, stream)
+
+    def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Formula:
+        """Fit to a table that is read in batches; return the formula that reads new rows."""
+        problem = self._batched_problem(formula, data, sample_weight, offset)
         result = remarked(problem, problem.fit())
-        self._keep(problem, result, n_passes_=source.passes)
-        return stream.reader.formula
+        self._keep(problem, result, n_passes_=problem.data.n_passes)
+        return problem.data.reader.formula  # type: ignore[no-any-return]
 
     @property
     def new_rows_(self) -> NewRows:

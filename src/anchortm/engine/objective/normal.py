@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm._util.threads import kept_property
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import Derivatives, Sums
 from anchortm.engine.rows.block_sums import Together
@@ -29,7 +30,7 @@ class NormalObjective(RowObjective):
 
     _slopes: tuple[Array, float, list[Array]] | None = None  # of the latest pass, if passes are costly
 
-    @cached_property
+    @kept_property
     def moments(self) -> tuple[Array, Array]:
         """Return M = [C o]'W[C o] and E = Q'W[C o], o the offset."""
         _, (M, G) = self.blocks.total(Moments(self.n_parameters, self.n_sums))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +16,8 @@ from tqdm import tqdm
 from anchortm._messages import shown, warn
 from anchortm._util.checks import generator, jobs, level_between, whole_number
 from anchortm._util.threads import one_blas_thread
+from anchortm.backends.grouped import GroupedStream
+from anchortm.backends.streamed import Stream
 from anchortm.engine.data import Data
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FLAT_CURVATURE, FitResult
@@ -27,7 +31,6 @@ from anchortm.inference.covariance import (
     default_kind,
     few_clusters,
     inverse_hessian,
-    rows_in_memory,
 )
 from anchortm.predict.fitted import Fitted
 
@@ -58,6 +61,8 @@ class Bootstrap:
         What was resampled: rows, clusters or environments.
     failed : int
         Number of fits that failed and were skipped.
+    n_passes : int or None
+        How often the table was read, if it is read in batches.
 
     Examples
     --------
@@ -76,6 +81,7 @@ class Bootstrap:
     names: tuple[str, ...]
     resampled: str
     failed: int
+    n_passes: int | None = None
 
     def covariance(self) -> Array:
         """Return the covariance matrix of the draws.
@@ -137,21 +143,10 @@ def bootstrap(
     progress: bool | None = None,
 ) -> Bootstrap:
     """Return fits of the model to resampled data; see ``bootstrap`` of models."""
-    problem, result = rows_in_memory(model), model.result_
-    data = problem.data
-    n_bootstrap, n_jobs = whole_number(n_bootstrap, "n_bootstrap", 2), jobs(n_jobs)
-    groups, what = _resampled(data, clusters)
-    if groups is not None:
-        few_clusters(int(groups.max()) + 1)
-    elif round(result.n_total) < 2:
-        raise InputError(
-            f"the weights add up to {result.n_total:g} rows, too few to resample: multiply them by the number of rows"
-        )
-    rng = generator(random_state)
-    samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
-    shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
-    with one_blas_thread():  # many small fits are faster without BLAS threads
-        found = Parallel(n_jobs=n_jobs)(delayed(_refit)(problem, result, weights) for weights in shown)
+    problem, result = model.problem_, model.result_
+    n_bootstrap, n_jobs, rng = whole_number(n_bootstrap, "n_bootstrap", 2), jobs(n_jobs), generator(random_state)
+    resample = _of_rows if problem.data.in_memory else _of_batches
+    found, what, n_passes = resample(problem, result, n_bootstrap, clusters, rng, n_jobs, progress)
     draws = np.array([draw for draw in found if draw is not None])
     failed = n_bootstrap - len(draws)
     if failed > MOST_FAILURES * n_bootstrap:
@@ -162,7 +157,78 @@ def bootstrap(
     if failed:
         warn(f"{failed} of {n_bootstrap} resampled fits failed and are skipped", AnchorTMWarning)
     names = (*result.parameter_names, *result.other_names)
-    return Bootstrap(draws, result.parameters, names, what, failed)
+    return Bootstrap(draws, result.parameters, names, what, failed, n_passes)
+
+
+Found = tuple[list[Array | None], str, int | None]  # parameters of each fit, what was resampled, number of passes
+
+
+def _of_rows(
+    problem: Problem,
+    result: FitResult,
+    n_bootstrap: int,
+    clusters: Any,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+    progress: bool | None,
+) -> Found:
+    """Return the fits to resampled rows that are in memory."""
+    data = problem.data
+    groups, what = _resampled(data, clusters)
+    if groups is not None:
+        few_clusters(int(groups.max()) + 1)
+    elif round(result.n_total) < 2:
+        raise InputError(
+            f"the weights add up to {result.n_total:g} rows, too few to resample: multiply them by the number of rows"
+        )
+    samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
+    shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
+    with one_blas_thread():  # many small fits are faster without BLAS threads
+        found = Parallel(n_jobs=n_jobs)(delayed(_refit)(problem, result, weights) for weights in shown)
+    return found, what, None
+
+
+def _of_batches(
+    problem: Problem,
+    result: FitResult,
+    n_bootstrap: int,
+    clusters: Any,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+    progress: bool | None,
+) -> Found:
+    """Return the fits to resampled groups of a table that is read in batches; they share each read of it."""
+    stream: Stream = problem.data
+    what = _batched_groups(stream, clusters)
+    source, before = stream.source, (stream.source.n_jobs, stream.source.progress, stream.source.passes)
+    try:
+        source.n_jobs = before[0] if n_jobs is None else problem.spec.at(n_jobs=n_jobs).threads
+        source.progress = before[1] if progress is None else progress
+        grouped = GroupedStream(stream, clusters, outcomes=False)
+        size = len(grouped.labels)
+        if size < 2:
+            raise InputError("there is a single cluster: the bootstrap needs at least two")
+        few_clusters(size)
+        drawn = [_counts(rng, size).astype(np.float64) for _ in range(n_bootstrap)]
+        found = stream.together([partial(_refit_groups, problem, result, grouped, times) for times in drawn])
+    finally:
+        source.n_jobs, source.progress = before[:2]
+    return found, what, source.passes - before[2]
+
+
+def _batched_groups(stream: Stream, clusters: Any) -> str:
+    """Return what is resampled of a table that is read in batches: a column of clusters, or the environments."""
+    if isinstance(clusters, str):
+        return "clusters"
+    if clusters is not None:
+        raise InputError("name the column of the clusters when rows are read in batches: clusters='patient'")
+    anchors = stream.sample.anchors
+    if anchors is None or anchors.main is None or anchors.levels[anchors.main].size < 2:
+        raise InputError(
+            "single rows are resampled in memory only: name a column of clusters, clusters='patient', or use "
+            "kind='sandwich'"
+        )
+    return f"environments ({anchors.factor_names[anchors.main]})"
 
 
 def _resampled(data: Data, clusters: Any) -> tuple[Codes | None, str]:
@@ -192,17 +258,32 @@ def _resampled_weights(rng: np.random.Generator, groups: Codes | None, data: Dat
     own = np.ones(n) if data.weights is None else data.weights
     if groups is None:
         return rng.multinomial(round(float(own.sum())), own / own.sum()).astype(np.float64)
-    size = int(groups.max()) + 1
-    return np.asarray(own * rng.multinomial(size, np.full(size, 1.0 / size))[groups])
+    return np.asarray(own * _counts(rng, int(groups.max()) + 1)[groups])
+
+
+def _counts(rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+    """Return how often each of ``size`` groups is drawn."""
+    return rng.multinomial(size, np.full(size, 1.0 / size))
 
 
 def _refit(problem: Problem, result: FitResult, weights: Array) -> Array | None:
     """Return (baseline, coef) of the fit with these weights and the basis of the full fit; None if it fails."""
     keep = weights > 0.0
     part = problem.data.subset(keep)._replace(weights=weights[keep])
-    if part.dropped:
-        return None
+    return _refitted(problem, result, lambda: part)
+
+
+def _refit_groups(problem: Problem, result: FitResult, grouped: GroupedStream, times: Array) -> Array | None:
+    """Return the same for groups of rows that are read in batches."""
+    return _refitted(problem, result, lambda: grouped.drawn(times))
+
+
+def _refitted(problem: Problem, result: FitResult, make: Callable[[], Any]) -> Array | None:
+    """Return (baseline, coef) of the fit to resampled rows; None if it fails."""
     try:
+        part = make()
+        if part.dropped:
+            return None
         found = problem.refit(result, part)
     except (IdentificationError, ArithmeticError, np.linalg.LinAlgError):
         return None

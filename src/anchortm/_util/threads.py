@@ -1,39 +1,16 @@
-"""One BLAS thread while our own threads or processes run, or blocks are small; properties that threads may share."""
+"""One BLAS thread while our own threads or processes run, or blocks are small."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import threadpoolctl
 
-__all__ = ["kept_property", "one_blas_thread"]
-
-T = TypeVar("T")
-
-
-class kept_property(Generic[T]):  # noqa: N801 - a decorator
-    """A property that is computed once, as by ``functools.cached_property``.
-
-    Up to Python 3.11 that one holds a lock, common to all objects of a class, while it computes. Threads that take
-    turns would wait for each other for ever.
-    """
-
-    def __init__(self, compute: Callable[[Any], T]) -> None:
-        self._compute, self.__doc__ = compute, compute.__doc__
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: object, owner: type | None = None) -> T:
-        if instance is None:  # asked of the class
-            return self  # type: ignore[return-value]
-        value = self._compute(instance)
-        instance.__dict__[self._name] = value  # from now on found before this descriptor
-        return value
+__all__ = ["one_blas_thread"]
 
 
 class _Process:

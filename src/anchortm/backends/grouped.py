@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._typing import Array
-from anchortm._util.threads import kept_property
 from anchortm.backends import scan as first_look
 from anchortm.backends.lockstep import Groups, Lane, Made, Table, View
 from anchortm.backends.reading import Batch, Reader, located
@@ -162,7 +162,7 @@ class GroupedStream:
         assert self.table.groups is not None  # noqa: S101
         return _joined([frame for frame, _ in parts]), self.table.groups.of(np.concatenate([own for _, own in parts]))
 
-    @kept_property
+    @cached_property
     def _around(self) -> list[Scan]:
         """Return the facts about all groups but one, for each."""
         scans = self.scans

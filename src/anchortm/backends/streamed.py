@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm._util.threads import kept_property
 from anchortm.backends.lockstep import Lane, Made, Table, side_by_side
 from anchortm.backends.reading import AnchorCoding, Batch, Reader, located
 from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets
@@ -373,7 +373,7 @@ class Stream:
                 return (found[0], found[1]) if found[0] < found[1] else (self.scan.low, self.scan.high)
         return None
 
-    @kept_property
+    @cached_property
     def _geometry(self) -> Projection | None:
         if self.reader.anchors is None or self.second.anchors is None:
             return None

@@ -192,7 +192,7 @@ def score_test(
     refuse_net(problem.spec, data.marks)
     if data.anchors is None:
         raise InputError("a score test needs anchors: pass them after y, or name them after '|' in a formula")
-    obstacle = "outcomes of tables that are read in batches" if rows.batched else why_not(data)
+    obstacle = why_not(data)
     if obstacle is not None and method in ("expected", "simulate"):
         raise InputError(f"method={method!r} cannot draw {obstacle}: take method='observed'")
     tell_alphabetical(data)
@@ -210,8 +210,8 @@ def score_test(
             simulated, pvalue = np.zeros(0), float(stats.chi2.sf(statistic, quadratic.df))
         else:
             pvalue = (1 + int(np.sum(simulated >= statistic))) / (1 + simulated.size)
-        passes = data.n_passes if rows.batched else None
-        return ScoreTest(statistic, quadratic.df, pvalue, type(model).__name__, share, method, simulated, passes)
+        found = (statistic, quadratic.df, pvalue, type(model).__name__, share, method, simulated)
+        return ScoreTest(*found, rows.n_passes(problem))
 
     observed = test(Quadratic.of(Information.at(scored, solution.v), free), "observed")
     if method == "auto":

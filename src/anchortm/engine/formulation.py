@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._util.checks import real_numbers
-from anchortm._util.threads import kept_property, one_blas_thread
+from anchortm._util.threads import one_blas_thread
 from anchortm.bases import Basis
 from anchortm.engine.model_parts import PARTS, MakeLoss, Part
 from anchortm.engine.objective.protocol import Objective
@@ -50,10 +50,14 @@ class Formulation:
         """Return the problem for other rows with the same basis."""
         return replace(self, data=data)
 
-    @kept_property
+    @property
     def objective(self) -> Objective:
-        """Return the loss to minimise."""
-        return self.make_objective(self.link, self.data)
+        """Return the loss to minimise; it is made once."""
+        # cached_property would hold a lock of the class in Python 3.11, and fits in threads may take turns here
+        if "_objective" not in self.__dict__:
+            self.__dict__["_objective"] = self.make_objective(self.link, self.data)
+        made: Objective = self.__dict__["_objective"]
+        return made
 
     def parts(self, data: Any = None) -> list[Part]:
         """Return the requested parts, in the order in which they wrap the loss."""

@@ -59,10 +59,14 @@ class Given:
         )
         return found
 
-    def reading(self, model: Any, problem: Problem | None = None) -> Any:
+    def n_passes(self, problem: Problem) -> int | None:
+        """Return how often the table was read so far; None for rows in memory."""
+        return problem.data.n_passes if self.batched else None
+
+    def reading(self, model: Any, problem: Problem) -> Any:
         """Return a fitted model that reads tables by the formula, if there is one."""
         formula = self.formula
-        if self.batched and problem is not None:
+        if self.batched:
             formula, model.n_passes_ = problem.data.reader.formula, problem.data.n_passes
         if formula is not None:
             model.formula_ = formula

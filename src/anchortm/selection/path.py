@@ -199,7 +199,7 @@ def anchor_path(
         np.array([m.baseline_ for m in models]),
         tuple(models[0].result_.effects[0]),
         tuple(models),
-        problem.data.n_passes if rows.batched else None,
+        rows.n_passes(problem),
     )
 
 

@@ -308,8 +308,8 @@ def test_what_a_file_does_not_take_is_not_written(tmp_path: Path) -> None:
 
 def test_arguments_that_a_file_cannot_have_are_refused_before_writing(tmp_path: Path) -> None:
     """Arguments that were set after the fit and cannot be combined: load would refuse the file."""
-    model = atm.ContinuousProbit(scale=["age"], order=3).fit(X, LATENT)
+    model = atm.NormalLinear(-0.2).fit(X, LATENT, anchors=np.arange(len(X)) % 3)
     model.set_params(l1=0.5)
-    with pytest.raises(InputError, match="scale effects cannot be combined with an l1 penalty"):
+    with pytest.raises(InputError, match="an l1 penalty cannot be combined with xi below 0"):
         atm.save(model, tmp_path / "m.json")
     assert not (tmp_path / "m.json").exists()

@@ -23,7 +23,9 @@ from anchortm.backends.scan import AnchorFacts, Scan, _outcome_facts, _picks, _u
 from anchortm.backends.streamed import Stream, _joined
 from anchortm.engine.data import Data
 from anchortm.engine.problem import Problem
+from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError
+from anchortm.inputs.baselines import Mixture
 from anchortm.inputs.design import Design
 from anchortm.inputs.response import Response, as_response
 
@@ -41,14 +43,23 @@ class _Facts:
 
     levels: NDArray[Any]
     scans: dict[Any, Scan]
+    corners: dict[Any, Array]  # sums of the weights on the corners of strata and varying effects
     sample: list[tuple[pd.DataFrame, NDArray[Any]]] = field(default_factory=list)
     wide: list[tuple[pd.DataFrame, NDArray[Any]]] = field(default_factory=list)
 
     def __add__(self, other: _Facts) -> _Facts:
-        scans = dict(self.scans)
-        for label, scan in other.scans.items():
-            scans[label] = scans[label] + scan if label in scans else scan
-        return _Facts(_union(self.levels, other.levels), scans, self.sample + other.sample, self.wide + other.wide)
+        return _Facts(
+            _union(self.levels, other.levels),
+            _added(self.scans, other.scans),
+            _added(self.corners, other.corners),
+            self.sample + other.sample,
+            self.wide + other.wide,
+        )
+
+
+def _added(first: dict[Any, Any], second: dict[Any, Any]) -> dict[Any, Any]:
+    """Return the sums of two tables by their labels."""
+    return first | {label: first[label] + own if label in first else own for label, own in second.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +79,13 @@ class _Learn:
         frame = self.reader.weighted(frame)[0]
         with located(start):
             codes, levels = self.groups.found(self.reader, frame, batch)
-        rows = zip(levels.tolist(), _by_code(codes, levels), strict=True)
-        scans = {label: self._scan(batch.take(own)) for label, own in rows if own.size}
+        rows = {label: own for label, own in zip(levels.tolist(), _by_code(codes, levels), strict=True) if own.size}
+        scans = {label: self._scan(batch.take(own)) for label, own in rows.items()}
+        on = np.zeros((len(frame), 0)) if batch.mixture is None else batch.mixture.weights
+        corners = {label: on[own].sum(axis=0) for label, own in rows.items()}
         seen = levels[np.unique(codes)]
         few = np.union1d(_picks(start, len(frame), self.every), 0)
-        facts = _Facts(seen, scans, [(frame.iloc[few], levels[codes[few]])])
+        facts = _Facts(seen, scans, corners, [(frame.iloc[few], levels[codes[few]])])
         if self.every_wide is None:
             return facts
         many = np.union1d(_picks(start, len(frame), self.every_wide), 0)
@@ -148,6 +161,7 @@ class GroupedStream:
         self.labels: list[Any] = facts.levels.tolist()
         self.table = Table(source, reader, replace(groups, levels=facts.levels))
         self.scans = [facts.scans[label] for label in self.labels]
+        self.corners = np.array([facts.corners[label] for label in self.labels])
         frame, codes = self._read(facts.sample)
         sample = reader.read(frame, 0)
         assert sample is not None  # noqa: S101 - rows of the sample have weight
@@ -174,16 +188,16 @@ class GroupedStream:
         inner = [a + b for a, b in zip(before[:-1], after[-2::-1], strict=True)]
         return [after[-1], *inner, before[-1]]
 
-    def without(self, k: int) -> Part:
+    def without(self, k: int, spec: Specification) -> Part:
         """Return the rows of all groups but one, which are learned by a pass of their own."""
         times = np.ones(len(self.labels))
         times[k] = 0.0
-        return Part(self, self._around[k], times)
+        return Part(self, self._around[k], times, spec)
 
-    def drawn(self, times: Array) -> Part:
+    def drawn(self, times: Array, spec: Specification) -> Part:
         """Return the rows of groups, each as often as it was drawn."""
         scans = [_times(scan, c) for scan, c in zip(self.scans, times.tolist(), strict=True) if c > 0.0]
-        return Part(self, _sum(scans), times)
+        return Part(self, _sum(scans), times, spec)
 
     def only(self, k: int, reader: Reader) -> Lane:
         """Return the way to the rows of one group, with the classes of a reader and without anchors."""
@@ -211,14 +225,17 @@ def _sum(scans: Sequence[Scan]) -> Scan:
 
 
 class Part(Stream):
-    """Some groups of rows of a table. All that depends on data comes from these rows, except terms of the formula."""
+    """Some groups of rows of a table. All that depends on data comes from these rows, except terms of the formula.
 
-    def __init__(self, grouped: GroupedStream, scan: Scan, times: Array) -> None:
+    The corners of strata and varying effects are those of all rows, too.
+    """
+
+    def __init__(self, grouped: GroupedStream, scan: Scan, times: Array, spec: Specification) -> None:
         whole = grouped.whole
         self.__dict__.update(whole.__dict__)
         self.__dict__.pop("_geometry", None)
-        self._latest_plan = None
-        self._grouped, self.scan = grouped, scan
+        self._lane = self._latest_plan = None
+        self._grouped, self._times, self.scan = grouped, times, scan
         coding = None
         if whole.anchors is not None and scan.anchors is not None:
             coding = scan.anchors.coding(whole.anchors.frame.intercept)
@@ -228,17 +245,32 @@ class Part(Stream):
             self.dropped = tuple(level for level in levels if level not in scan.weights_of)
             levels = tuple(level for level in levels if level in scan.weights_of)
         self.reader = replace(whole.reader, levels=levels, anchors=coding)
-        self._view = View(self.reader, times)
-        self.lane = Lane(grouped.table, self._view)
-        self._check_rows()
-        self._learn(grouped.outcomes is None or scan.every_wide == 1)
+        self._wide_is_all = grouped.outcomes is None or scan.every_wide == 1
+        self._check_outcomes()
+        if whole.mixture is not None:
+            average = grouped.corners[times > 0.0].sum(axis=0, keepdims=True) / scan.n_rows
+            whole.mixture.corners.check(average)
+            self.mixture = Mixture(whole.mixture.corners, average)
+        self._kept = list(range(len(self.names)))  # rows come without the columns that the corners take up
+        self._sum_up()
+        self._check_covariates(spec, self.names)
+
+    @property
+    def lane(self) -> Lane:
+        """Return the way to the rows."""
+        if self._lane is None or self._lane.view is None or self._lane.view.reader is not self.reader:
+            self._lane = Lane(self._grouped.table, View(self.reader, self._times))
+        return self._lane
 
     @property
     def sample(self) -> Batch:
         """Return the rows of the table's sample that belong to this part."""
-        part = self._view.of(*self._grouped.sample)
+        part = View(self.reader, self._times).of(*self._grouped.sample)
         assert part is not None  # noqa: S101
         return part
+
+    def _read_sample(self) -> Batch:
+        return self.sample
 
     @property
     def _wide(self) -> tuple[Response, Array | None]:
@@ -246,7 +278,7 @@ class Part(Stream):
         if self._grouped.outcomes is None:
             return self._wide_outcome(None)
         response, weights, codes = self._grouped.outcomes
-        rows = np.flatnonzero(self._view.times[codes])
+        rows = np.flatnonzero(self._times[codes])
         return response[rows], None if weights is None else weights[rows]
 
     @property
@@ -285,7 +317,8 @@ class _HeldOut:
         batch = made.batch
         if batch is None:
             return np.zeros(1 + len(self.fits))
-        rows = Data(batch.response, Design(batch.X, self.names, True), None, batch.weights, batch.offset, ())
+        design = Design(batch.X, self.names, True)
+        rows = Data(batch.response, design, None, batch.weights, batch.offset, (), mixture=batch.mixture)
         w = np.ones(len(batch.response)) if batch.weights is None else batch.weights
         logliks = (fit.problem.logliks(fit.link, fit.baseline, fit.others, rows) for fit in self.fits)
         return np.array([w.sum(), *(w @ loglik for loglik in logliks)])

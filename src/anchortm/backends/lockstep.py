@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -113,8 +113,9 @@ class View:
 
 
 class _Request(NamedTuple):
-    """What one fit wants to know of the rows of its view (None: all rows)."""
+    """What one fit wants to know of the rows of a table, or of a view of it."""
 
+    table: Table
     view: View | None
     read: Read
     join: Callable[[Any, Any], Any]
@@ -131,27 +132,34 @@ class _Failure(NamedTuple):
 class _Pass:
     """The work of one pass for several fits; it is sent to where the rows are."""
 
-    reader: Reader
-    groups: Groups | None
     requests: list[_Request]
 
     def __call__(self, frame: pd.DataFrame, start: int) -> list[Any]:
-        batch = self.reader.read(frame, start)
-        codes = None if batch is None or self.groups is None else self.groups.codes(self.reader, frame, batch)
         found: list[Any] = [None] * len(self.requests)
-        by_view: dict[int, list[int]] = {}
-        for k, request in enumerate(self.requests):
-            by_view.setdefault(id(request.view), []).append(k)
-        for places in by_view.values():  # one set of rows at a time
-            view = self.requests[places[0]].view
-            part = batch if view is None or batch is None or codes is None else view.of(batch, codes)
-            made = Made(part)
-            for k in places:
-                found[k] = _tried(self.requests[k].read.on, made)
+        for here in _alike(self.requests, lambda request: request.table):
+            table = self.requests[here[0]].table
+            batch = table.reader.read(frame, start)
+            codes = None
+            if batch is not None and table.groups is not None:
+                codes = table.groups.codes(table.reader, frame, batch)
+            for own in _alike([self.requests[k] for k in here], lambda request: request.view):
+                view = self.requests[here[own[0]]].view
+                # one set of rows at a time
+                made = Made(batch if view is None or batch is None or codes is None else view.of(batch, codes))
+                for k in own:
+                    found[here[k]] = _tried(self.requests[here[k]].read.on, made)
         return found
 
     def join(self, first: list[Any], second: list[Any]) -> list[Any]:
         return [_joined(r.join, a, b) for r, a, b in zip(self.requests, first, second, strict=True)]
+
+
+def _alike(requests: list[_Request], what: Callable[[_Request], object]) -> list[list[int]]:
+    """Return the places of requests that have the same object."""
+    found: dict[int, list[int]] = {}
+    for k, request in enumerate(requests):
+        found.setdefault(id(what(request)), []).append(k)
+    return list(found.values())
 
 
 def _tried(read: Callable[[Made], Any], made: Made) -> Any:
@@ -169,9 +177,9 @@ def _joined(join: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A source of rows with the reader of all of them, and the groups that views are made of."""
+    """A source of rows with a reader of all of them, and the groups that views are made of."""
 
-    source: Source
+    source: Source = field(repr=False)
     reader: Reader
     groups: Groups | None = None
 
@@ -181,12 +189,18 @@ class Table:
         column = None if self.groups is None else self.groups.column
         return list(dict.fromkeys([*self.reader.columns, *([] if column is None else [column])]))
 
-    def answers(self, requests: list[_Request]) -> list[Any]:
-        """Return the answers to several requests, from one pass over the table."""
-        work, labels = _Pass(self.reader, self.groups, requests), {request.label for request in requests}
-        fits = f", {len(requests)} at once" if len(requests) > 1 else ""
-        what = labels.pop() if len(labels) == 1 else "sums of several kinds"
-        return self.source.map(work, work.join, self.columns, what + fits)
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the table without its source, as it is sent to where the rows are."""
+        return self.__dict__ | {"source": None}
+
+
+def _answers(requests: list[_Request]) -> list[Any]:
+    """Return the answers to several requests about the tables of one source, from one pass over it."""
+    work, labels = _Pass(requests), {request.label for request in requests}
+    columns = dict.fromkeys(name for request in requests for name in request.table.columns)
+    fits = f", {len(requests)} at once" if len(requests) > 1 else ""
+    what = labels.pop() if len(labels) == 1 else "sums of several kinds"
+    return requests[0].table.source.map(work, work.join, list(columns), what + fits)
 
 
 class Lane:
@@ -197,12 +211,12 @@ class Lane:
 
     def map(self, read: Read, join: Callable[[Any, Any], Any], label: str) -> Any:
         """Return the joined results of ``read`` for the rows of this lane."""
-        request, task = _Request(self.view, read, join, label), getattr(_here, "task", None)
+        request, task = _Request(self.table, self.view, read, join, label), getattr(_here, "task", None)
         if task is not None:
-            return task.ask(self.table, request)
+            return task.ask(request)
         if self.view is None:
             return self.table.source.map(read, join, self.table.columns, label)
-        return _opened(self.table.answers([request])[0])
+        return _opened(_answers([request])[0])
 
 
 def _opened(answer: Any) -> Any:
@@ -224,7 +238,7 @@ class _Task:
     def __init__(self, call: Callable[[], Any]) -> None:
         self._call, self._stopped = call, False
         self._turn, self._rest = threading.Semaphore(0), threading.Semaphore(0)
-        self.asked: tuple[Table, _Request] | None = None
+        self.asked: _Request | None = None
         self._answer: Any = None
         self.result: Any = None
         self.error: BaseException | None = None
@@ -240,10 +254,10 @@ class _Task:
         finally:
             self._rest.release()
 
-    def ask(self, table: Table, request: _Request) -> Any:
+    def ask(self, request: _Request) -> Any:
         """Let the others run, and return the answer when it is there."""
         if not self._stopped:
-            self.asked = (table, request)
+            self.asked = request
             self._rest.release()
             self._turn.acquire()
         if self._stopped:
@@ -301,13 +315,8 @@ def _waiting(tasks: list[_Task]) -> list[_Task]:
 
 
 def _serve(tasks: list[_Task]) -> None:
-    """Answer the questions of all tasks, those about one table by one pass, and let them run on."""
-    by_table: dict[int, list[_Task]] = {}
-    for task in tasks:
-        assert task.asked is not None  # noqa: S101
-        by_table.setdefault(id(task.asked[0]), []).append(task)
-    for together in by_table.values():
-        asked = [task.asked for task in together if task.asked is not None]
-        answers = asked[0][0].answers([request for _, request in asked])
-        for task, answer in zip(together, answers, strict=True):
-            task.go(answer)
+    """Answer the questions of all tasks, those about one source by one pass, and let them run on."""
+    asked = [task.asked for task in tasks if task.asked is not None]
+    for here in _alike(asked, lambda request: request.table.source):
+        for k, answer in zip(here, _answers([asked[k] for k in here]), strict=True):
+            tasks[k].go(answer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +16,8 @@ from anchortm._util.checks import check_weights, finite_numbers
 from anchortm.engine.rows.anchor_sums import AnchorFrame
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import AnchorColumns, anchor_columns
-from anchortm.inputs.design import to_design
+from anchortm.inputs.baselines import Corners, Mixture, stratum_codes, stratum_sets
+from anchortm.inputs.design import Matrix, WideMatrix, columns_of, to_design
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, Scale, as_response
 
@@ -66,10 +67,12 @@ class Batch:
     """Checked columns of some rows."""
 
     response: Response
-    X: Array
+    X: Matrix
     anchors: AnchorColumns | None
     weights: Array | None
     offset: Array | None
+    strata: NDArray[np.intp] | None = None  # codes
+    mixture: Mixture | None = None
 
     def take(self, rows: NDArray[np.intp]) -> Batch:
         """Return some of the rows."""
@@ -79,12 +82,24 @@ class Batch:
             None if self.anchors is None else self.anchors.take(rows),
             None if self.weights is None else self.weights[rows],
             None if self.offset is None else self.offset[rows],
+            None if self.strata is None else self.strata[rows],
+            None if self.mixture is None else self.mixture.take(rows),
         )
+
+    def structured(self, corners: Corners, taken: Sequence[int]) -> Batch:
+        """Return the batch with the weights of its rows on corners; X loses the columns with varying effects."""
+        X, weights = self.X, corners.weights(self.strata, columns_of(self.X, taken))
+        rest = X.without(taken) if isinstance(X, WideMatrix) else np.delete(X, list(taken), axis=1)
+        return replace(self, X=rest, mixture=Mixture(corners, weights))
 
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """How rows of a table are read; ``levels`` (of classes) and ``anchors`` are known after the first pass."""
+    """How rows of a table are read.
+
+    ``levels`` (of classes), ``anchors`` and ``strata`` are known after the first pass, ``corners`` (of strata and
+    varying effects) with the covariates that they take up after the second.
+    """
 
     formula: Formula
     names: tuple[str, ...]
@@ -93,6 +108,10 @@ class Reader:
     offset: str | None = None
     levels: tuple[Hashable, ...] | None = None
     anchors: AnchorCoding | None = None
+    strata: tuple[Any, ...] | None = None
+    corners: Corners | None = None
+    taken: tuple[int, ...] = ()
+    dense: bool = False  # whether the levels of wide factors are filled in as columns of numbers
 
     @property
     def columns(self) -> list[str]:
@@ -119,18 +138,28 @@ class Reader:
             if self.offset is not None:
                 offset = finite_numbers(self.formula.new_column(frame, self.offset), len(frame), "offset")
             response = as_response(self.formula.outcome(frame), self.scale, self.levels)
-            X = np.asarray(to_design(self.formula.design(frame), len(frame)).matrix)
+            X = to_design(self.formula.covariates(frame), len(frame), wide=not self.dense).matrix
             anchors = None
             if self.anchors is not None:
                 found = anchor_columns(self.formula.anchor_frame(frame), in_units=False)
                 anchors = self.anchors.encode(found)
-            return Batch(response, X, anchors, weights, offset)
+            batch = Batch(response, X, anchors, weights, offset, self._stratum_codes(frame))
+            return batch if self.corners is None else batch.structured(self.corners, self.taken)
 
     def recoded(self, batch: Batch) -> Batch:
         """Return rows that a reader of more rows has read, with the classes and the anchor levels of this one."""
-        response, anchors = batch.response, batch.anchors
+        response, X, anchors = batch.response, batch.X, batch.anchors
         if response.levels != self.levels:
             response = as_response(response, self.scale, self.levels)
+        if self.dense and isinstance(X, WideMatrix):
+            X = X.toarray()
         if anchors is not None:
             anchors = None if self.anchors is None else self.anchors.encode(anchors)
-        return replace(batch, response=response, anchors=anchors)
+        return replace(batch, response=response, X=X, anchors=anchors)
+
+    def _stratum_codes(self, frame: pd.DataFrame) -> NDArray[np.intp] | None:
+        columns = self.formula.stratum_frame(frame)
+        if columns is None or self.strata is None:
+            return None
+        labels, codes = stratum_sets(columns)
+        return stratum_codes(labels, self.strata)[codes]

@@ -4,31 +4,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.backends.lockstep import Lane, Made, Table, side_by_side
 from anchortm.backends.reading import AnchorCoding, Batch, Reader, located
-from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets
+from anchortm.backends.scan import Second, first_pass, numbers_of, second_pass, support_brackets
 from anchortm.backends.sources import Source
 from anchortm.bases import Basis
 from anchortm.engine.data import About
 from anchortm.engine.objective.build import build_objective, objective_type
+from anchortm.engine.objective.penalised import Known, Penalty
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.rows.blocks import Blocks, MemoryBlocks, Total, Work, add, run
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.likelihood import layout
 from anchortm.engine.rows.projections import GroupProjection, Projection, projection_of
 from anchortm.engine.rows.standardised import Rows, make_coordinates
-from anchortm.engine.solve.identification import check_counts, check_size
+from anchortm.engine.solve.identification import (
+    CovariateSums,
+    WideSums,
+    check_counts,
+    check_level_ends,
+    check_size,
+    still,
+)
+from anchortm.engine.specification import Specification
 from anchortm.exceptions import IdentificationError, InputError
+from anchortm.inputs import parts
+from anchortm.inputs.baselines import Mixture, known_strata, make_corners, varying_groups
+from anchortm.inputs.design import Matrix, WideMatrix
 from anchortm.inputs.empirical import SUPPORT_QUANTILES
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, Scale, as_response, plain_words
+from anchortm.inputs.splines import Marks
 from anchortm.links import Link
 
 if TYPE_CHECKING:
@@ -55,6 +69,12 @@ class _Plan:
     sign: float
     coordinates: Coordinates
     geometry: Projection | None
+    columns: _Columns | None = None
+
+    def restricted(self, columns: NDArray[np.intp]) -> _Plan:
+        """Return the plan for some of the covariates."""
+        made = _Columns(columns, np.ones(columns.size)) if self.columns is None else self.columns.take(columns)
+        return replace(self, coordinates=self.coordinates.restricted(columns), columns=made)
 
     def objective(self, batch: Batch) -> RowObjective:
         """Return the share of a batch in the objective of all rows."""
@@ -62,7 +82,7 @@ class _Plan:
             self.link,
             self.basis,
             batch.response,
-            batch.X,
+            batch.X if self.columns is None else self.columns.of(batch.X),
             batch.anchors,
             batch.weights,
             batch.offset,
@@ -70,7 +90,24 @@ class _Plan:
             self.reader.anchors is None or self.reader.anchors.frame.intercept,
             coordinates=self.coordinates,
             geometry=self.geometry,
+            mixture=batch.mixture,
         )
+
+
+class _Columns(NamedTuple):
+    """Columns of the design by their places, some perhaps twice, each times a number."""
+
+    at: NDArray[np.intp]
+    factor: Array
+
+    def of(self, X: Matrix) -> Array:
+        """Return these columns."""
+        assert not isinstance(X, WideMatrix)  # noqa: S101 - refused by the table of parts
+        return X[:, self.at] * self.factor
+
+    def take(self, own: NDArray[np.intp]) -> _Columns:
+        """Return some of these columns."""
+        return _Columns(self.at[own], self.factor[own])
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,11 +188,19 @@ class StreamedBlocks(Blocks):
         return replace(self.plan, geometry=None).objective(self._stream.sample)
 
     def one_slope(self) -> Array | None:
-        return self._sample().memory.one_slope()
+        return None if self.plan.reader.corners is not None else self._sample().memory.one_slope()
 
     def sample(self, size: int, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
+        return self.whole_rows(anchors)
+
+    def whole_rows(self, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
         sample = self._sample()
         return sample.memory, sample.anchors
+
+    def restricted(self, columns: NDArray[np.intp], n_baseline: int, anchors: Projection | None) -> StreamedBlocks:
+        result = copy(self)
+        result.plan = self.plan.restricted(columns)
+        return result
 
     @property
     def at_hand(self) -> list[Rows]:
@@ -175,7 +220,7 @@ class StreamedBlocks(Blocks):
 
 
 class Stream:
-    """A table whose rows are elsewhere, learned in two passes.
+    """A table whose rows are elsewhere, learned in two passes: one for the formula, one for the model (``learn``).
 
     Parameters
     ----------
@@ -189,14 +234,15 @@ class Stream:
     """
 
     in_memory = False
-
-    def without_wide(self) -> Stream:
-        """Return the table itself: its covariates are columns of numbers."""
-        return self
-
-    mixture = strata = clusters = None  # these need the rows in memory
+    strata = clusters = None  # these need the rows in memory
+    mixture: Mixture | None = None  # the corners, with the weights of an average row
+    _columns: _Columns | None = None  # those of the design that the loss takes, None: all
+    names: tuple[str, ...]
+    marks: Marks
     near: tuple[int, ...] = ()
     share = 1.0
+    _sample: Batch
+    _lane: Lane | None = None
     _latest_plan: _Plan | None = None
 
     def __init__(
@@ -224,37 +270,21 @@ class Stream:
         coding = None if scan.anchors is None else scan.anchors.coding(intercept)
         wide = _joined(scan.wide)
         formula.settle(scan.covariates, wide)
-        self.names, self.marks = tuple(formula.design_columns()), formula.marks
-        if len(self.names) > MOST_COLUMNS:
-            raise InputError(
-                f"the covariates have {len(self.names)} columns, more than {MOST_COLUMNS} for rows that are read in "
-                "batches: merge levels of factors, or read the table into memory"
-            )
-        self.reader = replace(reader, levels=levels, anchors=coding)
-        self.lane = Lane(Table(source, self.reader))
-        self._sample = self._read_sample(_joined(scan.sample))
-        self._check_rows()
+        strata = tuple(known_strata(list(scan.strata))) if scan.strata else None
+        self.reader = replace(reader, levels=levels, anchors=coding, strata=strata)
+        self._rows = _joined(scan.sample)
+        self._check_outcomes()
         self._outcomes = self._wide_outcome(wide)
-        self._learn(scan.every_wide == 1)
+        self._wide_is_all = scan.every_wide == 1
         self.scan.sample.clear()
         self.scan.wide.clear()
 
-    def _check_rows(self) -> None:
-        """Refuse rows that do not identify a distribution, or are too few for the covariates."""
+    def _check_outcomes(self) -> None:
+        """Refuse outcomes that do not identify a distribution."""
         if self.scan.n_rows == 1:
             raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
         if self.reader.scale not in ("ordinal", "count"):
             check_counts(self.scan.kinds)
-        check_size(len(self.names), self.scan.n_rows)
-
-    def _learn(self, wide_is_all: bool) -> None:
-        """Learn the sums of covariates and anchors, and quantiles of exact outcomes unless they are known."""
-        self._wide_is_all = wide_is_all
-        brackets = self._brackets()
-        self.second = second = second_pass(self.lane, self.reader, self.sample.X, brackets)
-        centre = second.covariates.centre
-        second.covariates.check(self.names, np.maximum(second.high - centre, centre - second.low))
-        self.support = self._exact_support() if brackets else None
 
     @property
     def sample(self) -> Batch:
@@ -272,19 +302,117 @@ class Stream:
         return self._outcomes[1]
 
     @property
+    def lane(self) -> Lane:
+        """Return the way to the rows."""
+        if self._lane is None or self._lane.table.reader is not self.reader:
+            self._lane = Lane(Table(self.source, self.reader))
+        return self._lane
+
+    @property
     def n_passes(self) -> int:
         """Return how often the table was read since it was opened."""
         return self.source.passes - self._passes_before
 
     def together(self, calls: Sequence[Callable[[], T]]) -> list[T]:
         """Return the results of several fits to these rows or to parts of them, which share each read of the table."""
-        columns = len(self.names) + BASELINE_COLUMNS
-        sums = 0 if self.anchors is None else sum(self.anchors.frame.sizes) + self.anchors.units.size
+        X, blocks = self.sample.X, 1 if self.mixture is None else self.mixture.corners.n_blocks
+        columns = numbers_of(X)[0].shape[1] + blocks * BASELINE_COLUMNS
+        sums = X.shape[1] if self.anchors is None else X.shape[1] + sum(self.anchors.frame.sizes)
         return side_by_side(calls, min(MOST_FITS, MOST_NUMBERS // (columns * (2 * columns + sums))))
 
-    def _read_sample(self, rows: pd.DataFrame) -> Batch:
+    def learn(self, spec: Specification) -> None:
+        """Take the second pass, which prepares the baselines of the model, and check the covariates."""
+        formula = self.reader.formula
+        names, marks = tuple(formula.design_columns()), formula.marks
+        if spec.smoothed(marks):
+            parts.refuse("smooth", *spec.asked())
+        self._sample = self._read_sample()
+        if isinstance(self.sample.X, WideMatrix) and spec.fills_in(marks):
+            self.reader = replace(self.reader, dense=True)
+            self._sample = self._read_sample()
+        self._check_number(self.sample.X)
+        self._sum_up()
+        taken = self._take_up(spec, names, marks)
+        kept = [j for j in range(len(names)) if j not in taken]
+        self._kept, self.names, self.marks = kept, tuple(names[j] for j in kept), tuple(marks[j] for j in kept)
+        self._check_covariates(spec, names)
+        self._sample = self._read_sample()
+
+    def _sum_up(self) -> None:
+        """Take the second pass, and more if it does not find the quantiles of exact outcomes."""
+        brackets = self._brackets()
+        self.second = second_pass(self.lane, self.reader, self.sample.X, brackets)
+        self.support = self._exact_support() if brackets else None
+
+    def _check_number(self, X: Matrix) -> None:
+        """Refuse more columns of numbers than sums over batches are made for."""
+        n = numbers_of(X)[0].shape[1]
+        if n > MOST_COLUMNS:
+            raise InputError(
+                f"the covariates have {n} columns of numbers, more than {MOST_COLUMNS} for rows that are read in "
+                "batches: merge levels of factors, or read the table into memory"
+            )
+
+    def _take_up(self, spec: Specification, names: tuple[str, ...], marks: Marks) -> list[int]:
+        """Make the corners of strata and varying effects; return the columns of covariates that they take up."""
+        if self.reader.strata is None and not varying_groups(spec.varying):
+            return []
+        second, n = self.second, self.scan.n_rows
+
+        def facts(places: list[int]) -> tuple[float, float, bool]:
+            low, high = second.low[places].min(), second.high[places].max()
+            return float(low), float(high), bool(second.binary[places].all())
+
+        corners, taken = make_corners(self.reader.strata, spec.varying, names, facts, spec.sign, marks)
+        average = corners.average(second.strata / n, second.means(self.sample.X, n)[taken])
+        corners.check(average)
+        self.mixture = Mixture(corners, average)
+        self.reader = replace(self.reader, corners=corners, taken=tuple(taken))
+        return taken
+
+    def _check_covariates(self, spec: Specification, names: tuple[str, ...]) -> None:
+        """Refuse covariates without a penalty that are constant or collinear."""
+        second, X = self.second, self.sample.X
+        strata = () if self.mixture is None else tuple(f"stratum {label}" for label in (self.reader.strata or ())[1:])
+        penalty, own = self.penalty(spec), np.ones(len(names) + len(strata), dtype=bool)
+        if spec.penalised(self.marks):
+            own[self._kept] = penalty.free
+        check_size(int(own.sum()), self.scan.n_rows)
+        _, at = numbers_of(X)
+        constant = still(second.low[at], second.high[at], second.centre[at])
+        constant = np.append(constant, np.zeros(len(strata), dtype=bool))
+        if isinstance(X, WideMatrix) and isinstance(second.covariates, WideSums):
+            numbers, sparse = ([names[j] for j in at.tolist()] for at in (X.dense_at, X.sparse_at))
+            second.covariates.check(X, names, (*numbers, *strata, *sparse), constant)
+            check_level_ends(self.reader.scale, second.ends, X, names)
+        elif isinstance(second.covariates, CovariateSums):
+            second.covariates.check((*names, *strata), constant, own)
+
+    def penalty(self, spec: Specification, added: tuple[tuple[str, ...], Marks] = ((), ())) -> Penalty:
+        """Return the penalty on the coefficients of the covariates, and on what parts of the model ``added``."""
+        mean, deviation = self.second.weighted(self.scan.n_total)[:, self._kept]
+        return spec.penalty(self.names, self.marks, added=added, known=Known(spec.sign * mean, deviation))
+
+    def repeated(self, columns: Sequence[int], factor: float, names: tuple[str, ...]) -> Stream:
+        """Return the table with some covariates once more, times a factor, after the others."""
+        p, result = len(self.names), copy(self)
+        at = np.concatenate([np.arange(p), np.asarray(columns, dtype=np.intp)])
+        result.names, result.marks = names, (*self.marks, *(None for _ in columns))
+        result._columns = _Columns(at, np.where(np.arange(at.size) < p, 1.0, factor))
+        return result
+
+    def without_wide(self) -> Stream:
+        """Return the table with all covariates as columns of numbers."""
+        if not isinstance(self.sample.X, WideMatrix):
+            return self
+        result = copy(self)
+        result.reader = replace(self.reader, dense=True)
+        result._sample = result._read_sample()
+        return result
+
+    def _read_sample(self) -> Batch:
         try:
-            sample = self.reader.read(rows, 0)
+            sample = self.reader.read(self._rows, 0)
         except InputError:
             # read all rows, so that the error counts rows of the table
             self.source.map(self.reader.read, lambda a, _: a, self.reader.columns, "where is the error?")
@@ -317,13 +445,13 @@ class Stream:
         return About(
             self.names,
             self.marks,
-            self.names,
+            (*self.reader.formula.design_columns(), *self.reader.formula.strata),
             self._counts(),
             scan.time,
             () if self.anchors is None else self.anchors.float_codes,
             self.dropped,
             self.alphabetical,
-            self.second.binary.tolist(),
+            self.second.binary[self._kept].tolist(),
             self.reader.offset is not None,
             self.fingerprint(),
             np.array([self.second.low, self.second.high]),
@@ -385,15 +513,23 @@ class Stream:
         """Return the anchor loss of all rows; the intercept and the number of threads were set before."""
         plan = self._plan(link, basis, sign)
         blocks = StreamedBlocks(self, plan)
-        return objective_type(link, blocks)(link, plan.coordinates, plan.geometry, blocks, self.names)
+        return objective_type(link, blocks, self.sample.X)(link, plan.coordinates, plan.geometry, blocks, self.names)
 
     def _plan(self, link: Link, basis: Basis, sign: float) -> _Plan:
         """Return the plan for a link and a basis; fits that differ in xi alone share it, and with it their rows."""
         plan = self._latest_plan
-        if plan is None or plan.link is not link or plan.basis is not basis or plan.sign != sign:
-            batch = self.sample
-            coordinates = make_coordinates(basis, layout(basis, batch.response), batch.X, sign)
-            plan = self._latest_plan = _Plan(self.reader, link, basis, sign, coordinates, self._geometry)
+        wanted = (self.reader, self._columns, link, basis)
+        if plan is not None and plan.sign == sign:
+            found = (plan.reader, plan.columns, plan.link, plan.basis)
+            if all(a is b for a, b in zip(found, wanted, strict=True)):
+                return plan
+        batch = self.sample
+        X = batch.X if self._columns is None else self._columns.of(batch.X)
+        coordinates = make_coordinates(basis, layout(basis, batch.response), X, sign, batch.mixture)
+        if isinstance(self.second.covariates, WideSums) and coordinates.wide is not None:
+            coordinates = coordinates.some_levels(self.second.covariates.count)  # of all rows
+        plan = _Plan(self.reader, link, basis, sign, coordinates, self._geometry, self._columns)
+        self._latest_plan = plan
         return plan
 
 

@@ -17,7 +17,6 @@ from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import tell_alphabetical
 from anchortm.exceptions import InputError
-from anchortm.inference.score_tests import refuse_net
 from anchortm.inputs.baselines import varying_groups
 from anchortm.inputs.parts import NAMES, why_not
 from anchortm.models.base import TransformationModel, check_model
@@ -132,7 +131,7 @@ def proportionality_test(
 
 def _check(model: TransformationModel) -> None:
     """Refuse models whose effects cannot vary along the response."""
-    check_model(model)
+    check_model(model, "score_test")
     spec = model.specification()
     for name in (*spec.asked(), spec.likelihood):
         if why_not("varying", name) is not None:
@@ -140,6 +139,11 @@ def _check(model: TransformationModel) -> None:
                 f"effects cannot vary along the response with {NAMES[name]}: use ProportionalHazards, "
                 "CountRegression, OrdinalRegression or another model with a baseline"
             )
+    if spec.scale is not None:
+        raise InputError(
+            "proportionality tests do not support scale effects: the scale multiplies varying effects but not others, "
+            "so that neither model contains the other; compare their left-out environments"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +168,7 @@ class _Null:
         _check(model)
         plain = clone(model).set_params(xi=0.0)
         problem = plain.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
-        refuse_net(problem.spec, problem.data.design.marks)
+        problem.refuse("score_test")
         tell_alphabetical(problem.data)
         with problem.threads():
             solution, _ = problem.solve()
@@ -177,7 +181,8 @@ class _Null:
         data, basis = wider.data, self.problem.basis
         assert data.mixture is not None  # noqa: S101
         theta, beta = self.problem.objective.coordinates.split(self.v)
-        effects = dict(zip(self.problem.data.design.names, beta, strict=True))
+        names = self.problem.data.design.names
+        effects = dict(zip(names, beta[: len(names)], strict=True))
         new = [name for name in effects if name not in data.design.names]
         constant = basis.increments.matrix[:, 0]  # coefficients of a constant h
         moved = np.array([effects[name] * constant for name in new])
@@ -185,7 +190,7 @@ class _Null:
         # the baselines of the larger model belong to the low end of the covariate's range
         first[: corners.n_baselines] += corners.sign * corners.groups[-1].low * moved.sum(axis=0)
         larger = replace(wider, basis=basis).objective
-        rest = np.array([effects[name] for name in data.design.names])
+        rest = np.array([*(effects[name] for name in data.design.names), *beta[len(names) :]])
         v = larger.coordinates.join(np.vstack([first, moved]).ravel(), rest)
         with self.problem.threads(larger):
             at = larger.derivatives(v)

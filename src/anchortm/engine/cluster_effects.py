@@ -17,7 +17,6 @@ from anchortm.engine.solve.newton import Solution
 from anchortm.engine.solve.nodes import quadrature_error
 from anchortm.exceptions import AnchorTMWarning, AnchorWarning, InputError
 from anchortm.inputs.clusters import INTERCEPT, Clusters, Effects
-from anchortm.links import Link
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +61,7 @@ class RandomEffects:
         """Return the random effects of a solution."""
         n_nodes = objective.n_nodes
         finer = MixedObjective(objective.fixed, objective.clusters._replace(n_nodes=n_nodes + max(4, n_nodes // 2)))
-        error = quadrature_error(objective, finer, solution.v, solution.sums, solution.xi)
+        error = quadrature_error(objective, finer, solution.v, objective.sums(solution.v), solution.xi)
         points, weights = objective.posterior(solution.v)
         points = points * clusters.effects.estimate(tau).any(axis=1)  # effects without variance are 0 in every cluster
         labels = tuple(clusters.labels[k] for k in np.unique(clusters.codes))
@@ -115,6 +114,14 @@ class RandomEffects:
         """Return the standard deviation of z'b for rows of new clusters."""
         return np.asarray(np.sqrt(((Z @ self.effects.estimate(self.tau)) ** 2).sum(axis=1)))
 
+    def deviation_slopes(self, Z: Array) -> Array:
+        """Return the derivatives of ``deviations`` in tau; 0 for entries of L that count as zero."""
+        (rows, columns), (first, _) = self.effects.places, self.effects.slopes(self.tau)
+        along, sd = Z @ self.effects.estimate(self.tau), self.deviations(Z)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slopes = Z[:, rows] * along[:, columns] / sd * first
+        return np.where((sd > 0.0) & ~self.effects.at_bound(self.tau), slopes, 0.0)
+
     def draw(self, clusters: Clusters, rng: np.random.Generator) -> Array:
         """Return z'b of each row, with simulated effects of the clusters."""
         b = rng.standard_normal((len(clusters.labels), self.effects.size)) @ self.effects.estimate(self.tau).T
@@ -126,11 +133,12 @@ class RandomEffects:
         w = np.exp(-0.5 * x**2)
         return self.deviations(Z)[:, None] * x, np.broadcast_to(w / w.sum(), (len(Z), x.size))
 
-    def conditional(self, Z: Array, labels: Sequence[Any]) -> tuple[Array, Array]:
+    def conditional(self, clusters: Clusters) -> tuple[Array, Array]:
         """Return nodes of z'b and weights given the data of each row's cluster; for new clusters as ``marginal``."""
         points, weights = self._known()
-        place = {label: k for k, label in enumerate(self.labels)}
-        code = np.array([place.get(label, -1) for label in labels], dtype=np.intp)
+        place, Z = {label: k for k, label in enumerate(self.labels)}, clusters.Z
+        known_as = np.array([place.get(label, -1) for label in clusters.labels], dtype=np.intp)
+        code = known_as[clusters.codes]
         values, shares = self.marginal(Z)
         size = max(values.shape[1], weights.shape[1])
         result, share = np.zeros((len(Z), size)), np.zeros((len(Z), size))
@@ -142,8 +150,12 @@ class RandomEffects:
         used = (share > LEAST_WEIGHT).any(axis=0)
         return result[:, used], share[:, used]
 
-    def facts(self, link: Link, slope: float | None) -> dict[str, str]:
-        """Return the lines of a summary about random effects; ``slope`` is the slope of a linear baseline."""
+    def facts(self, variance: float | None, slope: float | None) -> dict[str, str]:
+        """Return the lines of a summary about random effects.
+
+        ``variance`` is that of the link, None if rows have none on the scale of the effects; ``slope`` is the slope of
+        a linear baseline.
+        """
         names, deviations = self.effects.names, self.standard_deviations()
         sd = np.array(list(deviations.values()))
         spread = ", ".join(f"{name} {value:.4g}" for name, value in deviations.items())
@@ -154,8 +166,8 @@ class RandomEffects:
         small, large = int(self.sizes.min()), int(self.sizes.max())
         rows = f"{small} to {large} rows" if small < large else f"{small} rows each"
         facts = {"clusters": f"{len(self.labels)} of {self.effects.cluster}, {rows}", "random sd": spread}
-        if names == (INTERCEPT,):
-            share = sd[0] ** 2 / (sd[0] ** 2 + link.variance)
+        if names == (INTERCEPT,) and variance is not None:
+            share = sd[0] ** 2 / (sd[0] ** 2 + variance)
             facts["random sd"] += f"; share of the variance of h {share:.3f}"
         return facts | {"quadrature": f"{self.n_nodes} nodes an effect, error of the gradient {self.error:.1e}"}
 

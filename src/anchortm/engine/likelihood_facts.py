@@ -76,7 +76,7 @@ class LikelihoodFacts:
             return {}
         sign = "+" if self.sign > 0 else "-"
         slope = float(self.baseline[1]) if self.basis.kind == "linear" else None
-        return {"model": f"F(h(y) {sign} x'beta {sign} z'b), b normal"} | self.random.facts(self.link, slope)
+        return {"model": f"F(h(y) {sign} x'beta {sign} z'b), b normal"} | self.random.facts(self.link.variance, slope)
 
     def remedy(self) -> str:
         """Return advice for a fit that did not converge."""

@@ -13,14 +13,18 @@ from scipy import optimize
 from anchortm.engine.data import Data
 from anchortm.engine.objective.mean import MeanObjective
 from anchortm.engine.objective.protocol import Objective, Sums
+from anchortm.engine.objective.random_effects import MixedObjective
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FitResult
+from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.factor_hessian import Arrow
+from anchortm.engine.rows.quadrature import marginal_rows, moved_means
 from anchortm.engine.solve.continuation import solve
 from anchortm.engine.solve.newton import Options, Solution, minimise
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.families import Family, NegativeBinomial, spread
+from anchortm.inputs.clusters import named_effects
 from anchortm.inputs.mean_outcomes import check_rows, check_shares
 from anchortm.inputs.response import Response
 
@@ -51,7 +55,30 @@ class MeanSpecification(Specification):
         if self.residual == "deviance" and not self.anchor_intercept:
             raise InputError("deviance residuals are centred: anchor_intercept=False needs residual='score'")
         self._check_dispersion()
+        if named_effects(self.random) is not None:
+            self._check_mixed()
         return super().check()
+
+    def _check_mixed(self) -> None:
+        """Raise an error unless the rows have a likelihood given their random effects, for effects of any size."""
+        link = self.link
+        if not link.discrete:
+            raise InputError(
+                f"the {self.family} family has a dispersion, which is estimated after the fit, but the variance of "
+                "random effects is relative to it: use NormalLinear, ContinuousProbit or ParametricSurvival, which "
+                "estimate both together"
+            )
+        if self.estimates_alpha or self.dispersion not in (None, 1, 1.0):
+            raise InputError(
+                "random effects explain part of the extra variation that alpha='ml' or a dispersion would estimate "
+                "without them: give alpha a number and leave dispersion out"
+            )
+        if self.residual == "deviance":
+            raise InputError("random effects have marginal score residuals only: set residual='score'")
+        if any(map(math.isfinite, link.eta_range)):
+            raise InputError(
+                f"normal random effects take {link.link}(mean) out of its range: use link={next(iter(link.links))!r}"
+            )
 
     def _check_dispersion(self) -> None:
         given = self.dispersion
@@ -107,6 +134,8 @@ class MeanResult(FitResult):
     @property
     def inverse_of(self) -> str:  # type: ignore[override]
         """Return the name of the matrix behind standard errors at xi = 0."""
+        if self.random is not None:
+            return "inverse Hessian"
         if not self.estimated_alpha:
             return "inverse expected information"
         wide = isinstance(self.information, Arrow)
@@ -116,7 +145,7 @@ class MeanResult(FitResult):
     def n_parameters(self) -> int:
         """Return the number of parameters: intercept, coefficients, and an estimated dispersion or alpha."""
         own = self.estimated_alpha or (not self.link.discrete and self.link.free_dispersion)
-        return 1 + int(self.coef.size) + int(own)
+        return 1 + int(self.others.size) + int(own)
 
     @property
     def kind(self) -> str:
@@ -190,11 +219,14 @@ class MeanResult(FitResult):
         link = self.link
         how = f"by {'maximum likelihood' if self.asked_dispersion == 'ml' else 'Pearson'}"
         mean = "mean" if link.link == "identity" else f"{link.link}(mean)"
+        random = {} if self.random is None else self.random.facts(None, None)
+        at = "" if self.random is None else ", at the most likely effects"
         facts = {
-            "model": f"{mean} = intercept + x'beta",
+            "model": f"{mean} = intercept + x'beta" + (" + z'b, b normal" if random else ""),
+            **random,
             "rows": f"{self.n_rows}" + ("" if self.n_total == self.n_rows else f", total weight {self.n_total:g}"),
             "residuals": "score, dl/deta" if link.residual == "score" else "deviance, less their mean",
-            "deviance": f"{self.deviance:.4f}, Pearson {self.pearson:.4f}",
+            "deviance": f"{self.deviance:.4f}, Pearson {self.pearson:.4f}{at}",
             "dispersion": f"{self.dispersion:.5g}, {how if link.free_dispersion else 'fixed'}",
         }
         if link.alpha is not None:
@@ -219,7 +251,7 @@ class MeanProblem(Problem):
 
     spec: MeanSpecification
 
-    def make_objective(self, link: Any, data: Any) -> Objective:
+    def make_objective(self, link: Any, data: Any, coordinates: Coordinates | None = None) -> Objective:
         """Return the loss of these rows, with y in a typical unit."""
         spec = self.spec
         net = spec.penalised(data.design.marks)
@@ -228,10 +260,10 @@ class MeanProblem(Problem):
         if link.uses_alpha and link.alpha is None:
             link = replace(link, alpha=self._likeliest_alpha(link, data))
         if not net or link.unit == 1.0:
-            return super().make_objective(link, data)
+            return super().make_objective(link, data, coordinates)
         beta, loss = link.eta_unit, link.loss_unit**2  # convert the penalties to the units of coefficients and loss
         own = self.at(l1=spec.l1 * beta / loss, l2=spec.l2 * beta**2 / loss, smooth=spec.smooth * beta**2 / loss)
-        return Problem.make_objective(own, link, data)
+        return Problem.make_objective(own, link, data, coordinates)
 
     def _likeliest_alpha(self, link: NegativeBinomial, data: Data) -> float:
         """Return the maximum-likelihood alpha: the root of the derivative of the profile likelihood in log alpha."""
@@ -265,31 +297,34 @@ class MeanProblem(Problem):
 
     def start(self, objective: Objective, data: Any = None) -> Array:
         """Return the start values of the solver: the mean of all outcomes, and coefficients of 0."""
-        if self.spec.start is not None:
+        if self.spec.start is not None or objective.begin is not None:
             return super().start(objective, data)
-        link = objective.link
-        _, outcome, weights = _of_means(objective).predictors(np.zeros(objective.n_parameters))
+        link, inner = objective.link, _of_means(objective)
+        _, outcome, weights = inner.predictors(np.zeros(inner.n_parameters))
         total = np.average(outcome[:, :-1], axis=0, weights=weights)
         middle = float(total[0]) if total.size == 1 else (float(total[0]) + 0.01) / (float(total[1]) + 0.02)
         if not link.affine and not (middle > 0.0):
             middle = 1.0
         theta = np.array([link.eta(middle) - objective.mean_offset]) * link.eta_unit
-        return objective.coordinates.join(theta, np.zeros(objective.coordinates.n_coefs))
+        p = objective.coordinates.n_coefs - objective.start.size
+        return objective.coordinates.join(theta, np.append(np.zeros(p), objective.start))
 
     def result(self, objective: Objective, solution: Solution, others: list[Solution]) -> MeanResult:
         """Return the result of a solution, in the units of y, with the estimated dispersion."""
         found, *rest = (_in_units(s, objective.link, objective.n_total) for s in (solution, *others))
-        v, unit, spec = solution.v, objective.link.loss_unit, self.spec
-        in_unit = objective.loglik(v, solution.sums)  # without a penalty on coefficients
+        unit, spec = objective.link.loss_unit, self.spec
+        in_unit = objective.loglik(solution.v, solution.sums)  # without a penalty on coefficients
         inner, response = _of_means(objective), self.data.response
-        link = self.fitted_link(objective, v)
-        eta, outcome, weights = inner.predictors(v)
+        v, added = _with_effects(objective, solution.v)
+        link = self.fitted_link(objective, solution.v)
+        eta, outcome, weights = inner.predictors(v, added)
         logliks = replace(inner.link, dispersion=float(link.dispersion)).loglik(eta, outcome)
+        given_effects = float((np.ones(eta.size) if weights is None else weights) @ logliks)
         own = {
             "quasi_loglik": in_unit * unit**2 - inner.n_total * (inner.link.lacking if unit != 1.0 else 0.0),
-            "deviance": inner.deviance(v) * unit**2,
-            "pearson": inner.pearson(v) * unit**2,
-            "loglik": float((np.ones(eta.size) if weights is None else weights) @ logliks),
+            "deviance": inner.deviance(v, added) * unit**2,
+            "pearson": inner.pearson(v, added) * unit**2,
+            "loglik": given_effects if self.data.clusters is None else in_unit,
             "outcome_range": (float(response.upper.min()), float(response.upper.max())),
             "at_edge": 0 if solution.converged else int(inner.link.near_edge(eta).sum()),
             "estimated_alpha": spec.estimates_alpha,
@@ -298,7 +333,7 @@ class MeanProblem(Problem):
         }
         result = MeanResult.of(self, link, objective, found, rest, **own)
         assert isinstance(result, MeanResult)  # noqa: S101
-        if not result.unpenalised:
+        if not result.unpenalised or result.random is not None:
             return result
         factor = unit**2 / result.dispersion
         return replace(result, information=factor * _information(inner, v, spec.estimates_alpha))
@@ -306,8 +341,8 @@ class MeanProblem(Problem):
     def fitted_link(self, objective: Objective, v: Array) -> Family:
         """Return the family with its dispersion, in the units of y."""
         inner = _of_means(objective)
-        link = inner.link
-        eta, outcome, weights = inner.predictors(v)
+        link, (v, added) = inner.link, _with_effects(objective, v)
+        eta, outcome, weights = inner.predictors(v, added)
         left = np.average(link.response_residuals(eta, outcome) ** 2, weights=weights)
         if not link.discrete and left <= NOTHING_LEFT * spread(outcome[:, 0], weights) ** 2:
             raise IdentificationError(
@@ -349,16 +384,22 @@ class MeanProblem(Problem):
         """Return a simulated outcome for each row."""
         data = self.data
         shift = data.design.matrix @ result.coef + (0.0 if data.offset is None else data.offset)
+        if data.clusters is not None and result.random is not None:
+            shift = shift + result.random.draw(data.clusters, rng)
         trials = np.ones(shift.size) if data.response.trials is None else data.response.trials
         law = result.link.law(result.link.mean(result.baseline[0] + shift).mu, trials)
         return np.asarray(law.ppf(rng.random(shift.size)), dtype=np.float64)
 
     def logliks(self, link: Any, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the log-likelihood of each row at these parameters."""
-        eta = theta[0] + rows.design.matrix @ beta
+        p = len(rows.names)
+        eta = theta[0] + rows.design.matrix @ beta[:p]
         eta = eta if rows.offset is None else eta + rows.offset
+        outcome = link.outcome(rows.response.upper, rows.response.trials)
+        if rows.clusters is not None:
+            return marginal_rows(moved_means(link, eta, outcome), rows.clusters, beta[p:])[0]
         with np.errstate(all="ignore"):
-            return np.asarray(link.loglik(eta, link.outcome(rows.response.upper, rows.response.trials)))
+            return np.asarray(link.loglik(eta, outcome))
 
 
 def _check_saved(values: dict[str, Any]) -> None:
@@ -382,10 +423,19 @@ def _information(objective: MeanObjective, v: Array, alpha: bool) -> Any:
 
 
 def _of_means(objective: Objective) -> MeanObjective:
-    """Return the objective without a penalty on coefficients."""
+    """Return the objective without a penalty on coefficients and without random effects."""
     inner = objective.unpenalised
+    inner = inner.fixed if isinstance(inner, MixedObjective) else inner
     assert isinstance(inner, MeanObjective)  # noqa: S101
     return inner
+
+
+def _with_effects(objective: Objective, v: Array) -> tuple[Array, Array | float]:
+    """Return the parameters of the rows, and what the most likely random effects add to eta."""
+    inner = objective.unpenalised
+    if not isinstance(inner, MixedObjective):
+        return v, 0.0
+    return v[: inner.n_fixed], inner.likeliest_shift(v)
 
 
 def _in_units(solution: Solution, link: Family, n: float) -> Solution:

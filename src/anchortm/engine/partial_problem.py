@@ -17,6 +17,7 @@ from anchortm.engine.objective.partial_likelihood import Hazard, PartialObjectiv
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FitResult
+from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.risk_sets import Outcome, row_logliks
 from anchortm.engine.solve.identification import Checked
 from anchortm.engine.solve.newton import Solution
@@ -197,11 +198,11 @@ class PartialProblem(Problem):
 
     spec: PartialSpecification
 
-    def make_objective(self, link: Any, data: Any) -> Objective:
+    def make_objective(self, link: Any, data: Any, coordinates: Coordinates | None = None) -> Objective:
         """Return the loss of these rows."""
-        return super().make_objective(link, data.without_wide())
+        return super().make_objective(link, data.without_wide(), coordinates)
 
-    def plain_objective(self, link: Any, data: Any) -> Objective:
+    def plain_objective(self, link: Any, data: Any, coordinates: Coordinates | None = None) -> Objective:
         """Return the anchor loss without a penalty on coefficients."""
         outcome = self.spec.outcome_of(data.response, data.weights, data.offset, data.strata)
         design = data.design

@@ -14,7 +14,7 @@ from anchortm._messages import warn
 from anchortm._util.checks import check_weights, finite_numbers
 from anchortm._util.frames import aligned, is_frame, native
 from anchortm.engine.data import Data, drop_empty_classes
-from anchortm.engine.solve.identification import check_kinds, check_levels
+from anchortm.engine.solve.identification import check_kinds, check_levels, covariate_ranges
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.inputs import parts
@@ -24,7 +24,7 @@ from anchortm.inputs.clusters import make_clusters, named_effects
 from anchortm.inputs.design import Design, WideMatrix, split_columns, to_design
 from anchortm.inputs.response import as_response, sorted_words
 
-__all__ = ["one_column", "prepare", "row_offset", "split_off"]
+__all__ = ["one_column", "prepare", "prepare_unchecked", "row_offset", "split_off"]
 
 Array = NDArray[np.float64]
 Labels = Sequence[Any] | None
@@ -67,9 +67,24 @@ def prepare(
     spec: Specification, X: Any, y: Any, anchors: Any = None, sample_weight: Any = None, offset: Any = None
 ) -> Data:
     """Return the checked inputs, without rows of weight zero."""
+    return _with_structure(spec, *_read(spec, X, y, anchors, sample_weight, offset))
+
+
+def prepare_unchecked(spec: Specification, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
+    """Return the inputs for trees: all covariates are columns of numbers, which may be constant or collinear."""
+    data, labels, _ = _read(spec, X, y, anchors, sample_weight, offset)
+    data = data.without_wide()
+    baselines = labels is not None or varying_groups(spec.varying)
+    return spec.with_baselines(data, labels) if baselines else data
+
+
+def _read(
+    spec: Specification, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any
+) -> tuple[Data, Labels, Labels]:
+    """Return the inputs without rows of weight zero, with outcomes checked, and the labels of strata and clusters."""
     index = aligned(X=X, y=y, anchors=anchors, sample_weight=sample_weight, offset=offset)
     X, y = native(X), native(y)
-    columns_given = list(X.columns) if is_frame(X) else list(X.names) if isinstance(X, Design) and X.named else None
+    columns_given = _columns_given(X)
     if spec.anchor_names is not None and anchors is not None:
         raise InputError("pass anchors to fit, or anchor_names to the constructor, not both")
     X, anchors_named, labels, clusters = split_off(spec, X)
@@ -95,7 +110,14 @@ def prepare(
     alphabetical = spec.levels is None and sorted_words(y, data.response)
     named = tuple(columns_given) if data.design.named and columns_given is not None else None
     data = data._replace(columns_given=named, alphabetical=alphabetical)
-    return _with_structure(spec, data, _kept(data, labels), _kept(data, clusters))
+    return data, _kept(data, labels), _kept(data, clusters)
+
+
+def _columns_given(X: Any) -> list[Any] | None:
+    """Return the names of the columns of X, if it has any."""
+    if isinstance(X, Design):
+        return [*X.names, *([] if X.labels is None else X.labels.columns)] if X.named else None
+    return list(X.columns) if is_frame(X) else None
 
 
 def _kept(data: Data, labels: Labels) -> Labels:
@@ -139,7 +161,7 @@ def _checked_outcomes(spec: Specification, data: Data) -> Data:
     design = data.design
     if spec.smoothed(design.marks):
         parts.refuse("smooth", *spec.asked())
-    if spec.penalised(design.marks) and isinstance(design.matrix, WideMatrix):
+    if spec.fills_in(design.marks) and isinstance(design.matrix, WideMatrix):
         design = design._replace(matrix=design.matrix.toarray())
     return data._replace(response=response, dropped=dropped, design=design)
 
@@ -147,14 +169,12 @@ def _checked_outcomes(spec: Specification, data: Data) -> Data:
 def _with_structure(spec: Specification, data: Data, labels: Labels, clusters: Labels) -> Data:
     """Return the data with strata, varying effects and clusters, after checking all covariates."""
     whole = data.design
-    if isinstance(whole.matrix, WideMatrix):
-        parts.refuse("wide", *spec.asked())
     if labels is not None or varying_groups(spec.varying):
         data = spec.with_baselines(data, labels)
     ranges, near, share = spec.check_design(data)
     check_levels(data.response, data.design.matrix, data.design.names)
     if data.mixture is not None:  # ranges include covariates with varying effects
-        ranges = np.array([whole.matrix.min(axis=0, initial=np.inf), whole.matrix.max(axis=0, initial=-np.inf)])
+        ranges = covariate_ranges(whole.matrix)
     data = data._replace(covariate_ranges=ranges, near=near, share=share)
     spec.check_response(data.response)
     named = named_effects(spec.random)

@@ -17,13 +17,11 @@ from anchortm._util.checks import generator
 from anchortm.bases import baseline_values
 from anchortm.engine.data import Data
 from anchortm.engine.formulation import Formulation
-from anchortm.engine.model_parts.random_effects import mixed
 from anchortm.engine.objective.protocol import Objective
-from anchortm.engine.objective.turned import untangled
 from anchortm.engine.preparation import prepare
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
-from anchortm.engine.rows.quadrature import NODES, marginal_rows
+from anchortm.engine.rows.quadrature import marginal_rows, moved_rows
 from anchortm.engine.solve.continuation import restarts, solve, solve_near, solve_path
 from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.solve.newton import Options, Solution
@@ -64,8 +62,6 @@ class Problem(Formulation):
     @classmethod
     def on(cls, spec: Specification, data: Any) -> Self:
         """Return the problem for checked rows, with the basis made from these rows."""
-        if not data.in_memory:  # for rows in memory, penalty factors have already been checked
-            spec.penalty(data.names, data.marks)
         rule = spec.rule if data.support is None else spec.rule.with_support(data.support)
         return cls(spec, data, spec.link, rule(data.response, data.weights))
 
@@ -125,6 +121,8 @@ class Problem(Formulation):
         """
         if not self.data.in_memory:
             return self.data.together([self.at(xi=xi).fit for xi in xis])  # type: ignore[no-any-return]
+        if math.isinf(max(xis)) and math.isfinite(self.spec.xi):  # the loss may be made in another way for the limit
+            return self.at(xi=math.inf).path(xis)
         with self.threads():
             solutions = solve_path(self.objective, self.start(self.objective), xis, self.spec.options)
             found = self._minima(solutions, replace(self.spec.options, verbose=0))
@@ -184,15 +182,16 @@ class Problem(Formulation):
             theta = part.theta(spec, theta, own, rows)
         terms = build_terms(self.basis, rows.response)
         if rows.clusters is not None:
-            n_nodes = rows.clusters.n_nodes or max(NODES[rows.clusters.effects.size][1:3])
             signed = rows.clusters._replace(Z=spec.sign * rows.clusters.Z)
-            return marginal_rows(link, terms, theta, shift, signed, beta[p:], n_nodes)[0]
+            return marginal_rows(moved_rows(link, terms, theta, shift), signed, beta[p:])[0]
         return loglik_and_residuals(link, terms, theta, shift)[0]
 
     def draw(self, result: FitResult, rng: np.random.Generator) -> Array:
         """Return a simulated outcome for each row, after its entry time; classes are codes."""
         data, basis, link = self.data, result.basis, result.link
         theta, shift, u = data.thetas(result.baseline), data.design.matrix @ result.coef, rng.random(len(data.response))
+        for part, own in self.own_parameters(result.others, data):
+            theta = part.theta(self.spec, theta, own, data)
         if data.offset is not None:
             shift = shift + data.offset
         if data.clusters is not None and result.random is not None:
@@ -201,19 +200,13 @@ class Problem(Formulation):
         if entry is None:
             return basis.inverse(theta, link.quantile(u) - shift)
         late, known = np.flatnonzero(entry > basis.lower_bound), np.zeros(u.size)
-        own = theta if theta.ndim == 1 else theta[late]
-        known[late] = link.log_sf(baseline_values(basis.rows(entry[late]), own) + shift[late])
+        some = theta if theta.ndim == 1 else theta[late]
+        known[late] = link.log_sf(baseline_values(basis.rows(entry[late]), some) + shift[late])
         return basis.inverse(theta, link.quantile_from_log_sf(np.log(u) + known) - shift)
 
     def redrawn(self, objective: Objective, response: Response) -> Objective:
         """Return the loss of the same rows with other outcomes, in the coordinates of ``objective``."""
-        spec, data = self.spec, self.data._replace(response=response)
-
-        def plain(rows: Data) -> Objective:
-            return rows.objective(
-                objective.link, self.basis, spec.sign, spec.anchor_intercept, coordinates=objective.row_coordinates
-            )
-
+        data = self.data._replace(response=response)
         if data.clusters is not None:
-            return mixed(plain(data), data, spec.sign, objective.n_nodes)
-        return untangled(data, plain) if data.near else plain(data)
+            data = data._replace(clusters=data.clusters._replace(n_nodes=objective.n_nodes, slack=objective.slack))
+        return Formulation.make_objective(self, objective.link, data, objective.row_coordinates)

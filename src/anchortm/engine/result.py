@@ -161,10 +161,9 @@ class FitResult(LikelihoodFacts):
 
     @property
     def others(self) -> Array:
-        """Return all parameters except the baseline: coefficients, then those of scale or random effects."""
-        if self.random is not None:
-            return np.concatenate([self.coef, self.extra])
-        return self.coef if self.scale is None else np.concatenate([self.coef, self.scale.coef])
+        """Return all parameters except the baseline: coefficients, scale effects, and those of random effects."""
+        scale = np.zeros(0) if self.scale is None else self.scale.coef
+        return np.concatenate([self.coef, scale, self.extra])
 
     @property
     def other_names(self) -> list[str]:
@@ -256,6 +255,7 @@ def _found(
     """Return the fields of a result that all kinds of models have."""
     spec, data, basis = problem.spec, problem.data, problem.basis
     theta, beta = objective.coordinates.split(solution.v)
+    average = theta if data.mixture is None else data.mixture.typical(theta)
     found = {
         "link": link,
         "basis": basis,
@@ -264,7 +264,7 @@ def _found(
         "baseline": theta,
         "coef": beta[: len(data.names)],
         "corners": None if data.mixture is None else data.mixture.corners,
-        "typical": objective.average_baseline(theta, beta) if data.mixture is None else data.mixture.typical(theta),
+        "typical": objective.average_baseline(average, beta),
         "xi": solution.xi,
         "l1": float(spec.l1),
         "l2": float(spec.l2),

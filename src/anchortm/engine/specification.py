@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from anchortm._util.checks import flag, generator, jobs, level_between, one_number, whole_number
 from anchortm.engine.baseline_rules import BaselineRule
 from anchortm.engine.data import Data
-from anchortm.engine.objective.penalised import Penalty, check_strengths
+from anchortm.engine.objective.penalised import Known, Penalty, check_strengths
 from anchortm.engine.objective.scale_effects import check_scale
 from anchortm.engine.rows.quadrature import MOST_NODES
 from anchortm.engine.solve.identification import Checked, check_covariates
@@ -23,7 +23,7 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs import parts
 from anchortm.inputs.baselines import make_mixture, varying_groups
 from anchortm.inputs.clusters import named_effects
-from anchortm.inputs.design import Design
+from anchortm.inputs.design import Design, joined
 from anchortm.inputs.response import Response, Scale
 from anchortm.inputs.splines import Marks, wiggly
 
@@ -167,7 +167,7 @@ class Specification:
         if data.mixture is not None:
             data.mixture.corners.check(data.mixture.weights)
             levels = data.mixture.levels
-            X, names = np.hstack([X, levels]), (*names, *data.mixture.corners.level_names)
+            X, names = joined(X, levels), (*names, *data.mixture.corners.level_names)
             penalised = None if penalised is None else np.append(penalised, np.zeros(levels.shape[1], dtype=bool))
         turned = 0 if self.scale is not None or named_effects(self.random) is not None else p
         found = check_covariates(X, names, penalised, turned)
@@ -201,14 +201,32 @@ class Specification:
         """Return whether some of these columns belong to penalised smooth terms."""
         return bool(self.smooth) and bool(wiggly(marks).any())
 
+    def fills_in(self, marks: Marks) -> bool:
+        """Return whether the parts that are asked for need all entries of a sparse design."""
+        return self.scale is not None or named_effects(self.random) is not None or self.penalised(marks)
+
     def penalised(self, marks: Marks) -> bool:
         """Return whether coefficients are penalised by an elastic net or by smoothing."""
         return bool(self.l1 or self.l2 or self.smoothed(marks))
 
-    def penalty(self, names: tuple[str, ...], marks: Marks, X: Any = None, weights: Array | None = None) -> Penalty:
-        """Return the penalty on the coefficients of these columns."""
-        return Penalty.of(self.l1, self.l2, self.smooth, self.penalty_factor, names, X, weights, marks)
+    def penalty(
+        self,
+        names: tuple[str, ...],
+        marks: Marks,
+        X: Any = None,
+        weights: Array | None = None,
+        added: tuple[tuple[str, ...], Marks] = ((), ()),
+        known: Known | None = None,
+    ) -> Penalty:
+        """Return the penalty on the coefficients of these columns, and on what parts of the model ``added``.
 
-    def design_penalty(self, design: Design, weights: Array | None) -> Penalty:
+        ``known`` are means and deviations of the columns in all rows, if X is not at hand.
+        """
+        strengths = (self.l1, self.l2, self.smooth, self.penalty_factor)
+        return Penalty.of(*strengths, names, X, weights, marks, *added, known)
+
+    def design_penalty(
+        self, design: Design, weights: Array | None, added: tuple[tuple[str, ...], Marks] = ((), ())
+    ) -> Penalty:
         """Return the penalty on the coefficients of a design."""
-        return self.penalty(design.names, design.marks, design.matrix, weights)
+        return self.penalty(design.names, design.marks, design.matrix, weights, added)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -37,10 +37,11 @@ from anchortm.predict.fitted import Fitted
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Bootstrap", "any_covariance", "at_row", "bootstrap", "resolve"]
+__all__ = ["BoostedBootstrap", "Bootstrap", "any_covariance", "at_row", "bootstrap", "resampled", "resolve"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
+T = TypeVar("T")
 
 MOST_FAILURES = 0.1  # the bootstrap raises an error if a larger fraction of its fits fails
 
@@ -117,6 +118,41 @@ class Bootstrap:
         return f"Bootstrap({len(self.draws)} fits, {self.resampled} resampled{failed})\n{self.frame().to_string()}"
 
 
+@dataclass(frozen=True, eq=False)
+class BoostedBootstrap:
+    """Boosted models fitted to resampled data.
+
+    Attributes
+    ----------
+    models : tuple of AnchorBoostedTM
+        The fitted models.
+    resampled : str
+        What was resampled: rows, clusters or environments.
+    failed : int
+        Number of fits that failed and were skipped.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> formula = "cmedv ~ rm + lstat | town"
+    >>> model = atm.AnchorBoostedTM.from_formula(formula, data, model=atm.NormalLinear(), xi=1.0, n_rounds=5)
+    >>> refits = model.bootstrap(10, random_state=0, progress=False)
+    >>> refits
+    BoostedBootstrap(10 fits, environments (town) resampled)
+    >>> refits.models[0].predict(data[:3]).shape
+    (3,)
+    """
+
+    models: tuple[Any, ...]
+    resampled: str
+    failed: int
+
+    def __repr__(self) -> str:
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"BoostedBootstrap({len(self.models)} fits, {self.resampled} resampled{failed})"
+
+
 def any_covariance(model: Fitted, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
     """Return the covariance matrix of (baseline, coef) of a fitted model; see ``covariance`` of models."""
     kind = default_kind(model.result_, clusters) if kind is None else kind
@@ -144,11 +180,52 @@ def bootstrap(
 ) -> Bootstrap:
     """Return fits of the model to resampled data; see ``bootstrap`` of models."""
     problem, result = model.problem_, model.result_
-    n_bootstrap, n_jobs, rng = whole_number(n_bootstrap, "n_bootstrap", 2), jobs(n_jobs), generator(random_state)
-    resample = _of_rows if problem.data.in_memory else _of_batches
-    found, what, n_passes = resample(problem, result, n_bootstrap, clusters, rng, n_jobs, progress)
-    draws = np.array([draw for draw in found if draw is not None])
-    failed = n_bootstrap - len(draws)
+    names, n_passes = (*result.parameter_names, *result.other_names), None
+    if problem.data.in_memory:
+        refit = partial(_refit, problem, result)
+        found, what, failed = resampled(problem.data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
+    else:
+        before = problem.data.n_passes
+        found, what, failed = _of_batches(problem, result, n_bootstrap, clusters, random_state, n_jobs, progress)
+        n_passes = problem.data.n_passes - before
+    return Bootstrap(np.array(found), result.parameters, names, what, failed, n_passes)
+
+
+def resampled(
+    data: Data,
+    refit: Callable[[Array], T | None],
+    n_bootstrap: int,
+    clusters: Any,
+    random_state: Any,
+    n_jobs: int | None,
+    progress: bool | None,
+) -> tuple[list[T], str, int]:
+    """Return refits to resampled rows, what was resampled, and the number of refits that failed.
+
+    ``refit`` takes the new weights of all rows and returns None if it fails.
+    """
+    n_bootstrap, n_jobs = whole_number(n_bootstrap, "n_bootstrap", 2), jobs(n_jobs)
+    groups, what = _resampled(data, clusters)
+    n_total = len(data.response) if data.weights is None else float(data.weights.sum())
+    if groups is not None:
+        few_clusters(int(groups.max()) + 1)
+    elif round(n_total) < 2:
+        raise InputError(
+            f"the weights add up to {n_total:g} rows, too few to resample: multiply them by the number of rows"
+        )
+    rng = generator(random_state)
+    samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
+    shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
+    with one_blas_thread():  # many small fits are faster without BLAS threads
+        found = Parallel(n_jobs=n_jobs)(delayed(refit)(weights) for weights in shown)
+    kept = _succeeded(found)
+    return kept, what, n_bootstrap - len(kept)
+
+
+def _succeeded(found: Sequence[T | None]) -> list[T]:
+    """Return the refits that did not fail; tell how many did, and raise an error if they are many."""
+    kept, n_bootstrap = [draw for draw in found if draw is not None], len(found)
+    failed = n_bootstrap - len(kept)
     if failed > MOST_FAILURES * n_bootstrap:
         raise IdentificationError(
             f"{failed} of {n_bootstrap} resampled data sets do not identify the model (a class or a covariate's "
@@ -156,36 +233,7 @@ def bootstrap(
         )
     if failed:
         warn(f"{failed} of {n_bootstrap} resampled fits failed and are skipped", AnchorTMWarning)
-    names = (*result.parameter_names, *result.other_names)
-    return Bootstrap(draws, result.parameters, names, what, failed, n_passes)
-
-
-Found = tuple[list[Array | None], str, int | None]  # parameters of each fit, what was resampled, number of passes
-
-
-def _of_rows(
-    problem: Problem,
-    result: FitResult,
-    n_bootstrap: int,
-    clusters: Any,
-    rng: np.random.Generator,
-    n_jobs: int | None,
-    progress: bool | None,
-) -> Found:
-    """Return the fits to resampled rows that are in memory."""
-    data = problem.data
-    groups, what = _resampled(data, clusters)
-    if groups is not None:
-        few_clusters(int(groups.max()) + 1)
-    elif round(result.n_total) < 2:
-        raise InputError(
-            f"the weights add up to {result.n_total:g} rows, too few to resample: multiply them by the number of rows"
-        )
-    samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
-    shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
-    with one_blas_thread():  # many small fits are faster without BLAS threads
-        found = Parallel(n_jobs=n_jobs)(delayed(_refit)(problem, result, weights) for weights in shown)
-    return found, what, None
+    return kept
 
 
 def _of_batches(
@@ -193,16 +241,16 @@ def _of_batches(
     result: FitResult,
     n_bootstrap: int,
     clusters: Any,
-    rng: np.random.Generator,
+    random_state: Any,
     n_jobs: int | None,
     progress: bool | None,
-) -> Found:
-    """Return the fits to resampled groups of a table that is read in batches; they share each read of it."""
-    stream: Stream = problem.data
-    what = _batched_groups(stream, clusters)
-    source, before = stream.source, (stream.source.n_jobs, stream.source.progress, stream.source.passes)
+) -> tuple[list[Array], str, int]:
+    """Return the same for groups of a table that is read in batches; the refits share each read of it."""
+    stream, n_bootstrap, rng = problem.data, whole_number(n_bootstrap, "n_bootstrap", 2), generator(random_state)
+    what, source = _batched_groups(stream, clusters), stream.source
+    before = source.n_jobs, source.progress
     try:
-        source.n_jobs = before[0] if n_jobs is None else problem.spec.at(n_jobs=n_jobs).threads
+        source.n_jobs = before[0] if n_jobs is None else problem.spec.at(n_jobs=n_jobs).check().threads
         source.progress = before[1] if progress is None else progress
         grouped = GroupedStream(stream, clusters, outcomes=False)
         size = len(grouped.labels)
@@ -212,8 +260,9 @@ def _of_batches(
         drawn = [_counts(rng, size).astype(np.float64) for _ in range(n_bootstrap)]
         found = stream.together([partial(_refit_groups, problem, result, grouped, times) for times in drawn])
     finally:
-        source.n_jobs, source.progress = before[:2]
-    return found, what, source.passes - before[2]
+        source.n_jobs, source.progress = before
+    kept = _succeeded(found)
+    return kept, what, n_bootstrap - len(kept)
 
 
 def _batched_groups(stream: Stream, clusters: Any) -> str:
@@ -275,7 +324,7 @@ def _refit(problem: Problem, result: FitResult, weights: Array) -> Array | None:
 
 def _refit_groups(problem: Problem, result: FitResult, grouped: GroupedStream, times: Array) -> Array | None:
     """Return the same for groups of rows that are read in batches."""
-    return _refitted(problem, result, lambda: grouped.drawn(times))
+    return _refitted(problem, result, lambda: grouped.drawn(times, problem.spec))
 
 
 def _refitted(problem: Problem, result: FitResult, make: Callable[[], Any]) -> Array | None:
@@ -318,15 +367,20 @@ def resolve(model: Fitted, uncertainty: str | Array | Bootstrap | None) -> Array
     return matrix
 
 
-def at_row(uncertainty: Array | Bootstrap, theta: Array, z: Array, g: Array) -> Array | Bootstrap:
-    """Return the covariance or bootstrap of (exp(z'g / 2) theta, beta) from that of (theta, beta, g)."""
-    k, p = theta.size, -g.size
+def at_row(uncertainty: Array | Bootstrap, theta: Array, shares: Array, z: Array, g: Array) -> Array | Bootstrap:
+    """Return the covariance or bootstrap of (theta_i, beta) from that of (theta, beta, g).
+
+    theta_i = exp(z'g / 2) sum_b share_b theta_b is the baseline of a row.
+    """
+    K, p = theta.size // shares.size, -g.size
     if isinstance(uncertainty, Bootstrap):
-        draws = uncertainty.draws[:, :p].copy()
-        draws[:, :k] *= np.exp(0.5 * (uncertainty.draws[:, p:] @ z))[:, None]
-        return replace(uncertainty, draws=draws)
+        draws, k = uncertainty.draws, theta.size
+        own = np.einsum("b,dbk->dk", shares, draws[:, :k].reshape(-1, shares.size, K))
+        own *= np.exp(0.5 * (draws[:, p:] @ z))[:, None]
+        return replace(uncertainty, draws=np.hstack([own, draws[:, k:p]]))
     s = math.exp(0.5 * float(z @ g))
-    J = np.eye(uncertainty.shape[0])[:p]
-    J[:k, :k] *= s
-    J[:k, p:] = np.outer(s * theta, 0.5 * z)
+    mix = np.kron(shares, np.eye(K))
+    n_coefs = uncertainty.shape[0] - theta.size + p
+    J = np.block([[s * mix, np.zeros((K, n_coefs))], [np.zeros((n_coefs, theta.size)), np.eye(n_coefs)]])
+    J = np.hstack([J, np.vstack([np.outer(s * (mix @ theta), 0.5 * z), np.zeros((n_coefs, z.size))])])
     return np.asarray(J @ uncertainty @ J.T)

@@ -33,6 +33,7 @@ from anchortm.engine.result import FitResult
 from anchortm.engine.rows.block_sums import Influence
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.exceptions import AnchorTMWarning, InputError
+from anchortm.inputs import parts
 from anchortm.inputs.anchors import groups_of
 from anchortm.predict.fitted import NOT_AT_HAND, Fitted
 
@@ -111,7 +112,7 @@ def _of_batches(problem: Problem, result: FitResult, clusters: Any) -> tuple[Arr
             "independent"
         )
     _check_total(result)
-    objective, work, _ = _work(problem, result, problem.data)
+    objective, work, _ = _work(problem, result, problem.data.without_wide())
     with problem.threads(objective):
         return objective.influence_gram(work), result.n_total
 
@@ -133,10 +134,7 @@ def default_kind(result: FitResult, clusters: Any) -> str:
 def check_net(result: FitResult) -> None:
     """Raise an error if the penalised coefficients do not have a covariance matrix."""
     if result.l1:
-        raise InputError(
-            "coefficients chosen by l1 have only bootstrap standard errors: use kind='bootstrap', or fit the selected "
-            "covariates without l1 to other rows"
-        )
+        parts.refuse("sandwich", "l1")
     if result.ridged and result.coef.size > MAX_RIDGE:
         raise InputError(
             f"{result.coef.size} penalised coefficients are too many for a covariance matrix (at most {MAX_RIDGE}): "

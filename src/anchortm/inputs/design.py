@@ -24,6 +24,8 @@ __all__ = [
     "Matrix",
     "WideMatrix",
     "check_columns",
+    "columns_of",
+    "joined",
     "split_columns",
     "to_design",
     "without_anchors",
@@ -73,6 +75,35 @@ class WideMatrix:
             result += np.append(0.0, coef[self.levels])[self.codes]
         return np.asarray(result)
 
+    def columns(self, places: Sequence[int]) -> Array:
+        """Return some columns as numbers."""
+        found = np.zeros((self.shape[0], len(places)))
+        dense, sparse = ({int(at): j for j, at in enumerate(own)} for own in (self.dense_at, self.sparse_at))
+        for k, place in enumerate(places):
+            if place in dense:
+                found[:, k] = self.dense[:, dense[place]]
+            elif place in sparse:
+                found[:, k] = self.sparse[:, [sparse[place]]].toarray()[:, 0]
+            else:
+                found[:, k] = self.codes == place - self.levels.start + 1
+        return found
+
+    def without(self, places: Sequence[int]) -> WideMatrix:
+        """Return the other columns; the levels of the factor stay together."""
+        gone = np.array(sorted(places), dtype=np.intp)
+        if ((gone >= self.levels.start) & (gone < self.levels.stop)).any():
+            raise InputError(f"the levels of {self.factor} are too many for effects that vary: merge levels")
+        dense, sparse = (~np.isin(own, gone) for own in (self.dense_at, self.sparse_at))
+        moved = [own - np.searchsorted(gone, own) for own in (self.dense_at[dense], self.sparse_at[sparse])]
+        start, stop = (int(end - np.searchsorted(gone, end)) for end in (self.levels.start, self.levels.stop))
+        columns = {"dense": self.dense[:, dense], "sparse": self.sparse[:, np.flatnonzero(sparse)]}
+        return replace(self, **columns, dense_at=moved[0], sparse_at=moved[1], levels=slice(start, stop))
+
+    def joined(self, columns: Array) -> WideMatrix:
+        """Return the matrix with more columns of numbers at its end."""
+        places = self.shape[1] + np.arange(columns.shape[1])
+        return replace(self, dense=np.hstack([self.dense, columns]), dense_at=np.append(self.dense_at, places))
+
     def toarray(self) -> Array:
         """Return all columns as numbers; refuse too many."""
         n, p = self.shape
@@ -92,6 +123,16 @@ class WideMatrix:
 Matrix = Array | WideMatrix
 
 
+def columns_of(matrix: Matrix, places: Sequence[int]) -> Array:
+    """Return some columns of covariates as numbers."""
+    return matrix.columns(places) if isinstance(matrix, WideMatrix) else matrix[:, list(places)]
+
+
+def joined(matrix: Matrix, columns: Array) -> Matrix:
+    """Return covariates with more columns of numbers at their end."""
+    return matrix.joined(columns) if isinstance(matrix, WideMatrix) else np.hstack([matrix, columns])
+
+
 class Design(NamedTuple):
     """A matrix of covariates and their names; ``named`` says whether the user named them."""
 
@@ -99,6 +140,7 @@ class Design(NamedTuple):
     names: tuple[str, ...]
     named: bool
     smooth: Marks | None = None  # which columns belong to smooth terms, None if no column does
+    labels: Any = None  # a frame of the strata and clusters of the rows, if a formula has them
 
     @property
     def marks(self) -> Marks:
@@ -111,7 +153,9 @@ class Design(NamedTuple):
             return self
         kept = [j for j in range(len(self.names)) if j not in set(columns)]
         names, marks = tuple(self.names[j] for j in kept), tuple(self.marks[j] for j in kept)
-        return Design(np.delete(self.matrix, columns, axis=1), names, self.named, marks)
+        wide = isinstance(self.matrix, WideMatrix)
+        matrix = self.matrix.without(columns) if wide else np.delete(self.matrix, columns, axis=1)
+        return Design(matrix, names, self.named, marks)
 
 
 def to_design(X: Covariates | Design, n_rows: int | None = None, wide: bool = False) -> Design:
@@ -273,9 +317,10 @@ def split_columns(X: Covariates | Design, names: Sequence[Any], what: str = "anc
     if X is None:
         raise InputError(f"{what} are columns of X, but X is None")
     given: Any = native(X)
-    if sp.issparse(given) or isinstance(given, Design):
-        hint = ": with a sparse X pass fit(..., anchors=...)" if what == "anchor_names" else ""
-        raise InputTypeError(f"{what} are columns of a frame or an array{hint}")
+    if isinstance(given, Design):
+        if given.labels is None or any(name not in given.labels for name in names):
+            raise InputTypeError(f"{what} are columns of a frame or an array")
+        return given._replace(labels=given.labels.drop(columns=list(names))), given.labels[list(names)]
     if is_frame(given):
         unknown = [str(name) for name in names if name not in list(given.columns)]
         if unknown:
@@ -283,10 +328,16 @@ def split_columns(X: Covariates | Design, names: Sequence[Any], what: str = "anc
             raise InputError(f"{what} not in X: {', '.join(unknown)}; its columns are {listed}")
         rest = [name for name in given.columns if name not in list(names)]
         return given[rest], given[list(names)]
-    matrix = np.asarray(given)
+    matrix = given.tocsc() if sp.issparse(given) else np.asarray(given)
     if not all(isinstance(name, (int, np.integer)) and 0 <= name < matrix.shape[1] for name in names):
         raise InputError(f"{what} must be column positions from 0 to {matrix.shape[1] - 1} when X is an array")
-    return np.delete(matrix, list(names), axis=1), matrix[:, list(names)]
+    taken: Any = matrix[:, list(names)]
+    return _other_columns(matrix, names), taken.toarray() if sp.issparse(taken) else taken
+
+
+def _other_columns(matrix: Any, names: Sequence[Any]) -> Any:
+    """Return an array or a sparse matrix without some columns."""
+    return matrix[:, np.setdiff1d(np.arange(matrix.shape[1]), list(names))]
 
 
 def without_anchors(X: Covariates | Design, names: Sequence[Any], n_columns: int) -> Any:
@@ -295,7 +346,9 @@ def without_anchors(X: Covariates | Design, names: Sequence[Any], n_columns: int
     if is_frame(given):
         kept = [name for name in given.columns if name not in list(names)]
         return given[kept]
-    matrix = np.asarray(given)
+    if isinstance(given, Design):
+        return given
+    matrix = given.tocsc() if sp.issparse(given) else np.asarray(given)
     if matrix.ndim == 2 and matrix.shape[1] == n_columns:
-        return np.delete(matrix, list(names), axis=1)
+        return _other_columns(matrix, names)
     return matrix  # without anchors already, or refused where columns are checked

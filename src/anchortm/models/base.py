@@ -18,10 +18,9 @@ from anchortm.engine.result import FitResult
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs import parts
-from anchortm.inputs.formula import Formula
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.models.answers import Inference
-from anchortm.models.from_formula import FormulaMixin
+from anchortm.models.from_formula import FormulaMixin, with_roles
 from anchortm.predict.new_rows import NewRows
 
 __all__ = ["TransformationModel", "check_model", "model"]
@@ -213,22 +212,27 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         made: Self = clone(self).set_params(**parameters)
         return made._keep(problem, result)
 
-    def _batched_problem(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Problem:
-        """Return the problem for a table that is read in batches, with its rows learned."""
+    def _batched(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> tuple[Self, Problem]:
+        """Return the model with the roles that a formula names, and its problem for a table read in batches."""
         spec, parsed = self.specification(), parse_formula(formula)
         named = [*(["strata"] if parsed.strata else []), *(["random"] if parsed.random is not None else [])]
         parts.refuse("batches", *spec.asked(), *named, spec.likelihood)
         spec.check()
         source = open_source(data, spec.threads, True if self.verbose else None)
         stream = Stream(formula, source, spec.outcome, spec.levels, sample_weight, offset, self.anchor_intercept)
-        return self._problem_type.on(spec, stream)
+        made = stream.reader.formula
+        made.offset = offset
+        model: Self = with_roles(self, made)
+        spec = model.specification().check()
+        stream.learn(spec)
+        return model, self._problem_type.on(spec, stream)
 
-    def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Formula:
-        """Fit to a table that is read in batches; return the formula that reads new rows."""
-        problem = self._batched_problem(formula, data, sample_weight, offset)
+    def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Self:
+        """Return the model fitted to a table that is read in batches, with the roles that the formula names."""
+        model, problem = self._batched(formula, data, sample_weight, offset)
         result = remarked(problem, problem.fit())
-        self._keep(problem, result, n_passes_=problem.data.n_passes)
-        return problem.data.reader.formula  # type: ignore[no-any-return]
+        stream = problem.data
+        return model._keep(problem, result, n_passes_=stream.n_passes, formula_=stream.reader.formula)
 
     @property
     def new_rows_(self) -> NewRows:
@@ -242,13 +246,11 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         return state | {"_problem": None} if "_problem" in state else state  # pickles do not carry the rows
 
 
-def check_model(model: Any, refits: bool = False) -> None:
-    """Raise an error unless ``model`` is a model of this package; boosted models pass only if ``refits``."""
-    if isinstance(model, TransformationModel) or (refits and hasattr(model, "left_out")):
+def check_model(model: Any, question: str) -> None:
+    """Raise an error unless ``model`` is a model of this package; a boosted model must go with the question."""
+    if isinstance(model, TransformationModel):
         return
     if hasattr(model, "left_out"):
-        raise InputTypeError(
-            f"{type(model).__name__} has no path in xi: fit it at each xi, or compare values of xi by "
-            "leave_one_environment_out or XiSearchCV"
-        )
+        parts.refuse("boosting", question)
+        return
     raise InputTypeError(f"model must be an estimator of this package, such as NormalLinear(), not {model!r}")

@@ -16,7 +16,8 @@ from anchortm.engine.data import Strata
 from anchortm.engine.partial_problem import PartialProblem, PartialResult, PartialSpecification, check_rows
 from anchortm.engine.rows.risk_sets import row_logliks
 from anchortm.engine.rows.running_sums import sums_between
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import InputError
+from anchortm.inputs import parts
 from anchortm.inputs.baselines import stratum_codes
 from anchortm.inputs.response import Kind, Response
 from anchortm.links import Link, get_link
@@ -346,10 +347,8 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         >>> try:
         ...     model.confidence_band(data, [100.0])
         ... except TypeError as error:
-        ...     print(str(error)[:48])
-        CoxPH has no confidence bands: its baseline is n
+        ...     print(str(error)[:47])
+        confidence bands cannot be combined with CoxPH:
         """
-        raise InputTypeError(
-            "CoxPH has no confidence bands: its baseline is not a parameter; use ProportionalHazards, or refit to "
-            "resampled rows"
-        )
+        parts.refuse("bands", "partial")
+        raise AssertionError  # the table has a reason

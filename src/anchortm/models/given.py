@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from anchortm._util.frames import aligned, is_batched
 from anchortm.engine.problem import Problem
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import InputError
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.formula.text import split_at
@@ -46,18 +46,17 @@ class Given:
     formula: Formula | None = None
     batched: bool = False
 
-    def problem(self) -> Problem:
-        """Return the problem that a fit of the model to all rows would solve."""
+    def prepared(self) -> tuple[Given, Problem]:
+        """Return the problem that a fit of the model to all rows would solve; a table in batches is learned now."""
         if self.batched:
-            if not hasattr(self.model, "_batched_problem"):
-                refuse("batches", "boosting")
-                raise InputTypeError(f"{type(self.model).__name__} needs a table in memory, not {self.y!r}: read it")
-            made: Problem = self.model._batched_problem(self.X, self.y, self.sample_weight, self.offset)
-            return made
-        found: Problem = self.model.problem(
+            if hasattr(self.model, "learner"):
+                refuse("boosting", "batches")
+            model, problem = self.model._batched(self.X, self.y, self.sample_weight, self.offset)
+            return replace(self, model=model, formula=problem.data.reader.formula), problem
+        problem = self.model.problem(
             self.X, self.y, anchors=self.anchors, sample_weight=self.sample_weight, offset=self.offset
         )
-        return found
+        return self, problem
 
     def n_passes(self, problem: Problem) -> int | None:
         """Return how often the table was read so far; None for rows in memory."""
@@ -65,11 +64,10 @@ class Given:
 
     def reading(self, model: Any, problem: Problem) -> Any:
         """Return a fitted model that reads tables by the formula, if there is one."""
-        formula = self.formula
         if self.batched:
-            formula, model.n_passes_ = problem.data.reader.formula, problem.data.n_passes
-        if formula is not None:
-            model.formula_ = formula
+            model.n_passes_ = problem.data.n_passes
+        if self.formula is not None:
+            model.formula_ = self.formula
         return model
 
 

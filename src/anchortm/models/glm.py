@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,20 +11,21 @@ from scipy import stats
 from sklearn.utils.metaestimators import available_if
 
 from anchortm._typing import Covariates, Labels, Numbers, Outcome
-from anchortm._util.checks import finite_numbers, level_between
+from anchortm._util.checks import finite_numbers, flag, level_between
 from anchortm.bases import ConstantBasis
 from anchortm.engine.baseline_rules import BaselineRule, Given
 from anchortm.engine.mean_problem import MeanProblem, MeanResult, MeanSpecification
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import InputError
 from anchortm.families import Family, get_family
-from anchortm.inputs.mean_outcomes import check_rows
-from anchortm.inputs.response import Response
+from anchortm.inference.bands import ConfidenceBand, Of, family_band
+from anchortm.inference.bootstrap import Bootstrap, resolve
+from anchortm.inputs import parts
 from anchortm.models.attributes import Found
 from anchortm.models.base import TransformationModel, model
 from anchortm.models.docstrings import ATTRIBUTES, SHARED
 from anchortm.models.roles import Regressor
-from anchortm.predict.family import FamilyDistribution
-from anchortm.predict.new_rows import NewRows
+from anchortm.predict.family import AveragedFamily, FamilyDistribution
+from anchortm.predict.mean_rows import MeanRows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,54 +67,6 @@ _MORE = """intercept_ : float
     """
 
 
-@dataclass(frozen=True, eq=False)
-class MeanRows(NewRows):
-    """New rows under a generalised linear model: linear predictors and means."""
-
-    result: MeanResult
-
-    def response(self, X: Any, y: Any) -> Response:
-        """Return the outcomes; raise an error if they are not possible under the family."""
-        response = super().response(X, y)
-        check_rows(response, self.result.link)
-        return response
-
-    def eta(self, X: Any, n_rows: int | None, offset: Any) -> Array:
-        """Return the linear predictor of each row."""
-        theta, shift = self.parts(X, n_rows, offset)
-        return np.asarray(theta[0] + shift)
-
-    def inside(self, eta: Array) -> Array:
-        """Return eta; raise an error where it lies outside the range of the link."""
-        link = self.result.link
-        rows = np.flatnonzero(link.outside(eta))
-        if rows.size:
-            listed = ", ".join(map(str, rows[:5])) + (f" and {rows.size - 5} more" if rows.size > 5 else "")
-            raise InputError(
-                f"{link.link}(mean) = {eta[rows[0]]:.4g} at row {rows[0]} is not possible for {link.family} outcomes "
-                f"(rows {listed}): these rows are outside the range of the {link.link} link; leave them out, or fit "
-                f"with link={next(iter(link.links))!r}"
-            )
-        return eta
-
-    def means(self, eta: Array) -> Array:
-        """Return the means of rows with these linear predictors."""
-        with np.errstate(over="ignore"):
-            return np.asarray(self.result.link.mean(self.inside(eta)).mu)
-
-    def eta_and_outcome(self, X: Any, y: Any, offset: Any) -> tuple[Array, Array]:
-        """Return the linear predictor and the outcome of each row."""
-        response, theta, shift = self.outcome_and_parts(X, y, offset)
-        return np.asarray(theta[0] + shift), self.result.link.outcome(response.upper, response.trials)
-
-    def logliks(self, X: Any, y: Any, offset: Any, which: str = "shift") -> tuple[Array, Array]:
-        """Return the log-likelihood and the score residual of each row."""
-        link = self.result.link
-        eta, outcome = self.eta_and_outcome(X, y, offset)
-        with np.errstate(all="ignore"):
-            return link.loglik(eta, outcome), -link.terms(eta, outcome).r
-
-
 def _binomial(estimator: Any) -> bool:
     if estimator.specification().family != "binomial":
         raise AttributeError(f"predict_proba is for family='binomial', not {estimator.family!r}: use predict")
@@ -138,8 +91,9 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
 
     Notes
     -----
-    ``strata``, ``varying``, ``scale`` and ``random`` need a model with a baseline in y; AnchorGLM raises an error for
-    them. ``loglik_`` includes the dispersion, ``loss_`` does not.
+    ``strata``, ``varying`` and ``scale`` need a model with a baseline in y; AnchorGLM raises an error for them.
+    ``random`` is for counts and binomial outcomes: Poisson, binomial, and negative binomial with a given alpha.
+    ``loglik_`` includes the dispersion, ``loss_`` does not.
 
     Examples
     --------
@@ -230,7 +184,8 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         kind : {"score", "deviance", "pearson", "response"}
             "score": dl/deta at dispersion 1. "deviance": the signed square root of the deviance, not centred.
             "pearson": (y - mean) / sqrt(variance function). "response": y - mean. For binomial rows y is the number
-            of successes.
+            of successes. With random effects the score residual is that of the integral over them, mean and variance
+            are averaged over new clusters, and there are no deviance residuals.
         offset : array, optional
             Added to x'beta. Needed if the model was fitted with an offset.
         which : {"shift"}
@@ -253,6 +208,8 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         if which != "shift":
             raise InputError(f"which must be 'shift', not {which!r}: AnchorGLM does not have scale residuals")
         rows, link = self.new_rows_, self.result_.link
+        if self.result_.random is not None:
+            return self._marginal_residuals(X, y, kind, offset)
         eta, outcome = rows.eta_and_outcome(X, y, offset)
         rows.inside(eta)
         with np.errstate(all="ignore"):
@@ -268,8 +225,25 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
                     return np.asarray(link.response_residuals(eta, outcome))
         raise InputError(f"kind must be 'score', 'deviance', 'pearson' or 'response', not {kind!r}")
 
+    def _marginal_residuals(self, X: Covariates, y: Outcome | None, kind: str, offset: Numbers | None) -> Array:
+        """Return residuals of a model with random effects."""
+        rows = self.new_rows_
+        if kind == "score":
+            return rows.logliks(X, y, offset)[1]
+        if kind not in ("pearson", "response"):
+            raise InputError(
+                f"with random effects kind must be 'score', 'pearson' or 'response', not {kind!r}: an average over "
+                "effects is not a member of the family and has no saturated model"
+            )
+        response = rows.response(X, y)
+        law = self.predict_distribution(X, offset=offset, n_rows=len(response), trials=response.trials)
+        away = response.upper - law.mean()
+        return np.asarray(away if kind == "response" else away / np.sqrt(law.variance()))
+
     def predict(self, X: Covariates = None, *, offset: Numbers | None = None, n_rows: int | None = None) -> Array:
         """Return the mean of each row; for binomial outcomes, the probability of a success.
+
+        With random effects it is the average over their distribution, the mean of a row from a new cluster.
 
         An error is raised for rows whose linear predictor lies outside the range of the link, such as a negative mean
         of counts under the identity link.
@@ -297,6 +271,8 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         """
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         rows = self.new_rows_
+        if self.result_.random is not None:
+            return np.asarray(self.predict_distribution(X, offset=offset, n_rows=n_rows).mu)
         return rows.means(rows.eta(X, n_rows, offset))
 
     @available_if(_binomial)  # type: ignore[untyped-decorator]
@@ -334,17 +310,21 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         X, offset, n_rows
             As for ``predict``.
         conditional : bool
-            Must be False: AnchorGLM does not have random effects.
+            Of models with random effects. By default rows belong to new clusters: their distributions are averaged
+            over the normal distribution of the effects. If True, rows from clusters of the fit are averaged over the
+            posterior distribution of their cluster's effects instead.
         trials : int or array, optional
             For binomial models: the number of trials of all rows, or of each row. By default 1.
 
         Returns
         -------
         FamilyDistribution
+            An ``AveragedFamily`` if there are random effects.
 
         See Also
         --------
         anchortm.predict.FamilyDistribution : cdf, quantiles, intervals and more
+        anchortm.predict.AveragedFamily : the same, with random effects
 
         Examples
         --------
@@ -354,21 +334,25 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         >>> model.predict_distribution(data[:1]).interval(0.9)
         (array([1.]), array([8.]))
         """
-        if conditional:
-            self._effects()  # raises an error: there are no random effects
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         link, rows = self.result_.link, self.new_rows_
         theta, shift = rows.parts(X, n_rows, offset)
-        mean = rows.means(np.asarray(theta[0] + shift))
+        numbers, eta = self._trials(trials, shift.size), np.asarray(theta[0] + shift)
+        if self.result_.random is None and not (conditional and flag(conditional, "conditional")):
+            return FamilyDistribution(link, rows.means(eta), numbers, shift)
+        added, weights = rows.effect_nodes(X, shift.size, conditional)
+        return AveragedFamily.of(link, eta[:, None] + added, np.asarray(weights), numbers, shift)
+
+    def _trials(self, trials: Numbers | None, n: int) -> Array:
+        """Return the checked number of trials of each row."""
         if trials is None:
-            return FamilyDistribution(link, mean, np.ones(mean.size), shift)
-        if link.family != "binomial":
+            return np.ones(n)
+        if self.result_.link.family != "binomial":
             raise InputError("trials are for family='binomial'")
-        values = np.broadcast_to(trials, mean.shape) if np.ndim(trials) == 0 else trials
-        numbers = finite_numbers(values, mean.size, "trials")
+        numbers = finite_numbers(np.broadcast_to(trials, (n,)) if np.ndim(trials) == 0 else trials, n, "trials")
         if not ((numbers >= 1.0) & (numbers == np.floor(numbers))).all():
             raise InputError("trials must be whole numbers, at least 1")
-        return FamilyDistribution(link, mean, numbers, shift)
+        return numbers
 
     def mean_intervals(
         self,
@@ -383,6 +367,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         """Return the mean of each row with its standard error and confidence interval.
 
         The interval is symmetric on the scale of the link, truncated to its range, and then transformed to the mean.
+        With random effects the mean is that of a row from a new cluster, and the uncertainty of their variance counts.
 
         Parameters
         ----------
@@ -409,11 +394,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         """
         import pandas as pd
 
-        link, rows = self.result_.link, self.new_rows_
-        offset = rows.offset(X, offset)
-        matrix = rows.matrix(X, 1 if X is None and offset is None else np.size(offset))
-        eta = rows.inside(rows.eta(X, matrix.shape[0], offset))
-        columns = np.column_stack([np.ones(matrix.shape[0]), matrix])
+        link, (eta, columns) = self.result_.link, self._predictors(X, offset)
         V = self.covariance(kind, clusters, **options)
         error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", columns, V, columns), 0.0))
         width = stats.norm.ppf(0.5 + 0.5 * level_between(level)) * error
@@ -424,21 +405,46 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         index = X.index if isinstance(X, pd.DataFrame) and len(X) == eta.size else None
         return pd.DataFrame(table, index=index)
 
-    def confidence_band(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise an error: use ``mean_intervals`` for the uncertainty of the mean.
+    def confidence_band(
+        self,
+        X: Covariates,
+        at: Numbers,
+        of: Of = "cdf",
+        *,
+        level: float = 0.95,
+        simultaneous: bool = False,
+        uncertainty: str | Array | Bootstrap | None = None,
+        offset: Numbers | None = None,
+    ) -> ConfidenceBand:
+        """Return confidence bands of predicted probabilities or quantiles; arguments as for transformation models.
+
+        The dispersion is taken as known. Each band holds for all points at once.
 
         Examples
         --------
         >>> import anchortm as atm
         >>> data = atm.datasets.load_grouseticks()
         >>> model = atm.AnchorGLM.from_formula("TICKS ~ cHEIGHT | LOCATION", data, family="poisson")
-        >>> try:
-        ...     model.confidence_band(data, [100.0])
-        ... except TypeError as error:
-        ...     print(str(error)[:41])
-        AnchorGLM has no bands of its distributio
+        >>> model.confidence_band(data[:1], [3, 6]).frame().round(2)
+           row    y  estimate  lower  upper
+        0    0  3.0      0.36   0.32   0.40
+        1    0  6.0      0.84   0.81   0.87
         """
-        raise InputTypeError(
-            "AnchorGLM has no bands of its distributions: use mean_intervals(X) for the mean, or a transformation "
-            "model, such as CountRegression, for bands of probabilities and quantiles"
-        )
+        parts.refuse("bands", *self.new_rows_.spec.asked())
+        eta, columns = self._predictors(X, offset)
+
+        def at_eta(there: Array) -> FamilyDistribution:
+            mean = self.new_rows_.means(self.new_rows_.inside(there))
+            return FamilyDistribution(self.result_.link, mean, np.ones(mean.size), there)
+
+        known = resolve(self, uncertainty)
+        return family_band(at_eta, eta, columns, at, of, level, simultaneous, known)
+
+    def _predictors(self, X: Covariates, offset: Numbers | None) -> tuple[Array, Array]:
+        """Return the linear predictor of each row, and its derivatives in the parameters."""
+        rows = self.new_rows_
+        offset = rows.offset(X, offset)
+        matrix = rows.matrix(X, 1 if X is None and offset is None else np.size(offset))
+        eta = rows.inside(rows.eta(X, matrix.shape[0], offset))
+        columns = np.column_stack([np.ones(matrix.shape[0]), matrix])
+        return (eta, columns) if self.result_.random is None else rows.of_averages(X, eta, columns)

@@ -12,9 +12,10 @@ from anchortm._typing import Covariates, Numbers, Outcome
 from anchortm._util.checks import check_weights, flag
 from anchortm._util.frames import aligned
 from anchortm.engine.objective.scale_effects import scale_columns
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import InputError
 from anchortm.inference.bands import ConfidenceBand, Of, confidence_band
 from anchortm.inference.bootstrap import Bootstrap, at_row, resolve
+from anchortm.inputs import parts
 from anchortm.inputs.design import to_design
 from anchortm.models.attributes import FittedAttributes
 from anchortm.predict.distribution import PredictedDistribution
@@ -200,12 +201,10 @@ class Predictions(FittedAttributes):
         theta, moved = rows.parts(X, n_rows, offset)
         shift, random, sign = result.sign * moved, result.random, result.sign
         if conditional and flag(conditional, "conditional"):
-            clusters, effects = rows.clusters(X), self._effects()
-            labels = [clusters.labels[code] for code in clusters.codes]
-            return self._averaged(theta, shift, *effects.conditional(clusters.Z, labels))
+            return self._averaged(theta, shift, *rows.effect_nodes(X, shift.size, True))
         if random is None:
             return PredictedDistribution(result.link, result.basis, theta, shift, result.time, gain=sign)
-        Z = random.effects.columns(result.coef_names, rows.matrix(X, n_rows or shift.size))
+        Z = rows.effect_columns(X, n_rows or shift.size)
         size = result.link.widened_by_normal(random.deviations(Z))
         if size is not None:  # noise plus random effects has the distribution of the link, only wider
             theta = theta / size[0] if np.unique(size).size == 1 else theta / size[:, None]
@@ -299,11 +298,7 @@ class Predictions(FittedAttributes):
         1    0  300.0      0.79   0.67   0.87
         """
         result, rows = self.result_, self.new_rows_
-        if result.random is not None:
-            raise InputTypeError(
-                "confidence bands do not support random effects: fit the model to resampled clusters and compare "
-                "predict_distribution"
-            )
+        parts.refuse("bands", *self.new_rows_.spec.asked())
         n_rows = 1 if X is None and offset is None else None
         offset = rows.offset(X, offset)
         design, mixture = rows.take_apart(X, n_rows if offset is None else np.size(offset))
@@ -311,13 +306,14 @@ class Predictions(FittedAttributes):
         distribution = self.predict_distribution(X, offset=offset, n_rows=n_rows)
         known = resolve(self, uncertainty)
         fixed = result.sign * (distribution.shift - matrix @ result.coef)
+        shares = None if mixture is None else mixture.corners.shares(mixture.weights)
         if result.scale is None:
-            shares = None if mixture is None else mixture.corners.shares(mixture.weights)
             return confidence_band(distribution, matrix, result.sign, fixed, at, of, level, simultaneous, known, shares)
         columns, bands = scale_columns(result.scale.names, result.coef_names), []
         for i, theta in enumerate(distribution.theta):  # a row is a model without scale effects that has its own theta
             own, row = replace(distribution[[i]], theta=theta), slice(i, i + 1)
-            there = at_row(known, result.baseline, matrix[i, columns], result.scale.coef)
+            mix = np.ones(1) if shares is None else shares[i]
+            there = at_row(known, result.baseline, mix, matrix[i, columns], result.scale.coef)
             bands.append(confidence_band(own, matrix[row], result.sign, fixed[row], at, of, level, simultaneous, there))
         estimate, lower, upper = (
             np.vstack(part) for part in zip(*((b.estimate, b.lower, b.upper) for b in bands), strict=True)

@@ -1,9 +1,16 @@
 """Predicted distributions."""
 
 from anchortm.predict.distribution import PredictedDistribution
-from anchortm.predict.family import FamilyDistribution
+from anchortm.predict.family import AveragedFamily, FamilyDistribution
 from anchortm.predict.marginal import AveragedDistribution
 from anchortm.predict.protocol import Distribution
 from anchortm.predict.survival_steps import StepDistribution
 
-__all__ = ["AveragedDistribution", "Distribution", "FamilyDistribution", "PredictedDistribution", "StepDistribution"]
+__all__ = [
+    "AveragedDistribution",
+    "AveragedFamily",
+    "Distribution",
+    "FamilyDistribution",
+    "PredictedDistribution",
+    "StepDistribution",
+]

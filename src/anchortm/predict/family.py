@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,9 +15,11 @@ from anchortm._util.checks import probabilities, real_numbers
 from anchortm.bases import ConstantBasis
 from anchortm.exceptions import InputError
 from anchortm.families import Family
+from anchortm.families.crps import discrete_crps
+from anchortm.predict.mixed_law import MixedLaw
 from anchortm.predict.protocol import Distribution, as_rows, check_shape
 
-__all__ = ["FamilyDistribution"]
+__all__ = ["AveragedFamily", "FamilyDistribution"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +67,7 @@ class FamilyDistribution(Distribution):
     def __len__(self) -> int:
         return self.mu.size
 
-    def __getitem__(self, rows: Rows) -> FamilyDistribution:
+    def __getitem__(self, rows: Rows) -> Self:
         rows = as_rows(rows)
         return replace(self, mu=self.mu[rows], trials=self.trials[rows], shift=self.shift[rows])
 
@@ -144,3 +146,61 @@ class FamilyDistribution(Distribution):
             raise InputError(f"y must have one value for each of the {len(self)} rows, not shape {y.shape}")
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.family.crps(y, self.mu, self.trials)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AveragedFamily(FamilyDistribution):
+    """Distributions of one outcome for n rows of ``AnchorGLM``, averaged over the random effects of their clusters.
+
+    It has the methods of ``FamilyDistribution``; ``mu`` are the averages of the means.
+
+    Attributes
+    ----------
+    eta : array of shape (n, K)
+        Linear predictors of each row, with its random effects at K quadrature nodes.
+    weights : array of shape (n, K)
+        Weights of the nodes; those of a row add up to 1.
+
+    See Also
+    --------
+    anchortm.predict.FamilyDistribution : the distribution at one value of the effects
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_grouseticks()
+    >>> model = atm.AnchorGLM.from_formula("TICKS ~ cHEIGHT + (1 | BROOD)", data, family="poisson")
+    >>> distribution = model.predict_distribution(data[:1])  # of a brood that the fit does not know
+    >>> distribution
+    AveragedFamily(1 rows, poisson)
+    >>> distribution.pmf([0, 1]).round(2)
+    array([[0.28, 0.2 ]])
+    """
+
+    eta: Array = field(default_factory=lambda: np.zeros((0, 1)))
+    weights: Array = field(default_factory=lambda: np.ones((0, 1)))
+
+    @classmethod
+    def of(cls, family: Family, eta: Array, weights: Array, trials: Array, shift: Array) -> AveragedFamily:
+        """Return the distributions at linear predictors of shape (n, K)."""
+        law = MixedLaw(family, eta, weights, trials)
+        return cls(family, law.mean_of_means, trials, shift, eta, weights)
+
+    def __getitem__(self, rows: Rows) -> Self:
+        rows = as_rows(rows)
+        return replace(super().__getitem__(rows), eta=self.eta[rows], weights=self.weights[rows])
+
+    def __repr__(self) -> str:
+        return f"AveragedFamily({len(self)} rows, {self.family.family})"
+
+    @cached_property
+    def _scipy(self) -> Any:
+        """Return the mixtures, with the methods of scipy's distributions."""
+        return MixedLaw(self.family, self.eta, self.weights, self.trials)
+
+    def crps(self, y: ArrayLike) -> Array:
+        """Return the continuous ranked probability score of outcomes, one value a row, as sums."""
+        y = real_numbers(y, "y")
+        if y.shape != (len(self),):
+            raise InputError(f"y must have one value for each of the {len(self)} rows, not shape {y.shape}")
+        return discrete_crps(self._scipy, y)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,12 @@ from anchortm.engine.objective.scale_effects import scale_columns, scale_residua
 from anchortm.engine.preparation import one_column, row_offset
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
-from anchortm.engine.rows.quadrature import marginal_rows
+from anchortm.engine.rows.quadrature import marginal_rows, moved_rows
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import AnchorTMWarning, InputError, UnavailableError
 from anchortm.inputs.baselines import Mixture, known_strata, stratum_codes, stratum_labels
 from anchortm.inputs.clusters import Clusters
-from anchortm.inputs.design import Design, check_columns, split_columns, to_design, without_anchors
+from anchortm.inputs.design import Design, check_columns, columns_of, split_columns, to_design, without_anchors
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, as_response
 
@@ -36,6 +36,7 @@ class NewRows:
     spec: Specification
     result: FitResult
     formula: Formula | None = None
+    f: Callable[[Array], Array] | None = None  # a function of the covariates that is added to x'beta: trees
 
     def covariates(self, X: Any) -> Any:
         """Return X, or the covariates that the formula makes of a table."""
@@ -46,14 +47,13 @@ class NewRows:
         X = self.covariates(X)
         anchors, strata = (named_columns(getattr(self.spec, what), what) for what in ("anchor_names", "strata"))
         n_columns = self.result.n_features_in
-        if self.spec.cluster and X is not None:
-            return without_anchors(X, [*anchors, *self.spec.cluster], n_columns), None
-        if anchors and X is not None:
-            X = without_anchors(X, anchors, n_columns)
+        unused = [*anchors, *self.spec.cluster]
+        if unused and X is not None:
+            X = without_anchors(X, unused, n_columns)
         if not strata:
             return X, None
         if all(isinstance(name, (int, np.integer)) for name in strata):  # positions among all columns of the fit
-            strata = [name - sum(anchor < name for anchor in anchors) for name in strata]
+            strata = [name - sum(other < name for other in unused) for name in strata]
         X, taken = split_columns(X, strata, "strata")
         return X, stratum_labels(taken)
 
@@ -68,7 +68,7 @@ class NewRows:
         known = corners.strata
         codes = None if known is None or labels is None else stratum_codes(labels, known.labels)
         places = [result.covariate_names.index(name) for name in corners.varying_names]
-        weights = corners.weights(codes, to_design(design).matrix[:, places])
+        weights = corners.weights(codes, columns_of(design.matrix, places))
         return design.without(places), Mixture(corners, weights)
 
     def design(self, X: Any, n_rows: int | None = None) -> Design:
@@ -98,11 +98,13 @@ class NewRows:
             n_rows = np.size(offset)
         design, mixture = self.take_apart(X, n_rows)
         shift: Array = design.matrix @ result.coef
+        if self.f is not None:
+            shift = shift + self.f(np.asarray(to_design(design).matrix))
         extra = row_offset(offset, shift.size)
         theta = result.baseline if mixture is None else mixture.thetas(result.baseline)
         if result.scale is not None:
             columns = scale_columns(result.scale.names, result.coef_names)
-            theta = scaled_baseline(theta, to_design(design).matrix[:, columns], result.scale.coef)
+            theta = scaled_baseline(theta, columns_of(design.matrix, columns), result.scale.coef)
         return theta, result.sign * (shift if extra is None else shift + extra)
 
     def response(self, X: Any, y: Any) -> Response:
@@ -127,11 +129,34 @@ class NewRows:
         response, theta, shift = self.outcome_and_parts(X, y, offset)
         terms = build_terms(result.basis, response)
         if result.random is not None:
-            clusters = self.clusters(X)
-            signed = clusters._replace(Z=result.sign * clusters.Z)
-            return marginal_rows(result.link, terms, theta, shift, signed, result.random.tau, result.random.n_nodes)
+            return self.marginal(X, moved_rows(result.link, terms, theta, shift))
         loglik, r = loglik_and_residuals(result.link, terms, theta, shift)
         return loglik, r if which == "shift" else scale_residuals(result.link, terms, theta, shift)
+
+    def marginal(self, X: Any, values: Any) -> tuple[Array, Array]:
+        """Return log-likelihood and residual of rows from their ``values`` at given random effects."""
+        clusters, random = self.clusters(X), self.result.random
+        assert random is not None  # noqa: S101
+        signed = clusters._replace(Z=self.result.sign * clusters.Z, n_nodes=random.n_nodes)
+        return marginal_rows(values, signed, random.tau)
+
+    def effect_nodes(self, X: Any, n_rows: int, conditional: bool) -> tuple[Array, Array]:
+        """Return what random effects add to the shift of new rows at nodes of shape (n, K), and the nodes' weights.
+
+        Rows belong to new clusters; if ``conditional``, to those that X names, as far as the fit knows them.
+        """
+        random = self.result.random
+        if conditional or random is None:
+            clusters = self.clusters(X)  # raises an error without random effects
+            assert random is not None  # noqa: S101
+            return random.conditional(clusters)
+        return random.marginal(self.effect_columns(X, n_rows))
+
+    def effect_columns(self, X: Any, n_rows: int) -> Array:
+        """Return the columns z of the random effects of new rows."""
+        random = self.result.random
+        assert random is not None  # noqa: S101
+        return random.effects.columns(self.result.coef_names, self.matrix(X, n_rows))
 
     def clusters(self, X: Any) -> Clusters:
         """Return the clusters of new rows; X must have their column."""
@@ -150,8 +175,10 @@ class NewRows:
     def _cluster_labels(self, X: Any) -> Sequence[Any] | None:
         """Return the cluster of each new row, or None if X has no such column."""
         X, (column,) = native(self.covariates(X)), self.spec.cluster
+        if isinstance(X, Design):
+            X = X.labels
         if is_frame(X):
             return stratum_labels(X[[column]], "clusters") if column in list(X.columns) else None
-        if X is None or isinstance(X, Design) or np.ndim(X) != 2 or np.shape(X)[1] != self.result.n_features_in:
+        if X is None or np.ndim(X) != 2 or np.shape(X)[1] != self.result.n_features_in:
             return None
         return stratum_labels(np.asarray(X)[:, [column]], "clusters")

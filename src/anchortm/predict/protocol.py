@@ -32,6 +32,7 @@ class Distribution(ABC):
     anchortm.predict.AveragedDistribution : averaged over random effects
     anchortm.predict.StepDistribution : of a Cox model
     anchortm.predict.FamilyDistribution : of a GLM
+    anchortm.predict.AveragedFamily : of a GLM, averaged over random effects
 
     Examples
     --------

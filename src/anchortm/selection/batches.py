@@ -30,6 +30,7 @@ class LeftOut(NamedTuple):
     """The rows of the table of left-out environments; of batches also the fits to all rows, by problem and xi."""
 
     rows: list[dict[str, Any]]
+    given: Given | None = None
     problems: Sequence[Problem] = ()
     full: Full | None = None
     n_passes: int | None = None
@@ -51,7 +52,7 @@ def left_out_in_batches(
     """
     if cut is not None:
         raise InputError("cut needs the rows in memory: write the groups into a column of the table, and name it")
-    problem = rows.problem()
+    rows, problem = rows.prepared()
     stream: Stream = problem.data
     column = _environments(stream, rows.environments)
     if n_jobs is not None:
@@ -86,7 +87,7 @@ def left_out_in_batches(
         for (j, xi), fit, nll in zip(places, by_environment[e], losses[e].tolist(), strict=True):
             own = {"environment": name, "xi": xi, "n": n, "nll": nll, "converged": fit.converged}
             found.append(own | row_of(problems[j], stream, fit.others, by))
-    return LeftOut(found, problems, full, stream.n_passes)
+    return LeftOut(found, rows, problems, full, stream.n_passes)
 
 
 def _environments(stream: Stream, given: Any) -> str | None:
@@ -126,7 +127,7 @@ def _named(name: Any, call: Callable[[], T]) -> Callable[[], T]:
 
 def _train(problem: Problem, grouped: GroupedStream, e: int) -> Problem:
     """Return the problem without one environment, with the basis made from the other rows."""
-    return type(problem).on(problem.spec, grouped.without(e))
+    return type(problem).on(problem.spec, grouped.without(e, problem.spec))
 
 
 def _fit(problem: Problem, start: FitResult, xi: float) -> Fit:

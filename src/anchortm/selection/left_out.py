@@ -239,7 +239,7 @@ def left_out(
         Names of the penalties that differ between the fits.
     """
     model = rows.model
-    check_model(model, refits=grid is None)
+    check_model(model, {"lambda": "l1", "smooth": "smooth"}.get(by[0], "left_out"))
     values, n_jobs, spec = several_xi(xis), jobs(n_jobs), model.specification()
     for xi in values:
         spec.at(xi=xi).check_xi()
@@ -253,7 +253,7 @@ def left_out(
         raise InputError(f"environments has {groups.size} rows, but y has {n}: pass the same rows of both")
     if rows.anchors is None and model.anchor_names is None:
         rows = replace(rows, anchors=AnchorColumns((groups,), (labels,), np.zeros((n, 0)), ("environment",), ()))
-    problem = rows.problem()
+    rows, problem = rows.prepared()
     tell_alphabetical(problem.data)
     if problem.data.kept is not None:  # rows of weight 0 were dropped, and perhaps whole environments with them
         found, groups = np.unique(groups[problem.data.kept], return_inverse=True)

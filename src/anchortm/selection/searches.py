@@ -21,7 +21,6 @@ from anchortm.engine.specification import named_columns
 from anchortm.exceptions import ConvergenceWarning, InputError
 from anchortm.inputs.anchors import group_codes
 from anchortm.inputs.design import split_columns
-from anchortm.inputs.formula import Formula
 from anchortm.inputs.splines import wiggly
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.from_formula import FormulaMixin
@@ -147,7 +146,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         """
         level = self._level()
         aligned(X=X, y=y, anchors=anchors, environments=environments, sample_weight=sample_weight, offset=offset)
-        check_model(self.model, refits=self._problems() is None)
+        check_model(self.model, {"lambda": "l1", "smooth": "smooth"}.get(self._by[0], "searches"))
         named = self.model.anchor_names is not None
         if environments is None:
             columns = named_columns(self.model.anchor_names, "anchor_names")
@@ -170,10 +169,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         self._keep(found, results, at, best)
         return self
 
-    def _fit_source(
-        self, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any = None
-    ) -> Formula:
-        """Search by a table that is read in batches; return the formula that reads new rows."""
+    def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any = None) -> Self:
+        """Return the search by a table that is read in batches."""
         level = self._level()
         columns = {"sample_weight": sample_weight, "offset": offset, "environments": environments}
         rows = given(self._searched(), formula, data, **columns)
@@ -182,13 +179,15 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         results = self._results(LeaveOneEnvironmentOut(found.rows, "").frame(), level)
         at = self._best(results)
         wanted, xi = self._parameters(*at), at[-1]
+        assert found.given is not None  # noqa: S101
         at_xi = [problem.at(xi=xi) for problem in found.problems]
         (j,) = (j for j, own in enumerate(at_xi) if all(getattr(own.spec, name) == x for name, x in wanted.items()))
         problem, result = at_xi[j], found.full[j, xi]  # the fit to all rows, from which left-out fits started
         result = remarked(problem, problem.fit() if problem.spec.n_restarts else result)
-        best = rows.reading(self.model.with_result(problem, result, **wanted), problem)
+        best = found.given.reading(found.given.model.with_result(problem, result, **wanted), problem)
         self._keep(found, results, at, best)
-        return problem.data.reader.formula  # type: ignore[no-any-return]
+        self.formula_ = best.formula_
+        return self
 
     def _keep(self, found: LeftOut, results: pd.DataFrame, at: tuple[float, ...], best: Any) -> None:
         """Store the results in one assignment, so that an interrupted or failed search leaves the object unchanged."""

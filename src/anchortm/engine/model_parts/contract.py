@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.objective.protocol import Objective
+from anchortm.inputs.splines import Marks
 
 if TYPE_CHECKING:
     from anchortm.engine.formulation import Formulation
@@ -40,9 +41,17 @@ class Part:
         """Return how the loss is made with the part, from how it is made without."""
         return make
 
+    def settle(self, objective: Objective, formulation: Formulation, data: Any) -> Objective:
+        """Return the loss after all parts have wrapped it, with what only the whole loss can decide."""
+        return objective
+
     def names(self, spec: Specification, data: Any) -> tuple[str, ...]:
         """Return the names of the parameters that the part adds after the coefficients."""
         return ()
+
+    def marks(self, spec: Specification, data: Any) -> Marks:
+        """Return the smooth term of each parameter that the part adds, if any."""
+        return (None,) * len(self.names(spec, data))
 
     def theta(self, spec: Specification, theta: Array, own: Array, rows: Any) -> Array:
         """Return the baseline of each row, or of all; ``own`` are the parameters that the part adds."""

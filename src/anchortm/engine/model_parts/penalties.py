@@ -17,7 +17,11 @@ __all__ = ["CollinearPart", "PenaltyPart"]
 
 
 class PenaltyPart(Part):
-    """An elastic net, and smoothing, which is a ridge on the coefficients of curves."""
+    """An elastic net, and smoothing, which is a ridge on the coefficients of curves.
+
+    The net shrinks shift effects, and scale effects where ``penalty_factor`` names them. Smoothing applies to the
+    curves of both.
+    """
 
     key = "l2"
 
@@ -30,9 +34,10 @@ class PenaltyPart(Part):
         spec = formulation.spec
 
         def penalised(data: Any) -> Objective:
+            added = formulation.added(data)
             if not data.in_memory:
-                return Net.of(make(data), spec.penalty(data.names, data.marks))
-            return netted(data, spec.design_penalty(data.design, data.weights), make)
+                return Net.of(make(data), data.penalty(spec, added))
+            return netted(data, spec.design_penalty(data.design, data.weights, added), make)
 
         return penalised
 

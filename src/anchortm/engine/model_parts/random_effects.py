@@ -44,24 +44,19 @@ class RandomPart(Part):
         return tuple(data.clusters.effects.parameter_names())
 
     def loss(self, make: MakeLoss, formulation: Formulation) -> MakeLoss:
-        """Return the marginal loss, with enough nodes for its integrals."""
-        spec = formulation.spec
+        """Return the marginal loss."""
+        return lambda data: mixed(make(data), data, formulation.spec.sign, data.clusters.n_nodes)
 
-        def integrated(data: Any) -> Objective:
-            inner, clusters = make(data), data.clusters
-
-            def with_nodes(n_nodes: int | None) -> MixedObjective:
-                return mixed(inner, data, spec.sign, n_nodes)
-
-            first = with_nodes(clusters.n_nodes)
-            if clusters.slack is not None:  # the number of nodes is settled
-                return first
-            start = formulation.start(first, data)
-            return with_enough_nodes(first, start, with_nodes, spec.quiet, clusters.n_nodes is not None)
-
-        return integrated
+    def settle(self, objective: Objective, formulation: Formulation, data: Any) -> Objective:
+        """Return the loss with enough nodes for its integrals, unless their number is known."""
+        clusters = data.clusters
+        if clusters.slack is not None:
+            return objective
+        start = formulation.start(objective, data)
+        return with_enough_nodes(objective, start, formulation.spec.quiet, clusters.n_nodes is not None)
 
     def found(self, formulation: Formulation, objective: Objective, solution: Solution, own: Array) -> dict[str, Any]:
         """Return the covariance of the effects, and the effects of the clusters given the data."""
-        assert isinstance(objective, MixedObjective)  # noqa: S101
-        return {"random": RandomEffects.of(objective, formulation.data.clusters, solution, own)}
+        inner = objective.unpenalised
+        assert isinstance(inner, MixedObjective)  # noqa: S101
+        return {"random": RandomEffects.of(inner, formulation.data.clusters, solution, own)}

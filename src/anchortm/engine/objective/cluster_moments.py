@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from anchortm.engine.rows.cluster_rows import Chunk
 from anchortm.engine.rows.quadrature import Posterior
 from anchortm.inputs.clusters import Effects
-from anchortm.links import Link, RowValues
+from anchortm.links import RowValues
 
 __all__ = ["ClusterMoments"]
 
@@ -33,7 +33,7 @@ class ClusterMoments:
     """Moments of one chunk of clusters at v; the first ``n_fixed`` parameters are those of the rows c."""
 
     def __init__(
-        self, link: Link, effects: Effects, n_baseline: int, chunk: Chunk, found: Posterior, v: Array, n_fixed: int
+        self, link: Any, effects: Effects, n_baseline: int, chunk: Chunk, found: Posterior, v: Array, n_fixed: int
     ) -> None:
         self.chunk, self.found = chunk, found
         self.k, self.d0, self.d = n_baseline, n_fixed, v.size

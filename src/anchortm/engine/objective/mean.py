@@ -55,13 +55,13 @@ class MeanObjective(RowObjective):
         link = replace(self.link, residual="score", push=1.0)
         return MeanObjective(link, self.coordinates, anchors, self.blocks, self.names)
 
-    def predictors(self, v: Array) -> tuple[Array, Array, Array | None]:
-        """Return eta, the outcomes and the weights of the rows."""
+    def predictors(self, v: Array, added: Any = 0.0) -> tuple[Array, Array, Array | None]:
+        """Return eta, the outcomes and the weights of the rows; ``added`` is what random effects add to eta."""
         (term,) = self.terms
         size, w = term.C.shape[1], self.coordinates.unfold(v)
         eta = term.C @ w[:size]
         eta += 0.0 if term.wide is None else term.wide.values(w[size:])
-        eta += 0.0 if term.offset is None else term.offset
+        eta += added if term.offset is None else term.offset + added
         assert term.outcome is not None  # noqa: S101
         return eta, term.outcome, term.weights
 
@@ -96,15 +96,15 @@ class MeanObjective(RowObjective):
             return self.pearson(v) / df
         return float(link.likeliest_dispersion(self.deviance(v), self.n_total))
 
-    def deviance(self, v: Array) -> float:
+    def deviance(self, v: Array, added: Any = 0.0) -> float:
         """Return the deviance."""
-        eta, outcome, weights = self.predictors(v)
+        eta, outcome, weights = self.predictors(v, added)
         squares = self.link.deviance_residuals(eta, outcome, self.link.terms(eta, outcome)).r ** 2
         return float(squares.sum() if weights is None else weights @ squares)
 
-    def pearson(self, v: Array) -> float:
+    def pearson(self, v: Array, added: Any = 0.0) -> float:
         """Return Pearson's chi-square."""
-        eta, outcome, weights = self.predictors(v)
+        eta, outcome, weights = self.predictors(v, added)
         squares = self.link.pearson(eta, outcome) ** 2
         return float(squares.sum() if weights is None else weights @ squares)
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from anchortm._util.checks import one_number, real_numbers
 from anchortm.engine.objective.protocol import Derivatives, Objective, Point, Sums
 from anchortm.engine.objective.wrapped import Wrapped
+from anchortm.engine.rows.block_sums import Squares
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.exceptions import InputError
 from anchortm.inputs.splines import Marks, wiggly
 
-__all__ = ["Net", "Penalty", "check_strengths"]
+__all__ = ["Known", "Net", "Penalty", "check_strengths"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -31,16 +32,33 @@ Mask = NDArray[np.bool_]
 HEAVIEST = 1e12  # weight of the square of a standardised coefficient; with more, rounding errors would dominate
 
 
+class Known(NamedTuple):
+    """Weighted means (with the sign of the shift in h) and deviations of covariates; l2 multiplies their squares."""
+
+    mean: Array
+    deviation: Array
+    l2: float = 0.0
+
+    def squares(self, v: Array, bread: Array, coordinates: Coordinates) -> Squares:
+        """Return what rows have of the ridge beyond the same share for each."""
+        own = slice(coordinates.n_baseline, coordinates.n_baseline + self.mean.size)
+        scale = coordinates.scale[own]
+        pull = self.l2 * (v[own] / scale**2)[:, None] * bread[own]
+        return Squares(scale, coordinates.mean[own] - self.mean, self.deviation**2, pull)
+
+
 @dataclass(frozen=True, eq=False)
 class Penalty:
     """The weights of |beta_j| and beta_j^2 / 2 in the loss.
 
-    If the weights of the squares are means over the rows, ``of_rows`` gives the terms of these means for some rows.
+    If the weights of the squares are means over the rows, ``of_rows`` gives the terms of these means for some rows;
+    if the rows are elsewhere, they are computed there from what is ``known``.
     """
 
     first: Array
     second: Array
     of_rows: Callable[[Any], Array] | None = None
+    known: Known | None = None
 
     @classmethod
     def of(
@@ -53,31 +71,42 @@ class Penalty:
         X: Array | None,
         weights: Array | None,
         marks: Marks | None = None,
+        more: tuple[str, ...] = (),
+        more_marks: Marks = (),
+        known: Known | None = None,
     ) -> Penalty:
         """Return the elastic net on coefficients of these names, and the smoothing of those that belong to curves.
 
-        ``X`` is needed for penalty factors that are the standard deviations of the columns.
+        ``X``, or what is ``known`` of it, is needed for factors that are the standard deviations of the columns.
+        ``more`` are parameters that follow the coefficients; their factor is 0 unless a dict names them.
         """
-        smoothing = np.zeros(len(names)) if marks is None else np.asarray(smooth * wiggly(marks), dtype=np.float64)
+        marks = ((None,) * len(names) if marks is None else marks) + more_marks
+        smoothing = np.asarray(smooth * wiggly(marks), dtype=np.float64)
         if not isinstance(factor, str):
-            f = cls._factors(factor, names)
+            f = cls._factors(factor, names, more)
             return cls(l1 * f, l2 * f + smoothing)
         if factor != "deviation":
             raise InputError(f"penalty_factor must be numbers, a dict or 'deviation', not {factor!r}")
         if not l1 and not l2:  # nothing to multiply
-            return cls(np.zeros(len(names)), smoothing)
-        if X is None:
-            raise InputError(
-                "penalty_factor='deviation' needs the rows in memory: pass the deviations as numbers, by name"
-            )
+            return cls(np.zeros(len(marks)), smoothing)
+        none = np.zeros(len(more))
+        if known is not None:
+            f = np.append(known.deviation, none)
+            return cls(l1 * f, l2 * f**2 + smoothing, known=known._replace(l2=l2))
+        assert X is not None  # noqa: S101
         mean = np.average(X, axis=0, weights=weights)
-        f = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights))
-        return cls(l1 * f, l2 * f**2 + smoothing, lambda rows: l2 * (X[rows] - mean) ** 2 + smoothing)
+        f = np.append(np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights)), none)
+
+        def of_rows(rows: Any) -> Array:
+            squares = (X[rows] - mean) ** 2
+            return l2 * np.hstack([squares, np.zeros((squares.shape[0], none.size))]) + smoothing
+
+        return cls(l1 * f, l2 * f**2 + smoothing, of_rows)
 
     @staticmethod
-    def _factors(factor: Any, names: tuple[str, ...]) -> Array:
+    def _factors(factor: Any, names: tuple[str, ...], more: tuple[str, ...] = ()) -> Array:
         """Return the factor of each coefficient in the elastic net."""
-        p = len(names)
+        p, names = len(names), (*names, *more)
         if factor is None:
             f = np.ones(p)
         elif isinstance(factor, Mapping):
@@ -85,7 +114,7 @@ class Penalty:
             if unknown:
                 raise InputError(f"penalty_factor names columns that are not covariates: {', '.join(unknown[:8])}")
             given = {str(name): one_number(value, f"penalty_factor[{name!r}]") for name, value in factor.items()}
-            f = np.array([given.get(name, 1.0) for name in names])
+            f = np.array([given.get(name, float(j < p)) for j, name in enumerate(names)])
         else:
             f = real_numbers(factor, "penalty_factor")
             if f.shape != (p,):
@@ -97,7 +126,7 @@ class Penalty:
         if bad.any():
             j = int(np.flatnonzero(bad)[0])
             raise InputError(f"penalty_factor of {names[j]} is {f[j]:g}: it must be a finite number, 0 or more")
-        return np.asarray(f)
+        return np.append(f, np.zeros(len(names) - f.size))
 
     @property
     def free(self) -> Mask:
@@ -122,18 +151,17 @@ class Net(Wrapped):
     """
 
     penalised = True
-    finite_xi_only = (
-        "an elastic net or smooth terms (l1, l2, smooth) take xi from 0 to a large finite number only, such as 1e4"
-    )
     lasso: Array
     ridge: Array
     of_rows: Callable[[Any], Array] | None = None
+    known: Known | None = None
 
     def __init__(self, inner: Objective, lasso: Array, ridge: Array, coordinates: Coordinates | None = None) -> None:
         super().__init__(inner)
         self.coordinates = inner.coordinates if coordinates is None else coordinates
         self.lasso, self.ridge = lasso, ridge
         self.working = lasso[self.coordinates.n_baseline :] == 0.0
+        self.working[self.working.size - len(inner.extra_names) :] = True  # not columns that can be left out
         self._part: tuple[Mask, Objective] | None = None
 
     @classmethod
@@ -143,10 +171,14 @@ class Net(Wrapped):
         none = np.zeros(k)
         lasso = np.concatenate([none, penalty.first]) / scale
         ridge = np.minimum(np.concatenate([none, penalty.second]) / scale**2, HEAVIEST)
-        return cls(inner, lasso, ridge)
+        net = cls(inner, lasso, ridge)
+        net.known = penalty.known
+        return net
 
     def around(self, inner: Objective) -> Net:
-        return Net(inner, self.lasso, self.ridge)
+        net = Net(inner, self.lasso, self.ridge)
+        net.of_rows, net.known = self.of_rows, self.known
+        return net
 
     def scaled(self, factor: float) -> Net:
         return Net(self.inner, factor * self.lasso, factor * self.ridge)
@@ -190,7 +222,10 @@ class Net(Wrapped):
         if self.of_rows is not None:
             return work
         every = (self.ridge * v) @ bread
-        return replace(work, every=every if work.every is None else work.every + every)
+        work = replace(work, every=every if work.every is None else work.every + every)
+        if self.known is None:
+            return work
+        return replace(work, squares=self.known.squares(v, bread, self.inner.coordinates))
 
     def shares(self, work: Any) -> Iterator[tuple[slice, Array]]:
         if self.of_rows is None:
@@ -204,7 +239,7 @@ class Net(Wrapped):
     def undetermined(self) -> Objective:
         """Return the objective of the coefficients that no penalty keeps finite."""
         k, free = self.coordinates.n_baseline, (self.lasso == 0.0) & (self.ridge == 0.0)
-        if not self.costly:
+        if not self.extra_names:
             return self.inner.restricted(np.flatnonzero(free[k:]))
         result, at = copy(self.inner), self.coordinates
         result.coordinates = replace(at, lower=np.where(free, at.lower, 0.0), upper=np.where(free, at.upper, 0.0))
@@ -212,7 +247,8 @@ class Net(Wrapped):
 
     def check_maximum(self, point: Point | None = None) -> None:
         """Raise ``SeparationError`` if coefficients without a penalty have no finite estimate."""
-        self.undetermined().check_maximum()
+        free = self.undetermined()
+        free.check_maximum(point if free.n_parameters == self.n_parameters else None)
 
     def _worked(self) -> tuple[Objective, NDArray[np.intp]]:
         """Return the objective of the working columns, and the places of its parameters."""

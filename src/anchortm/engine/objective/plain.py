@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +32,7 @@ from anchortm.engine.rows.block_sums import (
     Together,
     evaluate_rows,
 )
-from anchortm.engine.rows.blocks import Blocks, MemoryBlocks
+from anchortm.engine.rows.blocks import Blocks, MemoryBlocks, Work
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.engine.rows.levels import some_levels
@@ -111,13 +110,13 @@ class RowObjective(AnchoredObjective):
         self.blocks.tell(loss)
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
-        work = LogLikelihood(self.link, self.coordinates.unfold(v), self.coordinates.n_baseline, self.n_sums)
+        work = self._first_order(v)
         if not self.costly:
-            loglik, (s,) = self.blocks.total(work)
-            return Sums(loglik, self._root(s))
+            return self._sums(*self.blocks.total(work))
         if self._latest is None or not np.array_equal(self._latest.v, v):
-            loglik, (s, *rest) = self.blocks.total(Together(work, self._second_order(v, expected)))
-            self._latest = _Latest(v.copy(), Sums(loglik, self._root(s)), expected, self._derivatives(rest))
+            loglik, arrays = self.blocks.total(Together(work, self._second_order(v, expected)))
+            own, rest = arrays[: len(work.shapes)], arrays[len(work.shapes) :]
+            self._latest = _Latest(v.copy(), self._sums(loglik, own), expected, self._derivatives(rest))
         return self._latest.sums
 
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
@@ -130,17 +129,17 @@ class RowObjective(AnchoredObjective):
         return self.blocks.total(work)[1][0]
 
     def restricted(self, columns: NDArray[np.intp]) -> RowObjective:
-        k = self.coordinates.n_baseline
-
-        def some(part: Rows) -> Rows:
-            own = columns if part.ends is not None else np.concatenate([np.arange(k), k + columns])
-            return replace(part, C=part.C[:, own])
-
-        blocks = self.memory.changed(some, self.anchors)
+        blocks = self.blocks.restricted(columns, self.coordinates.n_baseline, self.anchors)
         names = tuple(self.names[j] for j in columns)
         return type(self)(self.link, self.coordinates.restricted(columns), self.anchors, blocks, names)
 
-    def _second_order(self, v: Array, multiplier: Array | None) -> SecondOrder:
+    def _first_order(self, v: Array) -> Work:
+        return LogLikelihood(self.link, self.coordinates.unfold(v), self.coordinates.n_baseline, self.n_sums)
+
+    def _sums(self, loglik: float, arrays: list[Array]) -> Sums:
+        return Sums(loglik, self._root(arrays[0]))
+
+    def _second_order(self, v: Array, multiplier: Array | None) -> Work:
         k, spread, wide = self.coordinates.n_baseline, self._spread(multiplier), self.coordinates.wide
         if wide is None:
             return SecondOrder(self.link, v, k, self.n_sums, spread)
@@ -152,6 +151,7 @@ class RowObjective(AnchoredObjective):
         if coordinates.wide is None:
             return Derivatives(gradient, hessian + self.n_total * coordinates.faint, self._root(G))
         across, diagonal, F = levels
+        hessian = hessian + self.n_total * coordinates.faint_rest
         E = self._root(np.hstack([G, F]))
         if diagonal.size:
             H: Any = Arrow(coordinates, hessian, across, diagonal, E)
@@ -196,7 +196,7 @@ class RowObjective(AnchoredObjective):
         if wide is None or not wide.share.size:
             blocks, anchors = self.blocks.sample(size, self.anchors)
             return type(self)(self.link, self.coordinates, anchors, blocks, self.names)
-        levels, count, blocks, anchors = some_levels(self.memory, self.anchors, size, wide.share.size)
+        levels, count, blocks, anchors = some_levels(*self.blocks.whole_rows(self.anchors), size, wide.share.size)
         result = type(self)(self.link, self.coordinates.some_levels(count), anchors, blocks, self.names)
         result.levels = levels
         return result

@@ -69,6 +69,11 @@ class Point(NamedTuple):
     hessian: Any
     converged: bool
 
+    @property
+    def dense(self) -> Array:
+        """Return the Hessian as an array."""
+        return np.asarray(self.hessian.toarray() if hasattr(self.hessian, "toarray") else self.hessian)
+
 
 class Loss(ABC):
     """What the solver needs of an objective.
@@ -168,6 +173,10 @@ class Loss(ABC):
         """Return the loss with the penalty on its coefficients times a factor; itself without such a penalty."""
         return self  # type: ignore[return-value]
 
+    def with_nodes(self, n_nodes: int) -> Objective:
+        """Return the loss with another number of quadrature nodes; itself if nothing is integrated numerically."""
+        return self  # type: ignore[return-value]
+
     def restricted(self, columns: NDArray[np.intp]) -> Objective:
         """Return the loss of some coefficients alone, in the same coordinates; the others are 0."""
         raise NotImplementedError(f"{type(self).__name__} cannot leave out coefficients")
@@ -213,8 +222,6 @@ class Objective(Loss):
         The distribution of a row.
     known_dispersion : bool
         Whether the dispersion was given as a number.
-    score_test_obstacle : str or None
-        Why score tests do not support this loss; None if they do.
     extra_names : tuple of str
         Names of the parameters that follow the coefficients of the covariates (scale effects, covariance of random
         effects).
@@ -222,7 +229,6 @@ class Objective(Loss):
 
     link: Any
     known_dispersion: bool = False
-    score_test_obstacle: str | None = None
     extra_names: tuple[str, ...] = ()
 
     @property

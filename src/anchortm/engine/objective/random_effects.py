@@ -163,7 +163,17 @@ class MixedObjective(AnchoredObjective):
         H[own] *= first[:, None]
         H[:, own] *= first
         H[own, own] += np.diag(bend)
-        return Derivatives(gradient, H, E)
+        return Derivatives(gradient, H + self.n_total * self.coordinates.faint, E)
+
+    def with_nodes(self, n_nodes: int) -> MixedObjective:
+        """Return the objective with another number of nodes."""
+        return MixedObjective(self.fixed, self.clusters._replace(n_nodes=n_nodes))
+
+    def restricted(self, columns: NDArray[np.intp]) -> MixedObjective:
+        """Return the loss of some coefficients alone, with all parameters of the covariance."""
+        own = columns[columns < self.coordinates.n_coefs - self.effects.n_parameters]
+        nodes = self.clusters._replace(n_nodes=self.n_nodes, slack=self.slack)
+        return MixedObjective(self.fixed.restricted(own), nodes)
 
     def sample(self, size: int) -> MixedObjective:
         """Return the objective of some clusters with about ``size`` rows, in the same coordinates."""
@@ -222,6 +232,13 @@ class MixedObjective(AnchoredObjective):
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> InfluenceInputs:
         """Return what ``shares`` needs."""
         return InfluenceInputs(v, pull, bread, K)
+
+    def likeliest_shift(self, v: Array) -> Array:
+        """Return what the most likely effects of its cluster add to h of each row."""
+        L, shift = self.effects.root(v[self.n_fixed :]), np.zeros(self.n_rows)
+        for chunk, found in zip(self._chunks, self._at(v).posteriors, strict=True):
+            shift[chunk.rows] = (chunk.Z @ L * found.mode[chunk.code]).sum(axis=1)
+        return shift
 
     def posterior(self, v: Array) -> tuple[Array, Array]:
         """Return nodes L u and weights of the effects of each cluster given its rows, in the order of the codes."""

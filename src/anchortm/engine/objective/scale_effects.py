@@ -57,7 +57,8 @@ def scale_columns(scale: Any, names: Sequence[str]) -> list[int]:
     if unknown:
         raise InputError(
             f"scale names columns that are not covariates: {', '.join(unknown)}; the covariates are "
-            f"{', '.join(names) or 'none'}, and a scale effect needs a shift effect of the same column"
+            f"{', '.join(names) or 'none'}, and a scale effect needs a shift effect of the same column (a covariate "
+            "whose effect varies changes the spread already)"
         )
     return [list(names).index(name) for name in dict.fromkeys(places[name] for name in flat)]
 

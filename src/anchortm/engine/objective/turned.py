@@ -59,7 +59,8 @@ def netted(data: Any, penalty: Penalty, plain: Callable[[Any], Objective]) -> Ne
     A ridge over more columns than rows has the same minimum in as many turned columns as rows.
     """
     X = data.design.matrix
-    if penalty.first.any() or int((~penalty.free).sum()) <= X.shape[0]:
+    more = penalty.first.size > X.shape[1]  # parameters beside those of columns, which cannot be turned
+    if more or penalty.first.any() or int((~penalty.free).sum()) <= X.shape[0]:
         net = Net.of(plain(data), penalty)
         if penalty.of_rows is not None:
             order, squares = None if data.anchors is None else data.anchors.order(), penalty.of_rows

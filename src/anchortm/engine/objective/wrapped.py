@@ -77,6 +77,10 @@ class Wrapped(Objective):
         along, tau = self.inner.ray(xi)
         return self._rewrapped(along), tau
 
+    def with_nodes(self, n_nodes: int) -> Objective:
+        """Return the wrapped loss with another number of quadrature nodes."""
+        return self._rewrapped(self.inner.with_nodes(n_nodes))
+
     def sample(self, size: int) -> Objective:
         """Return the wrapped loss of about ``size`` rows."""
         return self.around(self.inner.sample(size))

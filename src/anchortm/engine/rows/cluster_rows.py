@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +13,7 @@ from anchortm.engine.rows.quadrature import adder
 from anchortm.engine.rows.standardised import Rows
 from anchortm.exceptions import InputError
 from anchortm.inputs.clusters import Clusters
-from anchortm.links import Link, RowValues
+from anchortm.links import OneEnd, RowValues, TwoEnds
 
 __all__ = ["Chunk", "ClusterPiece", "cut_clusters"]
 
@@ -32,17 +32,20 @@ class ClusterPiece(NamedTuple):
     D: Array | None  # for interval rows, the columns of the difference of their ends
     C: Array  # whole rows c; for interval rows at the lower end
 
-    def values(self, link: Link, v: Array, shift: Array) -> RowValues:
-        """Return the values of the link at shifts of shape (rows of the piece, nodes)."""
+    def values(self, link: Any, v: Array, shift: Array) -> RowValues:
+        """Return the values of the link or family at shifts of shape (rows of the piece, nodes)."""
         h = np.dot(self.C, v[: self.C.shape[1]])
         if self.data.offset is not None:
             h += self.data.offset
         at = (h[:, None] + shift).ravel()
         if self.D is not None:
             width = np.repeat(np.dot(self.D, v[: self.D.shape[1]]), shift.shape[1])
-            ends = link.interval(at, at + width, width)
+            ends: TwoEnds = link.interval(at, at + width, width)
             return type(ends)(*(part.reshape(shift.shape) for part in ends))
-        found = {"exact": link.exact, "left": link.left, "right": link.right}[self.data.kind](at)
+        if self.data.outcome is not None:
+            found: OneEnd = link.terms(at, np.repeat(self.data.outcome, shift.shape[1], axis=0))
+        else:
+            found = {"exact": link.exact, "left": link.left, "right": link.right}[self.data.kind](at)
         return type(found)(*(part.reshape(shift.shape) for part in found))
 
     def slope(self, v: Array) -> Array | None:
@@ -62,7 +65,7 @@ class Chunk(NamedTuple):
     weights: Array  # one for each cluster
     pieces: list[ClusterPiece]
 
-    def values(self, link: Link, v: Array, shift: Array) -> tuple[Array, Array, Array]:
+    def values(self, link: Any, v: Array, shift: Array) -> tuple[Array, Array, Array]:
         """Return log-likelihood, residual and its derivative of the rows at shifts of shape (rows, nodes)."""
         loglik, r, dr = (np.zeros(shift.shape) for _ in range(3))
         for piece in self.pieces:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,7 @@ class Coordinates:
         k = self.n_baseline
         return np.concatenate([np.arange(k), k + columns])
 
-    def restricted(self, columns: NDArray[np.intp]) -> Coordinates:
+    def restricted(self, columns: NDArray[np.intp]) -> Self:
         """Return the coordinates of the baseline and of some covariates."""
         at = self.places(columns)
         return replace(self, mean=self.mean[at], scale=self.scale[at], lower=self.lower[at], upper=self.upper[at])
@@ -131,13 +131,13 @@ class Coordinates:
 
         free = np.full(share.size - 1, np.inf)
         moved = [np.where(at < levels.start, at, at - levels.stop + stop) for at in (rest, sparse)]
-        return Coordinates(
-            self.matrix,
-            cut(self.mean, sign * share[1:]),
-            cut(self.scale, np.sqrt(share[1:] * (1.0 - share[1:]))),
-            cut(self.lower, -free),
-            cut(self.upper, free),
-            Places(moved[0], moved[1], slice(levels.start, stop), share, sign),
+        return replace(
+            self,
+            mean=cut(self.mean, sign * share[1:]),
+            scale=cut(self.scale, np.sqrt(share[1:] * (1.0 - share[1:]))),
+            lower=cut(self.lower, -free),
+            upper=cut(self.upper, free),
+            wide=Places(moved[0], moved[1], slice(levels.start, stop), share, sign),
         )
 
     def join(self, theta: Array, beta: Array) -> Array:
@@ -194,6 +194,13 @@ class Coordinates:
         if not self.pieces:
             return 0.0
         return np.asarray(FAINT * np.einsum("kdj,kej->de", self._moves, self._moves))
+
+    @property
+    def faint_rest(self) -> Array | float:
+        """Return the same for the parameters of a wide design beside those of the levels."""
+        if not self.pieces or self.wide is None:
+            return 0.0
+        return np.asarray(self.faint)[np.ix_(self.wide.rest, self.wide.rest)]
 
     def lift(self, v: Array) -> Array | float:
         """Return curvature in those of these directions that no bound at v blocks."""

@@ -7,17 +7,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from anchortm.engine.rows.likelihood import Term, evaluate, loglik_and_residuals
+from anchortm.engine.rows.likelihood import Term, evaluate
 from anchortm.inputs.clusters import Clusters
 from anchortm.links import Link
 
-__all__ = ["MOST_NODES", "NODES", "Posterior", "Rule", "adder", "integrate", "make_rule", "marginal_rows"]
+__all__ = [
+    "MOST_NODES",
+    "NODES",
+    "Posterior",
+    "Rule",
+    "adder",
+    "integrate",
+    "make_rule",
+    "marginal_rows",
+    "moved_means",
+    "moved_rows",
+]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -123,16 +134,8 @@ def _lifted(H: Array) -> Array:
     return np.asarray((vectors * np.maximum(values, LEAST_CURVATURE)[:, None, :]) @ vectors.transpose(0, 2, 1))
 
 
-def marginal_rows(
-    link: Link, terms: Sequence[Term], theta: Array, shift: Array, clusters: Clusters, tau: Array, n_nodes: int
-) -> tuple[Array, Array]:
-    """Return an equal share of each row in the log-likelihood of its cluster, and its marginal residual.
-
-    ``shift`` comes from the covariates; the columns Z of the clusters have the same sign.
-    """
-    effects = clusters.effects
-    found, code = np.unique(clusters.codes, return_inverse=True)
-    of, A = adder(code, found.size), clusters.Z @ effects.root(tau)
+def moved_rows(link: Link, terms: Sequence[Term], theta: Array, shift: Array) -> Values:
+    """Return log-likelihood, residual and its derivative of rows as a function of what random effects add to h."""
 
     def values(moved: Array) -> tuple[Array, Array, Array]:
         loglik, r, dr = (np.zeros(moved.shape) for _ in range(3))
@@ -144,10 +147,32 @@ def marginal_rows(
             dr[term.rows] += term.sign * t.dr.T
         return loglik, r, dr
 
+    return values
+
+
+def moved_means(family: Any, eta: Array, outcome: Array) -> Values:
+    """Return the same for rows of a family with these linear predictors."""
+
+    def values(moved: Array) -> tuple[Array, Array, Array]:
+        at = family.score_terms((eta[:, None] + moved).ravel(), np.repeat(outcome, moved.shape[1], axis=0))
+        return at.l.reshape(moved.shape), at.r.reshape(moved.shape), at.dr.reshape(moved.shape)
+
+    return values
+
+
+def marginal_rows(values: Values, clusters: Clusters, tau: Array) -> tuple[Array, Array]:
+    """Return an equal share of each row in the log-likelihood of its cluster, and its marginal residual.
+
+    The columns Z of the clusters have the sign with which effects enter h.
+    """
+    effects = clusters.effects
+    n_nodes = clusters.n_nodes or max(NODES[effects.size][1:3])
+    found, code = np.unique(clusters.codes, return_inverse=True)
+    of, A = adder(code, found.size), clusters.Z @ effects.root(tau)
     with np.errstate(all="ignore"):
-        if not np.isfinite(values(np.zeros((shift.size, 1)))[0]).all():
-            alone = loglik_and_residuals(link, terms, theta, shift)  # some rows are impossible, whatever the effects
-            return np.where(np.isfinite(of @ alone[0])[code], alone[0], -np.inf), alone[1]
+        loglik, r = (part[:, 0] for part in values(np.zeros((code.size, 1)))[:2])
+        if not np.isfinite(loglik).all():  # some rows are impossible, whatever the effects
+            return np.where(np.isfinite(of @ loglik)[code], loglik, -np.inf), r
         post = integrate(values, A, code, of, make_rule(effects.size, n_nodes))
         r = values(np.einsum("jq,jkq->jk", A, post.u[code]))[1]
     return (post.loglik / np.bincount(code))[code], (post.weights[code] * r).sum(axis=1)

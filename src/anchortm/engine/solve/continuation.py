@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.objective.protocol import Objective, Point
-from anchortm.engine.solve.ends_of_path import linear_solution, over_identified, sqp
-from anchortm.engine.solve.faces import minimise
+from anchortm.engine.solve.ends_of_path import linear_solution, over_identified
+from anchortm.engine.solve.faces import limit, minimise
 from anchortm.engine.solve.newton import (
     Options,
     Solution,
@@ -354,14 +354,14 @@ def solve_limit(objective: Objective, start: Solution, options: Options) -> Solu
     rest = here.sums.t - E @ np.linalg.lstsq(E, here.sums.t, rcond=1e-10)[0]
     if np.linalg.norm(rest) > 1e-6 * np.linalg.norm(here.sums.t):
         raise over_identified(objective)
-    before, found = here, sqp(objective, here, options)
+    before, found = here, limit(objective, here, options)
     for xi in [xi for xi in (1e2, 1e4, 1e6) if xi > here.xi] or [100.0 * here.xi]:
         if found.converged:
             return found
         before, here = here, follow(objective, here, xi, options)
         if not here.converged:
             return replace(here, xi=math.inf, loss=-here.sums.loglik / objective.n_total)
-        found = sqp(objective, here, options)
+        found = limit(objective, here, options)
     if not found.converged:
         fall = math.log10(before.penalty_sum / here.penalty_sum) / math.log10(here.xi / before.xi)
         if fall < 1.5:

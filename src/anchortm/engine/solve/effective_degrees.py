@@ -19,7 +19,7 @@ def effective_degrees(objective: Objective, solution: Solution, marks: Marks) ->
     """
     terms = smooth_terms(marks)
     k, d = objective.coordinates.n_baseline, solution.v.size
-    if not terms or d != k + len(marks):  # turned columns mix the terms
+    if not terms or d != k + len(marks) + len(objective.extra_names):  # turned columns mix the terms
         return {}
     own = np.ones(d)
     if objective.ridge is not None:

@@ -19,7 +19,7 @@ from anchortm.engine.solve.newton import Options, Solution, binding_bounds, expa
 from anchortm.engine.solve.quadratic_program import cholesky, qp_with_equalities
 from anchortm.exceptions import IdentificationError, OverIdentifiedError
 
-__all__ = ["linear_solution", "over_identified", "sqp"]
+__all__ = ["linear_solution", "multiplier_at", "over_identified", "sqp"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -139,9 +139,9 @@ def sqp(objective: Objective, start: Solution, options: Options) -> Solution:
         found = None
         for length in (1.0, 0.5, 0.25, 0.1, 0.03):
             trial = np.clip(v + length * step, lower, upper)
-            trial_sums = objective.sums(trial)
+            moved = multiplier + length * (dual - multiplier)
+            trial_sums = objective.sums(trial, n * moved)
             if math.isfinite(trial_sums.loglik):
-                moved = multiplier + length * (dual - multiplier)
                 new = _lagrangian(objective, trial, trial_sums, moved)
                 if new.residual <= max((1.0 - 0.1 * length) * point.residual, options.tol):
                     found = new
@@ -172,6 +172,13 @@ def sqp(objective: Objective, start: Solution, options: Options) -> Solution:
         start.folds,
         history,
     )
+
+
+def multiplier_at(objective: Objective, solution: Solution) -> Array:
+    """Return the multiplier of t at a minimum under t = 0, n times lambda."""
+    d = objective.derivatives(solution.v)
+    free = ~solution.active & (objective.coordinates.lower < objective.coordinates.upper)
+    return np.asarray(-np.linalg.lstsq(d.E[:, free].T, d.gradient[free], rcond=1e-9)[0])
 
 
 class _Point(NamedTuple):
@@ -218,12 +225,21 @@ def _sqp_step(objective: Objective, point: _Point, lower: Array, upper: Array) -
         if cholesky((H + lift * (Vt.T @ Vt))[np.ix_(use, use)]) is None:
             use = np.ones(H.shape[0], dtype=bool)
             H = objective.derivatives(point.v).hessian / objective.n_total
-            H = H + FLAT * np.diag(H).max() * np.eye(H.shape[0])
+            H = _lifted(H + FLAT * np.diag(H).max() * np.eye(H.shape[0]))
     target = -(point.U.T @ point.sums.t) / point.size
     step = np.zeros(H.shape[0])
     model = (H + lift * (Vt.T @ Vt))[np.ix_(use, use)]
     step[use], dual = qp_with_equalities(model, point.gradient[use], lower[use], upper[use], Vt[:, use], target)
     return step, point.U @ ((dual + lift * target) / point.size)
+
+
+def _lifted(H: Array) -> Array:
+    """Return H, with negative curvatures turned positive: likelihoods with random effects need not be concave."""
+    if cholesky(H) is not None:
+        return H
+    values, vectors = np.linalg.eigh(H)
+    size = np.maximum(np.abs(values), FLAT * np.abs(values).max())
+    return np.asarray((vectors * size) @ vectors.T)
 
 
 def _reduced_curvature(H: Array, Vt: Array, binding: Mask) -> float:

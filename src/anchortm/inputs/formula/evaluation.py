@@ -19,7 +19,6 @@ from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.formula.roles import LONGEST, Roles, expand_dot
 from anchortm.inputs.formula.terms import coded_columns, read_terms, remembers
 from anchortm.inputs.formula.text import DOT
-from anchortm.inputs.parts import refuse
 from anchortm.inputs.response import Response
 from anchortm.inputs.splines import Marks
 
@@ -169,12 +168,17 @@ class Formula(Roles):
         return self._terms.columns[1]
 
     def design(self, data: Table) -> Any:
-        """Return the covariates of new rows, with the levels and the transforms of the fit."""
+        """Return the covariates of new rows, with the levels and the transforms of the fit, and their strata."""
+        table = native(data)
+        return self._with_strata(self.covariates(table), table)
+
+    def covariates(self, data: Table) -> Any:
+        """Return the covariates of new rows without their strata."""
         table = native(data)
         known(self._used, column_names(table))
         frame = select(table, self._used)
         refuse_missing(frame, "covariate")
-        return self._with_strata(self._terms.design(frame), table)
+        return self._terms.design(frame)
 
     def _with_strata(self, X: Any, data: Any) -> Any:
         """Return the covariates with the strata beside them, and the clusters if they are there."""
@@ -184,10 +188,10 @@ class Formula(Roles):
             named.append(self.cluster)  # new rows need no clusters
         if not named:
             return X
-        if isinstance(X, Design):
-            refuse("wide", "strata" if self.strata else "random")
         frame = select(data, named)
         refuse_missing(frame, "stratum" if self.strata else "cluster")
+        if isinstance(X, Design):
+            return X._replace(labels=frame)
         return X.assign(**{name: frame[name].to_numpy() for name in named})
 
     def variables(self, data: Table) -> dict[str, Any]:

@@ -58,15 +58,25 @@ class Roles:
         return sorted(self._parsed.outcome.columns(names))
 
     def needed(self, names: Sequence[str]) -> list[str]:
-        """Return the columns of covariates, outcome and anchors."""
+        """Return the columns of covariates, outcome, anchors and strata."""
         anchors = [name for name, _ in self._parsed.anchors]
         outcome = self.outcome_columns(names)
-        known([*outcome, *anchors], names)
-        return list(dict.fromkeys([*self._used, *outcome, *anchors]))
+        known([*outcome, *anchors, *self.strata], names)
+        return list(dict.fromkeys([*self._used, *outcome, *anchors, *self.strata]))
 
     def outcome(self, data: Table) -> Outcome:
         """Return the outcome of these rows."""
         return self._parsed.outcome.values(native(data))
+
+    def stratum_frame(self, data: Table) -> pd.DataFrame | None:
+        """Return the columns of the strata of these rows, None if the formula has none."""
+        if not self.strata:
+            return None
+        table = native(data)
+        known(self.strata, column_names(table))
+        frame = select(table, self.strata)
+        refuse_missing(frame, "stratum")
+        return frame
 
     def anchor_frame(self, data: Table) -> pd.DataFrame | None:
         """Return the anchors of these rows, None if the formula has none."""

@@ -1,0 +1,86 @@
+"""New rows under a generalised linear model: their linear predictors, means and likelihoods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.engine.mean_problem import MeanResult
+from anchortm.engine.rows.quadrature import moved_means
+from anchortm.exceptions import InputError
+from anchortm.inputs.mean_outcomes import check_rows
+from anchortm.inputs.response import Response
+from anchortm.predict.new_rows import NewRows
+
+__all__ = ["MeanRows"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class MeanRows(NewRows):
+    """New rows under a generalised linear model: linear predictors and means."""
+
+    result: MeanResult
+
+    def response(self, X: Any, y: Any) -> Response:
+        """Return the outcomes; raise an error if they are not possible under the family."""
+        response = super().response(X, y)
+        check_rows(response, self.result.link)
+        return response
+
+    def eta(self, X: Any, n_rows: int | None, offset: Any) -> Array:
+        """Return the linear predictor of each row."""
+        theta, shift = self.parts(X, n_rows, offset)
+        return np.asarray(theta[0] + shift)
+
+    def inside(self, eta: Array) -> Array:
+        """Return eta; raise an error where it lies outside the range of the link."""
+        link = self.result.link
+        rows = np.flatnonzero(link.outside(eta))
+        if rows.size:
+            listed = ", ".join(map(str, rows[:5])) + (f" and {rows.size - 5} more" if rows.size > 5 else "")
+            raise InputError(
+                f"{link.link}(mean) = {eta[rows[0]]:.4g} at row {rows[0]} is not possible for {link.family} outcomes "
+                f"(rows {listed}): these rows are outside the range of the {link.link} link; leave them out, or fit "
+                f"with link={next(iter(link.links))!r}"
+            )
+        return eta
+
+    def means(self, eta: Array) -> Array:
+        """Return the means of rows with these linear predictors."""
+        with np.errstate(over="ignore"):
+            return np.asarray(self.result.link.mean(self.inside(eta)).mu)
+
+    def eta_and_outcome(self, X: Any, y: Any, offset: Any) -> tuple[Array, Array]:
+        """Return the linear predictor and the outcome of each row."""
+        response, theta, shift = self.outcome_and_parts(X, y, offset)
+        return np.asarray(theta[0] + shift), self.result.link.outcome(response.upper, response.trials)
+
+    def logliks(self, X: Any, y: Any, offset: Any, which: str = "shift") -> tuple[Array, Array]:
+        """Return the log-likelihood and the score residual of each row."""
+        link = self.result.link
+        eta, outcome = self.eta_and_outcome(X, y, offset)
+        if self.result.random is not None:
+            loglik, r = self.marginal(X, moved_means(link, eta, outcome))
+            return loglik, -r
+        with np.errstate(all="ignore"):
+            return link.loglik(eta, outcome), -link.terms(eta, outcome).r
+
+    def of_averages(self, X: Any, eta: Array, columns: Array) -> tuple[Array, Array]:
+        """Return g of the means averaged over random effects, and its derivatives in all parameters."""
+        link, random = self.result.link, self.result.random
+        assert random is not None  # noqa: S101
+        Z = self.effect_columns(X, eta.size)
+        added, weights = random.marginal(Z)
+        with np.errstate(over="ignore"):
+            at = link.mean(eta[:, None] + added)
+        # m = sum_k w_k mu(eta + s x_k), with s the deviation of the effects and s x_k = added
+        slope, sd = (weights * at.d1).sum(axis=1), random.deviations(Z)
+        spread = (weights * at.d1 * added).sum(axis=1) / np.where(sd > 0.0, sd, 1.0)
+        typical = np.array([link.eta(mean) for mean in (weights * at.mu).sum(axis=1)])
+        own = np.hstack([slope[:, None] * columns, spread[:, None] * random.deviation_slopes(Z)])
+        return typical, own / link.mean(typical).d1[:, None]

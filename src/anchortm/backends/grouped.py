@@ -23,9 +23,7 @@ from anchortm.backends.scan import AnchorFacts, Scan, _outcome_facts, _picks, _u
 from anchortm.backends.streamed import Stream, _joined
 from anchortm.engine.data import Data
 from anchortm.engine.problem import Problem
-from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError
-from anchortm.inputs.baselines import Mixture
 from anchortm.inputs.design import Design
 from anchortm.inputs.response import Response, as_response
 
@@ -43,7 +41,6 @@ class _Facts:
 
     levels: NDArray[Any]
     scans: dict[Any, Scan]
-    corners: dict[Any, Array]  # sums of the weights on the corners of strata and varying effects
     sample: list[tuple[pd.DataFrame, NDArray[Any]]] = field(default_factory=list)
     wide: list[tuple[pd.DataFrame, NDArray[Any]]] = field(default_factory=list)
 
@@ -51,7 +48,6 @@ class _Facts:
         return _Facts(
             _union(self.levels, other.levels),
             _added(self.scans, other.scans),
-            _added(self.corners, other.corners),
             self.sample + other.sample,
             self.wide + other.wide,
         )
@@ -79,13 +75,11 @@ class _Learn:
         frame = self.reader.weighted(frame)[0]
         with located(start):
             codes, levels = self.groups.found(self.reader, frame, batch)
-        rows = {label: own for label, own in zip(levels.tolist(), _by_code(codes, levels), strict=True) if own.size}
-        scans = {label: self._scan(batch.take(own)) for label, own in rows.items()}
-        on = np.zeros((len(frame), 0)) if batch.mixture is None else batch.mixture.weights
-        corners = {label: on[own].sum(axis=0) for label, own in rows.items()}
+        rows = zip(levels.tolist(), _by_code(codes, levels), strict=True)
+        scans = {label: self._scan(batch.take(own)) for label, own in rows if own.size}
         seen = levels[np.unique(codes)]
         few = np.union1d(_picks(start, len(frame), self.every), 0)
-        facts = _Facts(seen, scans, corners, [(frame.iloc[few], levels[codes[few]])])
+        facts = _Facts(seen, scans, [(frame.iloc[few], levels[codes[few]])])
         if self.every_wide is None:
             return facts
         many = np.union1d(_picks(start, len(frame), self.every_wide), 0)
@@ -161,7 +155,6 @@ class GroupedStream:
         self.labels: list[Any] = facts.levels.tolist()
         self.table = Table(source, reader, replace(groups, levels=facts.levels))
         self.scans = [facts.scans[label] for label in self.labels]
-        self.corners = np.array([facts.corners[label] for label in self.labels])
         frame, codes = self._read(facts.sample)
         sample = reader.read(frame, 0)
         assert sample is not None  # noqa: S101 - rows of the sample have weight
@@ -188,16 +181,16 @@ class GroupedStream:
         inner = [a + b for a, b in zip(before[:-1], after[-2::-1], strict=True)]
         return [after[-1], *inner, before[-1]]
 
-    def without(self, k: int, spec: Specification) -> Part:
+    def without(self, k: int) -> Part:
         """Return the rows of all groups but one, which are learned by a pass of their own."""
         times = np.ones(len(self.labels))
         times[k] = 0.0
-        return Part(self, self._around[k], times, spec)
+        return Part(self, self._around[k], times)
 
-    def drawn(self, times: Array, spec: Specification) -> Part:
+    def drawn(self, times: Array) -> Part:
         """Return the rows of groups, each as often as it was drawn."""
         scans = [_times(scan, c) for scan, c in zip(self.scans, times.tolist(), strict=True) if c > 0.0]
-        return Part(self, _sum(scans), times, spec)
+        return Part(self, _sum(scans), times)
 
     def only(self, k: int, reader: Reader) -> Lane:
         """Return the way to the rows of one group, with the classes of a reader and without anchors."""
@@ -230,7 +223,7 @@ class Part(Stream):
     The corners of strata and varying effects are those of all rows, too.
     """
 
-    def __init__(self, grouped: GroupedStream, scan: Scan, times: Array, spec: Specification) -> None:
+    def __init__(self, grouped: GroupedStream, scan: Scan, times: Array) -> None:
         whole = grouped.whole
         self.__dict__.update(whole.__dict__)
         self.__dict__.pop("_geometry", None)
@@ -247,13 +240,9 @@ class Part(Stream):
         self.reader = replace(whole.reader, levels=levels, anchors=coding)
         self._wide_is_all = grouped.outcomes is None or scan.every_wide == 1
         self._check_outcomes()
-        if whole.mixture is not None:
-            average = grouped.corners[times > 0.0].sum(axis=0, keepdims=True) / scan.n_rows
-            whole.mixture.corners.check(average)
-            self.mixture = Mixture(whole.mixture.corners, average)
-        self._kept = list(range(len(self.names)))  # rows come without the columns that the corners take up
         self._sum_up()
-        self._check_covariates(spec, self.names)
+        self.structure = whole.structure.of_part(self.second.columns, self.sample.X)
+        self.mixture = self.structure.mixture
 
     @property
     def lane(self) -> Lane:

@@ -12,32 +12,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm.backends.column_sums import numbers_of
 from anchortm.backends.lockstep import Lane, Made, Table, side_by_side
 from anchortm.backends.reading import AnchorCoding, Batch, Reader, located
-from anchortm.backends.scan import Second, first_pass, numbers_of, second_pass, support_brackets
+from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets
 from anchortm.backends.sources import Source
+from anchortm.backends.structure import Structure, check_number
 from anchortm.bases import Basis
 from anchortm.engine.data import About
 from anchortm.engine.objective.build import build_objective, objective_type
-from anchortm.engine.objective.penalised import Known, Penalty
+from anchortm.engine.objective.penalised import Penalty
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.rows.blocks import Blocks, MemoryBlocks, Total, Work, add, run
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.likelihood import layout
 from anchortm.engine.rows.projections import GroupProjection, Projection, projection_of
 from anchortm.engine.rows.standardised import Rows, make_coordinates
-from anchortm.engine.solve.identification import (
-    CovariateSums,
-    WideSums,
-    check_counts,
-    check_level_ends,
-    check_size,
-    still,
-)
+from anchortm.engine.solve.identification import check_counts
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.inputs import parts
-from anchortm.inputs.baselines import Mixture, known_strata, make_corners, varying_groups
+from anchortm.inputs.baselines import Mixture, known_strata
 from anchortm.inputs.design import Matrix, WideMatrix
 from anchortm.inputs.empirical import SUPPORT_QUANTILES
 from anchortm.inputs.formula import Formula
@@ -53,7 +48,6 @@ __all__ = ["Stream", "StreamedBlocks"]
 Array = NDArray[np.float64]
 T = TypeVar("T")
 
-MOST_COLUMNS = 300
 BASELINE_COLUMNS = 20
 MOST_FITS, MOST_NUMBERS = 256, 20_000_000  # fits that share a pass, and numbers in all their sums
 BRACKET = 6.0  # standard errors to each side of a sample quantile
@@ -322,21 +316,20 @@ class Stream:
 
     def learn(self, spec: Specification) -> None:
         """Take the second pass, which prepares the baselines of the model, and check the covariates."""
-        formula = self.reader.formula
-        names, marks = tuple(formula.design_columns()), formula.marks
+        marks = self.reader.formula.marks
         if spec.smoothed(marks):
             parts.refuse("smooth", *spec.asked())
         self._sample = self._read_sample()
         if isinstance(self.sample.X, WideMatrix) and spec.fills_in(marks):
             self.reader = replace(self.reader, dense=True)
             self._sample = self._read_sample()
-        self._check_number(self.sample.X)
+        check_number(self.sample.X)
         self._sum_up()
-        taken = self._take_up(spec, names, marks)
-        kept = [j for j in range(len(names)) if j not in taken]
-        self._kept, self.names, self.marks = kept, tuple(names[j] for j in kept), tuple(marks[j] for j in kept)
-        self._check_covariates(spec, names)
-        self._sample = self._read_sample()
+        self.structure = found = Structure.of(spec, self.reader, self.second.columns, self.sample.X)
+        self.names, self.marks, self.mixture = found.names, found.marks, found.mixture
+        if found.mixture is not None:
+            self.reader = replace(self.reader, corners=found.mixture.corners, taken=found.taken)
+            self._sample = self._read_sample()
 
     def _sum_up(self) -> None:
         """Take the second pass, and more if it does not find the quantiles of exact outcomes."""
@@ -344,54 +337,9 @@ class Stream:
         self.second = second_pass(self.lane, self.reader, self.sample.X, brackets)
         self.support = self._exact_support() if brackets else None
 
-    def _check_number(self, X: Matrix) -> None:
-        """Refuse more columns of numbers than sums over batches are made for."""
-        n = numbers_of(X)[0].shape[1]
-        if n > MOST_COLUMNS:
-            raise InputError(
-                f"the covariates have {n} columns of numbers, more than {MOST_COLUMNS} for rows that are read in "
-                "batches: merge levels of factors, or read the table into memory"
-            )
-
-    def _take_up(self, spec: Specification, names: tuple[str, ...], marks: Marks) -> list[int]:
-        """Make the corners of strata and varying effects; return the columns of covariates that they take up."""
-        if self.reader.strata is None and not varying_groups(spec.varying):
-            return []
-        second, n = self.second, self.scan.n_rows
-
-        def facts(places: list[int]) -> tuple[float, float, bool]:
-            low, high = second.low[places].min(), second.high[places].max()
-            return float(low), float(high), bool(second.binary[places].all())
-
-        corners, taken = make_corners(self.reader.strata, spec.varying, names, facts, spec.sign, marks)
-        average = corners.average(second.strata / n, second.means(self.sample.X, n)[taken])
-        corners.check(average)
-        self.mixture = Mixture(corners, average)
-        self.reader = replace(self.reader, corners=corners, taken=tuple(taken))
-        return taken
-
-    def _check_covariates(self, spec: Specification, names: tuple[str, ...]) -> None:
-        """Refuse covariates without a penalty that are constant or collinear."""
-        second, X = self.second, self.sample.X
-        strata = () if self.mixture is None else tuple(f"stratum {label}" for label in (self.reader.strata or ())[1:])
-        penalty, own = self.penalty(spec), np.ones(len(names) + len(strata), dtype=bool)
-        if spec.penalised(self.marks):
-            own[self._kept] = penalty.free
-        check_size(int(own.sum()), self.scan.n_rows)
-        _, at = numbers_of(X)
-        constant = still(second.low[at], second.high[at], second.centre[at])
-        constant = np.append(constant, np.zeros(len(strata), dtype=bool))
-        if isinstance(X, WideMatrix) and isinstance(second.covariates, WideSums):
-            numbers, sparse = ([names[j] for j in at.tolist()] for at in (X.dense_at, X.sparse_at))
-            second.covariates.check(X, names, (*numbers, *strata, *sparse), constant)
-            check_level_ends(self.reader.scale, second.ends, X, names)
-        elif isinstance(second.covariates, CovariateSums):
-            second.covariates.check((*names, *strata), constant, own)
-
     def penalty(self, spec: Specification, added: tuple[tuple[str, ...], Marks] = ((), ())) -> Penalty:
         """Return the penalty on the coefficients of the covariates, and on what parts of the model ``added``."""
-        mean, deviation = self.second.weighted(self.scan.n_total)[:, self._kept]
-        return spec.penalty(self.names, self.marks, added=added, known=Known(spec.sign * mean, deviation))
+        return replace(self.structure, spec=spec).penalty(self.second.columns, added)
 
     def repeated(self, columns: Sequence[int], factor: float, names: tuple[str, ...]) -> Stream:
         """Return the table with some covariates once more, times a factor, after the others."""
@@ -451,10 +399,10 @@ class Stream:
             () if self.anchors is None else self.anchors.float_codes,
             self.dropped,
             self.alphabetical,
-            self.second.binary[self._kept].tolist(),
+            self.second.columns.binary[list(self.structure.kept)].tolist(),
             self.reader.offset is not None,
             self.fingerprint(),
-            np.array([self.second.low, self.second.high]),
+            np.array([self.second.columns.low, self.second.columns.high]),
             self.second.reach,
         )
 
@@ -526,8 +474,8 @@ class Stream:
         batch = self.sample
         X = batch.X if self._columns is None else self._columns.of(batch.X)
         coordinates = make_coordinates(basis, layout(basis, batch.response), X, sign, batch.mixture)
-        if isinstance(self.second.covariates, WideSums) and coordinates.wide is not None:
-            coordinates = coordinates.some_levels(self.second.covariates.count)  # of all rows
+        if coordinates.wide is not None and coordinates.wide.share.size:
+            coordinates = coordinates.some_levels(self.second.columns.sums.count)  # of all rows
         plan = _Plan(self.reader, link, basis, sign, coordinates, self._geometry, self._columns)
         self._latest_plan = plan
         return plan

@@ -40,6 +40,7 @@ class Refit(NamedTuple):
     parameters: Array
     converged: bool
     min_eigenvalue: float
+    steps: Any = None  # the baseline, if it is not among the parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,11 +147,15 @@ class Problem(Formulation):
         at = (result.baseline, result.others)
         solution = solve_near(objective, *at, objective.coordinates.join(*at), result.xi, self.spec.quiet)
         parameters = np.concatenate(objective.coordinates.split(solution.v))
-        return Refit(parameters, solution.converged, solution.min_eigenvalue)
+        return Refit(parameters, solution.converged, solution.min_eigenvalue, self.steps(objective, solution.v))
 
     def result(self, objective: Objective, solution: Solution, others: list[Solution]) -> FitResult:
         """Return the result of a solution."""
         return FitResult.of(self, self.link, objective, solution, others)
+
+    def steps(self, objective: Objective, v: Array) -> Any:
+        """Return the baseline that goes with v, if it is not among the parameters; None by default."""
+        return None
 
     def link_to_refit(self, result: FitResult) -> Any:
         """Return the link for refits, without parameters that they estimate again."""

@@ -41,6 +41,7 @@ __all__ = ["BoostedBootstrap", "Bootstrap", "any_covariance", "at_row", "bootstr
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Refitted = tuple[Array, Any]  # parameters, and steps of a partial likelihood
 T = TypeVar("T")
 
 MOST_FAILURES = 0.1  # the bootstrap raises an error if a larger fraction of its fits fails
@@ -62,6 +63,8 @@ class Bootstrap:
         What was resampled: rows, clusters or environments.
     failed : int
         Number of fits that failed and were skipped.
+    steps : tuple
+        For ``CoxPH``: the cumulative baseline hazards of each fit, and the x'beta at which they hold.
     n_passes : int or None
         How often the table was read, if it is read in batches.
 
@@ -82,6 +85,7 @@ class Bootstrap:
     names: tuple[str, ...]
     resampled: str
     failed: int
+    steps: tuple[Any, ...] = ()
     n_passes: int | None = None
 
     def covariance(self) -> Array:
@@ -188,7 +192,9 @@ def bootstrap(
         before = problem.data.n_passes
         found, what, failed = _of_batches(problem, result, n_bootstrap, clusters, random_state, n_jobs, progress)
         n_passes = problem.data.n_passes - before
-    return Bootstrap(np.array(found), result.parameters, names, what, failed, n_passes)
+    draws, steps = zip(*found, strict=True)
+    own = steps if any(steps) else ()
+    return Bootstrap(np.array(draws), result.parameters, names, what, failed, own, n_passes)
 
 
 def resampled(
@@ -244,7 +250,7 @@ def _of_batches(
     random_state: Any,
     n_jobs: int | None,
     progress: bool | None,
-) -> tuple[list[Array], str, int]:
+) -> tuple[list[Refitted], str, int]:
     """Return the same for groups of a table that is read in batches; the refits share each read of it."""
     stream, n_bootstrap, rng = problem.data, whole_number(n_bootstrap, "n_bootstrap", 2), generator(random_state)
     what, source = _batched_groups(stream, clusters), stream.source
@@ -315,20 +321,20 @@ def _counts(rng: np.random.Generator, size: int) -> NDArray[np.int64]:
     return rng.multinomial(size, np.full(size, 1.0 / size))
 
 
-def _refit(problem: Problem, result: FitResult, weights: Array) -> Array | None:
-    """Return (baseline, coef) of the fit with these weights and the basis of the full fit; None if it fails."""
+def _refit(problem: Problem, result: FitResult, weights: Array) -> Refitted | None:
+    """Return parameters and steps of the fit with these weights and the basis of the full fit; None if it fails."""
     keep = weights > 0.0
     part = problem.data.subset(keep)._replace(weights=weights[keep])
     return _refitted(problem, result, lambda: part)
 
 
-def _refit_groups(problem: Problem, result: FitResult, grouped: GroupedStream, times: Array) -> Array | None:
+def _refit_groups(problem: Problem, result: FitResult, grouped: GroupedStream, times: Array) -> Refitted | None:
     """Return the same for groups of rows that are read in batches."""
-    return _refitted(problem, result, lambda: grouped.drawn(times, problem.spec))
+    return _refitted(problem, result, lambda: grouped.drawn(times))
 
 
-def _refitted(problem: Problem, result: FitResult, make: Callable[[], Any]) -> Array | None:
-    """Return (baseline, coef) of the fit to resampled rows; None if it fails."""
+def _refitted(problem: Problem, result: FitResult, make: Callable[[], Any]) -> Refitted | None:
+    """Return parameters and steps of the fit to resampled rows; None if it fails."""
     try:
         part = make()
         if part.dropped:
@@ -338,7 +344,7 @@ def _refitted(problem: Problem, result: FitResult, make: Callable[[], Any]) -> A
         return None
     if not (found.converged and found.min_eigenvalue > FLAT_CURVATURE):
         return None
-    return found.parameters
+    return found.parameters, found.steps
 
 
 def resolve(model: Fitted, uncertainty: str | Array | Bootstrap | None) -> Array | Bootstrap:

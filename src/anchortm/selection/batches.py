@@ -127,7 +127,7 @@ def _named(name: Any, call: Callable[[], T]) -> Callable[[], T]:
 
 def _train(problem: Problem, grouped: GroupedStream, e: int) -> Problem:
     """Return the problem without one environment, with the basis made from the other rows."""
-    return type(problem).on(problem.spec, grouped.without(e, problem.spec))
+    return type(problem).on(problem.spec, grouped.without(e))
 
 
 def _fit(problem: Problem, start: FitResult, xi: float) -> Fit:

@@ -170,15 +170,10 @@ class Formula(Roles):
     def design(self, data: Table) -> Any:
         """Return the covariates of new rows, with the levels and the transforms of the fit, and their strata."""
         table = native(data)
-        return self._with_strata(self.covariates(table), table)
-
-    def covariates(self, data: Table) -> Any:
-        """Return the covariates of new rows without their strata."""
-        table = native(data)
         known(self._used, column_names(table))
         frame = select(table, self._used)
         refuse_missing(frame, "covariate")
-        return self._terms.design(frame)
+        return self._with_strata(self._terms.design(frame), table)
 
     def _with_strata(self, X: Any, data: Any) -> Any:
         """Return the covariates with the strata beside them, and the clusters if they are there."""

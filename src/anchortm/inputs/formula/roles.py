@@ -68,16 +68,6 @@ class Roles:
         """Return the outcome of these rows."""
         return self._parsed.outcome.values(native(data))
 
-    def stratum_frame(self, data: Table) -> pd.DataFrame | None:
-        """Return the columns of the strata of these rows, None if the formula has none."""
-        if not self.strata:
-            return None
-        table = native(data)
-        known(self.strata, column_names(table))
-        frame = select(table, self.strata)
-        refuse_missing(frame, "stratum")
-        return frame
-
     def anchor_frame(self, data: Table) -> pd.DataFrame | None:
         """Return the anchors of these rows, None if the formula has none."""
         terms, data = self._parsed.anchors, native(data)

@@ -216,7 +216,7 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
     def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Formula:
         """Fit to a table that is read in batches; return the formula that reads new rows."""
         spec, parsed = self.specification(), parse_formula(formula)
-        named = [*(["strata"] if parsed.strata else []), *(["random"] if parsed.random is not None else [])]
+        named = [*(["strata"] if parsed.strata else []), *(["random"] if parsed.random else [])]
         parts.refuse("batches", *spec.asked(), *named, spec.likelihood)
         spec.check()
         source = open_source(data, spec.threads, True if self.verbose else None)

@@ -134,18 +134,10 @@ class TwoEffects(NormalEffects):
     def from_record(cls, record: dict[str, Any], names: Sequence[str]) -> TwoEffects:
         """Return the checked random effects from a record."""
         terms, labels = record["terms"], [tuple(own) for own in record["labels"]]
-        sizes = [np.array(own) for own in record["sizes"]]
+        sizes = [np.array(own, dtype=np.intp) for own in record["sizes"]]
         tau, *values = (_numbers(own) for own in (record["tau"], *record["modes"], *record["variances"]))
-        shapes = [(len(own),) for own in labels]
-        good = (
-            [own.dtype.kind for own in sizes] == ["i", "i"]
-            and len(terms) == len(labels) == 2
-            and tau.shape == (2,)
-            and [own.shape for own in (*sizes, *values)] == shapes * 3
-            and all(map(_are_names, (terms, *labels)))
-            and isinstance(record["exact"], bool)
-        )
-        if not good:
+        shapes = [own.shape for own in (*sizes, *values)]
+        if not (_are_levels(terms, labels, shapes) and tau.shape == (2,) and isinstance(record["exact"], bool)):
             raise InputError("the random effects do not match the model")
         effects = Intercepts.of(terms)
         if not (tau >= effects.lower).all() or min(own.min() for own in values[2:]) < 0.0:
@@ -159,6 +151,12 @@ def _numbers(values: Any) -> Array:
     if not np.isfinite(numbers).all():
         raise InputError("random effects must be finite numbers")
     return numbers
+
+
+def _are_levels(terms: Sequence[Any], labels: Sequence[Any], shapes: list[tuple[int, ...]]) -> bool:
+    """Return whether these are two terms with different levels, and three arrays for each have as many values."""
+    fits = len(terms) == len(labels) == 2 and shapes == 3 * [(len(own),) for own in labels]
+    return fits and all(map(_are_names, (terms, *labels)))
 
 
 def _are_names(values: Sequence[Any]) -> bool:

@@ -28,6 +28,7 @@ from anchortm.exceptions import (
     InputTypeError,
     ModelFileError,
 )
+from anchortm.inputs.parts import refusal
 from anchortm.models.boosted.booster import Booster
 from anchortm.models.boosted.trees import binned, grow
 from anchortm.saving import digest
@@ -553,8 +554,19 @@ def test_left_out_environments_are_predicted_by_fits_to_the_others() -> None:
     worst = table.groupby("xi").nll.max()
     assert search.best_xi_ == worst.idxmin()
     assert search.best_estimator_.n_rounds_ == 6
-    with pytest.raises(InputTypeError, match="has no path in xi"):
-        atm.anchor_path(model, X, y, site, [0, 1])
+    path = atm.anchor_path(model, X, y, site, [0, 2])
+    whole = clone(model).set_params(xi=2.0).fit(X, y, anchors=site)
+    np.testing.assert_array_equal(path.models[1].nll(X, y), whole.nll(X, y))
+    np.testing.assert_array_equal(path.baselines[1], whole.baseline_)
+    assert path.coefs.shape == (2, 0)
+    assert path.frame().penalty.tolist() == [m.penalty_ for m in path.models]
+    assert repr(path) == "AnchorPath(AnchorBoostedTM, 2 values of xi, 2 converged)"
+    steps = atm.anchor_path(clone(model).set_params(learner="linear"), X, y, site, [0, 2])
+    np.testing.assert_array_equal(steps.coefs[1], steps.models[1].coef_)
+    assert steps.coef_names == ("x0", "x1", "x2")
+    assert path.plot() is not None
+    with pytest.raises(InputError, match="a path in xi needs anchors"):
+        atm.anchor_path(model, X, y, None, [0, 1])
 
 
 def test_summary_and_picture() -> None:
@@ -590,9 +602,9 @@ Y_BAD = CASES["normal"][1]
     [
         ({"model": "probit"}, "model must be an estimator of this package"),
         ({"model": atm.CoxPH()}, "boosting cannot be combined with CoxPH"),
-        ({"model": atm.AnchorGLM()}, "boosting cannot be combined with AnchorGLM: it has no baseline"),
-        ({"model": atm.ContinuousProbit(strata="a")}, "boosting cannot be combined with strata"),
-        ({"model": atm.ContinuousProbit(varying=[0])}, "boosting cannot be combined with varying effects"),
+        ({"model": atm.AnchorGLM(family="negative_binomial", alpha="ml")}, "give alpha a number"),
+        ({"model": atm.ContinuousProbit(strata="a")}, "strata must be column positions from 0 to 2"),
+        ({"model": atm.ContinuousProbit(varying=["a"])}, "varying names 'a', which is not a covariate"),
         ({"model": atm.ContinuousProbit(l1=0.1)}, "boosting cannot be combined with an l1 penalty"),
         ({"model": atm.ContinuousProbit(scale=[0])}, "boosting cannot be combined with scale effects"),
         ({"model": atm.ContinuousProbit(random="a")}, "boosting cannot be combined with random effects"),
@@ -601,7 +613,7 @@ Y_BAD = CASES["normal"][1]
         ({"cut": 1}, "cut"),
         ({"random_state": "seed"}, "random_state"),
         ({"xi": -1.0}, "xi must be at least 0 and finite"),
-        ({"xi": np.inf}, "xi must be at least 0 and finite"),
+        ({"xi": np.inf}, r"boosting cannot be combined with xi = inf: .*; set xi to a large finite number"),
         ({"learner": "forest"}, "learner must be 'tree', 'linear\\+tree' or 'linear', not 'forest'"),
         ({"n_rounds": -1}, "n_rounds"),
         ({"n_rounds": 2.5}, "n_rounds"),
@@ -658,7 +670,7 @@ def test_bad_rows_are_refused() -> None:
     assert narrow.fit(X_BAD, Y_BAD, anchors=SITE_BAD).held_out_ == wide.fit(X_BAD, Y_BAD, anchors=SITE_BAD).held_out_
     with pytest.raises(InputError, match="constant"):
         clone(model).set_params(learner="linear").fit(np.ones((N, 1)), Y_BAD)
-    with pytest.raises(InputTypeError, match="table in memory"):
+    with pytest.raises(InputTypeError, match=r"boosting cannot be combined with tables .*; read the table into memory"):
         atm.AnchorBoostedTM.from_formula("y ~ x", "rows.parquet", model=atm.NormalLinear())
     frame = pd.DataFrame(X_BAD, columns=["a", "b", "c"])
     model.fit(frame, Y_BAD)
@@ -737,13 +749,9 @@ def test_what_a_boosted_model_does_not_answer_is_refused_clearly() -> None:
     plain = atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=2)
     model, linear = clone(plain).fit(X, Y_BAD), atm.NormalLinear().fit(X, Y_BAD)
     asked: list[Callable[[], Any]] = [
-        lambda: atm.diagnostics.score_test(plain, X, Y_BAD, site),
         lambda: atm.likelihood_ratio_test(linear, model),
         lambda: atm.likelihood_ratio_test(model, linear),
         lambda: atm.marginal_effects(model, X),
-        lambda: atm.ElasticNetCV(plain).fit(X, Y_BAD, anchors=site),
-        lambda: atm.proportionality_test(plain, X, Y_BAD),
-        lambda: atm.xi_by_score_test(plain, X, Y_BAD, site),
         lambda: model.covariance(),
         lambda: model.standard_errors(),
         lambda: model.intervals(),
@@ -752,6 +760,18 @@ def test_what_a_boosted_model_does_not_answer_is_refused_clearly() -> None:
     for ask in asked:
         with pytest.raises(InputTypeError, match="AnchorBoostedTM has no"):
             ask()
+    refused: list[tuple[str, Callable[[], Any]]] = [
+        ("score_test", lambda: atm.diagnostics.score_test(plain, X, Y_BAD, site)),
+        ("score_test", lambda: atm.proportionality_test(plain, X, Y_BAD)),
+        ("score_test", lambda: atm.xi_by_score_test(plain, X, Y_BAD, site)),
+        ("sandwich", lambda: model.covariance()),
+        ("l1", lambda: atm.ElasticNetCV(plain).fit(X, Y_BAD, anchors=site)),
+        ("smooth", lambda: atm.SmoothSearchCV(plain).fit(X, Y_BAD, anchors=site)),
+    ]
+    for part, ask in refused:
+        with pytest.raises(AnchorTMError) as error:
+            ask()
+        assert refusal("boosting", part) in str(error.value)
     assert not any(hasattr(model, name) for name in ("covariance", "standard_errors", "l1", "aic_", "hammer"))
     with pytest.raises(AttributeError, match="no attribute 'coef_'"):
         _ = plain.coef_
@@ -822,7 +842,7 @@ def test_scikit_learn_knows_what_is_boosted() -> None:
     assert is_regressor(atm.AnchorBoostedTM(atm.ContinuousProbit()))
     assert not is_classifier(atm.AnchorBoostedTM(atm.ContinuousProbit()))
     assert is_classifier(atm.AnchorBoostedTM(atm.OrdinalRegression()))
-    assert not get_tags(atm.AnchorBoostedTM(atm.OrdinalRegression())).input_tags.sparse
+    assert get_tags(atm.AnchorBoostedTM(atm.OrdinalRegression())).input_tags.sparse
     assert get_tags(atm.AnchorBoostedTM("no model")).estimator_type is None
 
 

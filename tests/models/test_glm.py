@@ -797,8 +797,6 @@ def test_what_belongs_to_other_models_is_refused(tmp_path):
     model = atm.AnchorGLM(family="poisson").fit(X, y)
     with pytest.raises(InputTypeError, match="mean_intervals"):
         atm.marginal_effects(model, X)
-    with pytest.raises(InputTypeError, match="mean_intervals"):
-        model.confidence_band(X, [1.0])
     with pytest.raises(InputError, match="cannot vary along the response"):
         atm.proportionality_test(atm.AnchorGLM(family="poisson"), X, y)
     path = atm.anchor_path(atm.AnchorGLM(family="poisson"), X, y, site, [0, 1])
@@ -1140,3 +1138,26 @@ def test_elastic_net_in_any_unit_of_the_outcome(family, link):
         first = errors if scale == 1.0 else first
         np.testing.assert_allclose(errors, first, rtol=1e-6)
     assert (base.coef_ != 0.0).any()
+
+
+@pytest.mark.parametrize(("family", "dispersion"), [("poisson", None), ("gamma", 0.5), ("gaussian", 1.0)])
+def test_bands_are_those_of_the_linear_predictor(family: str, dispersion: float | None):
+    """Between the distributions at the limits of eta, which ``mean_intervals`` has too; refits say about the same."""
+    X, y, site, _ = simulate(family, {"gaussian": "identity"}.get(family, "log"))
+    model = atm.AnchorGLM(1.0, family=family, dispersion=dispersion).fit(X, y, anchors=site)
+    at = np.quantile(y, [0.3, 0.7]).round()
+    band, means = model.confidence_band(X[:3], at), model.mean_intervals(X[:3])
+    law = {
+        "poisson": lambda mu: stats.poisson(mu),
+        "gamma": lambda mu: stats.gamma(1.0 / 0.5, scale=0.5 * mu),
+        "gaussian": lambda mu: stats.norm(mu, 1.0),
+    }[family]
+    for limit, name in ((band.estimate, "mean"), (band.upper, "lower"), (band.lower, "upper")):
+        np.testing.assert_allclose(limit, law(means[name].to_numpy()[:, None]).cdf(at), rtol=1e-9)
+    survival = model.confidence_band(X[:3], at, "sf", simultaneous=True)
+    np.testing.assert_allclose(survival.lower, 1.0 - band.upper, atol=1e-12)
+    draws = model.bootstrap(100, clusters=np.arange(y.size), random_state=0)
+    refits = model.confidence_band(X[:3], at, uncertainty=draws)
+    np.testing.assert_allclose(refits.upper - refits.lower, band.upper - band.lower, rtol=0.5)
+    with pytest.raises(InputError, match="of must be"):
+        model.confidence_band(X[:3], at, "pdf")

@@ -352,14 +352,6 @@ def test_what_does_not_go_is_refused():
     model = atm.NormalLinear(scale="a").fit(table, Y)
     with pytest.raises(InputError, match="which"):
         model.residuals(table, Y, which="both")
-    with pytest.raises(InputError, match="score tests"):
-        atm.diagnostics.score_test(model, table, Y, SITE)
-
-
-def test_tables_in_batches_are_refused(tmp_path):
-    pd.DataFrame({"y": Y, "a": X[:, 0]}).to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(InputError, match="batches cannot be combined with scale effects"):
-        atm.NormalLinear.from_formula("y ~ a", str(tmp_path / "rows.parquet"), scale="a")
 
 
 @pytest.mark.parametrize("model", [atm.NormalLinear(), atm.ContinuousLogit(order=3), atm.ProportionalHazards(order=3)])
@@ -555,3 +547,29 @@ def test_a_path_of_few_rows_ends_soon():
         model = atm.OrdinalRegression(1e6, link="probit", scale=["a", "b"]).fit(X, y, anchors=site)
     assert model.converged_
     assert model.n_iter_ < 1000
+
+
+def test_the_score_test_is_that_of_shifts_between_sites():
+    """Against explicit derivatives of the likelihood in centred shifts; a scaled baseline contains no constant one."""
+    model = atm.NormalLinear(scale="x1").fit(X, Y)
+    A = np.eye(4)[SITE]
+    A = (A - A.mean(axis=0))[:, :3]
+
+    def nll(w):
+        theta, beta, g, a = w[:2], w[2:5], w[5], w[6:]
+        s = np.exp(0.5 * g * X[:, 1])
+        h = s * (theta[0] + theta[1] * Y) - X @ beta - A @ a
+        return (0.5 * h**2 - np.log(s * theta[1])).sum()
+
+    w = np.concatenate([model.baseline_, model.coef_, model.scale_coef_, np.zeros(3)])
+
+    def gradient(w):
+        return np.array([nll(w + s).imag for s in 1e-30j * np.eye(w.size)]) / 1e-30
+
+    H = np.array([(gradient(w + s) - gradient(w - s)) / 2e-5 for s in 1e-5 * np.eye(w.size)])
+    slow = gradient(w) @ np.linalg.solve(H, gradient(w))
+    test = atm.diagnostics.score_test(atm.NormalLinear(scale="x1"), X, Y, SITE, method="observed")
+    assert test.df == 3
+    assert test.statistic == pytest.approx(slow, rel=1e-6)
+    simulated = atm.diagnostics.score_test(atm.NormalLinear(scale="x1"), X, Y, SITE, method="simulate", n_draws=50)
+    assert simulated.statistic == pytest.approx(slow, rel=0.2)

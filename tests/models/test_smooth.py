@@ -558,7 +558,7 @@ def test_refusals(parameters: dict[str, Any], message: str) -> None:
 def test_no_score_tests_of_smoothed_fits() -> None:
     table = atm.Formula(f"y ~ {COVARIATES}", DATA)
     for test in (atm.diagnostics.score_test, atm.xi_by_score_test, atm.proportionality_test):
-        with pytest.raises(InputError, match="do not support smooth terms"):
+        with pytest.raises(InputError, match="score tests cannot be combined with smooth terms"):
             test(atm.ContinuousLogit(order=3), table.X, table.y, table.anchors)
     loose = atm.NormalLinear(smooth=0.0)
     assert atm.diagnostics.score_test(loose, table.X, table.y, table.anchors).df > 0

@@ -15,6 +15,7 @@ WRITTEN = {DOCS / "gallery" / "index.rst", DOCS / "reliability.md"}  # by make d
 RESULTS = {
     "diagnostics.marginal_effects.MarginalEffects",
     "diagnostics.proportionality.ProportionalityTest",
+    "inference.BoostedBootstrap",
     "inference.Bootstrap",
     "inference.ConfidenceBand",
     "inference.LikelihoodRatio",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm._util.checks import check_weights, finite_numbers
+from anchortm._util.frames import refuse_missing, select
+from anchortm.engine.data import Strata
 from anchortm.engine.rows.anchor_sums import AnchorFrame
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import AnchorColumns, anchor_columns
-from anchortm.inputs.design import to_design
+from anchortm.inputs.baselines import Corners, Mixture, stratum_codes, stratum_sets
+from anchortm.inputs.design import Matrix, WideMatrix, columns_of, split_columns, to_design
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, Scale, as_response
 
@@ -66,15 +69,40 @@ class Batch:
     """Checked columns of some rows."""
 
     response: Response
-    X: Array
+    X: Matrix
     anchors: AnchorColumns | None
     weights: Array | None
     offset: Array | None
+    strata: Strata | None = None
+    mixture: Mixture | None = None
+
+    def structured(self, corners: Corners, taken: Sequence[int]) -> Batch:
+        """Return the batch with the weights of its rows on corners; X loses the columns with varying effects."""
+        codes = None if self.strata is None else self.strata.codes
+        X, weights = self.X, corners.weights(codes, columns_of(self.X, taken))
+        rest = X.without(taken) if isinstance(X, WideMatrix) else np.delete(X, list(taken), axis=1)
+        return replace(self, X=rest, mixture=Mixture(corners, weights))
+
+    def beside(self) -> tuple[Array, Array]:
+        """Return the columns that tell corners apart, without those of references, and the sums of all weights.
+
+        Before there are corners, strata are meant.
+        """
+        if self.mixture is not None:
+            return self.mixture.levels, self.mixture.weights.sum(axis=0)
+        if self.strata is None:
+            return np.zeros((len(self.response), 0)), np.zeros(0)
+        dummies = np.eye(len(self.strata.labels))[self.strata.codes]
+        return dummies[:, 1:], dummies.sum(axis=0)
 
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """How rows of a table are read; ``levels`` (of classes) and ``anchors`` are known after the first pass."""
+    """How rows of a table are read.
+
+    ``levels`` (of classes), ``anchors`` and ``strata`` are known after the first pass, ``corners`` (of strata and
+    varying effects) with the covariates that they take up after the second.
+    """
 
     formula: Formula
     names: tuple[str, ...]
@@ -83,6 +111,10 @@ class Reader:
     offset: str | None = None
     levels: tuple[Hashable, ...] | None = None
     anchors: AnchorCoding | None = None
+    strata: tuple[Any, ...] | None = None
+    corners: Corners | None = None
+    taken: tuple[int, ...] = ()
+    dense: bool = False  # whether the levels of wide factors are filled in as columns of numbers
 
     @property
     def columns(self) -> list[str]:
@@ -109,9 +141,23 @@ class Reader:
             if self.offset is not None:
                 offset = finite_numbers(self.formula.new_column(frame, self.offset), len(frame), "offset")
             response = as_response(self.formula.outcome(frame), self.scale, self.levels)
-            X = np.asarray(to_design(self.formula.design(frame), len(frame)).matrix)
+            made, strata = self.formula.design(frame), None
+            if self.strata is not None:
+                made, columns = split_columns(made, self.formula.strata, "strata")
+                labels, codes = stratum_sets(columns)
+                strata = Strata(stratum_codes(labels, self.strata)[codes], self.strata)
+            X = to_design(made, len(frame), wide=not self.dense).matrix
             anchors = None
             if self.anchors is not None:
                 found = anchor_columns(self.formula.anchor_frame(frame), in_units=False)
                 anchors = self.anchors.encode(found)
-            return Batch(response, X, anchors, weights, offset)
+            batch = Batch(response, X, anchors, weights, offset, strata)
+            return batch if self.corners is None else batch.structured(self.corners, self.taken)
+
+    def strata_of(self, frame: pd.DataFrame) -> frozenset[Any]:
+        """Return the labels of the strata of these rows."""
+        if not self.formula.strata:
+            return frozenset()
+        columns = select(frame, self.formula.strata)
+        refuse_missing(columns, "stratum")
+        return frozenset(stratum_sets(columns)[0])

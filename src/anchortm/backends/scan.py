@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm._util.checks import check_total_weight
+from anchortm.backends.column_sums import ColumnSums, Units
 from anchortm.backends.reading import AnchorCoding, Reader, located
 from anchortm.backends.sources import Source
 from anchortm.engine.rows.anchor_sums import AnchorFrame, AnchorMoments
-from anchortm.engine.solve.identification import CovariateSums
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import MOST_CODES, AnchorColumns, anchor_columns, look_like_codes, units_of
+from anchortm.inputs.design import Matrix
 from anchortm.inputs.empirical import SUPPORT_QUANTILES, quantile_among, replicated_quantile
 from anchortm.inputs.formula.column_kinds import ColumnFacts
 from anchortm.inputs.response import Response, as_response, classes_of
@@ -135,6 +136,7 @@ class Scan:
     declared: tuple[Hashable, ...] | None  # classes of an ordered categorical
     weights_of: dict[Any, float]  # weight of each class or count
     rows_of: dict[Any, int]  # rows of each class
+    strata: frozenset[Any] = frozenset()  # their labels
     sample: list[pd.DataFrame] = field(default_factory=list)
     wide: list[pd.DataFrame] = field(default_factory=list)
 
@@ -163,6 +165,7 @@ class Scan:
             self.declared,
             {key: self.weights_of.get(key, 0.0) + other.weights_of.get(key, 0.0) for key in keys},
             {key: self.rows_of.get(key, 0) + other.rows_of.get(key, 0) for key in keys},
+            self.strata | other.strata,
             self.sample + other.sample,
             self.wide + other.wide,
         )
@@ -237,6 +240,7 @@ class _First:
                 declared,
                 weights_of,
                 rows_of,
+                reader.strata_of(frame),
                 sample,
                 wide,
             )
@@ -290,22 +294,16 @@ def first_pass(source: Source, reader: Reader, classes: bool, fixed: tuple[Hasha
 class Second:
     """The sums of the second pass: covariates, anchors, and exact outcomes around the quantiles."""
 
-    covariates: CovariateSums
-    low: Array  # smallest and largest value of each covariate
-    high: Array
+    columns: ColumnSums
     reach: tuple[float, float]  # smallest and largest finite end of the outcome
-    binary: NDArray[np.bool_]  # which covariates are 0 or 1
     anchors: AnchorMoments | None
     below: Array  # weight below each bracket
     inside: list[list[tuple[Array, Array]]]  # values and weights in each bracket
 
     def __add__(self, other: Second) -> Second:
         return Second(
-            self.covariates + other.covariates,
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
+            self.columns + other.columns,
             (min(self.reach[0], other.reach[0]), max(self.reach[1], other.reach[1])),
-            self.binary & other.binary,
             None if self.anchors is None or other.anchors is None else self.anchors + other.anchors,
             self.below + other.below,
             [a + b for a, b in zip(self.inside, other.inside, strict=True)],
@@ -322,8 +320,7 @@ class Second:
 @dataclass(frozen=True)
 class _SecondWork:
     reader: Reader
-    centre: Array
-    unit: Array
+    units: Units
     brackets: tuple[tuple[float, float], ...]
 
     def __call__(self, frame: pd.DataFrame, start: int) -> Second | None:
@@ -340,10 +337,8 @@ class _SecondWork:
             here = (values >= low) & (values <= high)
             inside.append([(values[here], w[here])])
         below = np.array([w[values < low].sum() for low, _ in self.brackets])
-        binary = ((batch.X == 0.0) | (batch.X == 1.0)).all(axis=0)
-        sums, reach = CovariateSums.of(batch.X, self.centre, self.unit), batch.response.reach()
-        low, high = batch.X.min(axis=0), batch.X.max(axis=0)
-        return Second(sums, low, high, reach, binary, anchors, below, inside)
+        columns = ColumnSums.of(batch, self.units, w)
+        return Second(columns, batch.response.reach(), anchors, below, inside)
 
 
 def _join(a: Second | None, b: Second | None) -> Second | None:
@@ -352,11 +347,9 @@ def _join(a: Second | None, b: Second | None) -> Second | None:
     return a + b
 
 
-def second_pass(source: Source, reader: Reader, X: Array, brackets: tuple[tuple[float, float], ...] = ()) -> Second:
+def second_pass(source: Source, reader: Reader, X: Matrix, brackets: tuple[tuple[float, float], ...] = ()) -> Second:
     """Return the sums of the second pass; X are the covariates of the sample."""
-    centre = X.mean(axis=0)
-    spread = np.abs(X - centre).max(axis=0, initial=0.0)
-    work = _SecondWork(reader, centre, np.where(spread > 0.0, spread, 1.0), brackets)
+    work = _SecondWork(reader, Units.of(X), brackets)
     found = source.map(work, _join, reader.columns, "sums of covariates and anchors")
     assert found is not None  # noqa: S101 - the first pass has seen rows
     return found

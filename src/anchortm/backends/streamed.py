@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,20 +15,27 @@ from numpy.typing import NDArray
 from anchortm.backends.reading import AnchorCoding, Batch, Reader, located
 from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets
 from anchortm.backends.sources import Source
+from anchortm.backends.structure import Structure, check_number
 from anchortm.bases import Basis
 from anchortm.engine.data import About
 from anchortm.engine.objective.build import build_objective, objective_type
+from anchortm.engine.objective.penalised import Penalty
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.rows.blocks import Blocks, MemoryBlocks, Total, Work, add, run
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.likelihood import layout
 from anchortm.engine.rows.projections import GroupProjection, Projection, projection_of
 from anchortm.engine.rows.standardised import Rows, make_coordinates
-from anchortm.engine.solve.identification import check_counts, check_size
+from anchortm.engine.solve.identification import check_counts
+from anchortm.engine.specification import Specification
 from anchortm.exceptions import IdentificationError, InputError
+from anchortm.inputs import parts
+from anchortm.inputs.baselines import Mixture, known_strata
+from anchortm.inputs.design import Matrix, WideMatrix
 from anchortm.inputs.empirical import SUPPORT_QUANTILES
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, Scale, as_response, plain_words
+from anchortm.inputs.splines import Marks
 from anchortm.links import Link
 
 if TYPE_CHECKING:
@@ -38,7 +46,6 @@ __all__ = ["Stream", "StreamedBlocks"]
 Array = NDArray[np.float64]
 T = TypeVar("T")
 
-MOST_COLUMNS = 300
 BRACKET = 6.0  # standard errors to each side of a sample quantile
 
 
@@ -52,6 +59,12 @@ class _Plan:
     sign: float
     coordinates: Coordinates
     geometry: Projection | None
+    columns: _Columns | None = None
+
+    def restricted(self, columns: NDArray[np.intp]) -> _Plan:
+        """Return the plan for some of the covariates."""
+        made = _Columns(columns, np.ones(columns.size)) if self.columns is None else self.columns.take(columns)
+        return replace(self, coordinates=self.coordinates.restricted(columns), columns=made)
 
     def objective(self, batch: Batch) -> RowObjective:
         """Return the share of a batch in the objective of all rows."""
@@ -59,7 +72,7 @@ class _Plan:
             self.link,
             self.basis,
             batch.response,
-            batch.X,
+            batch.X if self.columns is None else self.columns.of(batch.X),
             batch.anchors,
             batch.weights,
             batch.offset,
@@ -67,7 +80,24 @@ class _Plan:
             self.reader.anchors is None or self.reader.anchors.frame.intercept,
             coordinates=self.coordinates,
             geometry=self.geometry,
+            mixture=batch.mixture,
         )
+
+
+class _Columns(NamedTuple):
+    """Columns of the design by their places, some perhaps twice, each times a number."""
+
+    at: NDArray[np.intp]
+    factor: Array
+
+    def of(self, X: Matrix) -> Array:
+        """Return these columns."""
+        assert not isinstance(X, WideMatrix)  # noqa: S101 - refused by the table of parts
+        return X[:, self.at] * self.factor
+
+    def take(self, own: NDArray[np.intp]) -> _Columns:
+        """Return some of these columns."""
+        return _Columns(self.at[own], self.factor[own])
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,10 +165,18 @@ class StreamedBlocks(Blocks):
         return self.source.map(_Sum(self.plan, work), _add, self.plan.reader.columns, f"{work.label}{self._note}")
 
     def one_slope(self) -> Array | None:
-        return self._sample.memory.one_slope()
+        return None if self.plan.reader.corners is not None else self._sample.memory.one_slope()
 
     def sample(self, size: int, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
         return self._sample.memory, self._sample.anchors
+
+    def whole_rows(self, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
+        return self._sample.memory, self._sample.anchors
+
+    def restricted(self, columns: NDArray[np.intp], n_baseline: int, anchors: Projection | None) -> StreamedBlocks:
+        result = copy(self)
+        result.plan, result._sample = self.plan.restricted(columns), self._sample.restricted(columns)
+        return result
 
     @property
     def at_hand(self) -> list[Rows]:
@@ -160,7 +198,7 @@ class StreamedBlocks(Blocks):
 
 
 class Stream:
-    """A table whose rows are elsewhere, learned in two passes.
+    """A table whose rows are elsewhere, learned in two passes: one for the formula, one for the model (``learn``).
 
     Parameters
     ----------
@@ -174,12 +212,11 @@ class Stream:
     """
 
     in_memory = False
-
-    def without_wide(self) -> Stream:
-        """Return the table itself: its covariates are columns of numbers."""
-        return self
-
-    mixture = strata = clusters = None  # these need the rows in memory
+    strata = clusters = None  # these need the rows in memory
+    mixture: Mixture | None = None  # the corners, with the weights of an average row
+    _columns: _Columns | None = None  # those of the design that the loss takes, None: all
+    names: tuple[str, ...]
+    marks: Marks
     near: tuple[int, ...] = ()
     share = 1.0
 
@@ -208,33 +245,61 @@ class Stream:
         coding = None if scan.anchors is None else scan.anchors.coding(intercept)
         wide = _joined(scan.wide)
         formula.settle(scan.covariates, wide)
-        self.names, self.marks = tuple(formula.design_columns()), formula.marks
-        if len(self.names) > MOST_COLUMNS:
-            raise InputError(
-                f"the covariates have {len(self.names)} columns, more than {MOST_COLUMNS} for rows that are read in "
-                "batches: merge levels of factors, or read the table into memory"
-            )
-        self.reader = replace(reader, levels=levels, anchors=coding)
-        self.sample = self._read_sample(_joined(scan.sample))
+        strata = tuple(known_strata(list(scan.strata))) if scan.strata else None
+        self.reader = replace(reader, levels=levels, anchors=coding, strata=strata)
+        self._rows = _joined(scan.sample)
         if scan.n_rows == 1:
             raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
         if scale not in ("ordinal", "count"):
             check_counts(scan.kinds)
-        check_size(len(self.names), scan.n_rows)
         self.response, self.weights = self._wide_outcome(wide)
         self._wide_is_all = scan.every_wide == 1
-        brackets = self._brackets()
-        self.second = second_pass(source, self.reader, self.sample.X, brackets)
-        second = self.second
-        centre = second.covariates.centre
-        second.covariates.check(self.names, np.maximum(second.high - centre, centre - second.low))
-        self.support = self._exact_support() if brackets else None
         self.scan.sample.clear()
         self.scan.wide.clear()
 
-    def _read_sample(self, rows: pd.DataFrame) -> Batch:
+    def learn(self, spec: Specification) -> None:
+        """Take the second pass, which prepares the baselines of the model, and check the covariates."""
+        marks = self.reader.formula.marks
+        if spec.smoothed(marks):
+            parts.refuse("smooth", *spec.asked())
+        self.sample = self._read_sample()
+        if isinstance(self.sample.X, WideMatrix) and spec.fills_in(marks):
+            self.reader = replace(self.reader, dense=True)
+            self.sample = self._read_sample()
+        check_number(self.sample.X)
+        brackets = self._brackets()
+        self.second = second_pass(self.source, self.reader, self.sample.X, brackets)
+        self.support = self._exact_support() if brackets else None
+        self.structure = found = Structure.of(spec, self.reader, self.second.columns, self.sample.X)
+        self.names, self.marks, self.mixture = found.names, found.marks, found.mixture
+        if found.mixture is not None:
+            self.reader = replace(self.reader, corners=found.mixture.corners, taken=found.taken)
+            self.sample = self._read_sample()
+
+    def penalty(self, added: tuple[tuple[str, ...], Marks] = ((), ())) -> Penalty:
+        """Return the penalty on the coefficients of the covariates, and on what parts of the model ``added``."""
+        return self.structure.penalty(self.second.columns, added)
+
+    def repeated(self, columns: Sequence[int], factor: float, names: tuple[str, ...]) -> Stream:
+        """Return the table with some covariates once more, times a factor, after the others."""
+        p, result = len(self.names), copy(self)
+        at = np.concatenate([np.arange(p), np.asarray(columns, dtype=np.intp)])
+        result.names, result.marks = names, (*self.marks, *(None for _ in columns))
+        result._columns = _Columns(at, np.where(np.arange(at.size) < p, 1.0, factor))
+        return result
+
+    def without_wide(self) -> Stream:
+        """Return the table with all covariates as columns of numbers."""
+        if not isinstance(self.sample.X, WideMatrix):
+            return self
+        result = copy(self)
+        result.reader = replace(self.reader, dense=True)
+        result.sample = result._read_sample()
+        return result
+
+    def _read_sample(self) -> Batch:
         try:
-            sample = self.reader.read(rows, 0)
+            sample = self.reader.read(self._rows, 0)
         except InputError:
             # read all rows, so that the error counts rows of the table
             self.source.map(self.reader.read, lambda a, _: a, self.reader.columns, "where is the error?")
@@ -267,16 +332,16 @@ class Stream:
         return About(
             self.names,
             self.marks,
-            self.names,
+            (*self.reader.formula.design_columns(), *self.reader.formula.strata),
             self._counts(),
             scan.time,
             () if self.anchors is None else self.anchors.float_codes,
             self.dropped,
             self.alphabetical,
-            self.second.binary.tolist(),
+            self.second.columns.binary[list(self.structure.kept)].tolist(),
             self.reader.offset is not None,
             self.fingerprint(),
-            np.array([self.second.low, self.second.high]),
+            np.array([self.second.columns.low, self.second.columns.high]),
             self.second.reach,
         )
 
@@ -333,11 +398,14 @@ class Stream:
     ) -> RowObjective:
         """Return the anchor loss of all rows; the intercept and the number of threads were set before."""
         batch = self.sample
-        coordinates = make_coordinates(basis, layout(basis, batch.response), batch.X, sign)
-        plan = _Plan(self.reader, link, basis, sign, coordinates, self._geometry)
+        X = batch.X if self._columns is None else self._columns.of(batch.X)
+        coordinates = make_coordinates(basis, layout(basis, batch.response), X, sign, batch.mixture)
+        if coordinates.wide is not None and coordinates.wide.share.size:
+            coordinates = coordinates.some_levels(self.second.columns.sums.count)  # of all rows
+        plan = _Plan(self.reader, link, basis, sign, coordinates, self._geometry, self._columns)
         started = replace(plan, geometry=None).objective(batch)
         blocks = StreamedBlocks(self.source, plan, self, started)
-        return objective_type(link, blocks)(link, coordinates, self._geometry, blocks, self.names)
+        return objective_type(link, blocks, X)(link, coordinates, self._geometry, blocks, self.names)
 
 
 def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:

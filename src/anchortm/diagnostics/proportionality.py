@@ -17,7 +17,6 @@ from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import tell_alphabetical
 from anchortm.exceptions import InputError
-from anchortm.inference.score_tests import refuse_net
 from anchortm.inputs.baselines import varying_groups
 from anchortm.inputs.parts import NAMES, why_not
 from anchortm.models.base import TransformationModel, check_model
@@ -132,7 +131,7 @@ def proportionality_test(
 
 def _check(model: TransformationModel) -> None:
     """Refuse models whose effects cannot vary along the response."""
-    check_model(model)
+    check_model(model, "score_test")
     spec = model.specification()
     for name in (*spec.asked(), spec.likelihood):
         if why_not("varying", name) is not None:
@@ -169,7 +168,7 @@ class _Null:
         _check(model)
         plain = clone(model).set_params(xi=0.0)
         problem = plain.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
-        refuse_net(problem.spec, problem.data.design.marks)
+        problem.refuse("score_test")
         tell_alphabetical(problem.data)
         with problem.threads():
             solution, _ = problem.solve()

@@ -23,7 +23,6 @@ from anchortm.inference.score_tests import (
     Quadratic,
     check_directions,
     free_parameters,
-    refuse_net,
     simulated_statistic,
 )
 from anchortm.models.base import TransformationModel, check_model
@@ -176,11 +175,11 @@ def score_test(
     if method not in ("auto", *METHODS):
         raise InputError(f"method must be 'auto', {', '.join(map(repr, METHODS))}, not {method!r}")
     whole_number(n_draws, "n_draws", 1)
-    check_model(model)
+    check_model(model, "score_test")
     rng = generator(random_state)
     problem = clone(model).set_params(xi=0.0).problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
     data = problem.data
-    refuse_net(problem.spec, data.design.marks)
+    problem.refuse("score_test")
     if data.anchors is None:
         raise InputError("a score test needs anchors")
     obstacle = why_not(data)

@@ -22,7 +22,7 @@ from anchortm.inputs.response import Response, as_response
 from anchortm.inputs.splines import Marks
 from anchortm.inputs.two_terms import TwoTerms
 
-__all__ = ["About", "Data", "Strata", "drop_empty_classes"]
+__all__ = ["About", "Data", "Strata", "binary_columns", "drop_empty_classes"]
 
 Array = NDArray[np.float64]
 
@@ -118,6 +118,11 @@ class Data(NamedTuple):
             near=self.near,
         )
 
+    def repeated(self, columns: Sequence[int], factor: float, names: tuple[str, ...]) -> Data:
+        """Return the inputs with some covariates once more, times a factor, after the others."""
+        X = self.design.matrix
+        return self._replace(design=Design(np.hstack([X, factor * X[:, columns]]), names, self.design.named))
+
     def subset(self, rows: Any) -> Data:
         """Return the inputs for these rows, without classes and anchor levels that no longer occur."""
         part = self.take(rows)
@@ -184,7 +189,7 @@ class Data(NamedTuple):
             () if self.anchors is None else self.anchors.float_codes(),
             self.dropped,
             self.alphabetical,
-            _binary(self.design.matrix),
+            binary_columns(self.design.matrix),
             self.offset is not None,
             self.fingerprint(),
             self.covariate_ranges,
@@ -192,11 +197,11 @@ class Data(NamedTuple):
         )
 
 
-def _binary(X: Matrix) -> list[bool]:
+def binary_columns(X: Matrix) -> list[bool]:
     """Return which columns are 0 or 1 in all rows; the first 100 rows rule out most columns."""
     if isinstance(X, WideMatrix):
         result = np.ones(X.shape[1], dtype=bool)
-        result[X.dense_at] = _binary(X.dense)
+        result[X.dense_at] = binary_columns(X.dense)
         result[X.sparse_at] = [bool(np.isin(column.data, (0.0, 1.0)).all()) for column in X.sparse.T.tocsr()]
         return result.tolist()
     return [all(bool(((part == 0.0) | (part == 1.0)).all()) for part in (column[:100], column)) for column in X.T]

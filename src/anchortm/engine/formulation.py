@@ -17,10 +17,12 @@ from anchortm._util.threads import one_blas_thread
 from anchortm.bases import Basis
 from anchortm.engine.model_parts import PARTS, MakeLoss, Part
 from anchortm.engine.objective.protocol import Objective
+from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.likelihood import start_values
 from anchortm.engine.rows.standardised import BLOCK_ROWS
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.inputs import parts
 from anchortm.inputs.splines import Marks
 
 __all__ = ["Formulation"]
@@ -62,27 +64,28 @@ class Formulation:
         data = self.data if data is None else data
         return [part for part in (*PARTS, *self.spec.more) if part.asked(self.spec, data)]
 
-    def make_objective(self, link: Any, data: Any) -> Objective:
-        """Return the loss of these rows under a link, with the basis of the problem."""
+    def make_objective(self, link: Any, data: Any, coordinates: Coordinates | None = None) -> Objective:
+        """Return the loss of these rows under a link, with the basis of the problem, in new or given coordinates."""
         if not 0.0 <= self.spec.xi < math.inf:
             data = data.without_wide()  # wide factors are not supported at the ends of the path
 
         def plain(rows: Any) -> Objective:
-            return self.plain_objective(link, rows)
+            return self.plain_objective(link, rows, coordinates)
 
         make: MakeLoss = plain
-        parts = self.parts(data)
-        for part in parts:
+        asked = self.parts(data)
+        for part in asked:
             make = part.loss(make, self)
         objective = make(data)
-        for part in parts:
+        for part in asked:
             objective = part.settle(objective, self, data)
         return objective
 
-    def plain_objective(self, link: Any, data: Any) -> Objective:
+    def plain_objective(self, link: Any, data: Any, coordinates: Coordinates | None = None) -> Objective:
         """Return the anchor loss of the rows, without further parts."""
-        spec = self.spec
-        return data.objective(link, self.basis, spec.sign, spec.anchor_intercept, spec.threads)  # type: ignore[no-any-return]
+        spec, known = self.spec, {} if coordinates is None else {"coordinates": coordinates}
+        found: Objective = data.objective(link, self.basis, spec.sign, spec.anchor_intercept, spec.threads, **known)
+        return found
 
     def names_of(self, data: Any) -> tuple[str, ...]:
         """Return the names of all parameters except those of the baseline."""
@@ -90,9 +93,9 @@ class Formulation:
 
     def added(self, data: Any) -> tuple[tuple[str, ...], Marks]:
         """Return the names of the parameters that parts add after the coefficients, and their smooth terms."""
-        parts = self.parts(data)
-        names = tuple(name for part in parts for name in part.names(self.spec, data))
-        return names, tuple(mark for part in parts for mark in part.marks(self.spec, data))
+        asked = self.parts(data)
+        names = tuple(name for part in asked for name in part.names(self.spec, data))
+        return names, tuple(mark for part in asked for mark in part.marks(self.spec, data))
 
     def own_parameters(self, beta: Array, data: Any) -> Iterator[tuple[Part, Array]]:
         """Yield each part with the parameters that it adds; ``beta`` has those after the baseline's."""
@@ -136,6 +139,12 @@ class Formulation:
             sizes = [str(part.size) if part.ndim == 1 else f"shape {part.shape}" for part in (theta, beta)]
             raise InputError(f"start must be (baseline, coef) of lengths {size} and {p}, not {' and '.join(sizes)}")
         return objective.coordinates.join(theta, np.append(beta, objective.start))
+
+    def refuse(self, question: str) -> None:
+        """Raise an error if a question, such as a score test, cannot be asked of this problem; see ``inputs.parts``."""
+        smooth = ["smooth"] if self.spec.smoothed(self.data.marks) else []
+        place = "memory" if self.data.in_memory else "batches"
+        parts.refuse(question, *self.spec.asked(), *smooth, self.spec.likelihood, place)
 
     def check_anchors(self) -> None:
         """Raise an error if there is a penalty but no anchors."""

@@ -16,6 +16,7 @@ from anchortm.engine.objective.protocol import Objective, Sums
 from anchortm.engine.objective.with_effects import EffectsObjective
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FitResult
+from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.engine.rows.laplace import marginal_rows
 from anchortm.engine.rows.quadrature import moved_means
@@ -250,7 +251,7 @@ class MeanProblem(Problem):
 
     spec: MeanSpecification
 
-    def make_objective(self, link: Any, data: Any) -> Objective:
+    def make_objective(self, link: Any, data: Any, coordinates: Coordinates | None = None) -> Objective:
         """Return the loss of these rows, with y in a typical unit."""
         spec = self.spec
         net = spec.penalised(data.design.marks)
@@ -259,10 +260,10 @@ class MeanProblem(Problem):
         if link.uses_alpha and link.alpha is None:
             link = replace(link, alpha=self._likeliest_alpha(link, data))
         if not net or link.unit == 1.0:
-            return super().make_objective(link, data)
+            return super().make_objective(link, data, coordinates)
         beta, loss = link.eta_unit, link.loss_unit**2  # convert the penalties to the units of coefficients and loss
         own = self.at(l1=spec.l1 * beta / loss, l2=spec.l2 * beta**2 / loss, smooth=spec.smooth * beta**2 / loss)
-        return Problem.make_objective(own, link, data)
+        return Problem.make_objective(own, link, data, coordinates)
 
     def _likeliest_alpha(self, link: NegativeBinomial, data: Data) -> float:
         """Return the maximum-likelihood alpha: the root of the derivative of the profile likelihood in log alpha."""

@@ -25,7 +25,7 @@ from anchortm.inputs.design import Design, WideMatrix, split_columns, to_design
 from anchortm.inputs.response import as_response, sorted_words
 from anchortm.inputs.two_terms import Intercepts, make_two_terms
 
-__all__ = ["one_column", "prepare", "row_offset", "split_off"]
+__all__ = ["one_column", "prepare", "prepare_unchecked", "row_offset", "split_off"]
 
 Array = NDArray[np.float64]
 Labels = Sequence[Any] | None
@@ -68,6 +68,21 @@ def prepare(
     spec: Specification, X: Any, y: Any, anchors: Any = None, sample_weight: Any = None, offset: Any = None
 ) -> Data:
     """Return the checked inputs, without rows of weight zero."""
+    return _with_structure(spec, *_read(spec, X, y, anchors, sample_weight, offset))
+
+
+def prepare_unchecked(spec: Specification, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
+    """Return the inputs for trees: all covariates are columns of numbers, which may be constant or collinear."""
+    data, labels, _ = _read(spec, X, y, anchors, sample_weight, offset)
+    data = data.without_wide()
+    baselines = labels is not None or varying_groups(spec.varying)
+    return spec.with_baselines(data, labels) if baselines else data
+
+
+def _read(
+    spec: Specification, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any
+) -> tuple[Data, Labels, list[Any]]:
+    """Return the inputs without rows of weight zero, with outcomes checked, and the labels of strata and clusters."""
     index = aligned(X=X, y=y, anchors=anchors, sample_weight=sample_weight, offset=offset)
     X, y = native(X), native(y)
     columns_given = _columns_given(X)
@@ -96,7 +111,7 @@ def prepare(
     alphabetical = spec.levels is None and sorted_words(y, data.response)
     named = tuple(columns_given) if data.design.named and columns_given is not None else None
     data = data._replace(columns_given=named, alphabetical=alphabetical)
-    return _with_structure(spec, data, _kept(data, labels), [_kept(data, own) for own in clusters])
+    return data, _kept(data, labels), [_kept(data, own) for own in clusters]
 
 
 def _columns_given(X: Any) -> list[Any] | None:

@@ -17,9 +17,7 @@ from anchortm._util.checks import generator
 from anchortm.bases import baseline_values
 from anchortm.engine.data import Data
 from anchortm.engine.formulation import Formulation
-from anchortm.engine.model_parts.random_effects import mixed
 from anchortm.engine.objective.protocol import Objective
-from anchortm.engine.objective.turned import untangled
 from anchortm.engine.preparation import prepare
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.laplace import marginal_rows
@@ -43,6 +41,7 @@ class Refit(NamedTuple):
     parameters: Array
     converged: bool
     min_eigenvalue: float
+    steps: Any = None  # the baseline, if it is not among the parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +64,6 @@ class Problem(Formulation):
     @classmethod
     def on(cls, spec: Specification, data: Any) -> Self:
         """Return the problem for checked rows, with the basis made from these rows."""
-        if not data.in_memory:  # for rows in memory, penalty factors have already been checked
-            spec.penalty(data.names, data.marks)
         rule = spec.rule if data.support is None else spec.rule.with_support(data.support)
         return cls(spec, data, spec.link, rule(data.response, data.weights))
 
@@ -146,11 +143,15 @@ class Problem(Formulation):
         at = (result.baseline, result.others)
         solution = solve_near(objective, *at, objective.coordinates.join(*at), result.xi, self.spec.quiet)
         parameters = np.concatenate(objective.coordinates.split(solution.v))
-        return Refit(parameters, solution.converged, solution.min_eigenvalue)
+        return Refit(parameters, solution.converged, solution.min_eigenvalue, self.steps(objective, solution.v))
 
     def result(self, objective: Objective, solution: Solution, others: list[Solution]) -> FitResult:
         """Return the result of a solution."""
         return FitResult.of(self, self.link, objective, solution, others)
+
+    def steps(self, objective: Objective, v: Array) -> Any:
+        """Return the baseline that goes with v, if it is not among the parameters; None by default."""
+        return None
 
     def link_to_refit(self, result: FitResult) -> Any:
         """Return the link for refits, without parameters that they estimate again."""
@@ -190,6 +191,8 @@ class Problem(Formulation):
         """Return a simulated outcome for each row, after its entry time; classes are codes."""
         data, basis, link = self.data, result.basis, result.link
         theta, shift, u = data.thetas(result.baseline), data.design.matrix @ result.coef, rng.random(len(data.response))
+        for part, own in self.own_parameters(result.others, data):
+            theta = part.theta(self.spec, theta, own, data)
         if data.offset is not None:
             shift = shift + data.offset
         if data.clusters is not None and result.random is not None:
@@ -198,19 +201,13 @@ class Problem(Formulation):
         if entry is None:
             return basis.inverse(theta, link.quantile(u) - shift)
         late, known = np.flatnonzero(entry > basis.lower_bound), np.zeros(u.size)
-        own = theta if theta.ndim == 1 else theta[late]
-        known[late] = link.log_sf(baseline_values(basis.rows(entry[late]), own) + shift[late])
+        some = theta if theta.ndim == 1 else theta[late]
+        known[late] = link.log_sf(baseline_values(basis.rows(entry[late]), some) + shift[late])
         return basis.inverse(theta, link.quantile_from_log_sf(np.log(u) + known) - shift)
 
     def redrawn(self, objective: Objective, response: Response) -> Objective:
         """Return the loss of the same rows with other outcomes, in the coordinates of ``objective``."""
-        spec, data = self.spec, self.data._replace(response=response)
-
-        def plain(rows: Data) -> Objective:
-            return rows.objective(
-                objective.link, self.basis, spec.sign, spec.anchor_intercept, coordinates=objective.row_coordinates
-            )
-
+        data = self.data._replace(response=response)
         if data.clusters is not None:
-            return mixed(plain(data), data, spec.sign, objective.n_nodes)
-        return untangled(data, plain) if data.near else plain(data)
+            data = data._replace(clusters=data.clusters._replace(n_nodes=objective.n_nodes, slack=objective.slack))
+        return Formulation.make_objective(self, objective.link, data, objective.row_coordinates)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from anchortm._util.checks import flag, generator, jobs, level_between, one_number, whole_number
 from anchortm.engine.baseline_rules import BaselineRule
 from anchortm.engine.data import Data
-from anchortm.engine.objective.penalised import Penalty, check_strengths
+from anchortm.engine.objective.penalised import Known, Penalty, check_strengths
 from anchortm.engine.objective.scale_effects import check_scale
 from anchortm.engine.rows.quadrature import MOST_NODES
 from anchortm.engine.solve.identification import Checked, check_covariates
@@ -215,10 +215,14 @@ class Specification:
         X: Any = None,
         weights: Array | None = None,
         added: tuple[tuple[str, ...], Marks] = ((), ()),
+        known: Known | None = None,
     ) -> Penalty:
-        """Return the penalty on the coefficients of these columns, and on what parts of the model ``added``."""
+        """Return the penalty on the coefficients of these columns, and on what parts of the model ``added``.
+
+        ``known`` are means and deviations of the columns in all rows, if X is not at hand.
+        """
         strengths = (self.l1, self.l2, self.smooth, self.penalty_factor)
-        return Penalty.of(*strengths, names, X, weights, marks, *added)
+        return Penalty.of(*strengths, names, X, weights, marks, *added, known)
 
     def design_penalty(
         self, design: Design, weights: Array | None, added: tuple[tuple[str, ...], Marks] = ((), ())

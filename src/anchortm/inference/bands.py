@@ -21,12 +21,13 @@ from anchortm._util.checks import level_between
 from anchortm.exceptions import InputError
 from anchortm.inference.bootstrap import Bootstrap
 from anchortm.predict.distribution import PredictedDistribution
+from anchortm.predict.protocol import Distribution
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["ConfidenceBand", "Of", "confidence_band"]
+__all__ = ["ConfidenceBand", "Of", "band_of_refits", "checked_points", "confidence_band", "family_band"]
 
 Array = NDArray[np.float64]
 Of = Literal["cdf", "sf", "ppf"]
@@ -52,6 +53,8 @@ class ConfidenceBand:
         Whether the band of a row covers all its points at once.
     method : str
         Delta method or bootstrap.
+    steps : bool
+        Whether the curves are constant between their steps, as those of ``CoxPH``.
 
     Examples
     --------
@@ -75,6 +78,7 @@ class ConfidenceBand:
     level: float
     simultaneous: bool
     method: str
+    steps: bool = False
 
     def frame(self) -> pd.DataFrame:
         """Return the band as a table.
@@ -140,20 +144,8 @@ def confidence_band(
     The model is h(y | x_i) = a(y)'theta + sign * x_i'beta + fixed_i. With several baselines, ``shares`` are the weights
     of row i on them, and the first term is a(y)'(sum_b share_ib theta_b).
     """
-    points = np.atleast_1d(np.asarray(at, dtype=object if distribution.basis.kind == "ordinal" else np.float64))
-    level_between(level)
-    if of not in ("cdf", "sf", "ppf"):
-        raise InputError(f"of must be 'cdf', 'sf' or 'ppf', not {of!r}")
-    if points.ndim != 1:
-        raise InputError(f"at must be a number or a vector, not of shape {points.shape}")
-    if points.dtype == np.float64 and np.isnan(points).any():
-        raise InputError("at contains NaN: pass numbers")
-    if of == "ppf":
-        if distribution.basis.discrete:
-            raise InputError("bands of quantiles do not support classes and counts, whose quantiles jump: use of='cdf'")
-        scale = _quantile_scale(distribution, points)
-    else:
-        scale = _probability_scale(distribution, points, of)
+    points = checked_points(distribution, at, of, level)
+    scale = _quantile_scale(distribution, points) if of == "ppf" else _probability_scale(distribution, points, of)
     size, K = scale.estimate.shape, distribution.basis.n_parameters
     shares = np.ones((size[0], 1)) if shares is None else shares
     lower, upper = np.empty(size), np.empty(size)
@@ -171,6 +163,67 @@ def confidence_band(
         lower, upper = upper, lower
     method = f"bootstrap of {len(uncertainty.draws)}" if isinstance(uncertainty, Bootstrap) else "delta method"
     return ConfidenceBand(of, points, scale.back(scale.estimate), lower, upper, level, simultaneous, method)
+
+
+def band_of_refits(
+    distribution: Any, refits: Sequence[Any], at: ArrayLike, of: Of, level: float, simultaneous: bool
+) -> ConfidenceBand:
+    """Return the band of predictions from those of refits; all are distributions of the same rows, of any kind."""
+    points = checked_points(distribution, at, of, level)
+    estimate, *draws = (np.asarray(getattr(d, of)(points), dtype=np.float64) for d in (distribution, *refits))
+    values = np.array(draws)
+    ends = [_by_draws(estimate[i], values[:, i], level, simultaneous) for i in range(len(estimate))]
+    lower, upper = (np.array(end) for end in zip(*ends, strict=True))
+    if of != "ppf":
+        lower, upper = np.maximum(lower, 0.0), np.minimum(upper, 1.0)
+    steps, method = of != "ppf" and distribution.basis.kind == "step", f"bootstrap of {len(draws)}"
+    return ConfidenceBand(of, points, estimate, lower, upper, level, simultaneous, method, steps)
+
+
+def checked_points(distribution: Any, at: ArrayLike, of: Of, level: float) -> NDArray[Any]:
+    """Return the checked points of a band."""
+    points = np.atleast_1d(np.asarray(at, dtype=object if distribution.basis.kind == "ordinal" else np.float64))
+    level_between(level)
+    if of not in ("cdf", "sf", "ppf"):
+        raise InputError(f"of must be 'cdf', 'sf' or 'ppf', not {of!r}")
+    if points.ndim != 1:
+        raise InputError(f"at must be a number or a vector, not of shape {points.shape}")
+    if points.dtype == np.float64 and np.isnan(points).any():
+        raise InputError("at contains NaN: pass numbers")
+    if of == "ppf" and distribution.basis.discrete:
+        raise InputError("bands of quantiles do not support classes and counts, whose quantiles jump: use of='cdf'")
+    if of == "ppf" and not ((points > 0.0) & (points < 1.0)).all():
+        raise InputError("probabilities of a quantile band must lie between 0 and 1")
+    return points
+
+
+def family_band(
+    at_eta: Callable[[Array], Distribution],
+    eta: Array,
+    columns: Array,
+    at: ArrayLike,
+    of: Of,
+    level: float,
+    simultaneous: bool,
+    uncertainty: Array | Bootstrap,
+) -> ConfidenceBand:
+    """Return the band of a model of the mean; ``at_eta`` gives its distributions from linear predictors.
+
+    All that is uncertain is eta, with the dispersion taken as known. Distributions of a family are ordered by eta, so
+    that its limits give those of all probabilities and quantiles, and a pointwise band is simultaneous too.
+    """
+    points, tails = np.atleast_1d(np.asarray(at, dtype=np.float64)), 0.5 + np.array([-0.5, 0.5]) * level_between(level)
+    if of not in ("cdf", "sf", "ppf"):
+        raise InputError(f"of must be 'cdf', 'sf' or 'ppf', not {of!r}")
+    if isinstance(uncertainty, Bootstrap):
+        away = (uncertainty.draws - uncertainty.estimate) @ columns.T
+        ends, method = eta + np.quantile(away, tails, axis=0), f"bootstrap of {len(uncertainty.draws)}"
+    else:
+        error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", columns, uncertainty, columns), 0.0))
+        ends, method = eta + np.multiply.outer(stats.norm.ppf(tails), error), "delta method"
+    estimate, *limits = (np.asarray(getattr(at_eta(here), of)(points), dtype=np.float64) for here in (eta, *ends))
+    lower, upper = np.sort(limits, axis=0)
+    return ConfidenceBand(of, points, estimate, lower, upper, level, simultaneous, method)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,8 +257,6 @@ def _probability_scale(distribution: PredictedDistribution, points: NDArray[Any]
 
 
 def _quantile_scale(distribution: PredictedDistribution, q: Array) -> _Scale:
-    if not ((q > 0.0) & (q < 1.0)).all():
-        raise InputError("probabilities of a quantile band must lie between 0 and 1")
     basis = distribution.basis
     y = np.asarray(distribution.ppf(q))
     if not np.isfinite(y).all():
@@ -254,7 +305,8 @@ def _by_draws(estimate: Array, values: Array, level: float, simultaneous: bool) 
         return lower, upper
     spread = np.zeros(estimate.size)
     finite = np.isfinite(estimate)
-    spread[finite] = values[:, finite].std(axis=0, ddof=1)
+    with np.errstate(invalid="ignore"):  # draws may be infinite
+        spread[finite] = values[:, finite].std(axis=0, ddof=1)
     if not np.isfinite(spread).all():
         raise InputError("some resampled quantiles are infinite: use a pointwise band, or other points")
     moving = spread > 0.0

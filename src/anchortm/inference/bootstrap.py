@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -34,10 +36,11 @@ from anchortm.predict.fitted import Fitted
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Bootstrap", "any_covariance", "at_row", "bootstrap", "resolve"]
+__all__ = ["BoostedBootstrap", "Bootstrap", "any_covariance", "at_row", "bootstrap", "resampled", "resolve"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
+T = TypeVar("T")
 
 MOST_FAILURES = 0.1  # the bootstrap raises an error if a larger fraction of its fits fails
 
@@ -58,6 +61,8 @@ class Bootstrap:
         What was resampled: rows, clusters or environments.
     failed : int
         Number of fits that failed and were skipped.
+    steps : tuple
+        For ``CoxPH``: the cumulative baseline hazards of each fit, and the x'beta at which they hold.
 
     Examples
     --------
@@ -76,6 +81,7 @@ class Bootstrap:
     names: tuple[str, ...]
     resampled: str
     failed: int
+    steps: tuple[Any, ...] = ()
 
     def covariance(self) -> Array:
         """Return the covariance matrix of the draws.
@@ -111,6 +117,41 @@ class Bootstrap:
         return f"Bootstrap({len(self.draws)} fits, {self.resampled} resampled{failed})\n{self.frame().to_string()}"
 
 
+@dataclass(frozen=True, eq=False)
+class BoostedBootstrap:
+    """Boosted models fitted to resampled data.
+
+    Attributes
+    ----------
+    models : tuple of AnchorBoostedTM
+        The fitted models.
+    resampled : str
+        What was resampled: rows, clusters or environments.
+    failed : int
+        Number of fits that failed and were skipped.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> formula = "cmedv ~ rm + lstat | town"
+    >>> model = atm.AnchorBoostedTM.from_formula(formula, data, model=atm.NormalLinear(), xi=1.0, n_rounds=5)
+    >>> refits = model.bootstrap(10, random_state=0, progress=False)
+    >>> refits
+    BoostedBootstrap(10 fits, environments (town) resampled)
+    >>> refits.models[0].predict(data[:3]).shape
+    (3,)
+    """
+
+    models: tuple[Any, ...]
+    resampled: str
+    failed: int
+
+    def __repr__(self) -> str:
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"BoostedBootstrap({len(self.models)} fits, {self.resampled} resampled{failed})"
+
+
 def any_covariance(model: Fitted, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
     """Return the covariance matrix of (baseline, coef) of a fitted model; see ``covariance`` of models."""
     kind = default_kind(model.result_, clusters) if kind is None else kind
@@ -138,22 +179,42 @@ def bootstrap(
 ) -> Bootstrap:
     """Return fits of the model to resampled data; see ``bootstrap`` of models."""
     problem, result = rows_in_memory(model), model.result_
-    data = problem.data
+    refit = partial(_refit, problem, result)
+    found, what, failed = resampled(problem.data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
+    names = (*result.parameter_names, *result.other_names)
+    draws, steps = zip(*found, strict=True)
+    return Bootstrap(np.array(draws), result.parameters, names, what, failed, steps if any(steps) else ())
+
+
+def resampled(
+    data: Data,
+    refit: Callable[[Array], T | None],
+    n_bootstrap: int,
+    clusters: Any,
+    random_state: Any,
+    n_jobs: int | None,
+    progress: bool | None,
+) -> tuple[list[T], str, int]:
+    """Return refits to resampled rows, what was resampled, and the number of refits that failed.
+
+    ``refit`` takes the new weights of all rows and returns None if it fails.
+    """
     n_bootstrap, n_jobs = whole_number(n_bootstrap, "n_bootstrap", 2), jobs(n_jobs)
     groups, what = _resampled(data, clusters)
+    n_total = len(data.response) if data.weights is None else float(data.weights.sum())
     if groups is not None:
         few_clusters(int(groups.max()) + 1)
-    elif round(result.n_total) < 2:
+    elif round(n_total) < 2:
         raise InputError(
-            f"the weights add up to {result.n_total:g} rows, too few to resample: multiply them by the number of rows"
+            f"the weights add up to {n_total:g} rows, too few to resample: multiply them by the number of rows"
         )
     rng = generator(random_state)
     samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
     shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
     with one_blas_thread():  # many small fits are faster without BLAS threads
-        found = Parallel(n_jobs=n_jobs)(delayed(_refit)(problem, result, weights) for weights in shown)
-    draws = np.array([draw for draw in found if draw is not None])
-    failed = n_bootstrap - len(draws)
+        found = Parallel(n_jobs=n_jobs)(delayed(refit)(weights) for weights in shown)
+    kept = [draw for draw in found if draw is not None]
+    failed = n_bootstrap - len(kept)
     if failed > MOST_FAILURES * n_bootstrap:
         raise IdentificationError(
             f"{failed} of {n_bootstrap} resampled data sets do not identify the model (a class or a covariate's "
@@ -161,8 +222,7 @@ def bootstrap(
         )
     if failed:
         warn(f"{failed} of {n_bootstrap} resampled fits failed and are skipped", AnchorTMWarning)
-    names = (*result.parameter_names, *result.other_names)
-    return Bootstrap(draws, result.parameters, names, what, failed)
+    return kept, what, failed
 
 
 def _resampled(data: Data, clusters: Any) -> tuple[Codes | None, str]:
@@ -196,8 +256,8 @@ def _resampled_weights(rng: np.random.Generator, groups: Codes | None, data: Dat
     return np.asarray(own * rng.multinomial(size, np.full(size, 1.0 / size))[groups])
 
 
-def _refit(problem: Problem, result: FitResult, weights: Array) -> Array | None:
-    """Return (baseline, coef) of the fit with these weights and the basis of the full fit; None if it fails."""
+def _refit(problem: Problem, result: FitResult, weights: Array) -> tuple[Array, Any] | None:
+    """Return parameters and steps of the fit with these weights and the basis of the full fit; None if it fails."""
     keep = weights > 0.0
     part = problem.data.subset(keep)._replace(weights=weights[keep])
     if part.dropped:
@@ -208,7 +268,7 @@ def _refit(problem: Problem, result: FitResult, weights: Array) -> Array | None:
         return None
     if not (found.converged and found.min_eigenvalue > FLAT_CURVATURE):
         return None
-    return found.parameters
+    return found.parameters, found.steps
 
 
 def resolve(model: Fitted, uncertainty: str | Array | Bootstrap | None) -> Array | Bootstrap:

@@ -33,6 +33,7 @@ from anchortm.engine.result import FitResult
 from anchortm.engine.rows.block_sums import Influence
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.exceptions import AnchorTMWarning, InputError
+from anchortm.inputs import parts
 from anchortm.inputs.anchors import groups_of
 from anchortm.predict.fitted import NOT_AT_HAND, Fitted
 
@@ -43,6 +44,7 @@ __all__ = [
     "KINDS",
     "check_net",
     "check_strict",
+    "check_total",
     "cluster_codes",
     "coefficient_intervals",
     "covariance",
@@ -91,7 +93,7 @@ def _of_rows(problem: Problem, result: FitResult, clusters: Any) -> tuple[Array,
     if groups is None and data.clusters is not None:
         units = np.unique(data.clusters.codes, return_inverse=True)[1]
     if groups is None:
-        _check_total(result)
+        check_total(result)
     else:
         few_clusters(int(groups.max()) + 1)
     if units is not None and data.clusters is not None:
@@ -115,13 +117,14 @@ def _of_batches(problem: Problem, result: FitResult, clusters: Any) -> tuple[Arr
             "clusters need the rows in memory, but these were read in batches: leave clusters out to treat rows as "
             "independent"
         )
-    _check_total(result)
-    objective, work, _ = _work(problem, result, problem.data)
+    check_total(result)
+    objective, work, _ = _work(problem, result, problem.data.without_wide())
     with problem.threads(objective):
         return objective.influence_gram(work), result.n_total
 
 
-def _check_total(result: FitResult) -> None:
+def check_total(result: FitResult) -> None:
+    """Raise an error if the weights add up to fewer than two rows."""
     if result.n_total < 2.0:
         raise InputError(
             f"the weights add up to {result.n_total:g} rows, too few for standard errors: multiply the weights by the "
@@ -138,10 +141,7 @@ def default_kind(result: FitResult, clusters: Any) -> str:
 def check_net(result: FitResult) -> None:
     """Raise an error if the penalised coefficients do not have a covariance matrix."""
     if result.l1:
-        raise InputError(
-            "coefficients chosen by l1 have only bootstrap standard errors: use kind='bootstrap', or fit the selected "
-            "covariates without l1 to other rows"
-        )
+        parts.refuse("sandwich", "l1")
     if result.ridged and result.coef.size > MAX_RIDGE:
         raise InputError(
             f"{result.coef.size} penalised coefficients are too many for a covariance matrix (at most {MAX_RIDGE}): "

@@ -11,16 +11,13 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.rows.factor_hessian import Arrow
-from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError
-from anchortm.inputs.splines import Marks
 
 __all__ = [
     "Information",
     "Quadratic",
     "check_directions",
     "free_parameters",
-    "refuse_net",
     "score_statistic",
     "simulated_statistic",
 ]
@@ -102,16 +99,8 @@ def simulated_statistic(
     return quadratic(t) / objective.dispersion(v + step)
 
 
-def refuse_net(spec: Specification, marks: Marks) -> None:
-    """Raise an error if coefficients are penalised, because then their scores are not 0 at the fit."""
-    if spec.l1 or spec.l2:
-        raise InputError("score tests do not support an elastic net: set l1=0 and l2=0, or choose xi by ElasticNetCV")
-    if spec.penalised(marks):
-        raise InputError("score tests do not support smooth terms: set smooth=0, or choose xi by SmoothSearchCV")
-
-
 def check_directions(objective: Objective) -> None:
-    """Raise an error if the anchors have too many independent columns for a test."""
+    """Raise an error if the residuals are not scores, or if the anchors have too many independent columns for a test."""
     if objective.score_test_obstacle is not None:
         raise InputError(objective.score_test_obstacle)
     if objective.anchors is not None and objective.anchors.rank > MAX_DIRECTIONS:

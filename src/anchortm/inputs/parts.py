@@ -11,7 +11,19 @@ from itertools import combinations, product
 
 from anchortm.exceptions import InputError, InputTypeError
 
-__all__ = ["ENDS", "ENGINES", "NAMES", "PARTS", "PLACES", "QUESTIONS", "REASONS", "cells", "refuse", "why_not"]
+__all__ = [
+    "ENDS",
+    "ENGINES",
+    "NAMES",
+    "PARTS",
+    "PLACES",
+    "QUESTIONS",
+    "REASONS",
+    "cells",
+    "refusal",
+    "refuse",
+    "why_not",
+]
 
 PARTS = ("strata", "varying", "scale", "random", "l1", "l2", "smooth", "offset", "weights", "wide", "boosting")
 ENGINES = ("transformation", "mean", "partial")
@@ -48,8 +60,8 @@ NAMES = {
     "bands": "confidence bands",
     "saving": "saving",
 }
-# kinds of models, tables and learners; a wrong combination of two of them is a type error
-KINDS = {"partial", "mean", "batches", "boosting"}
+# kinds of models, tables and learners, and questions; a wrong combination of two of them is a type error
+KINDS = {"partial", "mean", "batches", "boosting", *QUESTIONS}
 
 _ONE_SCALE = "random effects are implemented for one scale; leave one of them out"
 _NO_BASELINE = "a partial likelihood does not estimate a baseline; use ProportionalHazards"
@@ -57,11 +69,11 @@ _MEAN = (
     "a generalised linear model has no baseline in y; use CountRegression, OrdinalRegression or ContinuousProbit, or "
     "put the stratum among the covariates, as C(stratum)"
 )
-_BATCHES = (
-    "tables read in batches are fitted with one baseline and fixed effects only; read the table into memory first"
+_CLUSTERS_APART = (
+    "the integral over the effects of a cluster needs all its rows at once, and rows of a cluster may be in several "
+    "batches; read the table into memory first, or give the clusters as anchors"
 )
 _NOT_NEGATIVE = "xi below 0 is implemented without random effects and penalties on coefficients; set xi to 0 or more"
-_TREES = "boosting fits one baseline for all rows; leave it out, and put the column among the covariates"
 _ROUNDS = "boosting regularises by the learning rate and the number of rounds; leave it out"
 
 _PENALISED = (
@@ -74,7 +86,13 @@ REASONS: dict[frozenset[str], str] = {
     frozenset(pair): reason
     for first, others, reason in (
         ("score_test", ("l1", "l2", "smooth"), _PENALISED),
-        ("score_test", ("scale",), "score tests are implemented for one scale; test the model without scale effects"),
+        (
+            "sandwich",
+            ("l1",),
+            "a coefficient that may be exactly 0 does not have a normal distribution, even with many rows; use "
+            "kind='bootstrap', or fit the selected covariates without l1 to other rows",
+        ),
+        ("bands", ("random",), "bands of averages over clusters are not implemented; refit to resampled clusters"),
         ("scale", ("negative",), "xi below 0 is implemented for one scale; set xi to 0 or more"),
         ("negative", ("strata", "varying"), "xi below 0 is implemented for one baseline; set xi to 0 or more"),
         ("random", ("scale",), _ONE_SCALE),
@@ -84,21 +102,30 @@ REASONS: dict[frozenset[str], str] = {
         ("partial", ("batches",), "risk sets need all rows at once; read the table first, or use ProportionalHazards"),
         ("mean", ("strata", "varying", "scale"), _MEAN),
         ("mean", ("batches",), "it is implemented for rows in memory; read the table into memory first"),
-        ("batches", ("strata", "varying", "random", "scale"), _BATCHES),
-        ("batches", ("wide",), "merge levels, or leave it out"),
-        (
-            "batches",
-            ("l1",),
-            "the lasso is not implemented for batches; read the table into memory first, or use l2 alone",
-        ),
-        ("boosting", ("strata", "varying", "scale", "random"), _TREES),
+        ("batches", ("random",), _CLUSTERS_APART),
+        ("boosting", ("scale",), "trees that change the scale of h are not implemented; use strata or varying effects"),
+        ("boosting", ("random",), "trees beside random effects are not implemented; give the clusters as anchors"),
         ("boosting", ("l1", "l2"), _ROUNDS),
         ("boosting", ("smooth",), "trees learn the shape of an effect; write x for s(x)"),
         ("boosting", ("partial",), "a partial likelihood is not a sum over rows; use ProportionalHazards"),
+        ("boosting", ("batches",), "each split of a tree needs the rows of its node; read the table into memory first"),
         (
             "boosting",
-            ("mean",),
-            "it has no baseline in y; use a model that has one, such as CountRegression or ContinuousProbit",
+            ("infinite",),
+            "in the limit residuals must be uncorrelated with the anchors, and no sum of a few trees need make them "
+            "so; set xi to a large finite number",
+        ),
+        (
+            "boosting",
+            ("sandwich",),
+            "trees are chosen from the data, so that f has no asymptotic covariance; use bootstrap() and "
+            "confidence_band()",
+        ),
+        (
+            "boosting",
+            ("score_test",),
+            "boosting stops before the scores of its trees are 0, so that the statistic does not have its "
+            "distribution; compare left-out environments, or test a linear model",
         ),
     )
     for pair in ((first, other) for other in others)
@@ -144,6 +171,11 @@ def cells() -> Iterator[tuple[str, str]]:
     yield from product(PLACES, (*ENDS, *QUESTIONS))
 
 
+def refusal(first: str, second: str) -> str:
+    """Return the sentence that refuses a pair."""
+    return f"{NAMES[first]} cannot be combined with {NAMES[second]}: {why_not(first, second)}"
+
+
 def refused(parts: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Yield the pairs of these parts that cannot be combined, each with its reason."""
     asked = list(dict.fromkeys(parts))
@@ -156,6 +188,5 @@ def refused(parts: Iterable[str]) -> Iterator[tuple[str, str, str]]:
 
 def refuse(*parts: str) -> None:
     """Raise an error if two of these parts cannot be combined."""
-    for first, second, reason in refused(parts):
-        error = InputTypeError if {first, second} <= KINDS else InputError
-        raise error(f"{NAMES[first]} cannot be combined with {NAMES[second]}: {reason}")
+    for first, second, _ in refused(parts):
+        raise (InputTypeError if {first, second} <= KINDS else InputError)(refusal(first, second))

@@ -18,10 +18,9 @@ from anchortm.engine.result import FitResult
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs import parts
-from anchortm.inputs.formula import Formula
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.models.answers import Inference
-from anchortm.models.from_formula import FormulaMixin
+from anchortm.models.from_formula import FormulaMixin, with_roles
 from anchortm.predict.new_rows import NewRows
 
 __all__ = ["TransformationModel", "check_model", "model"]
@@ -213,18 +212,22 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         made: Self = clone(self).set_params(**parameters)
         return made._keep(problem, result)
 
-    def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Formula:
-        """Fit to a table that is read in batches; return the formula that reads new rows."""
+    def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Self:
+        """Return the model fitted to a table that is read in batches, with the roles that the formula names."""
         spec, parsed = self.specification(), parse_formula(formula)
         named = [*(["strata"] if parsed.strata else []), *(["random"] if parsed.random else [])]
         parts.refuse("batches", *spec.asked(), *named, spec.likelihood)
         spec.check()
         source = open_source(data, spec.threads, True if self.verbose else None)
         stream = Stream(formula, source, spec.outcome, spec.levels, sample_weight, offset, self.anchor_intercept)
+        made = stream.reader.formula
+        made.offset = offset
+        model: Self = with_roles(self, made)
+        spec = model.specification().check()
+        stream.learn(spec)
         problem = self._problem_type.on(spec, stream)
         result = remarked(problem, problem.fit())
-        self._keep(problem, result, n_passes_=source.passes)
-        return stream.reader.formula
+        return model._keep(problem, result, n_passes_=source.passes, formula_=made)
 
     @property
     def new_rows_(self) -> NewRows:
@@ -238,13 +241,11 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         return state | {"_problem": None} if "_problem" in state else state  # pickles do not carry the rows
 
 
-def check_model(model: Any, refits: bool = False) -> None:
-    """Raise an error unless ``model`` is a model of this package; boosted models pass only if ``refits``."""
-    if isinstance(model, TransformationModel) or (refits and hasattr(model, "left_out")):
+def check_model(model: Any, question: str) -> None:
+    """Raise an error unless ``model`` is a model of this package; a boosted model must go with the question."""
+    if isinstance(model, TransformationModel):
         return
     if hasattr(model, "left_out"):
-        raise InputTypeError(
-            f"{type(model).__name__} has no path in xi: fit it at each xi, or compare values of xi by "
-            "leave_one_environment_out or XiSearchCV"
-        )
+        parts.refuse("boosting", question)
+        return
     raise InputTypeError(f"model must be an estimator of this package, such as NormalLinear(), not {model!r}")

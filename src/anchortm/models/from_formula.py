@@ -88,26 +88,20 @@ class FormulaMixin:
 
 def _fit_batches(model: Any, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any) -> Any:
     """Return the model fitted to a table that is read in batches."""
+    if hasattr(model, "learner"):
+        refuse("boosting", "batches")
     if not hasattr(model, "_fit_source"):
         raise InputTypeError(f"{type(model).__name__} needs a table in memory, not {data!r}: read it first")
     if environments is not None:
         raise InputTypeError(f"{type(model).__name__} does not use environments: leave it out")
-    made = model._fit_source(formula, data, sample_weight, offset)
-    made.offset = offset
-    model.formula_ = made
-    return model
+    return model._fit_source(formula, data, sample_weight, offset)
 
 
 def _fit_table(model: Any, formula: str, data: Any, named: dict[str, Any]) -> Any:
     """Return the model fitted to a table in memory; ``named`` holds the other arguments of fit or column names."""
     extra = {name: Formula.new_column(data, values) for name, values in named.items() if values is not None}
     made = Formula.counted(formula, data, extra.get("sample_weight"))
-    if hasattr(model, "learner") and made.smooth_terms:  # boosting does not smooth, even if its model could
-        refuse("boosting", "smooth")
-    if hasattr(model, "model"):  # a search, or boosting
-        model.set_params(model=with_roles(model.model, made))
-    else:
-        model = with_roles(model, made)
+    model = with_roles(model, made)
     foreign = [name for name in extra if name not in signature(model.fit).parameters]
     if foreign:
         raise InputTypeError(f"{type(model).__name__} does not use {' or '.join(foreign)}: leave it out")
@@ -120,6 +114,10 @@ def _fit_table(model: Any, formula: str, data: Any, named: dict[str, Any]) -> An
 
 def with_roles(model: Any, formula: Formula) -> Any:
     """Return the estimator with strata, random effects and columns of varying and scale terms set by the formula."""
+    if hasattr(model, "learner") and formula.smooth_terms:  # boosting does not smooth, even if its model could
+        refuse("boosting", "smooth")
+    if hasattr(model, "model"):  # a search, or boosting
+        return clone(model).set_params(model=with_roles(model.model, formula))
     _check_smooth(model, formula)
     if getattr(model, "strata", None) is not None:
         raise InputError("name the strata before '~' in the formula, outcome | stratum ~ ..., not in strata")

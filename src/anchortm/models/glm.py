@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,11 @@ from anchortm._util.checks import finite_numbers, flag, level_between
 from anchortm.bases import ConstantBasis
 from anchortm.engine.baseline_rules import BaselineRule, Given
 from anchortm.engine.mean_problem import MeanProblem, MeanResult, MeanSpecification
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import InputError
 from anchortm.families import Family, get_family
+from anchortm.inference.bands import ConfidenceBand, Of, family_band
+from anchortm.inference.bootstrap import Bootstrap, resolve
+from anchortm.inputs import parts
 from anchortm.models.attributes import Found
 from anchortm.models.base import TransformationModel, model
 from anchortm.models.docstrings import ATTRIBUTES, SHARED
@@ -391,13 +394,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         """
         import pandas as pd
 
-        link, rows = self.result_.link, self.new_rows_
-        offset = rows.offset(X, offset)
-        matrix = rows.matrix(X, 1 if X is None and offset is None else np.size(offset))
-        eta = rows.inside(rows.eta(X, matrix.shape[0], offset))
-        columns = np.column_stack([np.ones(matrix.shape[0]), matrix])
-        if self.result_.random is not None:
-            eta, columns = rows.of_averages(X, eta, columns)
+        link, (eta, columns) = self.result_.link, self._predictors(X, offset)
         V = self.covariance(kind, clusters, **options)
         error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", columns, V, columns), 0.0))
         width = stats.norm.ppf(0.5 + 0.5 * level_between(level)) * error
@@ -408,21 +405,46 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         index = X.index if isinstance(X, pd.DataFrame) and len(X) == eta.size else None
         return pd.DataFrame(table, index=index)
 
-    def confidence_band(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise an error: use ``mean_intervals`` for the uncertainty of the mean.
+    def confidence_band(
+        self,
+        X: Covariates,
+        at: Numbers,
+        of: Of = "cdf",
+        *,
+        level: float = 0.95,
+        simultaneous: bool = False,
+        uncertainty: str | Array | Bootstrap | None = None,
+        offset: Numbers | None = None,
+    ) -> ConfidenceBand:
+        """Return confidence bands of predicted probabilities or quantiles; arguments as for transformation models.
+
+        The dispersion is taken as known. Each band holds for all points at once.
 
         Examples
         --------
         >>> import anchortm as atm
         >>> data = atm.datasets.load_grouseticks()
         >>> model = atm.AnchorGLM.from_formula("TICKS ~ cHEIGHT | LOCATION", data, family="poisson")
-        >>> try:
-        ...     model.confidence_band(data, [100.0])
-        ... except TypeError as error:
-        ...     print(str(error)[:41])
-        AnchorGLM has no bands of its distributio
+        >>> model.confidence_band(data[:1], [3, 6]).frame().round(2)
+           row    y  estimate  lower  upper
+        0    0  3.0      0.36   0.32   0.40
+        1    0  6.0      0.84   0.81   0.87
         """
-        raise InputTypeError(
-            "AnchorGLM has no bands of its distributions: use mean_intervals(X) for the mean, or a transformation "
-            "model, such as CountRegression, for bands of probabilities and quantiles"
-        )
+        parts.refuse("bands", *self.new_rows_.spec.asked())
+        eta, columns = self._predictors(X, offset)
+
+        def at_eta(there: Array) -> FamilyDistribution:
+            mean = self.new_rows_.means(self.new_rows_.inside(there))
+            return FamilyDistribution(self.result_.link, mean, np.ones(mean.size), there)
+
+        known = resolve(self, uncertainty)
+        return family_band(at_eta, eta, columns, at, of, level, simultaneous, known)
+
+    def _predictors(self, X: Covariates, offset: Numbers | None) -> tuple[Array, Array]:
+        """Return the linear predictor of each row, and its derivatives in the parameters."""
+        rows = self.new_rows_
+        offset = rows.offset(X, offset)
+        matrix = rows.matrix(X, 1 if X is None and offset is None else np.size(offset))
+        eta = rows.inside(rows.eta(X, matrix.shape[0], offset))
+        columns = np.column_stack([np.ones(matrix.shape[0]), matrix])
+        return (eta, columns) if self.result_.random is None else rows.of_averages(X, eta, columns)

@@ -12,9 +12,10 @@ from anchortm._typing import Covariates, Numbers, Outcome
 from anchortm._util.checks import check_weights, flag
 from anchortm._util.frames import aligned
 from anchortm.engine.objective.scale_effects import scale_columns
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import InputError
 from anchortm.inference.bands import ConfidenceBand, Of, confidence_band
 from anchortm.inference.bootstrap import Bootstrap, at_row, resolve
+from anchortm.inputs import parts
 from anchortm.inputs.design import to_design
 from anchortm.models.attributes import FittedAttributes
 from anchortm.predict.distribution import PredictedDistribution
@@ -297,11 +298,7 @@ class Predictions(FittedAttributes):
         1    0  300.0      0.79   0.67   0.87
         """
         result, rows = self.result_, self.new_rows_
-        if result.random is not None:
-            raise InputTypeError(
-                "confidence bands do not support random effects: fit the model to resampled clusters and compare "
-                "predict_distribution"
-            )
+        parts.refuse("bands", *self.new_rows_.spec.asked())
         n_rows = 1 if X is None and offset is None else None
         offset = rows.offset(X, offset)
         design, mixture = rows.take_apart(X, n_rows if offset is None else np.size(offset))

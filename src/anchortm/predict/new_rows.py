@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,7 @@ class NewRows:
     spec: Specification
     result: FitResult
     formula: Formula | None = None
+    f: Callable[[Array], Array] | None = None  # a function of the covariates that is added to x'beta: trees
 
     def covariates(self, X: Any) -> Any:
         """Return X, or the covariates that the formula makes of a table."""
@@ -99,6 +100,8 @@ class NewRows:
             n_rows = np.size(offset)
         design, mixture = self.take_apart(X, n_rows)
         shift: Array = design.matrix @ result.coef
+        if self.f is not None:
+            shift = shift + self.f(np.asarray(to_design(design).matrix))
         extra = row_offset(offset, shift.size)
         theta = result.baseline if mixture is None else mixture.thetas(result.baseline)
         if result.scale is not None:

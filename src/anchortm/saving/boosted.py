@@ -37,11 +37,13 @@ def boosted_of(record: dict[str, Any]) -> AnchorBoostedTM:
     model = AnchorBoostedTM(type(inner)(**base), **given)
     model.check()
     check(inner.xi_ == model.xi, "the inner model has another xi")
+    same = all(plain(getattr(model.model, what)) == plain(getattr(inner, what)) for what in ("strata", "varying"))
+    check(same, "the inner model has other strata or varying effects")
     AnchorBoostedTM(inner).specification()  # raises an error if the inner model has parts that boosting cannot have
-    n_anchors = len(named_columns(model.anchor_names, "anchor_names"))
-    boosted = BoostedResult.from_dict(lively(record["boosted"]), model.learner, n_anchors, inner.result_)
+    n_beside = sum(len(named_columns(getattr(model.model, what), what)) for what in ("anchor_names", "strata"))
+    boosted = BoostedResult.from_dict(lively(record["boosted"]), model.learner, n_beside, inner.result_)
     loaded = model.with_boosted(inner, boosted)
-    formula = formula_of(record["formula"], boosted.coef_names)
+    formula = formula_of(record["formula"], boosted.covariates)
     if formula is not None:
         loaded.formula_ = formula
     return loaded

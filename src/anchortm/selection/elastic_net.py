@@ -216,7 +216,7 @@ def elastic_net_path(
     >>> path.coefs.shape, np.flatnonzero(path.coefs[2, 1])
     ((10, 2, 30), array([ 0,  1,  9, 11, 24, 29]))
     """
-    check_model(model)
+    check_model(model, "l1")
     values = several_xi(xis)
     grid = _Grid(lambdas, l1_ratio, n_lambdas, smallest)
     first = clone(model).set_params(**grid.strengths(1.0))

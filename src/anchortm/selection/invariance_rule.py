@@ -16,7 +16,7 @@ from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.solve.continuation import first_solution, follow
 from anchortm.engine.solve.newton import Options, Solution
 from anchortm.exceptions import InputError
-from anchortm.inference.score_tests import check_directions, refuse_net, score_statistic
+from anchortm.inference.score_tests import check_directions, score_statistic
 from anchortm.models.base import TransformationModel, check_model
 
 if TYPE_CHECKING:
@@ -161,13 +161,13 @@ def xi_by_score_test(
     """
     import pandas as pd
 
-    check_model(model)
+    check_model(model, "score_test")
     level_between(level)
     if not 0.0 < largest < math.inf:
         raise InputError(f"largest must be a positive finite number, not {largest}")
     problem = model.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
     problem = problem.at(xi=0.0)
-    refuse_net(problem.spec, problem.data.design.marks)
+    problem.refuse("score_test")
     if problem.data.anchors is None:
         raise InputError("a test of invariance needs anchors: pass them after y")
     objective, options = problem.objective, problem.spec.quiet

@@ -234,7 +234,7 @@ def left_out(
     by : tuple of str
         Names of the penalties that differ between the fits.
     """
-    check_model(model, refits=grid is None)
+    check_model(model, {"lambda": "l1", "smooth": "smooth"}.get(by[0], "left_out"))
     values, n_jobs, spec = several_xi(xis), jobs(n_jobs), model.specification()
     for xi in values:
         spec.at(xi=xi).check_xi()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from sklearn.base import clone
 
 from anchortm import plotting
 from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
@@ -20,6 +21,8 @@ from anchortm.models.base import TransformationModel, check_model
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from anchortm.models.boosted.estimator import AnchorBoostedTM
 
 __all__ = ["AnchorPath", "anchor_path", "gamma_from_quantile", "gamma_from_xi", "xi_from_gamma"]
 
@@ -35,7 +38,7 @@ class AnchorPath:
     xis : array of shape (k,)
         Values of xi.
     coefs : array of shape (k, p)
-        Coefficients at each xi; scale effects come last.
+        Coefficients at each xi; scale effects come last. Boosted trees have none.
     baselines : array
         Parameters of the baseline, one row for each xi.
     coef_names : tuple of str
@@ -81,20 +84,20 @@ class AnchorPath:
         import pandas as pd
 
         rows = [
-            {"xi": xi, "loss": m.loss_}
+            {"xi": xi, "loss": r.loss}
             | {f"coef_{name}": value for name, value in zip(self.coef_names, coef, strict=True)}
-            | m.result_.spread
+            | r.spread
             | {
-                "loglik": m.loglik_,
-                "penalty": m.penalty_,
-                "converged": m.converged_,
-                "kkt": m.kkt_,
-                "min_eigenvalue": m.min_eigenvalue_,
-                "n_iter": m.n_iter_,
-                "convexity": m.convexity_,
-                "lower_minimum_known": bool(m.lower_minima_),
+                "loglik": r.loglik,
+                "penalty": r.penalty,
+                "converged": r.converged,
+                "kkt": r.kkt,
+                "min_eigenvalue": r.min_eigenvalue,
+                "n_iter": r.n_iter,
+                "convexity": r.convexity,
+                "lower_minimum_known": bool(r.lower_minima),
             }
-            for xi, m, coef in zip(self.xis, self.models, self.coefs, strict=True)
+            for xi, r, coef in zip(self.xis, (m.new_rows_.result for m in self.models), self.coefs, strict=True)
         ]
         return pd.DataFrame(rows)
 
@@ -121,7 +124,7 @@ class AnchorPath:
 
 
 def anchor_path(
-    model: TransformationModel,
+    model: TransformationModel | AnchorBoostedTM,
     X: Covariates,
     y: Outcome,
     anchors: Labels | None,
@@ -137,7 +140,8 @@ def anchor_path(
     Parameters
     ----------
     model : estimator
-        Any model of this package except boosted ones. It is not changed; its own xi is not used.
+        Any model of this package. It is not changed; its own xi is not used. A boosted model is fitted anew at each
+        xi, because trees have no branch to follow.
     X, y, anchors : covariates, outcome and anchors
         As for ``fit``.
     xis : sequence of float
@@ -165,7 +169,7 @@ def anchor_path(
     >>> path
     AnchorPath(NormalLinear, 3 values of xi, 3 converged)
     """
-    check_model(model)
+    check_model(model, "path")
     values = np.array(several_xi(xis))
     spec = model.specification()
     for xi in values:
@@ -173,15 +177,22 @@ def anchor_path(
     problem = model.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
     if problem.data.anchors is None and values.any():
         raise InputError("a path in xi needs anchors: pass them after y, or name them after '|' in a formula")
-    models = []
-    for xi, result in zip(values.tolist(), problem.path(values.tolist()), strict=True):
-        own = problem.at(xi=xi)
-        models.append(model.with_result(own, remarked(own, result), xi=xi))
+    models: list[Any] = []
+    shown = slice(None)
+    if isinstance(model, TransformationModel):
+        for xi, result in zip(values.tolist(), problem.path(values.tolist()), strict=True):
+            own = problem.at(xi=xi)
+            models.append(model.with_result(own, remarked(own, result), xi=xi))
+    else:
+        given = {"anchors": anchors, "sample_weight": sample_weight, "offset": offset}
+        models = [clone(model).set_params(xi=xi).fit(X, y, **given) for xi in values.tolist()]
+        shown = slice(0) if model.learner == "tree" else shown  # trees have no coefficients
+    effects = [m.new_rows_.result.effects for m in models]
     return AnchorPath(
         values,
-        np.array([m.result_.effects[1] for m in models]).reshape(values.size, -1),
+        np.array([coefs[shown] for _, coefs in effects]).reshape(values.size, -1),
         np.array([m.baseline_ for m in models]),
-        tuple(models[0].result_.effects[0]),
+        tuple(effects[0][0][shown]),
         tuple(models),
     )
 

@@ -139,7 +139,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         """
         level = self._level()
         aligned(X=X, y=y, anchors=anchors, environments=environments, sample_weight=sample_weight, offset=offset)
-        check_model(self.model, refits=self._problems() is None)
+        check_model(self.model, {"lambda": "l1", "smooth": "smooth"}.get(self._by[0], "searches"))
         named = self.model.anchor_names is not None
         if environments is None:
             columns = named_columns(self.model.anchor_names, "anchor_names")

@@ -215,7 +215,7 @@ def test_facts_for_inference(name: str) -> None:
     assert objective.n_parameters == coordinates.scale.size == v.size
     assert objective.estimated.dtype == bool
     assert objective.estimated.sum() == v.size - (len(objective.extra_names) if name in RANDOM else 0)
-    assert (objective.score_test_obstacle is not None) == (name in ("scale effects", "two random terms"))
+    assert (objective.score_test_obstacle is not None) == (name == "two random terms")
     assert (objective.unpenalised is objective) == (not objective.penalised and name != "pulled")
     assert objective.unpenalised.lasso is None
     if name not in ("pulled", "elastic net"):

@@ -13,7 +13,6 @@ from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.scale_effects import check_scalable, scale_columns, scale_name, scaled_baseline
 from anchortm.engine.result import ScaleEffects
-from anchortm.inputs.design import Design
 from anchortm.inputs.splines import Marks
 
 if TYPE_CHECKING:
@@ -37,12 +36,11 @@ class ScalePart(Part):
 
     def names(self, spec: Specification, data: Any) -> tuple[str, ...]:
         """Return the names of the scale effects."""
-        names = data.design.names
-        return tuple(scale_name(names[j]) for j in scale_columns(spec.scale, names))
+        return tuple(scale_name(data.names[j]) for j in scale_columns(spec.scale, data.names))
 
     def marks(self, spec: Specification, data: Any) -> Marks:
         """Return the smooth terms of the columns of the scale: their curves are as smooth as those of the shift."""
-        return tuple(data.design.marks[j] for j in scale_columns(spec.scale, data.design.names))
+        return tuple(data.marks[j] for j in scale_columns(spec.scale, data.names))
 
     def loss(self, make: MakeLoss, formulation: Formulation) -> MakeLoss:
         """Return the loss of shift and scale effects: the columns of the scale stand after those of the shift."""
@@ -50,11 +48,9 @@ class ScalePart(Part):
 
         def scaled(data: Any) -> Objective:
             check_scalable(formulation.basis)
-            columns = scale_columns(spec.scale, data.design.names)
-            names = (*data.design.names, *self.names(spec, data))
-            Z = spec.sign * data.design.matrix[:, columns]
-            both = data._replace(design=Design(np.hstack([data.design.matrix, Z]), names, data.design.named))
-            plain = make(both)
+            columns = scale_columns(spec.scale, data.names)
+            names = (*data.names, *self.names(spec, data))
+            plain = make(data.repeated(columns, spec.sign, names))
             assert isinstance(plain, RowObjective)  # noqa: S101 - scale effects come before other parts
             return ScaledObjective(plain, len(columns), names, spec.xi_scale)
 
@@ -67,7 +63,7 @@ class ScalePart(Part):
 
     def found(self, formulation: Formulation, objective: Objective, solution: Solution, own: Array) -> dict[str, Any]:
         """Return the scale effects, and both penalties."""
-        spec, names = formulation.spec, formulation.data.design.names
+        spec, names = formulation.spec, formulation.data.names
         shift, scale = (part / objective.n_total for part in objective.penalties(solution.v))
         xi = solution.xi if spec.xi_scale is None else float(spec.xi_scale)
         named = [names[j] for j in scale_columns(spec.scale, names)]

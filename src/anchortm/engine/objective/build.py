@@ -71,8 +71,7 @@ def build_objective(
     names = names or tuple(f"x{j}" for j in range(X.shape[1]))
     if family is not None:
         return MeanObjective(family, coordinates, projected, blocks, names)
-    kind = RowObjective if isinstance(X, WideMatrix) else objective_type(link, blocks)
-    return kind(link, coordinates, projected, blocks, names)
+    return objective_type(link, blocks, X)(link, coordinates, projected, blocks, names)
 
 
 def _ordered(
@@ -117,6 +116,7 @@ def _block_rows(X: Matrix, anchors: Projection | None, block_rows: int) -> int:
     return max(block_rows, X.n_levels)  # sums by level are as large
 
 
-def objective_type(link: Any, blocks: Blocks) -> type[RowObjective]:
+def objective_type(link: Any, blocks: Blocks, X: Matrix | None = None) -> type[RowObjective]:
     """Return the class for these rows: exact rows under the normal link have one of their own."""
-    return NormalObjective if link.quadratic and blocks.kinds == {("exact", 1)} else RowObjective
+    exact = link.quadratic and blocks.kinds == {("exact", 1)} and not isinstance(X, WideMatrix)
+    return NormalObjective if exact else RowObjective

@@ -13,6 +13,7 @@ accounts for.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Self
@@ -24,7 +25,14 @@ from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import FLAT, STRICT, Convexity, Derivatives, Loss, Point, Sums
 from anchortm.engine.objective.scale_effects import scaled_baseline
 from anchortm.engine.rows.coordinates import Coordinates
-from anchortm.engine.rows.scale_sums import ScaledInfluence, ScaledLogLikelihood, ScaledSecondOrder, place_rows
+from anchortm.engine.rows.projections import Centred
+from anchortm.engine.rows.scale_sums import (
+    Place,
+    ScaledInfluence,
+    ScaledLogLikelihood,
+    ScaledSecondOrder,
+    place_rows,
+)
 from anchortm.engine.rows.standardised import Rows
 from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.links import Link
@@ -88,15 +96,35 @@ class ScaledCoordinates(Coordinates):
         return replace(super().restricted(columns), z_mean=self.z_mean[scale])
 
 
+@dataclass(frozen=True, eq=False)
+class _Reach:
+    """The number of rows with far scales, and the largest contribution of each column to zeta."""
+
+    far: int
+    size: Array
+
+    @classmethod
+    def of(cls, terms: list[Rows], g: Array) -> _Reach:
+        """Return that of these rows."""
+        found = cls(0, np.zeros(g.size))
+        for term in terms:
+            parts = term.C[:, -g.size :] * g
+            far = int((~(np.abs(parts.sum(axis=1)) < FAR_SCALE)).sum()) * (term.sign > 0)
+            found = found + cls(far, np.abs(parts).max(axis=0, initial=0.0))
+        return found
+
+    def __add__(self, other: _Reach) -> _Reach:
+        return _Reach(self.far + other.far, np.maximum(self.size, other.size))
+
+
 class ScaledObjective(RowObjective):
-    """The anchor loss of shift and scale effects, of rows in memory.
+    """The anchor loss of shift and scale effects, wherever the rows are.
 
     ``xi_scale`` is the second penalty, or None where it is xi. The loss is that of a *ray*: ``mix`` are the roots
     of (xi, xi_scale) / tau, and tau is the number that the loss is asked for at.
     """
 
     coordinates: ScaledCoordinates
-    score_test_obstacle = "score tests do not support scale effects yet: test the model without scale"
 
     def __init__(self, plain: RowObjective, n_scale: int, names: tuple[str, ...], xi_scale: float | None) -> None:
         """Take the rows of an objective whose last ``n_scale`` covariates belong to the scale."""
@@ -106,6 +134,7 @@ class ScaledObjective(RowObjective):
         self.n_scale, self.xi_scale = n_scale, xi_scale
         self.mix = (1.0, 1.0)
         self.held = False
+        self._linear = plain.coordinates
         k = coordinates.n_baseline
         self._m = (coordinates.mean / coordinates.scale)[k : coordinates.scale.size - n_scale]
         self.extra_names = names[len(names) - n_scale :]
@@ -116,7 +145,7 @@ class ScaledObjective(RowObjective):
             return self, xi
         tau = max(xi, self.xi_scale)
         result = copy(self)
-        result.xi_scale = None
+        result.xi_scale, result._latest = None, None
         if tau > 0.0:
             first = 1.0 if math.isinf(xi) else math.sqrt(xi / tau)
             result.mix = (first, 0.0 if math.isinf(xi) else math.sqrt(self.xi_scale / tau))
@@ -134,13 +163,30 @@ class ScaledObjective(RowObjective):
         result.coordinates, result.held = replace(self.coordinates, lower=lower, upper=upper), True
         return result
 
+    @property
+    def scored(self) -> ScaledObjective:
+        """Return the loss whose anchor penalty takes the residuals of the shift alone, less their mean.
+
+        Scaled baselines do not contain a constant shift, so that the mean residual says nothing about anchors.
+        """
+        result = copy(self)
+        result.xi_scale, result.mix = None, (1.0, 0.0)
+        if self.anchors is not None and not isinstance(self.anchors, Centred):
+            result.anchors = Centred(self.anchors, self.weights, self.n_rows)
+        return result
+
+    @property
+    def row_coordinates(self) -> Coordinates:
+        """Return the coordinates of the columns of shift and scale, as those of a shift."""
+        return self._linear
+
     def _where(self, v: Array) -> tuple[Link, Array, int, Array]:
         return self.link, v, self.coordinates.n_baseline, self._m
 
-    def _both(self, first: Array, second: Array) -> Array:
+    def _t(self, arrays: list[Array]) -> Array:
         """Return t, or dt/dv, from the anchors' sums of r and r_s."""
         return np.concatenate(
-            [share * self._root(sums) for share, sums in zip(self.mix, (first, second), strict=True) if share > 0.0]
+            [share * self._root(sums) for share, sums in zip(self.mix, arrays, strict=True) if share > 0.0]
         )
 
     def _spreads(self, t: Array | None, mixed: bool = True) -> tuple[Array | None, Array | None]:
@@ -155,17 +201,16 @@ class ScaledObjective(RowObjective):
         ]
         return found[0], found[1]
 
-    def sums(self, v: Array, expected: Array | None = None) -> Sums:
-        """Return the log-likelihood and t at v."""
-        loglik, sums = self.blocks.total(ScaledLogLikelihood(*self._where(v), self.n_sums))
-        return Sums(loglik, self._both(*sums))
+    def _first_order(self, v: Array) -> ScaledLogLikelihood:
+        return ScaledLogLikelihood(*self._where(v), self.n_sums)
 
-    def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
-        """Return the derivatives at v, with the curvatures of r and r_s along ``multiplier`` if given."""
-        work = ScaledSecondOrder(*self._where(v), self.n_sums, self._spreads(multiplier))
-        gradient, upper, *G = self.blocks.total(work)[1]
+    def _second_order(self, v: Array, multiplier: Array | None) -> ScaledSecondOrder:
+        return ScaledSecondOrder(*self._where(v), self.n_sums, self._spreads(multiplier))
+
+    def _derivatives(self, arrays: list[Array]) -> Derivatives:
+        gradient, upper, *G = arrays
         hessian = np.triu(upper) + np.triu(upper, 1).T
-        return Derivatives(gradient, hessian + self.n_total * self.coordinates.faint, self._both(*G))
+        return Derivatives(gradient, hessian + self.n_total * self.coordinates.faint, self._t(G))
 
     def slopes(self, v: Array, multiplier: Array | None = None) -> Array:
         """Return the gradient of -loglik + multiplier't in the coefficients alone."""
@@ -173,7 +218,7 @@ class ScaledObjective(RowObjective):
 
     def penalties(self, v: Array, sums: Sums | None = None) -> tuple[float, ...]:
         """Return |P r|^2 and |P r_s|^2; ``sums`` hold them mixed."""
-        parts = self.blocks.total(ScaledLogLikelihood(*self._where(v), self.n_sums))[1]
+        parts = self.blocks.total(self._first_order(v))[1]
         return tuple(float(np.sum(self._root(part) ** 2)) for part in parts)
 
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> ScaledInfluence:
@@ -188,12 +233,9 @@ class ScaledObjective(RowObjective):
 
     def restricted(self, columns: NDArray[np.intp]) -> ScaledObjective:
         """Return the loss of some shift and scale effects alone."""
-
-        def some(part: Rows) -> Rows:
-            return replace(part, C=part.C[:, columns if part.ends is not None else self.coordinates.places(columns)])
-
         result = copy(self)
-        result.blocks = self.memory.changed(some, self.anchors)
+        result.blocks = self.blocks.restricted(columns, self.coordinates.n_baseline, self.anchors)
+        result._latest = None
         result.coordinates = self.coordinates.restricted(columns)
         result.names = tuple(self.names[j] for j in columns)
         result._m = self._m[columns[columns < self._m.size]]
@@ -205,6 +247,7 @@ class ScaledObjective(RowObjective):
         """Return the objective of about ``size`` rows from all over the data, in the same coordinates."""
         result = copy(self)
         result.blocks, result.anchors = self.blocks.sample(size, self.anchors)
+        result.costly, result._latest = result.blocks.costly, None
         result.n_rows, result.n_total = result.blocks.n_rows, result.blocks.n_total
         result.n_sums = 0 if result.anchors is None else result.anchors.n_sums
         return result
@@ -223,16 +266,21 @@ class ScaledObjective(RowObjective):
 
     def scale_residuals(self, v: Array) -> Array:
         """Return r_s in the order of the objective's rows."""
-        found = np.zeros(self.n_rows)
-        for term in self.terms:
-            found[term.rows] += term.sign * place_rows(self.link, term, v, *self._where(v)[2:]).first().r_s
-        return found
+        return self._of_rows(v, lambda place: place.first().r_s)
 
     def residuals(self, v: Array) -> Array:
         """Return r in the order of the objective's rows."""
+        return self._of_rows(v, lambda place: place.values.r)
+
+    def residual_slopes(self, v: Array) -> Array:
+        """Return the derivative of each r in its own shift."""
+        return self._of_rows(v, lambda place: place.values.dr)
+
+    def _of_rows(self, v: Array, values: Callable[[Place], Array]) -> Array:
+        """Return values of the rows at v, in the order of the objective's rows."""
         found = np.zeros(self.n_rows)
         for term in self.terms:
-            found[term.rows] += term.sign * place_rows(self.link, term, v, *self._where(v)[2:]).values.r
+            found[term.rows] += term.sign * values(place_rows(self.link, term, v, *self._where(v)[2:]))
         return found
 
     def check_maximum(self, point: Point | None = None) -> None:
@@ -252,11 +300,8 @@ class ScaledObjective(RowObjective):
         loose, looser = (shares[:, curvatures <= least].sum(axis=1) > LOOSE for least in (STRICT, FLAT))
         if converged and not loose.any():
             return  # something else is flat
-        g, far, size = v[first:], 0, np.zeros(self.n_scale)
-        for term in self.terms:
-            parts = term.C[:, term.C.shape[1] - self.n_scale :] * g
-            far += int((~(np.abs(parts.sum(axis=1)) < FAR_SCALE)).sum()) * (term.sign > 0)
-            size = np.maximum(size, np.abs(parts).max(axis=0, initial=0.0))
+        reach = self.blocks.everywhere(lambda terms: _Reach.of(terms, v[first:]))
+        far, size = reach.far, reach.size
         remedy = "leave it out of scale, or merge levels or classes"
         if far:
             names = [self.names[first - k + j] for j in np.flatnonzero(size > 0.1 * size.max())]

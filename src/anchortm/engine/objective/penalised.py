@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from anchortm._util.checks import one_number, real_numbers
 from anchortm.engine.objective.protocol import Derivatives, Objective, Point, Sums
 from anchortm.engine.objective.wrapped import Wrapped
+from anchortm.engine.rows.block_sums import Squares
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.exceptions import InputError
 from anchortm.inputs.splines import Marks, wiggly
 
-__all__ = ["Net", "Penalty", "check_strengths"]
+__all__ = ["Known", "Net", "Penalty", "check_strengths"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -31,16 +32,33 @@ Mask = NDArray[np.bool_]
 HEAVIEST = 1e12  # weight of the square of a standardised coefficient; with more, rounding errors would dominate
 
 
+class Known(NamedTuple):
+    """Weighted means (with the sign of the shift in h) and deviations of covariates; l2 multiplies their squares."""
+
+    mean: Array
+    deviation: Array
+    l2: float = 0.0
+
+    def squares(self, v: Array, bread: Array, coordinates: Coordinates) -> Squares:
+        """Return what rows have of the ridge beyond the same share for each."""
+        own = slice(coordinates.n_baseline, coordinates.n_baseline + self.mean.size)
+        scale = coordinates.scale[own]
+        pull = self.l2 * (v[own] / scale**2)[:, None] * bread[own]
+        return Squares(scale, coordinates.mean[own] - self.mean, self.deviation**2, pull)
+
+
 @dataclass(frozen=True, eq=False)
 class Penalty:
     """The weights of |beta_j| and beta_j^2 / 2 in the loss.
 
-    If the weights of the squares are means over the rows, ``of_rows`` gives the terms of these means for some rows.
+    If the weights of the squares are means over the rows, ``of_rows`` gives the terms of these means for some rows;
+    if the rows are elsewhere, they are computed there from what is ``known``.
     """
 
     first: Array
     second: Array
     of_rows: Callable[[Any], Array] | None = None
+    known: Known | None = None
 
     @classmethod
     def of(
@@ -55,11 +73,12 @@ class Penalty:
         marks: Marks | None = None,
         more: tuple[str, ...] = (),
         more_marks: Marks = (),
+        known: Known | None = None,
     ) -> Penalty:
         """Return the elastic net on coefficients of these names, and the smoothing of those that belong to curves.
 
-        ``X`` is needed for penalty factors that are the standard deviations of the columns. ``more`` are parameters
-        that follow the coefficients; their factor is 0 unless a dict names them.
+        ``X``, or what is ``known`` of it, is needed for factors that are the standard deviations of the columns.
+        ``more`` are parameters that follow the coefficients; their factor is 0 unless a dict names them.
         """
         marks = ((None,) * len(names) if marks is None else marks) + more_marks
         smoothing = np.asarray(smooth * wiggly(marks), dtype=np.float64)
@@ -70,12 +89,12 @@ class Penalty:
             raise InputError(f"penalty_factor must be numbers, a dict or 'deviation', not {factor!r}")
         if not l1 and not l2:  # nothing to multiply
             return cls(np.zeros(len(marks)), smoothing)
-        if X is None:
-            raise InputError(
-                "penalty_factor='deviation' needs the rows in memory: pass the deviations as numbers, by name"
-            )
-        mean = np.average(X, axis=0, weights=weights)
         none = np.zeros(len(more))
+        if known is not None:
+            f = np.append(known.deviation, none)
+            return cls(l1 * f, l2 * f**2 + smoothing, known=known._replace(l2=l2))
+        assert X is not None  # noqa: S101
+        mean = np.average(X, axis=0, weights=weights)
         f = np.append(np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights)), none)
 
         def of_rows(rows: Any) -> Array:
@@ -135,6 +154,7 @@ class Net(Wrapped):
     lasso: Array
     ridge: Array
     of_rows: Callable[[Any], Array] | None = None
+    known: Known | None = None
 
     def __init__(self, inner: Objective, lasso: Array, ridge: Array, coordinates: Coordinates | None = None) -> None:
         super().__init__(inner)
@@ -151,10 +171,14 @@ class Net(Wrapped):
         none = np.zeros(k)
         lasso = np.concatenate([none, penalty.first]) / scale
         ridge = np.minimum(np.concatenate([none, penalty.second]) / scale**2, HEAVIEST)
-        return cls(inner, lasso, ridge)
+        net = cls(inner, lasso, ridge)
+        net.known = penalty.known
+        return net
 
     def around(self, inner: Objective) -> Net:
-        return Net(inner, self.lasso, self.ridge)
+        net = Net(inner, self.lasso, self.ridge)
+        net.of_rows, net.known = self.of_rows, self.known
+        return net
 
     def scaled(self, factor: float) -> Net:
         return Net(self.inner, factor * self.lasso, factor * self.ridge)
@@ -198,7 +222,10 @@ class Net(Wrapped):
         if self.of_rows is not None:
             return work
         every = (self.ridge * v) @ bread
-        return replace(work, every=every if work.every is None else work.every + every)
+        work = replace(work, every=every if work.every is None else work.every + every)
+        if self.known is None:
+            return work
+        return replace(work, squares=self.known.squares(v, bread, self.inner.coordinates))
 
     def shares(self, work: Any) -> Iterator[tuple[slice, Array]]:
         if self.of_rows is None:
@@ -212,7 +239,7 @@ class Net(Wrapped):
     def undetermined(self) -> Objective:
         """Return the objective of the coefficients that no penalty keeps finite."""
         k, free = self.coordinates.n_baseline, (self.lasso == 0.0) & (self.ridge == 0.0)
-        if not self.costly and not self.extra_names:
+        if not self.extra_names:
             return self.inner.restricted(np.flatnonzero(free[k:]))
         result, at = copy(self.inner), self.coordinates
         result.coordinates = replace(at, lower=np.where(free, at.lower, 0.0), upper=np.where(free, at.upper, 0.0))

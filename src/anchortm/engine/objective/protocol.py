@@ -223,7 +223,7 @@ class Objective(Loss):
     known_dispersion : bool
         Whether the dispersion was given as a number.
     score_test_obstacle : str or None
-        Why score tests do not support this loss; None if they do.
+        Why the residuals of the penalty are not scores, which tests need; None if they are.
     extra_names : tuple of str
         Names of the parameters that follow the coefficients of the covariates (scale effects, covariance of random
         effects).

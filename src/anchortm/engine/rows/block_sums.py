@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ __all__ = [
     "LogLikelihood",
     "SecondOrder",
     "Slopes",
+    "Squares",
     "Together",
     "add_log_slopes",
     "evaluate_rows",
@@ -233,6 +234,24 @@ class Together(Work):
         return self.first(block, arrays[:cut]) + self.second(block, arrays[cut:])
 
 
+class Squares(NamedTuple):
+    """What rows have of a ridge whose weights are variances of the covariates, beyond the same share for each row.
+
+    That is ((x - mean)^2 - variance) pull, with x - mean = scale c + shift in standardised columns c.
+    """
+
+    scale: Array
+    shift: Array
+    variance: Array
+    pull: Array
+
+    def of(self, data: Rows, k: int) -> Array:
+        """Return it for some rows; the baseline has k parameters."""
+        first = k if data.ends is None else 0
+        X = data.C[:, first : first + self.scale.size]
+        return np.asarray(((self.scale * X + self.shift) ** 2 - self.variance) @ self.pull)
+
+
 @dataclass(frozen=True, eq=False)
 class Influence(Work):
     """The Gram matrix of the rows' shares: (gradient of -l_i + pull'q_i r_i) bread + K'q_i (r_i - q_i't).
@@ -252,6 +271,7 @@ class Influence(Work):
     t: Array | None
     centre: tuple[float, Array] | None = None
     every: Array | None = None  # the share of a penalty that each row has
+    squares: Squares | None = None
 
     @property
     def shapes(self) -> list[Shape]:
@@ -264,6 +284,17 @@ class Influence(Work):
 
     def shares(self, block: Block) -> tuple[Array, Array | None]:
         """Return the shares of a block's rows, and their weights."""
+        shares, weights = self._of_loss(block)
+        if self.every is not None:
+            shares += self.every
+        if self.squares is not None:
+            for piece in block.pieces:
+                if piece.data.sign > 0:  # each row once
+                    shares[piece.data.rows - block.start] += self.squares.of(piece.data, self.n_baseline)
+        return shares, weights
+
+    def _of_loss(self, block: Block) -> tuple[Array, Array | None]:
+        """Return the shares that rows have by their likelihood and residuals, and their weights."""
         k = self.n_baseline
         gradient, r = np.zeros((block.size, self.v.size)), np.zeros(block.size)
         weights: Array | None = None
@@ -290,8 +321,6 @@ class Influence(Work):
                     own[:, :k] -= data.slope / slope[:, None]
             gradient[here] += data.sign * own
         shares = gradient @ self.bread
-        if self.every is not None:
-            shares += self.every
         if block.anchors is not None and self.K is not None and self.t is not None:
             part = block.anchors.part(block.rows)
             r -= part.spread(self.t) + (0.0 if self.centre is None else self.centre[0])

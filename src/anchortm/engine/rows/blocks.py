@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -104,6 +104,14 @@ class Blocks(ABC):
         """Return about ``size`` rows from all over the data, with the projection on their own anchors."""
 
     @abstractmethod
+    def whole_rows(self, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
+        """Return all rows that are in memory, with their anchors."""
+
+    @abstractmethod
+    def restricted(self, columns: NDArray[np.intp], n_baseline: int, anchors: Projection | None) -> Blocks:
+        """Return the same rows with some of their covariates."""
+
+    @abstractmethod
     def largest_spread(self, anchors: Projection, coefficients: Array) -> float:
         """Return the largest |A @ coefficients| of all rows."""
 
@@ -115,6 +123,11 @@ class Blocks(ABC):
     def elsewhere(self, find: Callable[[list[Rows]], T | None]) -> T | None:
         """Return the sum of what ``find`` returns for rows that are not in memory, None if there is nothing."""
         return None
+
+    def everywhere(self, find: Callable[[list[Rows]], T]) -> T:
+        """Return the sum of what ``find`` returns for all rows, wherever they are."""
+        found = self.elsewhere(find)
+        return find(self.at_hand) if found is None else found
 
     def tell(self, loss: float) -> None:  # noqa: B027 - rows in memory show no progress
         """Show the loss as progress."""
@@ -179,6 +192,13 @@ class MemoryBlocks(Blocks):
         chosen = np.zeros(self.n_rows, dtype=bool)
         chosen[np.minimum(starts + np.random.default_rng(0).integers(0, step, starts.size), self.n_rows - 1)] = True
         return self.take(chosen, anchors, lambda part: part)
+
+    def whole_rows(self, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
+        return self, anchors
+
+    def restricted(self, columns: NDArray[np.intp], n_baseline: int, anchors: Projection | None) -> MemoryBlocks:
+        whole = np.concatenate([np.arange(n_baseline), n_baseline + columns])
+        return self.changed(lambda part: replace(part, C=part.C[:, whole if part.ends is None else columns]), anchors)
 
     def changed(self, change: Callable[[Rows], Rows], anchors: Projection | None) -> MemoryBlocks:
         """Return the same rows, changed."""

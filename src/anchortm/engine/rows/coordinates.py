@@ -131,14 +131,13 @@ class Coordinates:
 
         free = np.full(share.size - 1, np.inf)
         moved = [np.where(at < levels.start, at, at - levels.stop + stop) for at in (rest, sparse)]
-        return Coordinates(
-            self.matrix,
-            cut(self.mean, sign * share[1:]),
-            cut(self.scale, np.sqrt(share[1:] * (1.0 - share[1:]))),
-            cut(self.lower, -free),
-            cut(self.upper, free),
-            Places(moved[0], moved[1], slice(levels.start, stop), share, sign),
-            self.pieces,
+        return replace(
+            self,
+            mean=cut(self.mean, sign * share[1:]),
+            scale=cut(self.scale, np.sqrt(share[1:] * (1.0 - share[1:]))),
+            lower=cut(self.lower, -free),
+            upper=cut(self.upper, free),
+            wide=Places(moved[0], moved[1], slice(levels.start, stop), share, sign),
         )
 
     def join(self, theta: Array, beta: Array) -> Array:

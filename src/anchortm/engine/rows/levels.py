@@ -23,6 +23,7 @@ def some_levels(
         if term.wide is not None and term.wide.codes is not None:
             codes[term.rows] = term.wide.codes
     count, order = np.bincount(codes, minlength=n_levels), np.random.default_rng(0).permutation(n_levels)
+    order = order[count[order] > 0]
     enough = int(np.searchsorted(np.cumsum(count[order]), size)) + 1
     levels = np.sort(order[: max(2, enough)])
     code = np.full(n_levels, -1, dtype=np.int32)

@@ -26,7 +26,7 @@ from anchortm.engine.rows.projections import Part
 from anchortm.engine.rows.standardised import Rows
 from anchortm.links import Link, RowValues
 
-__all__ = ["ScaledInfluence", "ScaledLogLikelihood", "ScaledSecondOrder", "place_rows"]
+__all__ = ["Place", "ScaledInfluence", "ScaledLogLikelihood", "ScaledSecondOrder", "place_rows"]
 
 Array = NDArray[np.float64]
 
@@ -290,8 +290,8 @@ class ScaledInfluence(Influence):
     ts: tuple[Array | None, Array | None] = (None, None)
     mix: tuple[float, float] = (1.0, 1.0)
 
-    def shares(self, block: Block) -> tuple[Array, Array | None]:
-        """Return the shares of a block's rows, and their weights."""
+    def _of_loss(self, block: Block) -> tuple[Array, Array | None]:
+        """Return the shares that rows have by their likelihood and residuals, and their weights."""
         gradient = np.zeros((block.size, self.v.size))
         residuals = np.zeros((2, block.size))
         weights: Array | None = None

@@ -139,9 +139,9 @@ def sqp(objective: Objective, start: Solution, options: Options) -> Solution:
         found = None
         for length in (1.0, 0.5, 0.25, 0.1, 0.03):
             trial = np.clip(v + length * step, lower, upper)
-            trial_sums = objective.sums(trial)
+            moved = multiplier + length * (dual - multiplier)
+            trial_sums = objective.sums(trial, n * moved)
             if math.isfinite(trial_sums.loglik):
-                moved = multiplier + length * (dual - multiplier)
                 new = _lagrangian(objective, trial, trial_sums, moved)
                 if new.residual <= max((1.0 - 0.1 * length) * point.residual, options.tol):
                     found = new
@@ -200,7 +200,8 @@ def _lagrangian(objective: Objective, v: Array, sums: Sums, multiplier: Array) -
     """Return the Lagrangian at v, and the residual of the optimality conditions."""
     n = objective.n_total
     d = objective.derivatives(v, n * multiplier)
-    U, size, Vt = np.linalg.svd(d.E, full_matrices=False)
+    far = not np.isfinite(d.E).all()  # risks overflow far out, where residuals still do not
+    U, size, Vt = np.linalg.svd(np.zeros_like(d.E) if far else d.E, full_matrices=False)
     keep = size > 1e-9 * size.max(initial=1e-300)
     gradient, hessian = d.gradient / n, d.hessian / n
     slope = gradient + d.E.T @ multiplier
@@ -208,6 +209,7 @@ def _lagrangian(objective: Objective, v: Array, sums: Sums, multiplier: Array) -
     stationarity = np.abs(slope[~binding]) / (1.0 + np.abs(gradient[~binding]))
     with np.errstate(over="ignore"):  # an infinite residual rejects a trial step
         residual = max(float(stationarity.max(initial=0.0)), float(np.linalg.norm(sums.t)) / math.sqrt(n))
+    residual = math.inf if far else residual
     return _Point(v, sums, multiplier, gradient, hessian, U[:, keep], size[keep], Vt[keep], binding, residual)
 
 

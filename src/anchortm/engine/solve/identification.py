@@ -25,13 +25,17 @@ __all__ = [
     "HARDLY",
     "Checked",
     "CovariateSums",
+    "WideSums",
     "anchors_explained",
     "check_counts",
     "check_covariates",
     "check_kinds",
+    "check_level_ends",
     "check_levels",
     "check_size",
     "covariate_ranges",
+    "level_ends",
+    "still",
 ]
 
 Array = NDArray[np.float64]
@@ -69,15 +73,28 @@ def check_counts(counts: dict[str, int]) -> None:
         )
 
 
+def level_ends(response: Response, X: Matrix) -> Array:
+    """Return for each level of a wide factor the numbers of rows with a finite lower and with a finite upper end."""
+    if not isinstance(X, WideMatrix) or X.codes is None:
+        return np.zeros((2, 0))
+    ends = (response.lower, response.upper)
+    return np.array([np.bincount(X.codes, np.isfinite(end), X.n_levels) for end in ends])
+
+
 def check_levels(response: Response, X: Matrix, names: Sequence[str]) -> None:
     """Refuse levels of a wide factor whose rows are all at one end, so that their effect has no finite estimate."""
-    if not isinstance(X, WideMatrix) or X.codes is None:
+    check_level_ends(response.scale, level_ends(response, X), X, names)
+
+
+def check_level_ends(scale: str, ends: Array, X: Matrix, names: Sequence[str]) -> None:
+    """Refuse the same levels by the counts that ``level_ends`` gives."""
+    if not isinstance(X, WideMatrix):
         return
     lowest, highest = {"ordinal": ("in the lowest class", "in the highest class"), "count": ("0", "the highest")}.get(
-        response.scale, ("left-censored", "right-censored")
+        scale, ("left-censored", "right-censored")
     )
-    for inner, what in ((np.isfinite(response.lower), lowest), (np.isfinite(response.upper), highest)):
-        bare = np.flatnonzero(np.bincount(X.codes, inner, X.n_levels) == 0.0)
+    for inner, what in zip(ends, (lowest, highest), strict=True):
+        bare = np.flatnonzero(inner == 0.0)
         if bare.size:
             raise SeparationError(
                 f"separation: all rows of {_listed(bare, X, names)} are {what}, so that the likelihood grows without a "
@@ -134,8 +151,8 @@ def check_covariates(
     high = np.max([X[block].max(axis=0) for block in blocks], axis=0)
     spread = np.maximum(high - centre, centre - low)
     unit = np.where(spread > 0.0, spread, 1.0)
-    sums = [CovariateSums.of(X[block], centre, unit) for block in blocks]
-    correlation = sum(sums[1:], sums[0]).correlation(names, spread)
+    sums = [CovariateSums.of((X[block] - centre) / unit) for block in blocks]
+    correlation = sum(sums[1:], sums[0]).correlation(names, still(low, high, centre))
     ranges = np.array([low, high])
     if np.linalg.eigvalsh(correlation)[0] > NEARLY:
         return Checked(ranges)
@@ -154,38 +171,64 @@ def check_covariates(
 
 @dataclass(frozen=True, eq=False)
 class CovariateSums:
-    """Sums of the covariates around a centre near their means, in units of about their spread."""
+    """Sums of covariates that were centred near their means and divided by about their spread."""
 
     n: int
-    centre: Array
-    unit: Array
     total: Array
     gram: Array
 
     @classmethod
-    def of(cls, X: Array, centre: Array, unit: Array) -> CovariateSums:
+    def of(cls, Z: Array) -> CovariateSums:
         """Return the sums over these rows."""
-        Z = (X - centre) / unit
-        return cls(X.shape[0], centre, unit, Z.sum(axis=0), Z.T @ Z)
+        return cls(Z.shape[0], Z.sum(axis=0), Z.T @ Z)
 
     def __add__(self, other: CovariateSums) -> CovariateSums:
-        return CovariateSums(self.n + other.n, self.centre, self.unit, self.total + other.total, self.gram + other.gram)
+        return CovariateSums(self.n + other.n, self.total + other.total, self.gram + other.gram)
 
-    def check(self, names: Sequence[str], spread: Array) -> None:
-        """Refuse constant or collinear columns, by name; ``spread`` is their largest distance from the centre."""
-        _check_correlation(self.correlation(names, spread), names)
+    def check(self, names: Sequence[str], constant: NDArray[np.bool_], own: NDArray[np.bool_]) -> None:
+        """Refuse constant or collinear columns among those that are ``own``, by name."""
+        at = np.flatnonzero(own)
+        part = CovariateSums(self.n, self.total[at], self.gram[np.ix_(at, at)])
+        named = [names[j] for j in at.tolist()]
+        _check_correlation(part.correlation(named, constant[at]), named)
 
-    def correlation(self, names: Sequence[str], spread: Array) -> Array:
+    def correlation(self, names: Sequence[str], constant: NDArray[np.bool_]) -> Array:
         """Return the correlations of the columns; refuse constant ones."""
-        constant = spread <= 1e-12 * np.maximum(np.abs(self.centre), np.finfo(float).tiny)
-        if constant.any():
-            listed = ", ".join(names[j] for j in np.flatnonzero(constant).tolist())
-            raise IdentificationError(
-                f"constant covariates: {listed}; leave them out (the baseline has its own intercept)"
-            )
+        _refuse_constant(constant, names)
         gram = self.gram - np.outer(self.total, self.total) / self.n
         scale = 1.0 / np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
         return np.asarray(gram * np.outer(scale, scale))
+
+
+@dataclass(frozen=True, eq=False)
+class WideSums:
+    """Sums of the columns of a wide design but for the levels of its factor: of all rows, and of those of each level.
+
+    Columns of numbers come first, centred near their means and divided by about their spread; then the sparse ones.
+    """
+
+    count: Array  # rows of each level
+    total: Array  # a row for each level
+    gram: Array
+
+    @classmethod
+    def of(cls, X: WideMatrix, numbers: Array) -> WideSums:
+        """Return the sums over these rows; ``numbers`` are the columns of numbers."""
+        groups, count = _groups(X)
+        return cls(count, np.hstack([groups @ numbers, (groups @ X.sparse).toarray()]), _gram(X, numbers))
+
+    def __add__(self, other: WideSums) -> WideSums:
+        return WideSums(self.count + other.count, self.total + other.total, self.gram + other.gram)
+
+    def check(self, X: WideMatrix, names: Sequence[str], own: Sequence[str], constant: NDArray[np.bool_]) -> None:
+        """Refuse levels without rows, and columns that are collinear given the levels.
+
+        ``own`` are the names of these columns, ``names`` those of all, ``constant`` tells of the columns of numbers.
+        """
+        _refuse_empty(self.count, X, names)
+        spread = np.diag(self.gram) - self.total.sum(axis=0) ** 2 / self.count.sum()
+        within = self.gram - self.total.T @ (self.total / self.count[:, None])
+        _check_within(X, own, constant, np.diag(self.gram), spread, within)
 
 
 def _check_correlation(correlation: Array, names: Sequence[str]) -> None:
@@ -254,36 +297,58 @@ def covariate_ranges(X: Matrix) -> Array:
     return np.array([low, high])
 
 
-def _check_wide(X: WideMatrix, names: Sequence[str]) -> None:
-    """Refuse levels without rows, and columns that are collinear given the levels."""
-    n, _ = X.shape
-    own = [names[j] for j in (*X.dense_at.tolist(), *X.sparse_at.tolist())]
+def still(low: Array, high: Array, centre: Array) -> NDArray[np.bool_]:
+    """Return which columns with these ends are constant but for rounding."""
+    spread = np.maximum(high - centre, centre - low)
+    return np.asarray(spread <= 1e-12 * np.maximum(np.abs(centre), np.finfo(float).tiny))
+
+
+def _groups(X: WideMatrix) -> tuple[sp.csr_matrix, Array]:
+    """Return the levels as a sparse matrix of ones with a row for each, and their numbers of rows."""
+    n = X.shape[0]
     codes = np.zeros(n, dtype=np.int32) if X.codes is None else X.codes
     count = np.bincount(codes, minlength=max(1, X.n_levels))
-    if not count.all():
-        empty = np.flatnonzero(count == 0)
-        raise IdentificationError(
-            f"no row has {_listed(empty, X, names)}: leave such levels out"
-            if empty[0]
-            else f"the {X.factor} add up to 1 in every row, as the baseline's intercept does: leave one of them out"
-        )
+    return sp.csr_matrix((np.ones(n), codes, np.arange(n + 1)), shape=(n, count.size)).T, count.astype(np.float64)
+
+
+def _gram(X: WideMatrix, numbers: Array) -> Array:
+    across = np.asarray(X.sparse.T @ numbers)
+    return np.block([[numbers.T @ numbers, across.T], [across, (X.sparse.T @ X.sparse).toarray()]])
+
+
+def _check_wide(X: WideMatrix, names: Sequence[str]) -> None:
+    """Refuse levels without rows, and columns that are collinear given the levels."""
+    own = [names[j] for j in (*X.dense_at.tolist(), *X.sparse_at.tolist())]
+    groups, count = _groups(X)
+    _refuse_empty(count, X, names)
     # numeric columns in units of their spread; their deviations within levels are orthogonal to the levels
-    numbers = X.dense - X.dense.mean(axis=0)
+    centre = X.dense.mean(axis=0)
+    numbers = X.dense - centre
     size = np.abs(numbers).max(axis=0, initial=0.0)
     numbers /= np.where(size > 0.0, size, 1.0)
     spread = np.einsum("ij,ij->j", numbers, numbers)
-    groups = sp.csr_matrix((np.ones(n), codes, np.arange(n + 1)), shape=(n, count.size)).T
-    numbers -= ((groups @ numbers) / count[:, None])[codes]
+    numbers -= (groups.T @ ((groups @ numbers) / count[:, None])).reshape(numbers.shape)
     sums = (groups @ X.sparse).toarray()
-    inner = (X.sparse.T @ X.sparse).toarray()
-    spread = np.append(spread, np.diag(inner) - sums.sum(axis=0) ** 2 / n)
-    still = size <= 1e-12 * np.abs(X.dense).max(axis=0, initial=0.0)
-    constant = np.append(still, spread[size.size :] <= 1e-12 * np.diag(inner))
-    if constant.any():
-        listed = ", ".join(own[j] for j in np.flatnonzero(constant).tolist())
-        raise IdentificationError(f"constant covariates: {listed}; leave them out (the baseline has its own intercept)")
-    across = np.asarray(X.sparse.T @ numbers)
-    within = np.block([[numbers.T @ numbers, across.T], [across, inner - sums.T @ (sums / count[:, None])]])
+    within = _gram(X, numbers)
+    d = size.size
+    squares = np.diag(within).copy()
+    spread = np.append(spread, squares[d:] - sums.sum(axis=0) ** 2 / X.shape[0])
+    within[d:, d:] -= sums.T @ (sums / count[:, None])
+    low, high = covariate_ranges(X)[:, X.dense_at]
+    constant = still(low, high, centre)
+    _check_within(X, own, constant, squares, spread, within)
+
+
+def _check_within(
+    X: WideMatrix, own: Sequence[str], constant: NDArray[np.bool_], squares: Array, spread: Array, within: Array
+) -> None:
+    """Refuse columns that are constant, constant within levels, or collinear given the levels.
+
+    ``squares`` and ``spread`` are their sums of squares around 0 and around their means, ``within`` their products
+    around the means of their levels.
+    """
+    d = constant.size
+    _refuse_constant(np.append(constant, spread[d:] <= 1e-12 * squares[d:]), own)
     fixed = np.diag(within) <= RANK_TOLERANCE * spread
     if fixed.any():
         listed = ", ".join(own[j] for j in np.flatnonzero(fixed).tolist())
@@ -291,6 +356,24 @@ def _check_wide(X: WideMatrix, names: Sequence[str]) -> None:
             f"constant within every level of {X.factor}: {listed}; such effects cannot be told from those of the "
             "levels: leave these covariates out, or the factor"
         )
-    if own:
+    if len(own):
         scale = 1.0 / np.sqrt(np.diag(within))
         _check_correlation(within * np.outer(scale, scale), own)
+
+
+def _refuse_empty(count: Array, X: WideMatrix, names: Sequence[str]) -> None:
+    """Refuse levels without rows."""
+    empty = np.flatnonzero(count == 0.0)
+    if empty.size:
+        raise IdentificationError(
+            f"no row has {_listed(empty, X, names)}: leave such levels out"
+            if empty[0]
+            else f"the {X.factor} add up to 1 in every row, as the baseline's intercept does: leave one of them out"
+        )
+
+
+def _refuse_constant(constant: NDArray[np.bool_], names: Sequence[str]) -> None:
+    """Refuse constant columns, by name."""
+    if constant.any():
+        listed = ", ".join(names[j] for j in np.flatnonzero(constant).tolist())
+        raise IdentificationError(f"constant covariates: {listed}; leave them out (the baseline has its own intercept)")

@@ -11,8 +11,8 @@ ways, along directions that change nothing else (``pieces``).
 
 from anchortm.inputs.baselines.corners import Corners, Inside, Mixture
 from anchortm.inputs.baselines.groups import Group
-from anchortm.inputs.baselines.strata import known_strata, stratum_codes, stratum_labels
-from anchortm.inputs.baselines.varying import Varying, make_mixture, varying_groups
+from anchortm.inputs.baselines.strata import known_strata, stratum_codes, stratum_labels, stratum_sets
+from anchortm.inputs.baselines.varying import Varying, make_corners, make_mixture, varying_groups
 
 __all__ = [
     "Corners",
@@ -21,8 +21,10 @@ __all__ = [
     "Mixture",
     "Varying",
     "known_strata",
+    "make_corners",
     "make_mixture",
     "stratum_codes",
     "stratum_labels",
+    "stratum_sets",
     "varying_groups",
 ]

@@ -78,6 +78,11 @@ class Corners:
         return [name for group in self.varying for name in group.names]
 
     @property
+    def size(self) -> int:
+        """Return the number of corners of all groups."""
+        return sum(group.size for group in self.groups)
+
+    @property
     def n_baselines(self) -> int:
         """Return the number of baselines, without the effects: one, or one for each stratum."""
         return 1 if self.strata is None else self.strata.size
@@ -98,6 +103,16 @@ class Corners:
                 parts.append(group.weights(columns[:, start : start + len(group.names)]))
                 start += len(group.names)
         return np.hstack(parts)
+
+    def average(self, strata: Array, means: Array) -> Array:
+        """Return the weights of an average row, from the shares of the strata and the means of columns that vary."""
+        parts, start = [strata], 0
+        for group in self.varying:
+            own = means[start : start + len(group.names)]
+            share = own if group.kind == "factor" else (own - group.low) / (group.high - group.low)
+            parts.append(np.append(1.0 - share.sum(), share))
+            start += len(group.names)
+        return np.concatenate(parts)[None, :]
 
     @cached_property
     def _starts(self) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,10 @@ from anchortm._typing import Labels
 from anchortm._util.frames import native
 from anchortm.exceptions import InputError
 
-__all__ = ["known_strata", "stratum_codes", "stratum_labels"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["known_strata", "stratum_codes", "stratum_labels", "stratum_sets"]
 
 
 def stratum_labels(columns: Labels, what: str = "strata") -> list[Any]:
@@ -29,6 +32,15 @@ def stratum_labels(columns: Labels, what: str = "strata") -> list[Any]:
         return next(iter(made.values()))
     rows = zip(*made.values(), strict=True)
     return [", ".join(f"{name}={value}" for name, value in zip(made, row, strict=True)) for row in rows]
+
+
+def stratum_sets(frame: pd.DataFrame) -> tuple[list[Any], NDArray[np.intp]]:
+    """Return the different strata of a frame whose columns name them, in order, and the code of each row."""
+    first = ~frame.duplicated().to_numpy()
+    labels = stratum_labels(frame[first])
+    known = known_strata(labels)
+    sets = frame.groupby(list(frame.columns), sort=False, observed=True).ngroup().to_numpy()
+    return known, stratum_codes(labels, known)[sets]
 
 
 def _labels(column: Any, name: object, what: str) -> list[Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from anchortm._typing import Array
 from anchortm._util.checks import one_number
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.baselines.corners import Corners, Mixture
@@ -16,10 +15,13 @@ from anchortm.inputs.baselines.strata import known_strata, stratum_codes
 from anchortm.inputs.design import Matrix, columns_of
 from anchortm.inputs.splines import Marks
 
-__all__ = ["Varying", "make_mixture", "varying_groups"]
+__all__ = ["Varying", "make_corners", "make_mixture", "varying_groups"]
 
 MOST, MOST_WEIGHTS = 1000, 50_000_000  # limits of corners, and of corners times rows
 Varying = Mapping[str, Any] | Iterable[Any] | str | int | None  # the argument of the models
+
+
+Facts = Callable[[list[int]], tuple[float, float, bool]]  # of columns: least and largest number, whether all are 0 or 1
 
 
 def make_mixture(
@@ -30,50 +32,71 @@ def make_mixture(
     sign: float,
     marks: Marks | None = None,
 ) -> tuple[Mixture, list[int]]:
-    """Return the corners of these rows with their weights, and which columns of the covariates they take up.
+    """Return the corners of these rows with their weights, and which columns of the covariates they take up."""
 
-    ``varying`` are names or positions of columns, lists of them for the dummies of a factor, or a mapping from names
-    to ranges.
+    def facts(places: list[int]) -> tuple[float, float, bool]:
+        columns = columns_of(matrix, places)
+        return float(columns.min()), float(columns.max()), bool(np.isin(columns, (0.0, 1.0)).all())
+
+    known = None if labels is None else known_strata(labels)
+    corners, taken = make_corners(known, varying, names, facts, sign, marks)
+    if corners.size * matrix.shape[0] > MOST_WEIGHTS:
+        raise _too_many(corners.size, f" for {matrix.shape[0]} rows")
+    codes = None if labels is None or known is None else stratum_codes(labels, known)
+    return Mixture(corners, corners.weights(codes, columns_of(matrix, taken))), taken
+
+
+def make_corners(
+    strata: Sequence[Any] | None,
+    varying: Varying,
+    names: Sequence[str],
+    facts: Facts,
+    sign: float,
+    marks: Marks | None = None,
+) -> tuple[Corners, list[int]]:
+    """Return the corners of a model, and which columns of the covariates they take up.
+
+    ``strata`` are the labels of all strata. ``varying`` are names or positions of columns, lists of them for the
+    dummies of a factor, or a mapping from names to ranges.
     """
     groups = []
-    codes = None
-    if labels is not None:
-        known = known_strata(labels)
-        if len(known) < 2:
-            raise InputError(f"there is a single stratum, {known[0]!r}: leave strata out")
-        groups.append(Group("strata", (), tuple(known)))
-        codes = stratum_codes(labels, known)
+    if strata is not None:
+        if len(strata) < 2:
+            raise InputError(f"there is a single stratum, {strata[0]!r}: leave strata out")
+        groups.append(Group("strata", (), tuple(strata)))
     taken: list[int] = []
     for entry, ends in varying_groups(varying):
         places = [_place(name, names) for name in entry]
         own = tuple(names[j] for j in places)
         if marks is not None and any(marks[j] is not None for j in places):
             raise InputError(f"{own[0]}: smooth terms cannot vary along the response too: leave them out of varying")
-        groups.append(_varying_group(own, columns_of(matrix, places), ends))
+        groups.append(_varying_group(own, facts(places), ends))
         taken += places
     if len(set(taken)) < len(taken):
         raise InputError(f"covariates are named twice in varying: {', '.join(sorted({names[j] for j in taken}))}")
-    size = sum(group.size for group in groups)
-    if size > MOST or size * matrix.shape[0] > MOST_WEIGHTS:
-        raise InputError(
-            f"{size} strata, levels and ends for {matrix.shape[0]} rows are too many baselines: merge some, give "
-            "places as anchors, or take CoxPH, whose strata are free"
-        )
     corners = Corners(tuple(groups), sign, tuple(names))
-    return Mixture(corners, corners.weights(codes, columns_of(matrix, taken))), taken
+    if corners.size > MOST:
+        raise _too_many(corners.size)
+    return corners, taken
 
 
-def _varying_group(names: tuple[str, ...], columns: Array, ends: tuple[float, float] | None) -> Group:
+def _too_many(size: int, rows: str = "") -> InputError:
+    return InputError(
+        f"{size} strata, levels and ends{rows} are too many baselines: merge some, give places as anchors, or take "
+        "CoxPH, whose strata are free"
+    )
+
+
+def _varying_group(names: tuple[str, ...], facts: tuple[float, float, bool], ends: tuple[float, float] | None) -> Group:
     """Return the group of columns whose effects vary: a factor, or a number within its range."""
-    if len(names) > 1 or (ends is None and bool(np.isin(columns, (0.0, 1.0)).all())):
+    least, largest, binary = facts
+    if len(names) > 1 or (ends is None and binary):
         return Group("factor", names)
-    low, high = (float(columns.min()), float(columns.max())) if ends is None else ends
+    low, high = (least, largest) if ends is None else ends
     if not -np.inf < low < high < np.inf:
         raise InputError(f"{names[0]} varies over ({low:g}, {high:g}), which is not a range: low < high is needed")
-    if columns.min() < low or columns.max() > high:
-        raise InputError(
-            f"{names[0]} is {columns.min():g} to {columns.max():g} in X, beyond its range ({low:g}, {high:g})"
-        )
+    if least < low or largest > high:
+        raise InputError(f"{names[0]} is {least:g} to {largest:g} in X, beyond its range ({low:g}, {high:g})")
     return Group("number", names, (), low, high)
 
 

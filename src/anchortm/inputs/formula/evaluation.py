@@ -171,7 +171,7 @@ class Formula(Roles):
         return self._terms.columns[1]
 
     def design(self, data: Table) -> Any:
-        """Return the covariates of new rows, with the levels and the transforms of the fit."""
+        """Return the covariates of new rows, with the levels and the transforms of the fit, and their strata."""
         table = native(data)
         known(self._used, column_names(table))
         frame = select(table, self._used)

@@ -63,11 +63,11 @@ class Roles:
         return sorted(self._parsed.outcome.columns(names))
 
     def needed(self, names: Sequence[str]) -> list[str]:
-        """Return the columns of covariates, outcome and anchors."""
+        """Return the columns of covariates, outcome, anchors and strata."""
         anchors = [name for name, _ in self._parsed.anchors]
         outcome = self.outcome_columns(names)
-        known([*outcome, *anchors], names)
-        return list(dict.fromkeys([*self._used, *outcome, *anchors]))
+        known([*outcome, *anchors, *self.strata], names)
+        return list(dict.fromkeys([*self._used, *outcome, *anchors, *self.strata]))
 
     def outcome(self, data: Table) -> Outcome:
         """Return the outcome of these rows."""

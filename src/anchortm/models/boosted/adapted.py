@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._messages import warn
 from anchortm._typing import Covariates, Numbers, Outcome
-from anchortm._util.checks import check_weights, finite_numbers, one_number, whole_number
+from anchortm._util.checks import check_weights, one_number, whole_number
 from anchortm._util.frames import aligned, native
+from anchortm.engine.preparation import row_offset
 from anchortm.engine.remarks import with_remarks
-from anchortm.exceptions import ConvergenceWarning, InputError
+from anchortm.exceptions import ConvergenceWarning, InputError, InputTypeError
+from anchortm.families import Family
+from anchortm.inputs.design import to_design
 from anchortm.models.boosted.answers import BoostedAnswers
 from anchortm.models.boosted.booster import Stage
 from anchortm.models.boosted.refit import STRONGEST, Base, Rows, Target
@@ -57,7 +60,8 @@ class Adapted(BoostedAnswers):
         if n_rounds == there:
             return copy(self)
         stage = self.boosted_.stages[n_rounds]
-        told = with_remarks(self.model_.specification(), None, stage.put(self.model_.result_), quiet=True)
+        spec = self.model_.specification()
+        told = with_remarks(spec, None, stage.put(spec, self.model_.result_), quiet=True)
         result = copy(self)
         result.model_ = self.model_.with_result(None, told)
         result.boosted_ = self.boosted_.first(n_rounds, stage.beta)
@@ -105,27 +109,18 @@ class Adapted(BoostedAnswers):
         >>> bool(target.nll(x[430:], y[430:] + 1.0).mean() < model.nll(x[430:], y[430:] + 1.0).mean())
         True
         """
-        rows = self.new_rows_
+        self._fitted()
         if strength is not None and not one_number(strength, "strength") > 0.0:
             raise InputError(f"strength must be positive, not {strength!r}")
         if X is None:
             raise InputError("X is None: pass the covariates of rows from the target site")
-        if len(native(X)) == 0:
+        if isinstance(self.model_.result_.link, Family):
+            raise InputTypeError("refit is implemented for models with a baseline in y: fit AnchorGLM models anew")
+        rows = self._target_rows(X, y, sample_weight, offset)
+        n = 0 if rows is None else len(rows.response)
+        if rows is None or n == 0:
             return self._moved(None, 0, math.inf)
-        aligned(X=X, y=y, sample_weight=sample_weight, offset=offset)
-        matrix = rows.matrix(X)
-        n = matrix.shape[0]
-        response = self._response(X, y, n)
-        weights, offset = check_weights(sample_weight, n), rows.offset(X, offset)
-        offset = None if offset is None else finite_numbers(offset, n, "offset")
-        if weights is not None and not weights.all():  # rows of weight zero are dropped, as in fit
-            kept = np.flatnonzero(weights)
-            matrix, response, weights = matrix[kept], response[kept], weights[kept]
-            offset, n = None if offset is None else offset[kept], kept.size
-        if n == 0:
-            return self._moved(None, 0, math.inf)
-        base = Base(self.model_.specification(), self.model_.result_)
-        target = Target(self.boosted_.shape, base, Rows(matrix, response, weights, offset))
+        target = Target(self.boosted_.shape, Base(self.model_.specification(), self.model_.result_), rows)
         if strength is None:
             strength = target.choose()
         if strength > STRONGEST:
@@ -138,10 +133,24 @@ class Adapted(BoostedAnswers):
                 f"the refit did not converge ({stage.reason}): scaled KKT residual {stage.kkt:.1e}; raise max_iter"
             )
             warn(told[-1], ConvergenceWarning)
-        total = float(n) if weights is None else float(weights.sum())
-        own = replace(result.model_.result_, n_rows=n, row_kinds=response.counts(), n_total=total, warnings=told)
+        total = float(n) if rows.weights is None else float(rows.weights.sum())
+        own = replace(result.model_.result_, n_rows=n, row_kinds=rows.response.counts(), n_total=total, warnings=told)
         result.model_ = result.model_.with_result(None, own)
         return result
+
+    def _target_rows(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Rows | None:
+        """Return the checked rows of a refit, without those of weight zero; None if there are no rows."""
+        new, table = self.new_rows_, native(X)
+        if (table.shape[0] if hasattr(table, "shape") else len(table)) == 0:
+            return None
+        aligned(X=X, y=y, sample_weight=sample_weight, offset=offset)
+        design, mixture = new.take_apart(table, None)
+        matrix = np.asarray(to_design(design).matrix)
+        n = matrix.shape[0]
+        response = self._response(X, y, n)
+        weights, offset = check_weights(sample_weight, n), row_offset(new.offset(X, offset), n)
+        rows = Rows(matrix, response, weights, offset, mixture)
+        return rows if weights is None or weights.all() else rows.take(np.flatnonzero(weights))
 
     def _moved(self, found: tuple[Stage, Array] | None, rows: int, strength: float) -> Self:
         """Return the model with the refitted parameters, or unchanged if ``found`` is None."""
@@ -150,6 +159,6 @@ class Adapted(BoostedAnswers):
             result.boosted_ = replace(self.boosted_, refit=refit)
             return result
         stage, moves = found
-        result.model_ = self.model_.with_result(None, stage.put(self.model_.result_))
+        result.model_ = self.model_.with_result(None, stage.put(self.model_.specification(), self.model_.result_))
         result.boosted_ = replace(self.boosted_, shape=self.boosted_.shape.moved(moves, stage.beta), refit=refit)
         return result

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -11,13 +13,14 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from anchortm._typing import Covariates, Numbers, Outcome
-from anchortm._util.checks import check_weights, finite_numbers
+from anchortm._util.checks import check_weights
 from anchortm._util.estimators import BaseEstimator
 from anchortm._util.frames import aligned, native
 from anchortm.bases import Basis
 from anchortm.engine.result import FitResult
 from anchortm.exceptions import InputError, InputTypeError, UnavailableError
 from anchortm.inference.summary import Summary
+from anchortm.inputs import parts
 from anchortm.inputs.response import Response
 from anchortm.links import Link
 from anchortm.models.attributes import Found, not_fitted
@@ -39,10 +42,12 @@ T = TypeVar("T")
 
 
 INSTEAD = (
-    "a boosted f has no standard errors or tests, and xi is its only penalty; compare fits by "
-    "leave_one_environment_out, compare predict_distribution at two values of a covariate, or use a linear model with "
-    "splines"
+    "a boosted f has no parameters to test, and xi is its only penalty; compare fits by leave_one_environment_out, "
+    "compare predict_distribution at two values of a covariate, or use a linear model with splines"
 )
+
+
+BY_COVARIANCE = ("covariance", "standard_errors", "intervals", "varying_effects")
 
 
 class NotForBoostedError(InputTypeError, AttributeError):
@@ -81,9 +86,11 @@ class BoostedAnswers:
     kkt_ = OfModel[float]()
     min_eigenvalue_ = OfModel[float]()
     converged_ = OfModel[bool]()
+    lower_minima_ = OfModel[list[float]]()
     convexity_ = OfModel[str]()
     warnings_ = OfModel[list[str]]()
     baseline_ = OfModel[Array]()
+    baselines_ = OfModel["pd.DataFrame"]()
     link_ = OfModel[Link]()
     basis_ = OfModel[Basis]()
     classes_ = OfModel[NDArray[Any]]()
@@ -123,8 +130,11 @@ class BoostedAnswers:
     def _shown(self) -> FitResult:
         """Return the result of the inner model, with the covariates of the boosted model."""
         boosted = self._fitted()
+        result = self.model_.result_
+        corners = result.corners
         return replace(
-            self.model_.result_,
+            result,
+            corners=None if corners is None else replace(corners, covariates=tuple(boosted.covariates)),
             coef=boosted.shape.coef,
             coef_names=boosted.coef_names,
             columns=boosted.columns,
@@ -136,9 +146,20 @@ class BoostedAnswers:
     @property
     def new_rows_(self) -> NewRows:
         """Return the object that turns new rows into linear predictors and outcomes of this model."""
-        result = self._shown()
+        return self._asked().new_rows_
+
+    def _asked(self) -> TransformationModel:
+        """Return the inner model for rows of X: with the covariates of the boosted model, and f in its shift."""
+        shape, asked = self._fitted().shape, copy(self.model_)
         spec = self.model_.specification().at(model=type(self).__name__, anchor_names=self.model.anchor_names)
-        return NewRows(spec, result, self.__dict__.get("formula_"))
+        f = None if shape.learner == "linear" else shape.f  # a linear f has coefficients
+        asked.__dict__ |= {
+            "_result": self._shown(),
+            "_fitted_with": spec,
+            "_rows_type": partial(asked._rows_type, f=f),
+            "formula_": self.__dict__.get("formula_"),
+        }
+        return asked
 
     @property
     def loss_history_(self) -> pd.DataFrame:
@@ -158,22 +179,18 @@ class BoostedAnswers:
             if name == "new_rows_":  # the property failed because there is no fit
                 self._fitted()
             if hasattr(TransformationModel, name) and ("model_" in self.__dict__ or not name.endswith("_")):
-                raise NotForBoostedError(f"{type(self).__name__} has no {name}: {INSTEAD}")
+                why = parts.refusal("boosting", "sandwich") if name in BY_COVARIANCE else INSTEAD
+                raise NotForBoostedError(f"{type(self).__name__} has no {name}: {why}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _ask(self, what: str, X: Any, offset: Any, *y: Any, **options: Any) -> Any:
-        """Return the result of a method of the inner model, with f as its offset."""
-        aligned(X=X, offset=offset)
-        rows = self.new_rows_
+        """Return the answer of the inner model with f in its shift."""
+        asked = self._asked()
         if X is None:
             raise InputError("X is None: a boosted model needs covariates; pass those of the rows")
-        design, offset = rows.design(native(X)), rows.offset(X, offset)
-        f = self.boosted_.shape.f(np.asarray(design.matrix))
-        if y:
-            y = (self._response(X, y[0], f.size),)
-        if offset is not None:
-            f = f + finite_numbers(offset, f.size, "offset")
-        return getattr(self.model_, what)(design if self.boosted_.shape.linear else None, *y, offset=f, **options)
+        if y and y[0] is None and asked.new_rows_.formula is None:
+            raise InputError("y is None: pass the outcome of the rows")
+        return getattr(asked, what)(X, *y, offset=offset, **options)
 
     def _response(self, X: Any, y: Any, n: int) -> Response:
         """Return the outcomes of n rows, from y or from the table X."""
@@ -246,6 +263,7 @@ class BoostedAnswers:
         base = get_tags(self.model) if isinstance(self.model, BaseEstimator) else tags
         tags.estimator_type, tags.target_tags = base.estimator_type, base.target_tags
         tags.regressor_tags, tags.classifier_tags = base.regressor_tags, base.classifier_tags
+        tags.input_tags.sparse = base.input_tags.sparse
         return tags
 
     def nll(self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None) -> Array:

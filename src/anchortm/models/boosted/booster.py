@@ -16,51 +16,29 @@ step in all parameters follows, multiplied by the learning rate. Then theta and 
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.bases import Basis, OrdinalBasis
 from anchortm.engine.data import Data
-from anchortm.engine.objective.build import objective_type
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.pulled import Pulled
 from anchortm.engine.problem import Problem
-from anchortm.engine.remarks import remarked
-from anchortm.engine.result import FitResult, atom_at_zero
-from anchortm.engine.rows.coordinates import Coordinates
-from anchortm.engine.rows.likelihood import Term, build_terms, evaluate, loglik_and_residuals
+from anchortm.engine.result import FitResult
+from anchortm.engine.rows.block_sums import evaluate_rows
 from anchortm.engine.rows.standardised import Rows
 from anchortm.engine.solve.continuation import solve
 from anchortm.engine.solve.newton import Solution, minimise, shrunken_step
 from anchortm.engine.specification import Specification
-from anchortm.exceptions import InputError
-from anchortm.inputs.response import as_response
-from anchortm.links import Link, OneEnd
+from anchortm.models.boosted.rows import mean_nll
 
-__all__ = ["Booster", "Stage", "Watched"]
+__all__ = ["Booster", "Stage"]
 
 Array = NDArray[np.float64]
-
-
-class RowDerivatives(NamedTuple):
-    """The score residual of each row, and its derivative with respect to h."""
-
-    r: Array
-    dr: Array
-
-
-def row_derivatives(link: Link, terms: tuple[Term, ...], theta: Array, shift: Array) -> RowDerivatives:
-    """Return r and r' = r_u + r_v for each row of the response."""
-    found = RowDerivatives(*np.zeros((2, shift.size)))
-    for term in terms:
-        t = evaluate(link, term, theta, shift).values
-        for total, values in zip(found, (t.r, t.dr if isinstance(t, OneEnd) else t.r_u + t.r_v), strict=True):
-            total[term.rows] += term.sign * values
-    return found
 
 
 class Stage(NamedTuple):
@@ -82,36 +60,21 @@ class Stage(NamedTuple):
     reason: str
     history: list[dict[str, Any]]
     information: Array | None  # None if it was too large for a file
+    own: dict[str, Any] = {}  # noqa: RUF012 - fields that only this kind of model has; never changed
 
     @classmethod
-    def of(cls, basis: Basis, objective: Objective, s: Solution, time: bool) -> Stage:
-        """Return the stage of a solution."""
-        theta, beta = objective.coordinates.split(s.v)
-        n, shift = objective.n_total, objective.average_shift(s.v)
-        return cls(
-            theta,
-            beta,
-            s.loss,
-            s.sums.loglik,
-            s.penalty_sum / n,
-            s.kkt,
-            s.min_eigenvalue,
-            s.converged,
-            max(1, s.n_iter),
-            objective.convexity(s.sums, s.xi),
-            s.folds,
-            s.active,
-            atom_at_zero(objective.link, basis, theta, shift) if time else 0.0,
-            s.reason,
-            s.history,
-            n * np.asarray(s.hessian),
-        )
+    def of(cls, result: FitResult) -> Stage:
+        """Return the stage of a result."""
+        fields = {name: getattr(result, name) for name in cls._fields[2:-1]}
+        return cls(result.baseline, result.coef, **fields, own=result.own_record())
 
-    def put(self, result: FitResult) -> FitResult:
+    def put(self, spec: Specification, result: FitResult) -> FitResult:
         """Return the result with the fields of this stage."""
-        own = self._asdict()
-        theta, beta = own.pop("theta"), own.pop("beta")
-        return replace(result, baseline=theta, typical=theta, coef=beta, computed={}, **own)
+        fields = {field.name: getattr(result, field.name) for field in dataclasses.fields(FitResult)}
+        stage = self._asdict()
+        theta, beta, own = (stage.pop(name) for name in ("theta", "beta", "own"))
+        fields |= stage | {"baseline": theta, "typical": theta, "coef": beta, "computed": {}}
+        return result.from_own_record(own, spec, fields)
 
 
 class Booster:
@@ -120,16 +83,15 @@ class Booster:
     Rows are sorted by the main anchor factor; ``order`` holds their original positions.
     """
 
-    def __init__(self, spec: Specification, data: Data) -> None:
+    def __init__(self, spec: Specification, data: Data, kind: type[Problem] = Problem) -> None:
         order = None if data.anchors is None else data.anchors.order()
         n = len(data.response)
         self.order = np.arange(n) if order is None else order
         self.data = data = data if order is None else _reordered(data, order)
-        self.problem = problem = Problem.on(spec, data)
+        self.problem = problem = kind.on(spec, data)
         self.xi, self.sign, self.options = float(spec.xi), spec.sign, spec.quiet
         self.link, self.basis = problem.link, problem.basis
         self.objective: Objective = problem.objective
-        self.terms = build_terms(self.basis, data.response)
         self.offset = np.zeros(n) if data.offset is None else data.offset
         self.f = np.zeros(n)
         self.solution: Solution = solve(self.objective, problem.start(self.objective), self.xi, self.options)
@@ -137,20 +99,25 @@ class Booster:
     def result(self) -> tuple[Problem, FitResult]:
         """Return the problem of theta and beta given f, and its result."""
         problem = self.problem.with_data(self.data._replace(offset=self.offset + self.f))
-        return problem, remarked(problem, problem.result(self.objective, self.solution, [self.solution]))
+        return problem, problem.result(self.objective, self.solution, [self.solution])
 
     @property
     def parameters(self) -> tuple[Array, Array]:
         """Return theta and beta."""
         return self.objective.coordinates.split(self.solution.v)
 
+    def nll(self, rows: Data) -> float:
+        """Return the mean negative log-likelihood of other rows, whose offset includes f."""
+        return mean_nll(self.problem, self.problem.fitted_link(self.objective, self.solution.v), *self.parameters, rows)
+
     def stage(self) -> Stage:
         """Return the fit after the rounds so far."""
-        return Stage.of(self.basis, self.objective, self.solution, self.data.response.scale == "time")
+        return Stage.of(self.problem.result(self.objective, self.solution, [self.solution]))
 
-    def shift(self) -> Array:
-        """Return the shift of each row, which is added to its baseline."""
-        return np.asarray(self.sign * (self.data.design.matrix @ self.parameters[1] + self.offset + self.f))
+    @property
+    def _shift(self) -> Array:
+        """Return the offset and f of each row, as they are added to h."""
+        return np.asarray(self.sign * (self.offset + self.f) / self.objective.coordinates.unit)
 
     def project(self, values: Array) -> Array:
         """Return P v, or zeros without anchors."""
@@ -158,37 +125,47 @@ class Booster:
         return np.zeros_like(values) if P is None else P(values, self.data.weights)
 
     def pseudo_residuals(self) -> Array:
-        """Return -n dL/df for each row."""
-        rows = row_derivatives(self.link, self.terms, self.parameters[0], self.shift())
-        pull = rows.r if self.xi == 0.0 else rows.r + 2.0 * self.xi * rows.dr * self.project(rows.r)
+        """Return -n dL/df for each row (of a family with units, in its unit)."""
+        objective, shift = self.rows, self._shift
+        l_h, r, dr = np.zeros((3, shift.size))
+        for term in objective.terms:
+            moved = replace(term, offset=shift[term.rows])
+            t, _ = evaluate_rows(objective.link, moved, self.solution.v, objective.coordinates.n_baseline)
+            for total, values in ((l_h, t.r), (r, t.penalised.r), (dr, t.penalised.dr)):
+                total[term.rows] += term.sign * values
+        pull = l_h if self.xi == 0.0 else l_h + 2.0 * self.xi * dr * self.project(r)
         return np.asarray(-self.sign * (pull if self.data.weights is None else self.data.weights * pull))
+
+    @property
+    def rows(self) -> RowObjective:
+        """Return the objective, which is a sum over rows in memory."""
+        assert isinstance(self.objective, RowObjective)  # noqa: S101
+        return self.objective
 
     def with_columns(self, Z: Array) -> Objective:
         """Return the objective with f as offset and additional covariates Z."""
-        c, objective = self.objective.coordinates, self.objective
-        assert isinstance(objective, RowObjective)  # noqa: S101
-        p = Z.shape[1]
-        mean, scale = Z.mean(axis=0), Z.std(axis=0)
+        objective, c, p = self.rows, self.objective.coordinates, Z.shape[1]
+        mean = Z.mean(axis=0)
+        own = Z - mean
+        scale = np.sqrt(np.einsum("ij,ij->j", own, own) / Z.shape[0])
         scale = np.where(scale > 0.0, scale, 1.0)
-        wider = Coordinates(
-            c.matrix,
-            np.concatenate([c.mean, self.sign * mean]),
-            np.concatenate([c.scale, scale]),
-            np.concatenate([c.lower, np.full(p, -np.inf)]),
-            np.concatenate([c.upper, np.full(p, np.inf)]),
-            None,
-            c.pieces,
+        own *= self.sign / scale
+        wider = replace(
+            c,
+            mean=np.concatenate([c.mean, self.sign * mean]),
+            scale=np.concatenate([c.scale, scale]),
+            lower=np.concatenate([c.lower, np.full(p, -np.inf)]),
+            upper=np.concatenate([c.upper, np.full(p, np.inf)]),
         )
-        own, offset = self.sign * (Z - mean) / scale, self.sign * (self.offset + self.f)
+        shift = self._shift
 
         def change(rows: Rows) -> Rows:
             C = np.hstack([rows.C, own[rows.rows]]) if p else rows.C
-            return replace(rows, C=C, offset=offset[rows.rows])
+            return replace(rows, C=C, offset=shift[rows.rows])
 
         blocks = objective.memory.changed(change, objective.anchors)
-        return objective_type(self.link, blocks)(
-            self.link, wider, objective.anchors, blocks, (*objective.names, *(f"z{j}" for j in range(p)))
-        )
+        names = (*objective.names, *(f"z{j}" for j in range(p)))
+        return type(objective)(objective.link, wider, objective.anchors, blocks, names)
 
     def step(self, Z: Array, share: float, l2: float) -> Array | None:
         """Take a fraction of a Newton step in the coefficients of Z, theta and beta; return the coefficients of Z.
@@ -233,28 +210,5 @@ def _reordered(data: Data, order: NDArray[np.intp]) -> Data:
         anchors=None if data.anchors is None else data.anchors.take(order),
         weights=part.weights,
         offset=part.offset,
+        mixture=part.mixture,
     )
-
-
-class Watched:
-    """The rows of a held-out environment, and the current f of each."""
-
-    def __init__(self, basis: Basis, rows: Data, linear: bool) -> None:
-        response = rows.response
-        if isinstance(basis, OrdinalBasis):
-            try:
-                response = as_response(response, "ordinal", basis.levels)
-            except InputError as error:
-                raise InputError(f"a held-out environment has a class that no other environment has: {error}") from None
-        self.terms, self.X, self.weights = build_terms(basis, response), rows.design.matrix, rows.weights
-        self.linear = self.X if linear else self.X[:, :0]
-        self.f = np.zeros(len(response)) if rows.offset is None else rows.offset.copy()
-
-    def nll(self, link: Link, sign: float, theta: Array, beta: Array) -> float:
-        """Return the mean negative log-likelihood."""
-        loglik = loglik_and_residuals(link, self.terms, theta, sign * (self.linear @ beta + self.f))[0]
-        return float(-np.average(loglik, weights=self.weights))
-
-    def at(self, booster: Booster) -> float:
-        """Return the mean negative log-likelihood at the current parameters of a booster."""
-        return self.nll(booster.link, booster.sign, *booster.parameters)

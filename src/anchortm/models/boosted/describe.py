@@ -19,7 +19,7 @@ def describe(model: Any) -> Summary:
     given = f"KKT residual {result.kkt:.1e}, smallest curvature {result.min_eigenvalue:.1e}"
     done = "yes" if result.converged else "NO"
     facts["converged"] = f"{done}, the baseline given f: {given}"
-    own = _own_facts(model, "+" if result.sign > 0 else "-")
+    own = _own_facts(model, facts["model"], "+" if result.sign > 0 else "-")
     refit = model.boosted_.refit
     if refit is not None:
         own["refit"] = _refit_fact(refit)
@@ -43,16 +43,17 @@ def describe(model: Any) -> Summary:
         columns,
         dict(zip(inner.parameter_names, inner.baseline.tolist(), strict=True)),
         tuple(inner.warnings),
+        blocks=("",) if inner.corners is None else tuple(inner.corners.blocks),
         heading="Covariates",
     )
 
 
-def _own_facts(model: Any, sign: str) -> dict[str, str]:
+def _own_facts(model: Any, formula: str, sign: str) -> dict[str, str]:
     """Return the lines on the model, on f, and on how the number of rounds was chosen."""
     f = "f(x)" if model.learner != "linear+tree" else f"x'beta {sign} f(x)"
     size = f", {sum(tree.leaves.size for tree in model.trees_)} leaves" if model.learner != "linear" else ""
     own = {
-        "model": f"F(h(y) {sign} {f})",
+        "model": formula.replace("x'beta", f),
         "f": f"{model.n_rounds_} rounds of {model.learner}{size}, learning rate {model.learning_rate:g}",
     }
     curve = model.boosted_.curve

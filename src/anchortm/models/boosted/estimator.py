@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from copy import copy
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Self
 
@@ -16,21 +17,22 @@ from anchortm import plotting
 from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import flag, generator, one_number, whole_number
 from anchortm._util.estimators import BaseEstimator
-from anchortm._util.frames import aligned, native
+from anchortm._util.frames import aligned
 from anchortm.engine.data import Data
-from anchortm.engine.preparation import prepare, split_off
+from anchortm.engine.preparation import prepare_unchecked
 from anchortm.engine.problem import Problem
-from anchortm.engine.solve.identification import check_covariates, check_kinds, check_levels
+from anchortm.engine.remarks import remarked
+from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.inputs import parts
-from anchortm.inputs.design import to_design
 from anchortm.models.base import TransformationModel
-from anchortm.models.boosted.adapted import Adapted
-from anchortm.models.boosted.booster import Booster, Stage, Watched
+from anchortm.models.boosted.booster import Booster, Stage
 from anchortm.models.boosted.result import BoostedResult
+from anchortm.models.boosted.rows import Watched, beside, covariate_ranges, mean_nll
 from anchortm.models.boosted.shape import Shape
 from anchortm.models.boosted.trees import Binned, Tree, binned, grow
+from anchortm.models.boosted.uncertainty import Resampled
 from anchortm.models.boosted.validation import Groups, check_validation, environment_groups, held_out, without
 from anchortm.models.from_formula import FormulaMixin
 
@@ -48,17 +50,20 @@ class State(NamedTuple):
     held_out: float
 
 
-class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
-    """A transformation model F(h(y) - f(x)) with a non-linear shift f, boosted on the anchor loss.
+class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
+    """A transformation model F(h(y) - f(x)), or a GLM, with a non-linear shift f, boosted on the anchor loss.
 
     Each round grows a tree on the pseudo-residuals r + 2 xi r'(P r), takes a shrunken Newton step in its leaf values,
-    and refits the baseline. It supports all outcomes and kinds of censoring that the boosted model supports.
+    and refits the baseline. It supports all outcomes and kinds of censoring that the boosted model supports, with
+    strata, varying effects, offsets and weights.
 
     Parameters
     ----------
     model : estimator
-        The model to boost: a model of this package with a baseline in y, such as ``ContinuousLogit(order=4)``. Leave
-        its own xi at 0. Strata, varying effects, scale effects, random effects and elastic nets are not supported.
+        The model to boost: any model of this package except ``CoxPH``, such as ``ContinuousLogit(order=4)`` or
+        ``AnchorGLM(family="poisson")``. Leave its own xi at 0. Each of its strata has its own baseline, and f is the
+        same in all of them. Covariates whose effects vary stay linear and are not in f. Scale effects, random effects,
+        smooth terms and elastic nets are not supported.
     xi : float
         Strength of the causal regulariser, at least 0 and finite.
     learner : {"tree", "linear+tree", "linear"}
@@ -70,7 +75,7 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
     learning_rate : float
         Fraction of the Newton step taken in each round (learning rate).
     max_leaf_nodes, min_samples_leaf : int
-        Largest number of leaves of a tree, and smallest number of rows in a leaf.
+        Largest number of leaves of a tree, and smallest number of rows in a leaf, whatever their weights.
     l2_leaf : float
         Ridge penalty on the leaf values of a round: it acts like this many extra rows in each leaf (of curvature 1)
         that pull its value to 0.
@@ -97,7 +102,9 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
     coef_ : array of shape (p,)
         Coefficients of the linear part; zeros without one.
     coef_names_ : list of str
-        Names of the covariates.
+        Names of the covariates of f.
+    baselines_ : DataFrame
+        Parameters of the baseline, one row for each stratum and each varying effect.
     n_rounds_ : int
         Number of rounds.
     loss_history_ : DataFrame
@@ -116,7 +123,7 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
     n_features_in_, feature_names_in_ : int, array of str
         Number of columns of X, and their names if X has names.
     covariate_ranges_ : array of shape (2, p)
-        Smallest and largest value of each covariate.
+        Smallest and largest value of each covariate; of a varying effect, the range over which it varies.
     formula_ : Formula
         After ``from_formula``: the formula.
 
@@ -179,10 +186,12 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
                 f"model must be an estimator of this package, such as ContinuousProbit(), not {self.model!r}"
             )
         spec = self.model.specification()
-        parts.refuse("boosting", spec.likelihood, *spec.asked())
+        parts.refuse("boosting", spec.likelihood, *spec.asked(), *(["infinite"] if self.xi == math.inf else []))
         for name, unused in (("penalty_factor", None), ("n_restarts", 0)):
             if getattr(self.model, name) is not unused:
                 raise InputError(f"boosting does not use {name}: leave it out")
+        if getattr(self.model, "alpha", None) == "ml":
+            raise InputError("alpha='ml' estimates alpha before trees are grown, without them: give alpha a number")
         return spec.at(xi=self.xi, finite_xi=True)
 
     def check(self) -> Specification:
@@ -219,34 +228,29 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
             raise InputError(
                 f"xi = {self.model.xi!r} of the inner model is not used: pass it to AnchorBoostedTM(model, xi=...)"
             )
-        X = native(X)
-        given = list(X.columns) if hasattr(X, "columns") else None
-        if named_columns(spec.anchor_names, "anchor_names"):
-            if anchors is not None:
-                raise InputError("pass anchors to fit, or anchor_names to the constructor, not both")
-            X, anchors = split_off(spec, X)[:2]
-        data = prepare(spec.at(anchor_names=None), None, y, anchors, sample_weight, offset)
         if X is None:
             raise InputError("X is None: boosting needs covariates; without them fit the model itself")
-        design = to_design(X, None)
-        n = len(data.response) if data.kept is None else data.kept.size
-        if design.matrix.shape[0] != n:
-            raise InputError(f"X has {design.matrix.shape[0]} rows, but y has {n}: pass the same rows of both")
-        if design.matrix.shape[1] == 0:
-            raise InputError(f"X has 0 feature(s) (shape={design.matrix.shape}) while a minimum of 1 is required.")
-        if data.kept is not None:
-            design = design._replace(matrix=design.matrix[data.kept])
-        columns = tuple(map(str, given)) if design.named and given is not None else None
-        made = Problem.on(spec, self._checked(data._replace(design=design, columns_given=columns)))
+        data = prepare_unchecked(spec, X, y, anchors, sample_weight, offset)
+        if not data.design.names:
+            shape = data.design.matrix.shape
+            raise InputError(f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
+        made = self._kind.on(spec, self._checked(spec, data))
         made.check_anchors()
         return made
 
-    def _checked(self, data: Data, gone: Iterable[Any] = ()) -> Data:
+    @property
+    def _kind(self) -> type[Problem]:
+        return self.model._problem_type
+
+    def _checked(self, spec: Specification, data: Data, gone: Iterable[Any] = ()) -> Data:
         """Return the data; raise an error, which names the left-out environments, if it does not identify the model."""
         try:
             check_kinds(data.response)
+            spec.check_response(data.response)
+            if data.mixture is not None:
+                data.mixture.corners.check(data.mixture.weights)
             if self.learner != "tree":
-                check_covariates(data.design.matrix, data.design.names)
+                spec.check_design(data)
                 check_levels(data.response, data.design.matrix, data.design.names)
         except IdentificationError as error:
             listed = ", ".join(map(str, gone))
@@ -267,8 +271,9 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array or frame of shape (n, p)
-            Covariates.
+        X : array, frame or sparse matrix of shape (n, p)
+            Covariates. Trees need them as columns of numbers, so that a sparse X is filled in, up to 50 million
+            numbers.
         y : array, Response or ordered categorical
             The outcome. For censored outcomes see ``Surv`` and ``Interval``.
         anchors : array, series, frame or list of columns, optional
@@ -300,11 +305,15 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
             groups = environment_groups(environments, problem.data, self.cut, self.validation)
         return self._fit(problem.spec, problem.data, groups)
 
+    def _fit_data(self, spec: Specification, data: Data) -> Self:
+        """Fit to checked rows; return self."""
+        return self._fit(spec, self._checked(spec, data))
+
     def _fit(self, spec: Specification, data: Data, groups: Groups | None = None) -> Self:
         names, sets = held_out(self.validation, data, groups, self.random_state)
         gone = [[name] for name in names] if isinstance(self.validation, str) else [names] * len(sets)
         kept = [
-            self._checked(data.subset(np.setdiff1d(np.arange(len(data.response)), np.concatenate(held))), lost)
+            self._checked(spec, data.subset(np.setdiff1d(np.arange(len(data.response)), np.concatenate(held))), lost)
             for held, lost in zip(sets, gone, strict=True)
         ]
         # all fits advance together, round by round
@@ -318,7 +327,7 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         inner, boosted = self._stored(part, states, np.array(curve), names)
         state = {name: value for name, value in self.__dict__.items() if name != "formula_"}
         # one assignment, so that an interrupted or failed fit leaves the model unchanged
-        self.__dict__ = state | {"model_": inner, "boosted_": boosted}
+        self.__dict__ = state | {"model_": inner, "boosted_": boosted, "_data": part}
         return self
 
     def _watch(self, watched: list[Iterator[State]]) -> tuple[list[float], list[State], Booster | None]:
@@ -354,26 +363,23 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         tuple of (float, dict)
         """
         self.validation = without(self.validation, gone, self.n_rounds)
-        fitted = self._fit(self.check(), self._checked(data), groups)
-        inner = fitted.model_.result_
-        rows = Watched(inner.basis, held, self.learner == "linear+tree")
+        spec = self.check()
+        fitted = self._fit(spec, self._checked(spec, data), groups)
+        inner, problem = fitted.model_.result_, fitted.model_.problem_
+        rows = Watched(problem, held, self.learner)
         rows.f += fitted.boosted_.shape.f(rows.X)
-        nll = rows.nll(inner.link, inner.sign, inner.baseline, inner.coef)
+        nll = mean_nll(problem, inner.link, inner.baseline, inner.coef, rows.data)
         return nll, {"converged": inner.converged, "rounds": fitted.n_rounds_}
 
     def _boost(self, spec: Specification, data: Data, held: list[Data]) -> Iterator[State]:
         """Yield the state before the first round and after each, until a round does not improve the loss."""
-        linear = self.learner == "linear+tree"
-        some = slice(None) if linear else slice(0)
-        design = data.design._replace(matrix=data.design.matrix[:, some], names=data.design.names[some])
-        own = data._replace(design=design, covariate_ranges=_ranges(design.matrix), columns_given=None)
-        booster = Booster(spec, own)
+        booster = Booster(spec, beside(self.learner, data), self._kind)
         X = data.design.matrix[booster.order]
         bins = binned(X) if self.learner != "linear" else None
-        watched = [Watched(booster.basis, rows, linear) for rows in held]
+        watched = [Watched(booster.problem, rows, self.learner) for rows in held]
         found: Tree | Array | None = None
         while True:
-            nll = float(np.mean([rows.at(booster) for rows in watched])) if watched else math.nan
+            nll = float(np.mean([booster.nll(rows.data) for rows in watched])) if watched else math.nan
             yield State(booster, booster.stage(), found, nll)
             found = self._round(booster, X, bins)
             if found is None:
@@ -401,26 +407,30 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         made.model_, made.boosted_ = model, boosted
         return made
 
-    def _stored(self, data: Data, states: list[State], curve: Array, names: list[Any]) -> tuple[Any, BoostedResult]:
+    def _stored(self, data: Data, states: list[State], curve: Array, held_out: list[Any]) -> tuple[Any, BoostedResult]:
         """Return the fitted inner model and the result of boosting."""
-        problem, result = states[-1].booster.result()
+        problem, found = states[-1].booster.result()
         base = clone(self.model).set_params(xi=self.xi, anchor_names=None)
         trees = [state.found for state in states if isinstance(state.found, Tree)]
         steps = [state.found for state in states if isinstance(state.found, np.ndarray)]
-        X, anchors = data.design.matrix, named_columns(self.anchor_names, "anchor_names")
+        X, names = data.design.matrix, list(data.design.names)
+        covariates = names if data.mixture is None else list(data.mixture.corners.covariates)
+        others = sum(len(named_columns(getattr(self.model, what), what)) for what in ("anchor_names", "strata"))
         shape = Shape(self.learner, trees, steps, np.zeros(X.shape[1]), X.std(axis=0))
         boosted = BoostedResult(
             shape,
             [state.stage for state in states],
             curve,
+            held_out,
             names,
-            list(data.design.names),
+            covariates,
             data.columns_given,
-            X.shape[1] + len(anchors),
-            _ranges(X),
+            len(covariates) + others,
+            covariate_ranges(data),
             np.zeros(0),
             data.offset is not None,
         )
+        result = replace(remarked(problem, found), columns=boosted.columns, n_features_in=boosted.n_features_in)
         return base.with_result(problem, result), boosted.first(len(states) - 1, result.coef)
 
     def plot(self, ax: Axis = None) -> Any:
@@ -436,7 +446,3 @@ class AnchorBoostedTM(Adapted, FormulaMixin, BaseEstimator):
         matplotlib axes
         """
         return plotting.rounds(self, ax)
-
-
-def _ranges(X: Array) -> Array:
-    return np.array([X.min(axis=0), X.max(axis=0)])

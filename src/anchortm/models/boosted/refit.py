@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +12,12 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.build import build_objective
 from anchortm.engine.objective.pulled import Pulled
-from anchortm.engine.result import FitResult
+from anchortm.engine.result import FitResult, atom_at_zero, certificate
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
 from anchortm.engine.solve.newton import minimise
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError
+from anchortm.inputs.baselines import Mixture
 from anchortm.inputs.response import Response
 from anchortm.models.boosted.booster import Stage
 from anchortm.models.boosted.shape import Shape
@@ -44,6 +46,17 @@ class Rows(NamedTuple):
     response: Response
     weights: Array | None
     offset: Array | None
+    mixture: Mixture | None = None
+
+    def take(self, rows: Any) -> Rows:
+        """Return some of the rows."""
+        return Rows(
+            self.X[rows],
+            self.response[rows],
+            None if self.weights is None else self.weights[rows],
+            None if self.offset is None else self.offset[rows],
+            None if self.mixture is None else self.mixture.take(rows),
+        )
 
 
 class Target:
@@ -82,35 +95,46 @@ class Target:
         middle = X.mean(axis=0)
         X = np.where(np.abs(X - middle).max(axis=0) <= 1e-10 * np.abs(self.X).max(axis=0), middle, X)
         weights = None if weights is None else weights[rows]
-        given = (base.link, base.basis, response[rows], X, None, weights, self.offset[rows], base.sign)
-        objective = build_objective(*given)
+        mixture = None if self.rows.mixture is None else self.rows.mixture.take(rows)
+        build = partial(
+            build_objective,
+            *(base.link, base.basis, response[rows], X, None, weights, self.offset[rows], base.sign),
+            mixture=mixture,
+        )
+        objective = build()
         c = objective.coordinates
         level = c.scale <= 1e-10 * np.abs(c.mean)  # likewise columns of the baseline where there are no outcomes
         if level.any():
             unit = np.where(level, 1.0 / c.scale, 1.0)
-            objective = build_objective(
-                *given, coordinates=replace(c, scale=c.scale * unit, lower=c.lower * unit, upper=c.upper * unit)
-            )
+            objective = build(coordinates=replace(c, scale=c.scale * unit, lower=c.lower * unit, upper=c.upper * unit))
             c = objective.coordinates
         v = c.join(base.baseline, np.append(base.coef, np.zeros(len(self.back))))
         # between the few rows nothing determines the baseline, so its slope keeps at least a fixed fraction everywhere
         objective.coordinates = replace(
-            c, lower=np.where(np.isfinite(c.lower), np.maximum(c.lower, FLATTEST * v), c.lower)
+            c, lower=np.where(np.isfinite(c.lower), np.maximum(c.lower, FLATTEST * v), c.lower), pieces=()
         )
         J = objective.coordinates.jacobian
         own = self.root @ J[: self.known]
         pull = own.T @ own + self.stiff * (J[self.known :].T @ J[self.known :])
+        pull += c.faint  # groups share increments as they did before
         shrunk = Pulled(objective, v, strength / objective.n_total * pull)
         found = minimise(shrunk, v, 0.0, spec.quiet)
-        stage = Stage.of(base.basis, shrunk, found, response.scale == "time")
         p, k = base.coef.size, base.active.size
+        theta, beta = shrunk.coordinates.split(found.v)
+        typical = theta if mixture is None else mixture.typical(theta)
+        shift = shrunk.average_shift(found.v)
         # the loss includes the ridge, the log-likelihood does not; the information per row stays that of the fit
-        return stage._replace(
-            beta=stage.beta[:p],
-            active=stage.active[:k],
-            loglik=objective.sums(found.v).loglik,
-            information=objective.n_total / base.n_total * base.information,
-        ), stage.beta[p:] @ self.back
+        fields = certificate(shrunk, found, []) | {
+            "baseline": theta,
+            "coef": beta[:p],
+            "active": found.active[:k],
+            "loglik": objective.sums(found.v).loglik,
+            "penalty": 0.0,
+            "convexity": shrunk.convexity(found.sums, found.xi),
+            "atom": atom_at_zero(base.link, base.basis, typical, shift) if response.scale == "time" else 0.0,
+            "information": objective.n_total / base.n_total * base.information,
+        }
+        return Stage.of(replace(base, **fields)), beta[p:] @ self.back
 
     def choose(self) -> float:
         """Return the strength chosen by cross-validation over the rows; infinity means that nothing changes."""
@@ -140,6 +164,7 @@ class Target:
         theta, beta = (base.baseline, base.coef) if found is None else found[0][:2]
         own = np.zeros(len(self.back)) if found is None else self.back @ found[1]
         shift = base.sign * (self.X[rows] @ np.append(beta, own) + self.offset[rows])
+        theta = theta if self.rows.mixture is None else self.rows.mixture.take(rows).thetas(theta)
         terms = build_terms(base.basis, self.rows.response[rows])
         loglik = loglik_and_residuals(base.link, terms, theta, shift)[0]
         return -(loglik if weights is None else weights[rows] * loglik)

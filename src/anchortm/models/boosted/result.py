@@ -30,7 +30,8 @@ class BoostedResult:
     stages: list[Stage]
     curve: Array  # negative log-likelihood of held-out environments after each round
     held_out: list[Any]
-    coef_names: list[str]
+    coef_names: list[str]  # the covariates of f
+    covariates: list[str]  # all covariates in the order of X, including those with varying effects
     columns: tuple[str, ...] | None  # names of the columns of X, if X has names
     n_features_in: int
     covariate_ranges: Array
@@ -60,6 +61,7 @@ class BoostedResult:
             "coef": self.shape.coef,
             "importances": self.importances,
             "names": self.coef_names,
+            "covariates": self.covariates,
             "features": None if self.columns is None else list(self.columns),
             "ranges": self.covariate_ranges,
             "spread": self.shape.spread,
@@ -68,23 +70,44 @@ class BoostedResult:
         }
 
     @classmethod
-    def from_dict(cls, record: dict[str, Any], learner: str, n_anchors: int, inner: FitResult) -> BoostedResult:
-        """Return the checked result from a record of ``to_dict``; ``inner`` is the result of the inner model."""
+    def from_dict(cls, record: dict[str, Any], learner: str, n_beside: int, inner: FitResult) -> BoostedResult:
+        """Return the checked result from a record of ``to_dict``.
+
+        Parameters
+        ----------
+        record : dict
+            The record.
+        learner : str
+            The learner.
+        n_beside : int
+            Number of columns of X that are anchors or strata.
+        inner : FitResult
+            The result of the inner model.
+        """
         names = record["names"]
+        covariates = record.get("covariates", names)  # early files do not have it
         _need(isinstance(names, list) and all(isinstance(name, str) for name in names), "the covariates have no names")
         k = len(record["stages"])
         _need(k > 0 and isinstance(record["offset"], bool), "the stages or the offset are invalid")
         _check_inner(inner, names if learner == "linear+tree" else [])
         _need(len(names) > 0, "there are no covariates")
+        varying = [] if inner.corners is None else inner.corners.varying_names
+        _need(
+            isinstance(covariates, list)
+            and [name for name in covariates if name not in varying] == names
+            and set(varying) <= set(covariates),
+            "the covariates are incomplete",
+        )
         shape = _shape(record, learner, len(names), k)
         made = cls(
             shape,
             [_stage(stage, inner) for stage in record["stages"]],
             *_held_out(record, k),
             names,
-            _features(record["features"], len(names) + n_anchors),
-            len(names) + n_anchors,
-            _numbers(record["ranges"], (2, len(names))),
+            covariates,
+            _features(record["features"], len(covariates) + n_beside),
+            len(covariates) + n_beside,
+            _numbers(record["ranges"], (2, len(covariates))),
             _numbers(record["importances"], (len(names),)),
             record["offset"],
             _refit(record["refit"]),
@@ -118,7 +141,7 @@ def _need(condition: bool, what: str) -> None:
 def _check_inner(inner: FitResult, names: list[str]) -> None:
     """Raise an error if the inner model cannot have been boosted."""
     _need(list(inner.coef_names) == names, "the inner model does not have the covariates of the learner")
-    unpenalised = not (inner.l1 or inner.l2 or inner.smooth) and inner.corners is None and inner.random is None
+    unpenalised = not (inner.l1 or inner.l2 or inner.smooth) and inner.random is None and inner.scale is None
     _need(unpenalised and min(inner.kkt, inner.penalty) >= 0.0, "the inner model cannot have been boosted")
     known = [part for part in (inner.information, inner.jacobian) if part is not None]
     _need(all(np.isfinite(part).all() for part in known), "the information of the inner model is not finite")
@@ -172,7 +195,8 @@ def _stage(record: dict[str, Any], inner: FitResult) -> Stage:
     numbers = dict(zip(named, _numbers([record[name] for name in named], (len(named),)).tolist(), strict=True))
     k, information, history = inner.active.size, record["information"], record["history"]
     fine = (
-        set(record) == set(Stage._fields)
+        set(record) | {"own"} == set(Stage._fields)  # early files do not have it
+        and isinstance(record.get("own", {}), dict)
         and min(numbers[name] for name in ("penalty", "kkt", "atom")) >= 0.0
         and record["convexity"] in ("global", "local", "none")
         and isinstance(record["reason"], str)
@@ -193,4 +217,5 @@ def _stage(record: dict[str, Any], inner: FitResult) -> Stage:
         reason=record["reason"],
         history=history,
         information=None if information is None else _numbers(information, (k, k)),
+        own=record.get("own", {}),
     )

@@ -1,0 +1,64 @@
+"""The rows of a boosted model: those of the model beside f, and those of held-out environments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.engine.data import Data
+from anchortm.engine.problem import Problem
+from anchortm.exceptions import InputError
+from anchortm.inputs.design import Design
+
+__all__ = ["Watched", "beside", "covariate_ranges", "mean_nll"]
+
+Array = NDArray[np.float64]
+
+
+def beside(learner: str, data: Data) -> Data:
+    """Return the inputs of the model beside f: its covariates are those of the linear part, if there is one."""
+    some = slice(None) if learner == "linear+tree" else slice(0)
+    design = Design(data.design.matrix[:, some], data.design.names[some], data.design.named)
+    mixture = data.mixture
+    if mixture is not None:
+        own = {*design.names, *mixture.corners.varying_names}
+        left = tuple(name for name in mixture.corners.covariates if name in own)
+        mixture = mixture._replace(corners=replace(mixture.corners, covariates=left))
+    made = data._replace(design=design, mixture=mixture)
+    return made._replace(covariate_ranges=covariate_ranges(made))
+
+
+def covariate_ranges(data: Data) -> Array:
+    """Return the smallest and largest value of each covariate; of a varying effect, the range over which it varies."""
+    X = data.design.matrix
+    known = dict(zip(data.design.names, np.column_stack([X.min(axis=0), X.max(axis=0)]), strict=True))
+    if data.mixture is None:
+        return np.array(list(known.values())).reshape(-1, 2).T
+    corners = data.mixture.corners
+    known |= {name: np.array([group.low, group.high]) for group in corners.varying for name in group.names}
+    return np.array([known[name] for name in corners.covariates]).reshape(-1, 2).T
+
+
+def mean_nll(problem: Problem, link: Any, theta: Array, beta: Array, rows: Data) -> float:
+    """Return the mean negative log-likelihood of rows, whose offset includes f."""
+    return float(-np.average(problem.logliks(link, theta, beta, rows), weights=rows.weights))
+
+
+class Watched:
+    """The rows of a held-out environment, and the current f of each."""
+
+    def __init__(self, problem: Problem, rows: Data, learner: str) -> None:
+        try:
+            self.rows = problem.held_out(beside(learner, rows))
+        except InputError as error:
+            raise InputError(f"a held-out environment has a class that no other environment has: {error}") from None
+        self.X = rows.design.matrix
+        self.f = np.zeros(self.X.shape[0]) if rows.offset is None else rows.offset.copy()
+
+    @property
+    def data(self) -> Data:
+        """Return the rows with f as their offset."""
+        return self.rows._replace(offset=self.f)

@@ -1,0 +1,170 @@
+"""The uncertainty of boosted models: fits to resampled environments, and bands of predictions from them."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from anchortm._typing import Covariates, Labels, Numbers, Seed
+from anchortm.engine.baseline_rules import Given
+from anchortm.engine.data import Data
+from anchortm.engine.specification import Specification
+from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError, UnavailableError
+from anchortm.inference.bands import ConfidenceBand, Of, band_of_refits
+from anchortm.inference.bootstrap import BoostedBootstrap, resampled
+from anchortm.models.boosted.adapted import Adapted
+from anchortm.predict.fitted import NOT_AT_HAND
+
+__all__ = ["Resampled"]
+
+Array = NDArray[np.float64]
+
+
+class Resampled(Adapted):
+    """Methods of boosted models that fit resampled data: ``bootstrap`` and ``confidence_band``."""
+
+    _data: Data | None = None  # the rows of the fit
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        return {name: value for name, value in state.items() if name != "_data"}  # pickles do not carry the rows
+
+    def __copy__(self) -> Self:
+        made = type(self).__new__(type(self))
+        made.__dict__ |= self.__dict__  # with the rows, unlike a pickle
+        return made
+
+    def specification(self) -> Specification:
+        """Return the specification of the boosted model."""
+        raise NotImplementedError
+
+    def _fit_data(self, spec: Specification, data: Data) -> Self:
+        """Fit to checked rows."""
+        raise NotImplementedError
+
+    def bootstrap(
+        self,
+        n_bootstrap: int = 200,
+        clusters: Labels | None = None,
+        random_state: Seed = None,
+        n_jobs: int | None = None,
+        progress: bool | None = None,
+    ) -> BoostedBootstrap:
+        """Return fits to resampled data, each with the basis and the number of rounds of this fit.
+
+        Trees are grown anew for each resampled data set. Data sets that do not identify the model are skipped with a
+        warning; if they are more than a tenth, an error is raised.
+
+        Parameters
+        ----------
+        n_bootstrap : int
+            Number of resampled data sets.
+        clusters : array, optional
+            The cluster of each row; whole clusters are resampled. By default the levels of the largest anchor factor,
+            or rows if there is none.
+        random_state : int or Generator, optional
+            Seed.
+        n_jobs : int, optional
+            Number of processes; -1 uses all cores.
+        progress : bool, optional
+            Whether to show a progress bar. By default only in a terminal.
+
+        Returns
+        -------
+        BoostedBootstrap
+            The fitted models.
+        """
+        boosted = self._fitted()
+        if boosted.refit is not None:
+            raise InputError("a refitted model cannot be resampled: use the model before the refit")
+        if self._data is None:
+            raise UnavailableError(NOT_AT_HAND)
+        rule, formula = Given(self.model_.result_.basis), self.__dict__.get("formula_")
+        fresh = clone(self).set_params(n_rounds=boosted.n_rounds, validation=None)
+        refit = partial(_refit, fresh, fresh.specification().at(rule=rule), self._data, formula)
+        models, what, failed = resampled(self._data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
+        return BoostedBootstrap(tuple(models), what, failed)
+
+    def confidence_band(
+        self,
+        X: Covariates,
+        at: Numbers,
+        of: Of = "cdf",
+        *,
+        level: float = 0.95,
+        simultaneous: bool = False,
+        uncertainty: BoostedBootstrap | None = None,
+        offset: Numbers | None = None,
+    ) -> ConfidenceBand:
+        """Return confidence bands of predicted probabilities or quantiles for each row of X, by the bootstrap.
+
+        Parameters
+        ----------
+        X : array or frame
+            Covariates.
+        at : number or vector
+            Outcomes y for ``of="cdf"`` and ``"sf"``; probabilities for ``of="ppf"``.
+        of : {"cdf", "sf", "ppf"}
+            P(Y <= y), P(Y > y) or quantiles.
+        level : float
+            Confidence level.
+        simultaneous : bool
+            Whether the band of a row covers all points in ``at`` at once, instead of each one separately.
+        uncertainty : BoostedBootstrap, optional
+            The result of ``bootstrap``; by default 200 fits are made.
+        offset : array, optional
+            Added to f(x). Needed if the model was fitted with an offset.
+
+        Returns
+        -------
+        ConfidenceBand
+            Percentiles of the fits or, if simultaneous, the estimate plus and minus a multiple of their deviations.
+
+        Notes
+        -----
+        Shrinkage makes f smaller than the truth in this fit and in all refits, so that the band shows the variance of
+        the prediction and not its bias.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> formula = "Surv(tstop, status) ~ treat + age | center"
+        >>> model = atm.AnchorBoostedTM.from_formula(formula, data, model=atm.ProportionalHazards(order=3), n_rounds=10)
+        >>> refits = model.bootstrap(20, random_state=0, progress=False)
+        >>> model.confidence_band(data[:2], [300.0], of="sf", uncertainty=refits)
+        ConfidenceBand(sf, 2 rows x 1 points, 95% pointwise, bootstrap of 20)
+        """
+        if uncertainty is not None and not isinstance(uncertainty, BoostedBootstrap):
+            raise InputTypeError(f"uncertainty must be what bootstrap() returns, or None, not {uncertainty!r}")
+        estimate = self.predict_distribution(X, offset=offset)
+        models = (self.bootstrap() if uncertainty is None else uncertainty).models
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AnchorTMWarning)  # the estimate has given them
+            refits = [model.predict_distribution(X, offset=offset) for model in models]
+        return band_of_refits(estimate, refits, at, of, level, simultaneous)
+
+
+def _refit(model: Any, spec: Specification, data: Data, formula: Any, weights: Array) -> Any:
+    """Return the model fitted with these weights, without its rows; None if the fit fails."""
+    keep = weights > 0.0
+    part = data.subset(keep)._replace(weights=weights[keep])
+    if part.dropped:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AnchorTMWarning)
+            fitted = clone(model)._fit_data(spec, part)
+    except (IdentificationError, ArithmeticError, np.linalg.LinAlgError):
+        return None
+    if not fitted.converged_:
+        return None
+    fitted.model_, fitted._data = fitted.model_.with_result(None, fitted.model_.result_), None
+    if formula is not None:
+        fitted.formula_ = formula
+    return fitted

@@ -121,6 +121,25 @@ class _Sum:
 
 
 @dataclass(frozen=True, eq=False)
+class _Weights:
+    """A'W1 of one batch."""
+
+    plan: _Plan
+
+    def __call__(self, frame: pd.DataFrame, start: int) -> Array:
+        return self.on(Made(self.plan.reader.read(frame, start)))
+
+    def on(self, made: Made) -> Array:
+        geometry = self.plan.geometry
+        assert geometry is not None  # noqa: S101
+        if made.batch is None:
+            return np.zeros(geometry.n_sums)
+        objective = made.by(self.plan.objective)
+        assert objective.anchors is not None  # noqa: S101
+        return objective.memory.weight_sums(objective.anchors)
+
+
+@dataclass(frozen=True, eq=False)
 class _Largest:
     """The largest |A @ coefficients| in one batch."""
 
@@ -202,6 +221,10 @@ class StreamedBlocks(Blocks):
 
     def elsewhere(self, find: Callable[[list[Rows]], T | None]) -> T | None:
         found: T | None = self.lane.map(_Find(self.plan, find), _either, "is the likelihood bounded?")
+        return found
+
+    def weight_sums(self, anchors: Projection) -> Array:
+        found: Array = self.lane.map(_Weights(self.plan), np.add, "weights of the anchors")
         return found
 
     def largest_spread(self, anchors: Projection, coefficients: Array) -> float:

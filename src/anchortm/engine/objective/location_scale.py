@@ -28,6 +28,7 @@ from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.projections import Centred
 from anchortm.engine.rows.scale_sums import (
     Place,
+    ScaledAnchorInformation,
     ScaledInfluence,
     ScaledLogLikelihood,
     ScaledSecondOrder,
@@ -170,9 +171,9 @@ class ScaledObjective(RowObjective):
         Scaled baselines do not contain a constant shift, so that the mean residual says nothing about anchors.
         """
         result = copy(self)
-        result.xi_scale, result.mix = None, (1.0, 0.0)
+        result.xi_scale, result.mix, result._latest = None, (1.0, 0.0), None
         if self.anchors is not None and not isinstance(self.anchors, Centred):
-            result.anchors = Centred(self.anchors, self.weights, self.n_rows)
+            result.anchors = Centred(self.anchors, sums=self.blocks.weight_sums(self.anchors))
         return result
 
     @property
@@ -203,6 +204,9 @@ class ScaledObjective(RowObjective):
 
     def _first_order(self, v: Array) -> ScaledLogLikelihood:
         return ScaledLogLikelihood(*self._where(v), self.n_sums)
+
+    def _information(self, v: Array) -> ScaledAnchorInformation:
+        return ScaledAnchorInformation(*self._where(v), self.n_sums)
 
     def _second_order(self, v: Array, multiplier: Array | None) -> ScaledSecondOrder:
         return ScaledSecondOrder(*self._where(v), self.n_sums, self._spreads(multiplier))

@@ -511,7 +511,9 @@ def test_formulas():
     assert np.isfinite(model.predict(new)).all()
     assert -model.nll(data).sum() == pytest.approx(model.loglik_, abs=1e-9)
     bad = {
-        "y ~ x + (1 | g) + (1 | site)": "one term",
+        "y ~ x + (1 | g) + (1 | site) + (1 | z)": "two terms",
+        "y ~ x + (1 | g) + (0 + x | g)": "the same clusters",
+        "y ~ x + (1 | g) + (x | site)": "intercepts only",
         "y ~ x - (1 | g)": "add random effects to the covariates",
         "y ~ x * (1 | g)": "add random effects to the covariates",
         "y ~ x + (1 | g + site)": "one column of clusters",
@@ -613,7 +615,10 @@ REFUSED = [
     ({"random": {"g": ["1", "w"]}}, "not a covariate"),
     ({"random": {"g": []}}, "effects"),
     ({"random": {"g": ["1", "x", "z"]}}, "a slope, or both"),
-    ({"random": ["g", "site"]}, "one column"),
+    ({"random": ["g", "site", "x"]}, "one or two different columns"),
+    ({"random": ["g", "g"]}, "one or two different columns"),
+    ({"random": {"g": ["1", "x"], "site": ["1"]}}, "intercepts only"),
+    ({"random": ["g", "site"], "n_nodes": 9}, "Laplace"),
     ({"random": "g", "n_nodes": 0}, "n_nodes"),
     ({"random": "g", "n_nodes": 1000}, "n_nodes"),
     ({"random": "nowhere"}, "nowhere"),

@@ -20,8 +20,9 @@ from anchortm.engine.formulation import Formulation
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.preparation import prepare
 from anchortm.engine.result import FitResult
+from anchortm.engine.rows.laplace import marginal_rows
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
-from anchortm.engine.rows.quadrature import marginal_rows, moved_rows
+from anchortm.engine.rows.quadrature import moved_rows
 from anchortm.engine.solve.continuation import restarts, solve, solve_near, solve_path
 from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.solve.newton import Options, Solution

@@ -100,7 +100,9 @@ def simulated_statistic(
 
 
 def check_directions(objective: Objective) -> None:
-    """Raise an error if the anchors have too many independent columns for a test."""
+    """Raise an error if the residuals are not scores, or if the anchors have too many independent columns for a test."""
+    if objective.score_test_obstacle is not None:
+        raise InputError(objective.score_test_obstacle)
     if objective.anchors is not None and objective.anchors.rank > MAX_DIRECTIONS:
         raise InputError(
             f"the anchors have {objective.anchors.rank} directions, but a test allows at most {MAX_DIRECTIONS}: merge "

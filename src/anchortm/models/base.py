@@ -215,7 +215,7 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
     def _batched(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> tuple[Self, Problem]:
         """Return the model with the roles that a formula names, and its problem for a table read in batches."""
         spec, parsed = self.specification(), parse_formula(formula)
-        named = [*(["strata"] if parsed.strata else []), *(["random"] if parsed.random is not None else [])]
+        named = [*(["strata"] if parsed.strata else []), *(["random"] if parsed.random else [])]
         parts.refuse("batches", *spec.asked(), *named, spec.likelihood)
         spec.check()
         source = open_source(data, spec.threads, True if self.verbose else None)

@@ -222,6 +222,8 @@ class Objective(Loss):
         The distribution of a row.
     known_dispersion : bool
         Whether the dispersion was given as a number.
+    score_test_obstacle : str or None
+        Why the residuals of the penalty are not scores, which tests need; None if they are.
     extra_names : tuple of str
         Names of the parameters that follow the coefficients of the covariates (scale effects, covariance of random
         effects).
@@ -229,6 +231,7 @@ class Objective(Loss):
 
     link: Any
     known_dispersion: bool = False
+    score_test_obstacle: str | None = None
     extra_names: tuple[str, ...] = ()
 
     @property

@@ -28,7 +28,6 @@ from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.projections import Centred
 from anchortm.engine.rows.scale_sums import (
     Place,
-    ScaledAnchorInformation,
     ScaledInfluence,
     ScaledLogLikelihood,
     ScaledSecondOrder,
@@ -204,9 +203,6 @@ class ScaledObjective(RowObjective):
 
     def _first_order(self, v: Array) -> ScaledLogLikelihood:
         return ScaledLogLikelihood(*self._where(v), self.n_sums)
-
-    def _information(self, v: Array) -> ScaledAnchorInformation:
-        return ScaledAnchorInformation(*self._where(v), self.n_sums)
 
     def _second_order(self, v: Array, multiplier: Array | None) -> ScaledSecondOrder:
         return ScaledSecondOrder(*self._where(v), self.n_sums, self._spreads(multiplier))

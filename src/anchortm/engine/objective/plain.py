@@ -244,10 +244,8 @@ class RowObjective(AnchoredObjective):
         if isinstance(self.blocks, MemoryBlocks):
             slopes = self.residual_slopes(v)
             return self.anchors.gram(slopes if self.weights is None else self.weights * slopes)
-        return self._root(self._root(self.blocks.total(self._information(v))[1][0]).T)
-
-    def _information(self, v: Array) -> Work:
-        return AnchorInformation(self.link, self.coordinates.unfold(v), self.coordinates.n_baseline, self.n_sums)
+        work = AnchorInformation(self._first_order(v), self.n_sums)
+        return self._root(self._root(self.blocks.total(work)[1][0]).T)
 
     def check_maximum(self, point: Point | None = None) -> None:
         """Raise ``SeparationError`` if the likelihood has no maximum.

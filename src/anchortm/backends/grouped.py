@@ -20,7 +20,7 @@ from anchortm.backends import scan as first_look
 from anchortm.backends.lockstep import Groups, Lane, Made, Table, View
 from anchortm.backends.reading import Batch, Reader, located
 from anchortm.backends.scan import AnchorFacts, Scan, _outcome_facts, _picks, _union
-from anchortm.backends.streamed import Stream, _joined, outcomes_of
+from anchortm.backends.streamed import Stream, _joined
 from anchortm.engine.data import Data
 from anchortm.engine.problem import Problem
 from anchortm.exceptions import InputError
@@ -265,7 +265,7 @@ class Part(Stream):
     def _wide(self) -> tuple[Response, Array | None]:
         """Return outcomes and weights with the distribution of these rows."""
         if self._grouped.outcomes is None:
-            return outcomes_of(self.scan, self.reader, None)
+            return self._wide_outcome(None)
         response, weights, codes = self._grouped.outcomes
         rows = np.flatnonzero(self._times[codes])
         return response[rows], None if weights is None else weights[rows]

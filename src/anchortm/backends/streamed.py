@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from anchortm.backends.column_sums import numbers_of
 from anchortm.backends.lockstep import Lane, Table, side_by_side
 from anchortm.backends.reading import AnchorCoding, Batch, Reader
-from anchortm.backends.scan import Scan, Second, first_pass, second_pass, support_brackets
+from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets
 from anchortm.backends.sources import BATCH_ROWS, Source
 from anchortm.backends.streamed_blocks import Columns, Plan, StreamedBlocks
 from anchortm.backends.structure import Structure, check_number
@@ -42,7 +42,7 @@ from anchortm.links import Link
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Stream", "StreamedBlocks", "outcomes_of"]
+__all__ = ["Stream"]
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class Stream:
         self.reader = replace(reader, levels=levels, anchors=coding, strata=strata)
         self._rows = _joined(scan.sample)
         self._check_outcomes()
-        self._outcomes = outcomes_of(scan, self.reader, wide)
+        self._outcomes = self._wide_outcome(wide)
         self._wide_is_all = scan.every_wide == 1
         self.scan.sample.clear()
         self.scan.wide.clear()
@@ -235,7 +235,7 @@ class Stream:
             self.names,
             self.marks,
             (*self.reader.formula.design_columns(), *self.reader.formula.strata),
-            self.counts(),
+            scan.counts(self.reader.levels),
             scan.time,
             () if self.anchors is None else self.anchors.float_codes,
             self.dropped,
@@ -247,12 +247,15 @@ class Stream:
             self.second.reach,
         )
 
-    def counts(self) -> dict[str, int]:
-        """Return the numbers of exact, left-, right- and interval-censored rows."""
-        if self.reader.levels is None:
-            return self.scan.kinds
-        rows = [self.scan.rows_of[level] for level in self.reader.levels]
-        return {"exact": 0, "left": rows[0], "right": rows[-1], "interval": sum(rows[1:-1])}
+    def _wide_outcome(self, wide: pd.DataFrame | None) -> tuple[Response, Array | None]:
+        """Return outcomes and weights with the distribution of all rows, exactly or as in the wide sample."""
+        scan, reader = self.scan, self.reader
+        if scan.weights_of and not any(isinstance(key, float) and math.isnan(key) for key in scan.weights_of):
+            values, copies = list(scan.weights_of), np.array(list(scan.weights_of.values()))
+            labels: Any = np.array(values, dtype=object) if reader.scale == "ordinal" else np.array(values)
+            return as_response(labels, reader.scale, reader.levels), copies
+        assert wide is not None  # noqa: S101 - classes and counts do not need it
+        return as_response(reader.formula.outcome(wide), reader.scale), reader.weighted(wide)[1]
 
     def _brackets(self, widths: float = BRACKET) -> tuple[tuple[float, float], ...]:
         """Return intervals that hold the exact quantiles of the outcome, if those are needed."""
@@ -302,16 +305,6 @@ class Stream:
         plan = Plan(self.reader, link, basis, sign, coordinates, self._geometry, self._columns)
         self._latest_plan = plan
         return plan
-
-
-def outcomes_of(scan: Scan, reader: Reader, wide: pd.DataFrame | None) -> tuple[Response, Array | None]:
-    """Return outcomes and weights with the distribution of all rows, exactly or as in the wide sample."""
-    if scan.weights_of and not any(isinstance(key, float) and math.isnan(key) for key in scan.weights_of):
-        values, copies = list(scan.weights_of), np.array(list(scan.weights_of.values()))
-        labels: Any = np.array(values, dtype=object) if reader.scale == "ordinal" else np.array(values)
-        return as_response(labels, reader.scale, reader.levels), copies
-    assert wide is not None  # noqa: S101 - classes and counts do not need it
-    return as_response(reader.formula.outcome(wide), reader.scale), reader.weighted(wide)[1]
 
 
 def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Blocks of rows that are read in batches: how a batch becomes blocks, and sums over all of them."""
+"""The rows of a table as blocks: what is sent to each batch, and sums over all batches."""
 
 from __future__ import annotations
 
@@ -34,22 +34,6 @@ Array = NDArray[np.float64]
 T = TypeVar("T")
 
 MOST_ENTRIES = 20_000_000  # entries of standardised columns that are made at once
-
-
-class Columns(NamedTuple):
-    """Columns of the design by their places, some perhaps twice, each times a number."""
-
-    at: NDArray[np.intp]
-    factor: Array
-
-    def of(self, X: Matrix) -> Array:
-        """Return these columns."""
-        assert not isinstance(X, WideMatrix)  # noqa: S101 - refused by the table of parts
-        return X[:, self.at] * self.factor
-
-    def take(self, own: NDArray[np.intp]) -> Columns:
-        """Return some of these columns."""
-        return Columns(self.at[own], self.factor[own])
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +87,22 @@ class Plan:
         )
 
 
+class Columns(NamedTuple):
+    """Columns of the design by their places, some perhaps twice, each times a number."""
+
+    at: NDArray[np.intp]
+    factor: Array
+
+    def of(self, X: Matrix) -> Array:
+        """Return these columns."""
+        assert not isinstance(X, WideMatrix)  # noqa: S101 - refused by the table of parts
+        return X[:, self.at] * self.factor
+
+    def take(self, own: NDArray[np.intp]) -> Columns:
+        """Return some of these columns."""
+        return Columns(self.at[own], self.factor[own])
+
+
 @dataclass(frozen=True, eq=False)
 class _Sum:
     """The sums over one batch."""
@@ -117,6 +117,25 @@ class _Sum:
 
     def on(self, made: Made) -> Total:
         return run(self.plan.blocks(made), self.work)
+
+
+@dataclass(frozen=True, eq=False)
+class _Weights:
+    """A'W1 of one batch."""
+
+    plan: Plan
+
+    def __call__(self, frame: pd.DataFrame, start: int) -> Array:
+        return self.on(Made(self.plan.reader.read(frame, start)))
+
+    def on(self, made: Made) -> Array:
+        geometry = self.plan.geometry
+        assert geometry is not None  # noqa: S101
+        if made.batch is None:
+            return np.zeros(geometry.n_sums)
+        objective = made.by(self.plan.objective)
+        assert objective.anchors is not None  # noqa: S101
+        return objective.memory.weight_sums(objective.anchors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,16 +179,6 @@ def _add(a: Total, b: Total) -> Total:
     return add([a, b])
 
 
-def row_kinds(counts: dict[str, int], truncated: bool) -> frozenset[tuple[str, int]]:
-    """Return the kinds of rows and truncations that can occur under any basis."""
-    found = {(kind, 1) for kind, number in counts.items() if number}
-    if ("interval", 1) in found:  # an end at the bound of a basis is none
-        found.add(("left", 1))
-    if truncated:
-        found |= {("left", -1), ("right", -1), ("interval", -1)}
-    return frozenset(found)
-
-
 class StreamedBlocks(Blocks):
     """Rows of a source, read again for each sum."""
 
@@ -178,7 +187,7 @@ class StreamedBlocks(Blocks):
     def __init__(self, stream: Stream, plan: Plan) -> None:
         self.lane, self.plan, self._stream = stream.lane, plan, stream
         self.n_rows, self.n_total = stream.scan.n_rows, stream.scan.n_total
-        self.kinds = row_kinds(stream.counts(), stream.scan.truncated)
+        self.kinds = stream.scan.row_kinds(stream.reader.levels)
         self.sample_rows = len(stream.sample.response)
         self._note = ""
 
@@ -211,6 +220,10 @@ class StreamedBlocks(Blocks):
 
     def elsewhere(self, find: Callable[[list[Rows]], T | None]) -> T | None:
         found: T | None = self.lane.map(_Find(self.plan, find), _either, "is the likelihood bounded?")
+        return found
+
+    def weight_sums(self, anchors: Projection) -> Array:
+        found: Array = self.lane.map(_Weights(self.plan), np.add, "weights of the anchors")
         return found
 
     def largest_spread(self, anchors: Projection, coefficients: Array) -> float:

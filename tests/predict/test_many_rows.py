@@ -2,14 +2,20 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import integrate
 
 import anchortm as atm
-from anchortm.bases import Basis, BernsteinBasis, LinearBasis, LogLinearBasis
+from anchortm.bases import Basis, BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis
+from anchortm.bases import polynomial as polynomials
 from anchortm.links import LINKS
+from anchortm.predict import along_shift as shifts
 from anchortm.predict.distribution import PredictedDistribution
+from anchortm.predict.marginal import AveragedDistribution
+from anchortm.predict.moments import _count_mean, _quadrature
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
 WAVE = np.array([-4.0, -2.5, -2.4, 0.5, 0.9, 3.0, 4.5])

@@ -282,7 +282,9 @@ def _lowest(distribution: PredictedDistribution) -> float:
     return max(distribution.basis.lower_bound, 0.0 if distribution.positive else -math.inf)
 
 
-def means_by_panels(distribution: PredictedDistribution, otherwise: Callable[[PredictedDistribution], Array]) -> Array:
+def means_by_panels(
+    distribution: PredictedDistribution, otherwise: Callable[[PredictedDistribution], Array]
+) -> Array:
     """Return the means of continuous outcomes; those of rows that panels do not cover are computed ``otherwise``."""
     moved, low = distribution.transformation.moved, _lowest(distribution)
     tails, out = Tails(distribution.link), np.empty(len(distribution))

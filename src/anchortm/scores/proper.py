@@ -16,8 +16,8 @@ from anchortm.exceptions import InputTypeError
 from anchortm.inputs.response import Response
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
-from anchortm.predict.integrals import Tails, crps_by_panels
 from anchortm.predict.marginal import AveragedDistribution
+from anchortm.predict.integrals import Tails, crps_by_panels
 from anchortm.predict.moments import NODES, SHARED, WEIGHTS
 from anchortm.scores.outcomes import check_predicted, exact_values
 
@@ -73,9 +73,7 @@ def crps_of_values(distribution: Any, codes: Array) -> Array:
         scores = np.empty(codes.size)
         alone = not distribution.basis.discrete and distribution.after is None
         for rows, part in distribution.by_baseline(SHARED if alone else 1):
-            scores[rows] = (
-                crps_of_values(part, codes[rows]) if part.theta.ndim == 1 else _of_their_own(part, codes[rows])
-            )
+            scores[rows] = crps_of_values(part, codes[rows]) if part.theta.ndim == 1 else _of_their_own(part, codes[rows])
         return scores
     if distribution.basis.discrete:
         return _by_parts(_discrete_crps, distribution, codes)

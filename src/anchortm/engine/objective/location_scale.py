@@ -170,9 +170,9 @@ class ScaledObjective(RowObjective):
         Scaled baselines do not contain a constant shift, so that the mean residual says nothing about anchors.
         """
         result = copy(self)
-        result.xi_scale, result.mix = None, (1.0, 0.0)
+        result.xi_scale, result.mix, result._latest = None, (1.0, 0.0), None
         if self.anchors is not None and not isinstance(self.anchors, Centred):
-            result.anchors = Centred(self.anchors, self.weights, self.n_rows)
+            result.anchors = Centred(self.anchors, sums=self.blocks.weight_sums(self.anchors))
         return result
 
     @property

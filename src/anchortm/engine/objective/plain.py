@@ -244,7 +244,7 @@ class RowObjective(AnchoredObjective):
         if isinstance(self.blocks, MemoryBlocks):
             slopes = self.residual_slopes(v)
             return self.anchors.gram(slopes if self.weights is None else self.weights * slopes)
-        work = AnchorInformation(self.link, self.coordinates.unfold(v), self.coordinates.n_baseline, self.n_sums)
+        work = AnchorInformation(self._first_order(v), self.n_sums)
         return self._root(self._root(self.blocks.total(work)[1][0]).T)
 
     def check_maximum(self, point: Point | None = None) -> None:

@@ -96,6 +96,12 @@ class Projection(ABC):
     def on(self, anchors: AnchorColumns) -> Projection:
         """Return the same projection for other rows: its parts are theirs, all else stays."""
 
+    def weight_sums(self, weights: Array | None, n_rows: int) -> Array:
+        """Return A'W1 of these rows."""
+        sums = np.zeros(self.n_sums)
+        self.part(slice(None)).add(sums, np.ones(n_rows) if weights is None else weights, None)
+        return sums
+
     def __call__(self, values: Array, weights: Array | None = None) -> Array:
         """Return P v, the values projected on the anchors."""
         whole = self.part(slice(None))
@@ -107,14 +113,16 @@ class Projection(ABC):
 class Centred(Projection):
     """The projection on centred anchors, for anchors with the constant in their span.
 
-    The coordinates are those of all anchors, less their part along the constant.
+    The coordinates are those of all anchors, less their part along the constant. ``sums`` are A'W1, if they are known.
     """
 
-    def __init__(self, anchors: Projection, weights: Array | None, n_rows: int) -> None:
+    def __init__(
+        self, anchors: Projection, weights: Array | None = None, n_rows: int = 0, sums: Array | None = None
+    ) -> None:
         self.inner = anchors
         self.rank, self.n_sums, self.dropped = anchors.rank, anchors.n_sums, anchors.dropped
-        sums = np.zeros(anchors.n_sums)
-        anchors.part(slice(None)).add(sums, np.ones(n_rows) if weights is None else weights, None)
+        if sums is None:
+            sums = anchors.weight_sums(weights, n_rows)
         constant = anchors.root(sums)
         self._length = float(np.linalg.norm(constant))  # the root of the total weight
         self._constant = constant / self._length

@@ -1,19 +1,14 @@
 """Confidence bands of CoxPH: against R, against derivatives in the weights of rows, and in simulations."""
 
 import json
-from functools import cache
-from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from lifelines import CoxPHFitter
 from paths import REFERENCE
 from scipy import stats
 
 import anchortm as atm
-from anchortm.exceptions import AnchorTMWarning, InputError, UnavailableError
 
 FOLDER = REFERENCE / "survival"
 ROWS = pd.DataFrame(json.loads((FOLDER / "coxph.json").read_text())["columns"]["made"])

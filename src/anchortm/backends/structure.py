@@ -72,8 +72,9 @@ class Structure:
         """Refuse covariates that are constant or collinear and have no penalty; ``names`` are those of all."""
         beside = [f"stratum {label}" for label in strata]
         own = np.ones(len(names) + len(beside), dtype=bool)
+        penalty = self.penalty(sums)  # its factors are checked with or without a penalty
         if self.spec.penalised(self.marks):
-            own[list(self.kept)] = self.penalty(sums).free
+            own[list(self.kept)] = penalty.free
         check_size(int(own.sum()), sums.n_rows)
         at = numbers_of(X)[1]
         constant = still(sums.low[at], sums.high[at], sums.units.centre[at])

@@ -420,6 +420,9 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         1    0  6.0      0.84   0.81   0.87
         """
         parts.refuse("bands", *self.new_rows_.spec.asked())
+        if self.result_.random is not None:
+            offset = self.new_rows_.offset(X, offset)
+            return self._band_of_averages(X, at, of, level, simultaneous, uncertainty, offset)
         eta, columns = self.new_rows_.predictors(X, offset)
 
         def at_eta(there: Array) -> FamilyDistribution:

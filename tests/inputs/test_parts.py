@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from parts_cases import OUTCOMES, SITES, Case, make, parameters, table
+from parts_cases import OUTCOMES, SITES, Case, dummies, make, parameters, table
 from paths import ROOT
-from scipy import special, stats
+from scipy import sparse, special, stats
 from slow_loss import TINY, Stated, violations
 
 import anchortm as atm
@@ -478,6 +478,18 @@ def test_a_partial_likelihood_without_a_limit_says_so() -> None:
     assert penalties[1] == pytest.approx(penalties[0], rel=1e-3)  # it does not vanish
     with pytest.raises(OverIdentifiedError):
         case.fit()
+
+
+@pytest.mark.parametrize("options", [{"l1": 0.02}, {"l2": 0.02}, {"scale": [0]}, {"varying": [1]}], ids=str)
+def test_sparse_covariates_give_the_fit_of_dense_ones(options: dict[str, Any]) -> None:
+    data = table(wide=True)
+    X = np.column_stack([data.x, data.z, dummies(data.code)[:, 1:]])
+    dense, thin = (
+        atm.NormalLinear(0.5, tol=1e-10, **options).fit(matrix, data.y, anchors=data.site)
+        for matrix in (X, sparse.csr_array(X))
+    )
+    assert thin.loss_ == pytest.approx(dense.loss_, rel=1e-10)
+    close(np.r_[thin.baseline_, thin.coef_], np.r_[dense.baseline_, dense.coef_], 1e-8)
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)

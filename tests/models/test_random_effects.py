@@ -435,7 +435,7 @@ def test_the_information_of_anchors():
     data = simulated()
     X, y, step = data[["x", "z"]].to_numpy(), as_response(cuts(data), "ordinal"), 1e-4
     o, v = objective_of("logit", OrdinalBasis((0, 1, 2)), y, data, ["1", "x"], n_nodes=15)
-    found = o.anchor_information(v, np.zeros(0))
+    found = o.anchor_information(v)
     order = anchor_columns(np.asarray(data.site)).order()
     Q = np.empty((len(data), o.anchors.rank))
     Q[order] = o.anchors.part(slice(None)).spread(o.anchors.coefficients(np.eye(o.anchors.rank)))

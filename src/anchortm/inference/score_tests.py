@@ -39,9 +39,9 @@ class Information(NamedTuple):
     def at(cls, objective: Objective, v: Array) -> Information:
         """Return the information of one data set."""
         d = objective.derivatives(v)
-        weights = 1.0 if objective.weights is None else objective.weights
-        anchors = objective.anchor_information(v, weights * objective.residual_slopes(v))
-        return cls(anchors, d.E, d.hessian.toarray() if isinstance(d.hessian, Arrow) else d.hessian)
+        return cls(
+            objective.anchor_information(v), d.E, d.hessian.toarray() if isinstance(d.hessian, Arrow) else d.hessian
+        )
 
     @classmethod
     def mean(cls, several: Sequence[Information]) -> Information:

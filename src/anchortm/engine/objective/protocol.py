@@ -295,8 +295,8 @@ class Objective(Loss):
         """Return the derivative of each residual in its own shift."""
         raise NotImplementedError(f"{type(self).__name__} has no residuals of rows")
 
-    def anchor_information(self, v: Array, slopes: Array) -> Array:
-        """Return Q'W(dr/dshift)Q, from the weighted slopes of the rows."""
+    def anchor_information(self, v: Array) -> Array:
+        """Return Q'W(dr/dshift)Q."""
         raise NotImplementedError(f"{type(self).__name__} has no residuals of rows")
 
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Any:

@@ -134,7 +134,7 @@ class MixedObjective(EffectsObjective):
             slopes[chunk.rows] = (part.pi * part.dr).sum(axis=1) - (part.pi * (part.r - part.rbar) ** 2).sum(axis=1)
         return slopes
 
-    def anchor_information(self, v: Array, slopes: Array) -> Array:
+    def anchor_information(self, v: Array) -> Array:
         """Return Q'W(drbar/dshift)Q, in which rows of a cluster move together."""
         assert self.anchors is not None and self._part is not None  # noqa: S101, PT018
         Q = self._part.spread(self.anchors.coefficients(np.eye(self.anchors.rank)))

@@ -8,7 +8,9 @@ beta. Otherwise it comes from the influences of rows on both (the infinitesimal 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -68,31 +70,24 @@ def step_band(
             "and its first steps are not normal: use of='sf' at the times of interest"
         )
     known = _joint(model, kind)
-    limits = np.empty((3, len(distribution), points.size))
+    limits = np.empty((2, len(distribution), points.size))
     for code in np.unique(distribution.stratum):
         own, curve = np.flatnonzero(distribution.stratum == code), distribution.curves[code]
-        times = curve.time if of == "ppf" else points
-        with np.errstate(divide="ignore"):
-            h = np.log(curve(times)) + (distribution.shift[own] - distribution.centre)[:, None]
-        width = known.widths(int(code), curve, times, X[own], level, simultaneous)
-        ends = h, h - width, h + width
-        limits[:, own] = [_quantiles(times, end, points) if of == "ppf" else _probabilities(end, of) for end in ends]
-    estimate, lower, upper = limits if of == "cdf" else limits[[0, 2, 1]]
-    return ConfidenceBand(of, points, estimate, lower, upper, level, simultaneous, "delta method", steps=of != "ppf")
+        start = int(np.searchsorted(known.steps.sets.stratum, code))
+        shift = distribution.shift[own] - distribution.centre
+        if of == "ppf":
+            limits[:, own] = known.quantiles(start, curve, shift, X[own], points, level)
+        else:
+            h, width = known.logs(start, curve, points, shift, X[own], level, simultaneous)
+            limits[:, own] = np.sort([_probabilities(end, of) for end in (h - width, h + width)], axis=0)
+    estimate, (lower, upper) = np.asarray(getattr(distribution, of)(points)), limits
+    return ConfidenceBand(of, points, estimate, lower, upper, level, simultaneous, "delta method", of != "ppf")
 
 
 def _probabilities(h: Array, of: Of) -> Array:
     """Return P(Y <= t) or P(Y > t) from h = log Lambda."""
     with np.errstate(over="ignore"):
         return np.asarray(np.exp(-np.exp(h)) if of == "sf" else -np.expm1(-np.exp(h)))
-
-
-def _quantiles(times: Array, h: Array, q: Array) -> Array:
-    """Return the first time at which the curve of each row has reached q; infinity if there is none."""
-    with np.errstate(over="ignore"):
-        hazard = np.maximum.accumulate(np.exp(h), axis=1)  # limits need not rise with every step
-    needed = -np.log1p(-q) * (1.0 - ROUNDING)
-    return np.asarray(np.append(times, np.inf)[np.array([np.searchsorted(row, needed) for row in hazard])])
 
 
 def _refits(model: Fitted, distribution: StepDistribution, X: Array, draws: Bootstrap) -> list[StepDistribution]:
@@ -117,9 +112,13 @@ class _Joint:
     shares: Array | None = None  # the influence of each row on the coefficients
     weights: Array | None = None  # of rows, times n / (n - 1)
 
+    @cached_property
+    def _slopes(self) -> Array:
+        return self.steps.slopes() * self.scale
+
     def at(self, times: Codes) -> Array:
         """Return it at some event times of one stratum; coefficients come last."""
-        slopes, m = self.steps.slopes(times) * self.scale, times.size
+        slopes, m = self._slopes[times], times.size
         if self.shares is None or self.weights is None:
             assert self.matrix is not None  # noqa: S101
             J = np.vstack([slopes, np.eye(self.scale.size)])
@@ -130,18 +129,57 @@ class _Joint:
         Z[self.steps.sets.order, :m] += self.steps.shares(times)
         return np.asarray(Z.T @ (Z * self.weights[:, None]))
 
-    def widths(self, code: int, curve: Steps, times: Array, X: Array, level: float, simultaneous: bool) -> Array:
-        """Return half the width of the bands of rows of a stratum, at some times; 0 before the first event."""
-        passed = np.searchsorted(curve.time, times, side="right")
-        reached, place = np.unique(passed, return_inverse=True)
+    def logs(
+        self, start: int, curve: Steps, times: Array, shift: Array, X: Array, level: float, simultaneous: bool = False
+    ) -> tuple[Array, Array]:
+        """Return log Lambda of rows of a stratum at some times, and half the width of its band.
+
+        ``start`` is the position of the first event time of the stratum; before it the width is 0.
+        """
+        with np.errstate(divide="ignore"):
+            h = np.log(curve(times)) + shift[:, None]
+        reached, place = np.unique(np.searchsorted(curve.time, times, side="right"), return_inverse=True)
         width = np.zeros((len(X), reached.size))
         late = np.flatnonzero(reached > 0)
         size = max(late.size, 1) if simultaneous else BLOCK
-        for start in range(0, late.size, size):
-            here = late[start : start + size]
-            steps = np.searchsorted(self.steps.sets.stratum, code) + reached[here] - 1
-            width[:, here] = _widths(self.at(steps), X - self.mean, level, simultaneous)
-        return width[:, place]
+        for first in range(0, late.size, size):
+            here = late[first : first + size]
+            width[:, here] = _widths(self.at(start + reached[here] - 1), X - self.mean, level, simultaneous)
+        return h, width[:, place]
+
+    def quantiles(self, start: int, curve: Steps, shift: Array, X: Array, q: Array, level: float) -> Array:
+        """Return the ends of the times around each quantile at which the band of the curve contains its probability."""
+
+        @cache
+        def limits(k: int) -> tuple[Array, Array]:
+            h, width = self.logs(start, curve, curve.time[k : k + 1], shift, X, level)
+            return (h - width)[:, 0], (h + width)[:, 0]
+
+        def ends(i: int, k: int, needed: float) -> tuple[int, int]:
+            """Return where the limits of row i pass ``needed``; the curve itself does so at k."""
+            back = _first(lambda steps: limits(k - 1 - steps)[1][i] < needed, k)
+            return k - back, k + _first(lambda steps: limits(k + steps)[0][i] >= needed, curve.time.size - k)
+
+        found = np.empty((2, shift.size, q.size), dtype=np.intp)
+        for j, needed in enumerate(np.log(-np.log1p(-q) * (1.0 - ROUNDING))):
+            for i, k in enumerate(np.searchsorted(np.log(curve.total), needed - shift).tolist()):
+                found[:, i, j] = ends(i, k, needed)
+        return np.asarray(np.append(curve.time, np.inf)[found])
+
+
+def _first(test: Callable[[int], bool], size: int) -> int:
+    """Return the first of 0, ..., size - 1 that fulfils a test, which those after it do, too; size if there is none.
+
+    The test is made at 0, 1, 3, 7, ..., and then between the last two.
+    """
+    low, high = -1, 0
+    while high < size and not test(high):
+        low, high = high, 2 * high + 1
+    high = min(high, size)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if test(middle) else (middle, high)
+    return high
 
 
 def _widths(V: Array, X: Array, level: float, simultaneous: bool) -> Array:

@@ -514,8 +514,8 @@ class Stated:
             found.append((ends[0] - ends[1]) / (2.0 * step))
         return np.array(found)
 
-    def sandwich(self, w):
-        """Return the covariance of all parameters by the influences of k rows or clusters, times k / (k - 1)."""
+    def influence(self, w):
+        """Return what the weight of each row or cluster does to each parameter, and these weights."""
         each = self.weights
         if self.cluster is not None:
             each = np.zeros(self.cluster.max() + 1)
@@ -523,8 +523,36 @@ class Stated:
         scores = self.weight_scores(w) if self.engine == "partial" else self.scores(w)
         free = free_directions(self, w)
         H = free.T @ (self.n * self.hessian(w)) @ free
-        influence = free @ np.linalg.solve(H, free.T @ scores.T)
+        return -free @ np.linalg.solve(H, free.T @ scores.T), each
+
+    def sandwich(self, w):
+        """Return the covariance of all parameters by the influences of k rows or clusters, times k / (k - 1)."""
+        influence, each = self.influence(w)
         return (influence * each) @ influence.T * each.sum() / (each.sum() - 1.0)
+
+    def log_hazard(self, w, x, t):
+        """Return the logarithm of the cumulative hazard of a row with covariates x at t, of a partial likelihood."""
+        beta = self.split(w)[1]
+        risk, total = self.weights * np.exp(self.X @ beta + self.offset), 0.0
+        for events, at_risk in self._risk:
+            if self.lower[events][0] <= t:
+                d = int(events.sum())
+                for step in np.arange(d) / d if self.ties == "efron" else np.zeros(d):
+                    total = total + self.weights[events].mean() / ((at_risk - step * events) @ risk)
+        return np.log(total) + x @ beta
+
+    def hazard_errors(self, w, rows, times):
+        """Return standard errors of ``log_hazard``, by the influences of rows through w and in its own weights."""
+        influence, each = self.influence(w)
+        found = np.zeros((len(rows), len(times)))
+        for j, t in enumerate(times):
+            own = np.zeros(each.size)  # does not depend on x
+            for i, e in enumerate(np.eye(each.size)):
+                own[i] = replace(self, weights=self.weights + 1j * TINY * e).log_hazard(w, rows[0], t).imag / TINY
+            for i, x in enumerate(rows):
+                slope = [self.log_hazard(w + 1j * TINY * e, x, t).imag / TINY for e in np.eye(w.size)]
+                found[i, j] = each @ (slope @ influence + own) ** 2
+        return np.sqrt(found * each.sum() / (each.sum() - 1.0))
 
     def score_statistic(self, w):
         """Return Rao's statistic of centred anchors as covariates, at a fit with xi = 0, and its degrees of freedom."""
@@ -561,16 +589,19 @@ def violations(stated, w):
     coefficients that are zero, of any size for the projected residuals, which are zero at xi = inf. What remains of a
     slope is compared with the sum of the sizes of what the slope is a sum of.
     """
-    parts = stated.gradients(w)
+    unit, bound = np.ones(w.size), np.zeros((0, w.size))
+    if stated.sizes[3] == 1 and w[-1] < 1e-6:  # a variance of zero: the slope in the variance must not be negative
+        w, unit[-1], bound = np.r_[w[:-1], 1e-4], 2e-4, np.eye(w.size)[-1:]
+    parts = stated.gradients(w) / unit
     g, size = parts.sum(axis=0), np.abs(parts).sum(axis=0) + 1e-3
     coefs = np.arange(w.size)[stated.sizes[0] : sum(stated.sizes[:2])]
     g[coefs] += stated.l1 * np.sign(w[coefs])
     found = {"increments": max(0.0, -(stated.increments @ w).min(initial=0.0))}
-    held = stated.held(w)
+    held = np.vstack([stated.held(w), bound])
     zero = np.eye(w.size)[coefs[w[coefs] == 0.0]] if stated.l1 else np.zeros((0, w.size))
     T = np.zeros((0, w.size))
     if math.isinf(stated.xi):
-        T = np.column_stack([stated.t(w + 1j * TINY * e).imag for e in np.eye(w.size)]) / TINY
+        T = np.column_stack([stated.t(w + 1j * TINY * e).imag for e in np.eye(w.size)]) / TINY / unit
         found["projected residuals"] = np.abs(stated.t(w)).max() / math.sqrt(stated.n)
     columns = np.vstack([held, zero, T])
     remaining = g / size

@@ -76,6 +76,18 @@ class Batch:
     strata: Strata | None = None
     mixture: Mixture | None = None
 
+    def take(self, rows: NDArray[np.intp]) -> Batch:
+        """Return some of the rows."""
+        return Batch(
+            self.response[rows],
+            self.X[rows],
+            None if self.anchors is None else self.anchors.take(rows),
+            None if self.weights is None else self.weights[rows],
+            None if self.offset is None else self.offset[rows],
+            None if self.strata is None else self.strata.take(rows),
+            None if self.mixture is None else self.mixture.take(rows),
+        )
+
     def structured(self, corners: Corners, taken: Sequence[int]) -> Batch:
         """Return the batch with the weights of its rows on corners; X loses the columns with varying effects."""
         codes = None if self.strata is None else self.strata.codes
@@ -153,6 +165,17 @@ class Reader:
                 anchors = self.anchors.encode(found)
             batch = Batch(response, X, anchors, weights, offset, strata)
             return batch if self.corners is None else batch.structured(self.corners, self.taken)
+
+    def recoded(self, batch: Batch) -> Batch:
+        """Return rows that a reader of more rows has read, with the classes and the anchor levels of this one."""
+        response, X, anchors = batch.response, batch.X, batch.anchors
+        if response.levels != self.levels:
+            response = as_response(response, self.scale, self.levels)
+        if self.dense and isinstance(X, WideMatrix):
+            X = X.toarray()
+        if anchors is not None:
+            anchors = None if self.anchors is None else self.anchors.encode(anchors)
+        return replace(batch, response=response, X=X, anchors=anchors)
 
     def strata_of(self, frame: pd.DataFrame) -> frozenset[Any]:
         """Return the labels of the strata of these rows."""

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from anchortm._typing import Array
 from anchortm._util.checks import check_total_weight
 from anchortm.backends.column_sums import ColumnSums, Units
+from anchortm.backends.lockstep import Lane, Made
 from anchortm.backends.reading import AnchorCoding, Reader, located
 from anchortm.backends.sources import Source
 from anchortm.engine.rows.anchor_sums import AnchorFrame, AnchorMoments
@@ -324,7 +325,10 @@ class _SecondWork:
     brackets: tuple[tuple[float, float], ...]
 
     def __call__(self, frame: pd.DataFrame, start: int) -> Second | None:
-        batch = self.reader.read(frame, start)
+        return self.on(Made(self.reader.read(frame, start)))
+
+    def on(self, made: Made) -> Second | None:
+        batch = made.batch
         if batch is None:
             return None
         anchors = None
@@ -347,10 +351,10 @@ def _join(a: Second | None, b: Second | None) -> Second | None:
     return a + b
 
 
-def second_pass(source: Source, reader: Reader, X: Matrix, brackets: tuple[tuple[float, float], ...] = ()) -> Second:
+def second_pass(lane: Lane, reader: Reader, X: Matrix, brackets: tuple[tuple[float, float], ...] = ()) -> Second:
     """Return the sums of the second pass; X are the covariates of the sample."""
     work = _SecondWork(reader, Units.of(X), brackets)
-    found = source.map(work, _join, reader.columns, "sums of covariates and anchors")
+    found: Second | None = lane.map(work, _join, "sums of covariates and anchors")
     assert found is not None  # noqa: S101 - the first pass has seen rows
     return found
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm.backends.column_sums import numbers_of
+from anchortm.backends.lockstep import Lane, Made, Table, side_by_side
 from anchortm.backends.reading import AnchorCoding, Batch, Reader, located
 from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets
 from anchortm.backends.sources import Source
@@ -46,6 +48,8 @@ __all__ = ["Stream", "StreamedBlocks"]
 Array = NDArray[np.float64]
 T = TypeVar("T")
 
+BASELINE_COLUMNS = 20
+MOST_FITS, MOST_NUMBERS = 256, 20_000_000  # fits that share a pass, and numbers in all their sums
 BRACKET = 6.0  # standard errors to each side of a sample quantile
 
 
@@ -110,7 +114,10 @@ class _Sum:
     def __call__(self, frame: pd.DataFrame, start: int) -> Total:
         batch = self.plan.reader.read(frame, start)
         with located(start):
-            return run([] if batch is None else self.plan.objective(batch).memory.blocks, self.work)
+            return self.on(Made(batch))
+
+    def on(self, made: Made) -> Total:
+        return run([] if made.batch is None else made.by(self.plan.objective).memory.blocks, self.work)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +128,10 @@ class _Largest:
     coefficients: Array
 
     def __call__(self, frame: pd.DataFrame, start: int) -> float:
-        batch = self.plan.reader.read(frame, start)
+        return self.on(Made(self.plan.reader.read(frame, start)))
+
+    def on(self, made: Made) -> float:
+        batch = made.batch
         if batch is None or batch.anchors is None or self.plan.geometry is None:
             return 0.0
         order = batch.anchors.order()
@@ -137,8 +147,10 @@ class _Find:
     find: Callable[[list[Rows]], Any]
 
     def __call__(self, frame: pd.DataFrame, start: int) -> Any:
-        batch = self.plan.reader.read(frame, start)
-        return None if batch is None else self.find(self.plan.objective(batch).terms)
+        return self.on(Made(self.plan.reader.read(frame, start)))
+
+    def on(self, made: Made) -> Any:
+        return None if made.batch is None else self.find(made.by(self.plan.objective).terms)
 
 
 def _either(a: Any, b: Any) -> Any:
@@ -154,44 +166,48 @@ class StreamedBlocks(Blocks):
 
     costly = True
 
-    def __init__(self, source: Source, plan: _Plan, stream: Stream, sample: RowObjective) -> None:
-        self.source, self.plan, self._sample = source, plan, sample
+    def __init__(self, stream: Stream, plan: _Plan) -> None:
+        self.lane, self.plan, self._stream = stream.lane, plan, stream
         self.n_rows, self.n_total = stream.scan.n_rows, stream.scan.n_total
         self.kinds = stream.kinds()
-        self.sample_rows = sample.n_rows
+        self.sample_rows = len(stream.sample.response)
         self._note = ""
 
     def total(self, work: Work) -> Total:
-        return self.source.map(_Sum(self.plan, work), _add, self.plan.reader.columns, f"{work.label}{self._note}")
+        found: Total = self.lane.map(_Sum(self.plan, work), _add, f"{work.label}{self._note}")
+        return found
+
+    def _sample(self) -> RowObjective:
+        """Return the loss of the sample; it is made when it is asked for, since there may be hundreds of fits."""
+        return replace(self.plan, geometry=None).objective(self._stream.sample)
 
     def one_slope(self) -> Array | None:
-        return None if self.plan.reader.corners is not None else self._sample.memory.one_slope()
+        return None if self.plan.reader.corners is not None else self._sample().memory.one_slope()
 
     def sample(self, size: int, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
-        return self._sample.memory, self._sample.anchors
+        return self.whole_rows(anchors)
 
     def whole_rows(self, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
-        return self._sample.memory, self._sample.anchors
+        sample = self._sample()
+        return sample.memory, sample.anchors
 
     def restricted(self, columns: NDArray[np.intp], n_baseline: int, anchors: Projection | None) -> StreamedBlocks:
         result = copy(self)
-        result.plan, result._sample = self.plan.restricted(columns), self._sample.restricted(columns)
+        result.plan = self.plan.restricted(columns)
         return result
 
     @property
     def at_hand(self) -> list[Rows]:
-        return self._sample.terms
+        return self._sample().terms
 
     def elsewhere(self, find: Callable[[list[Rows]], T | None]) -> T | None:
-        work = _Find(self.plan, find)
-        found: T | None = self.source.map(work, _either, self.plan.reader.columns, "is the likelihood bounded?")
+        found: T | None = self.lane.map(_Find(self.plan, find), _either, "is the likelihood bounded?")
         return found
 
     def largest_spread(self, anchors: Projection, coefficients: Array) -> float:
         if isinstance(anchors, GroupProjection):
             return float(np.abs(coefficients).max())
-        work = _Largest(self.plan, coefficients)
-        return self.source.map(work, max, self.plan.reader.columns, "largest projected residual")
+        return float(self.lane.map(_Largest(self.plan, coefficients), max, "largest projected residual"))
 
     def tell(self, loss: float) -> None:
         self._note = f", loss {loss:.8g}"
@@ -219,6 +235,9 @@ class Stream:
     marks: Marks
     near: tuple[int, ...] = ()
     share = 1.0
+    _sample: Batch
+    _lane: Lane | None = None
+    _latest_plan: _Plan | None = None
 
     def __init__(
         self,
@@ -233,7 +252,7 @@ class Stream:
         for argument, value in (("sample_weight", sample_weight), ("offset", offset)):
             if value is not None and not isinstance(value, str):
                 raise InputError(f"{argument} must name a column when rows are read in batches, not {type(value)}")
-        self.source = source
+        self.source, self._passes_before = source, source.passes
         formula = Formula.unread(text, source.names)
         reader = Reader(formula, tuple(source.names), scale, sample_weight, offset)
         source.check([name for name in (sample_weight, offset) if name is not None])
@@ -248,37 +267,79 @@ class Stream:
         strata = tuple(known_strata(list(scan.strata))) if scan.strata else None
         self.reader = replace(reader, levels=levels, anchors=coding, strata=strata)
         self._rows = _joined(scan.sample)
-        if scan.n_rows == 1:
-            raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
-        if scale not in ("ordinal", "count"):
-            check_counts(scan.kinds)
-        self.response, self.weights = self._wide_outcome(wide)
+        self._check_outcomes()
+        self._outcomes = self._wide_outcome(wide)
         self._wide_is_all = scan.every_wide == 1
         self.scan.sample.clear()
         self.scan.wide.clear()
+
+    def _check_outcomes(self) -> None:
+        """Refuse outcomes that do not identify a distribution."""
+        if self.scan.n_rows == 1:
+            raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
+        if self.reader.scale not in ("ordinal", "count"):
+            check_counts(self.scan.kinds)
+
+    @property
+    def sample(self) -> Batch:
+        """Return a sample of the rows."""
+        return self._sample
+
+    @property
+    def response(self) -> Response:
+        """Return outcomes with the distribution of all rows."""
+        return self._outcomes[0]
+
+    @property
+    def weights(self) -> Array | None:
+        """Return the weights of ``response``."""
+        return self._outcomes[1]
+
+    @property
+    def lane(self) -> Lane:
+        """Return the way to the rows."""
+        if self._lane is None or self._lane.table.reader is not self.reader:
+            self._lane = Lane(Table(self.source, self.reader))
+        return self._lane
+
+    @property
+    def n_passes(self) -> int:
+        """Return how often the table was read since it was opened."""
+        return self.source.passes - self._passes_before
+
+    def together(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+        """Return the results of several fits to these rows or to parts of them, which share each read of the table."""
+        X, blocks = self.sample.X, 1 if self.mixture is None else self.mixture.corners.n_blocks
+        columns = numbers_of(X)[0].shape[1] + blocks * BASELINE_COLUMNS
+        sums = X.shape[1] if self.anchors is None else X.shape[1] + sum(self.anchors.frame.sizes)
+        return side_by_side(calls, min(MOST_FITS, MOST_NUMBERS // (columns * (2 * columns + sums))))
 
     def learn(self, spec: Specification) -> None:
         """Take the second pass, which prepares the baselines of the model, and check the covariates."""
         marks = self.reader.formula.marks
         if spec.smoothed(marks):
             parts.refuse("smooth", *spec.asked())
-        self.sample = self._read_sample()
+        self._sample = self._read_sample()
         if isinstance(self.sample.X, WideMatrix) and spec.fills_in(marks):
             self.reader = replace(self.reader, dense=True)
-            self.sample = self._read_sample()
+            self._sample = self._read_sample()
         check_number(self.sample.X)
-        brackets = self._brackets()
-        self.second = second_pass(self.source, self.reader, self.sample.X, brackets)
-        self.support = self._exact_support() if brackets else None
+        self._sum_up()
         self.structure = found = Structure.of(spec, self.reader, self.second.columns, self.sample.X)
         self.names, self.marks, self.mixture = found.names, found.marks, found.mixture
         if found.mixture is not None:
             self.reader = replace(self.reader, corners=found.mixture.corners, taken=found.taken)
-            self.sample = self._read_sample()
+            self._sample = self._read_sample()
 
-    def penalty(self, added: tuple[tuple[str, ...], Marks] = ((), ())) -> Penalty:
+    def _sum_up(self) -> None:
+        """Take the second pass, and more if it does not find the quantiles of exact outcomes."""
+        brackets = self._brackets()
+        self.second = second_pass(self.lane, self.reader, self.sample.X, brackets)
+        self.support = self._exact_support() if brackets else None
+
+    def penalty(self, spec: Specification, added: tuple[tuple[str, ...], Marks] = ((), ())) -> Penalty:
         """Return the penalty on the coefficients of the covariates, and on what parts of the model ``added``."""
-        return self.structure.penalty(self.second.columns, added)
+        return replace(self.structure, spec=spec).penalty(self.second.columns, added)
 
     def repeated(self, columns: Sequence[int], factor: float, names: tuple[str, ...]) -> Stream:
         """Return the table with some covariates once more, times a factor, after the others."""
@@ -294,7 +355,7 @@ class Stream:
             return self
         result = copy(self)
         result.reader = replace(self.reader, dense=True)
-        result.sample = result._read_sample()
+        result._sample = result._read_sample()
         return result
 
     def _read_sample(self) -> Batch:
@@ -360,13 +421,14 @@ class Stream:
             found |= {("left", -1), ("right", -1), ("interval", -1)}
         return frozenset(found)
 
-    def _wide_outcome(self, wide: pd.DataFrame) -> tuple[Response, Array | None]:
+    def _wide_outcome(self, wide: pd.DataFrame | None) -> tuple[Response, Array | None]:
         """Return outcomes and weights with the distribution of all rows, exactly or as in the wide sample."""
         scan, reader = self.scan, self.reader
         if scan.weights_of and not any(isinstance(key, float) and math.isnan(key) for key in scan.weights_of):
             values, copies = list(scan.weights_of), np.array(list(scan.weights_of.values()))
             labels: Any = np.array(values, dtype=object) if reader.scale == "ordinal" else np.array(values)
             return as_response(labels, reader.scale, reader.levels), copies
+        assert wide is not None  # noqa: S101 - classes and counts do not need it
         return as_response(reader.formula.outcome(wide), reader.scale), reader.weighted(wide)[1]
 
     def _brackets(self, widths: float = BRACKET) -> tuple[tuple[float, float], ...]:
@@ -381,7 +443,7 @@ class Stream:
         second: Second = self.second
         for widths in (BRACKET, 100.0, math.inf):
             if widths > BRACKET:
-                second = second_pass(self.source, self.reader, self.sample.X, self._brackets(widths))
+                second = second_pass(self.lane, self.reader, self.sample.X, self._brackets(widths))
             found = [second.quantile(j, q, self.scan) for j, q in enumerate(SUPPORT_QUANTILES)]
             if found[0] is not None and found[1] is not None:
                 return (found[0], found[1]) if found[0] < found[1] else (self.scan.low, self.scan.high)
@@ -397,15 +459,26 @@ class Stream:
         self, link: Link, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int = 1
     ) -> RowObjective:
         """Return the anchor loss of all rows; the intercept and the number of threads were set before."""
+        plan = self._plan(link, basis, sign)
+        blocks = StreamedBlocks(self, plan)
+        return objective_type(link, blocks, self.sample.X)(link, plan.coordinates, plan.geometry, blocks, self.names)
+
+    def _plan(self, link: Link, basis: Basis, sign: float) -> _Plan:
+        """Return the plan for a link and a basis; fits that differ in xi alone share it, and with it their rows."""
+        plan = self._latest_plan
+        wanted = (self.reader, self._columns, link, basis)
+        if plan is not None and plan.sign == sign:
+            found = (plan.reader, plan.columns, plan.link, plan.basis)
+            if all(a is b for a, b in zip(found, wanted, strict=True)):
+                return plan
         batch = self.sample
         X = batch.X if self._columns is None else self._columns.of(batch.X)
         coordinates = make_coordinates(basis, layout(basis, batch.response), X, sign, batch.mixture)
         if coordinates.wide is not None and coordinates.wide.share.size:
             coordinates = coordinates.some_levels(self.second.columns.sums.count)  # of all rows
         plan = _Plan(self.reader, link, basis, sign, coordinates, self._geometry, self._columns)
-        started = replace(plan, geometry=None).objective(batch)
-        blocks = StreamedBlocks(self.source, plan, self, started)
-        return objective_type(link, blocks, X)(link, coordinates, self._geometry, blocks, self.names)
+        self._latest_plan = plan
+        return plan
 
 
 def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:

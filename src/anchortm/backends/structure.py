@@ -59,8 +59,18 @@ class Structure:
             corners, taken = make_corners(reader.strata, spec.varying, names, facts, spec.sign, marks)
             average = corners.average(sums.corners / sums.n_rows, sums.means(X)[taken])
             self = self._around(corners, tuple(taken), Mixture(corners, average))
-        self._check(sums, X, names, () if reader.strata is None else reader.strata[1:])
+        self._check(sums, X, names, [f"stratum {label}" for label in (reader.strata or ())[1:]])
         return self
+
+    def of_part(self, sums: ColumnSums, X: Matrix) -> Structure:
+        """Return the structure of some of the rows, with the corners of all; X comes without the columns taken up."""
+        made, beside = replace(self, kept=tuple(range(len(self.names)))), list[str]()
+        if self.mixture is not None:
+            corners, average = self.mixture.corners, sums.corners[None, :] / sums.n_rows
+            corners.check(average)
+            made, beside = replace(made, mixture=Mixture(corners, average)), list(corners.level_names)
+        made._check(sums, X, self.names, beside)
+        return made
 
     def _around(self, corners: Corners, taken: tuple[int, ...], mixture: Mixture) -> Structure:
         corners.check(mixture.weights)
@@ -68,12 +78,12 @@ class Structure:
         names, marks = tuple(self.names[j] for j in kept), tuple(self.marks[j] for j in kept)
         return replace(self, names=names, marks=marks, kept=kept, taken=taken, mixture=mixture)
 
-    def _check(self, sums: ColumnSums, X: Matrix, names: tuple[str, ...], strata: tuple[object, ...]) -> None:
+    def _check(self, sums: ColumnSums, X: Matrix, names: tuple[str, ...], beside: list[str]) -> None:
         """Refuse covariates that are constant or collinear and have no penalty; ``names`` are those of all."""
-        beside = [f"stratum {label}" for label in strata]
         own = np.ones(len(names) + len(beside), dtype=bool)
+        penalty = self.penalty(sums)  # its factors are checked with or without a penalty
         if self.spec.penalised(self.marks):
-            own[list(self.kept)] = self.penalty(sums).free
+            own[list(self.kept)] = penalty.free
         check_size(int(own.sum()), sums.n_rows)
         at = numbers_of(X)[1]
         constant = still(sums.low[at], sums.high[at], sums.units.centre[at])

@@ -10,18 +10,17 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from anchortm._typing import Array
 from anchortm._util.checks import one_number
 from anchortm.bases.contract import Basis, Increments, monotone
 from anchortm.bases.numerics import invert_line, line_through, values_of
+from anchortm.bases.polynomial import BLOCK, bernstein, invert_bernstein
 from anchortm.exceptions import InputError, InputTypeError
 
 __all__ = ["BernsteinBasis", "check_support"]
 
 MAX_ORDER = 50
-ULPS = 4e-16  # rounding does not tell two places in [0, 1] apart that are closer than this
 
 
 def _check_order(order: object) -> int:
@@ -109,7 +108,7 @@ class BernsteinBasis(Basis):
 
     def rows(self, y: ArrayLike) -> Array:
         t, s = self._place(y)
-        values = _bernstein(self.order, np.clip(t, 0.0, 1.0), np.clip(s, 0.0, 1.0))
+        values = bernstein(self.order, np.clip(t, 0.0, 1.0), np.clip(s, 0.0, 1.0))
         # B_0' = -order and B_1' = order at t = 0, all others 0; mirrored at t = 1
         below, above = self.order * np.minimum(t, 0.0), self.order * np.minimum(s, 0.0)
         values[0] -= below
@@ -121,7 +120,7 @@ class BernsteinBasis(Basis):
     def derivative_rows(self, y: ArrayLike) -> Array:
         t, s = self._place(y)
         low, high = self._ends
-        inner = _bernstein(self.order - 1, np.clip(t, 0.0, 1.0), np.clip(s, 0.0, 1.0))
+        inner = bernstein(self.order - 1, np.clip(t, 0.0, 1.0), np.clip(s, 0.0, 1.0))
         inner *= self.order / (high - low)
         if self.log_first:
             inner /= values_of(y)
@@ -172,12 +171,20 @@ class BernsteinBasis(Basis):
         low, high = self._ends
         (first, last), lowest, highest = self._end_slopes(theta), theta.T[0], theta.T[-1]
         flat = z.ravel()
-        x = low + (high - low) * _invert_bernstein(theta, flat)
-        x = np.where(flat <= lowest, low + invert_line(lowest, first, flat), x)
-        x = np.where(flat > highest, high + invert_line(highest, last, flat), x)
-        if self.log_first:
-            with np.errstate(over="ignore"):
-                x = np.exp(x)
+        x = invert_bernstein(theta, flat)
+        for start in range(0, flat.size, BLOCK):
+            part = slice(start, start + BLOCK)
+            here, at = x[part], flat[part]
+            here *= high - low
+            here += low
+            for end, level, slope, beyond in ((low, lowest, first, np.less_equal), (high, highest, last, np.greater)):
+                level, slope = (a if a.ndim == 0 else a[part] for a in (level, slope))
+                outside = np.flatnonzero(beyond(at, level))
+                level, slope = (a if a.ndim == 0 else a[outside] for a in (level, slope))
+                here[outside] = end + invert_line(level, slope, at[outside])
+            if self.log_first:
+                with np.errstate(over="ignore"):
+                    np.exp(here, out=here)
         return x.reshape(z.shape)
 
     def end_slopes(self, theta: ArrayLike) -> tuple[float, float]:
@@ -188,59 +195,3 @@ class BernsteinBasis(Basis):
         low, high = self._ends
         step = self.order / (high - low) * np.diff(theta).T
         return step[0], step[-1]
-
-
-def _invert_bernstein(theta: Array, z: Array) -> Array:
-    """Return t in [0, 1] where the polynomial with increasing coefficients theta reaches z.
-
-    Theta is one vector, or one for each z. A table gives a bracket; Newton steps are kept inside it, with bisection
-    where they would leave it.
-    """
-    order = theta.shape[-1] - 1
-    slopes = order * np.diff(theta)
-
-    def value(coefficients: Array) -> Array:
-        polynomials = _bernstein(coefficients.shape[-1] - 1, here, 1.0 - here)
-        if coefficients.ndim == 1:
-            return np.asarray(coefficients @ polynomials)
-        return np.asarray(np.einsum("mk,km->m", coefficients[todo], polynomials))
-
-    grid = np.linspace(0.0, 1.0, 8 * (order + 1) + 1)
-    table = np.maximum.accumulate(theta @ _bernstein(order, grid, 1.0 - grid), axis=-1)
-    place = np.searchsorted(table, z, side="left") if table.ndim == 1 else (table < z[:, None]).sum(axis=1)
-    cell = np.clip(place, 1, grid.size - 1)
-    low, high = grid[cell - 1], grid[cell]
-    t = np.where(z > theta.T[0], 0.5 * (low + high), 0.0)
-    todo = np.flatnonzero((z > theta.T[0]) & (z <= theta.T[-1]))
-    for _ in range(60):
-        if not todo.size:
-            break
-        here = t[todo]
-        h = value(theta) - z[todo]
-        low[todo], high[todo] = np.where(h < 0.0, here, low[todo]), np.where(h < 0.0, high[todo], here)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = here - h / value(slopes)
-        inside = (step > low[todo]) & (step < high[todo])
-        t[todo] = np.where(inside, step, 0.5 * (low[todo] + high[todo]))
-        # a step as small as rounding may fall on the wrong side of its bracket
-        done = (np.abs(step - here) <= ULPS) | (high[todo] - low[todo] <= ULPS)
-        t[todo[done]] = np.where(inside, step, here)[done]
-        todo = todo[~done]
-    return t
-
-
-def _bernstein(order: int, t: Array, s: Array) -> Array:
-    """Return C(order, j) t^j s^(order-j) in row j = 0..order, for t + s = 1 in [0, 1].
-
-    Products of non-negative numbers only: each entry is good to about ``order`` roundings.
-    """
-    values = np.empty((order + 1, t.size))
-    values[0] = 1.0
-    for j in range(1, order + 1):
-        np.multiply(values[j - 1], t, out=values[j])
-    power = np.ones_like(t)
-    for j in range(order - 1, -1, -1):
-        power *= s
-        values[j] *= power
-    values *= special.binom(order, np.arange(order + 1))[:, None]
-    return values

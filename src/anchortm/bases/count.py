@@ -13,6 +13,7 @@ from anchortm._typing import Array
 from anchortm.bases.bernstein import BernsteinBasis, check_support
 from anchortm.bases.contract import Basis, Increments, baseline_values
 from anchortm.bases.numerics import values_of
+from anchortm.bases.polynomial import BLOCK
 from anchortm.exceptions import InputError
 
 __all__ = ["CountBasis"]
@@ -86,12 +87,16 @@ class CountBasis(Basis):
         return self.bernstein.start(values_of(points) + self._shift, z)
 
     def inverse(self, theta: ArrayLike, z: ArrayLike) -> Array:
-        z = np.asarray(z, dtype=np.float64)
-        k = np.ceil(np.maximum(self.bernstein.inverse(theta, z) - self._shift, 0.0))
-        # the ceiling of a rounded number may be one too high: P(Y <= k - 1) decides
-        finite = np.isfinite(k) & (k >= 1.0)
-        before = baseline_values(self.rows(np.where(finite, k - 1.0, 0.0)), np.asarray(theta, dtype=np.float64))
-        return np.where(finite & (before.reshape(z.shape) >= z), k - 1.0, k)
+        theta, z = np.asarray(theta, dtype=np.float64), np.asarray(z, dtype=np.float64)
+        k = np.ceil(np.maximum(self.bernstein.inverse(theta, z) - self._shift, 0.0)).ravel()
+        flat = z.ravel()
+        for start in range(0, k.size, BLOCK):
+            part = slice(start, start + BLOCK)
+            # the ceiling of a rounded number may be one too high: P(Y <= k - 1) decides
+            check = start + np.flatnonzero(np.isfinite(k[part]) & (k[part] >= 1.0))
+            before = baseline_values(self.rows(k[check] - 1.0), theta if theta.ndim == 1 else theta[check])
+            k[check] -= before >= flat[check]
+        return k.reshape(z.shape)
 
     def end_slopes(self, theta: ArrayLike) -> tuple[float, float]:
         return self.bernstein.end_slopes(theta)

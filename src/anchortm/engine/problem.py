@@ -20,8 +20,9 @@ from anchortm.engine.formulation import Formulation
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.preparation import prepare
 from anchortm.engine.result import FitResult
+from anchortm.engine.rows.laplace import marginal_rows
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
-from anchortm.engine.rows.quadrature import marginal_rows, moved_rows
+from anchortm.engine.rows.quadrature import moved_rows
 from anchortm.engine.solve.continuation import restarts, solve, solve_near, solve_path
 from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.solve.newton import Options, Solution
@@ -116,7 +117,12 @@ class Problem(Formulation):
         return solution, self._minima([solution], spec.options)[0]
 
     def path(self, xis: list[float]) -> list[FitResult]:
-        """Return the results at several xi, each on the branch connected to xi = 0."""
+        """Return the results at several xi, each on the branch connected to xi = 0.
+
+        If rows are read in batches, the branch is followed on a sample of them, and the fits share each read.
+        """
+        if not self.data.in_memory:
+            return self.data.together([self.at(xi=xi).fit for xi in xis])  # type: ignore[no-any-return]
         if math.isinf(max(xis)) and math.isfinite(self.spec.xi):  # the loss may be made in another way for the limit
             return self.at(xi=math.inf).path(xis)
         with self.threads():

@@ -96,7 +96,12 @@ def _of_rows(problem: Problem, result: FitResult, clusters: Any) -> tuple[Array,
         check_total(result)
     else:
         few_clusters(int(groups.max()) + 1)
-    if units is not None:
+    if units is not None and data.clusters is not None:
+        if not units.any():
+            raise InputError(
+                f"{data.clusters.effects.cluster} connect all rows, so there are no independent groups for a sandwich: "
+                "use kind='hessian' at xi = 0"
+            )
         few_clusters(int(units.max()) + 1, "")
     shares = np.vstack(list(_sums(problem, result, groups, units)))
     count = float(shares.shape[0]) if groups is not None else result.n_total

@@ -394,7 +394,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         """
         import pandas as pd
 
-        link, (eta, columns) = self.result_.link, self._predictors(X, offset)
+        link, (eta, columns) = self.result_.link, self.new_rows_.predictors(X, offset)
         V = self.covariance(kind, clusters, **options)
         error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", columns, V, columns), 0.0))
         width = stats.norm.ppf(0.5 + 0.5 * level_between(level)) * error
@@ -431,7 +431,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         1    0  6.0      0.84   0.81   0.87
         """
         parts.refuse("bands", *self.new_rows_.spec.asked())
-        eta, columns = self._predictors(X, offset)
+        eta, columns = self.new_rows_.predictors(X, offset)
 
         def at_eta(there: Array) -> FamilyDistribution:
             mean = self.new_rows_.means(self.new_rows_.inside(there))
@@ -439,12 +439,3 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
 
         known = resolve(self, uncertainty)
         return family_band(at_eta, eta, columns, at, of, level, simultaneous, known)
-
-    def _predictors(self, X: Covariates, offset: Numbers | None) -> tuple[Array, Array]:
-        """Return the linear predictor of each row, and its derivatives in the parameters."""
-        rows = self.new_rows_
-        offset = rows.offset(X, offset)
-        matrix = rows.matrix(X, 1 if X is None and offset is None else np.size(offset))
-        eta = rows.inside(rows.eta(X, matrix.shape[0], offset))
-        columns = np.column_stack([np.ones(matrix.shape[0]), matrix])
-        return (eta, columns) if self.result_.random is None else rows.of_averages(X, eta, columns)

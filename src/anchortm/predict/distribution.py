@@ -112,14 +112,23 @@ class PredictedDistribution(Distribution):
         """The transformation h of each row, without the link."""
         return Transformation(self.basis, self.theta, np.asarray(self.gain * self.shift), self.positive)
 
-    def by_baseline(self) -> Iterator[tuple[Any, Self]]:
-        """Yield the rows that share a baseline, and their distributions with the one theta that they have."""
+    def by_baseline(self, least: int = 1) -> Iterator[tuple[Any, Self]]:
+        """Yield the rows that share a baseline, and their distributions with the one theta that they have.
+
+        Baselines of fewer than ``least`` rows come together, as distributions with a theta for each row.
+        """
         if self.theta.ndim == 1:
             yield slice(None), self
             return
-        thetas, group = np.unique(self.theta, axis=0, return_inverse=True)
-        order = np.argsort(group.ravel(), kind="stable")
-        for theta, rows in zip(thetas, np.split(order, np.cumsum(np.bincount(group.ravel()))[:-1]), strict=True):
+        thetas, group, sizes = np.unique(self.theta, axis=0, return_inverse=True, return_counts=True)
+        group = group.ravel()
+        alone = np.flatnonzero(sizes[group] < least)
+        if alone.size:
+            yield alone, self[alone]
+        rest = np.flatnonzero(sizes[group] >= least)
+        order = rest[np.argsort(group[rest], kind="stable")]
+        shared = sizes >= least
+        for theta, rows in zip(thetas[shared], np.split(order, np.cumsum(sizes[shared])[:-1]), strict=False):
             yield rows, replace(self[rows], theta=theta)
 
     def given(self, after: ArrayLike) -> Self:

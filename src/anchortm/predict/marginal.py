@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from anchortm._typing import Array, Rows
 from anchortm._util.checks import probabilities
 from anchortm.exceptions import InputTypeError
+from anchortm.predict.along_shift import along_shift
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.protocol import as_rows, check_shape
 
@@ -55,6 +57,12 @@ class AveragedDistribution(PredictedDistribution):
     def __getitem__(self, rows: Rows) -> Self:
         rows = as_rows(rows)
         return replace(super().__getitem__(rows), added=self.added[rows], weights=self.weights[rows])
+
+    def nodes(self) -> tuple[Array, Array]:
+        """Return what the random effects add to h and the weights, of shape (n, K); (1, K) if rows have the same."""
+        moved, weights = np.asarray(self.gain)[..., None] * self.added, self.weights
+        same = len(self) > 0 and (moved == moved[0]).all() and (weights == weights[0]).all()
+        return (moved[:1], weights[:1]) if same else (moved, weights)
 
     def parts(self) -> Iterator[tuple[Array, PredictedDistribution]]:
         """Yield the log weights and the distributions at each node, given ``after`` where rows have one."""
@@ -108,8 +116,17 @@ class AveragedDistribution(PredictedDistribution):
 
     def mean(self) -> Array:
         """Return the expectations: averages of those at the nodes."""
+        added, weights = self.nodes()
+        if len(added) < len(self) and self.after is None and self.theta.ndim == 1 and not self.discrete:
+            return along_shift(partial(self._means_at, added[0], weights[0]), self.transformation.moved, signed=True)
         means = [(np.exp(log_weight), part.mean()) for log_weight, part in self.parts()]
         return np.asarray(sum(np.where(weight > 0.0, weight * mean, 0.0) for weight, mean in means))
+
+    def _means_at(self, added: Array, weights: Array, moved: Array) -> Array:
+        """Return the averages of the means of rows whose h is moved by this, at nodes that all rows share."""
+        at = (moved[:, None] + added).ravel()
+        means = PredictedDistribution(self.link, self.basis, self.theta, at, self.positive).mean()
+        return np.asarray(np.where(weights > 0.0, weights * means.reshape(moved.size, -1), 0.0).sum(axis=1))
 
     def ppf(self, q: ArrayLike) -> NDArray[Any]:
         """Return the smallest y with P(Y <= y) >= q; infinite where a flat end never gets there."""
@@ -130,19 +147,24 @@ class AveragedDistribution(PredictedDistribution):
         width = 1 if ndim == 0 else log_q.shape[-1]
         below, above = (np.broadcast_to(a if ndim else a.reshape(1), (n, width)) for a in (log_q, log_rest))
         if self.after is None:
-            found = self._from_z(self._h_of(below, above))
+            added, weights = self.nodes()
+            if len(added) < n and ndim < 2:  # all rows have the same quantiles of h
+                below, above = below[:1], above[:1]
+            else:
+                added, weights = np.broadcast_to(added, self.added.shape), np.broadcast_to(weights, self.weights.shape)
+            found = self._from_z(np.broadcast_to(self._h_of(below, above, added, weights), (n, width)))
         else:
             above = above + self._log_sf_after()[:, None]
             with np.errstate(divide="ignore"):
                 below = np.log(-np.expm1(above))
-            z = self._h_of(below, above)
+            z = self._h_of(below, above, np.asarray(self.gain)[..., None] * self.added, self.weights)
             y = self.transformation.inverse(z - self.transformation.moved[:, None])
             found = np.maximum(y, self.after[:, None])
         return found[:, 0] if ndim == 0 else found
 
-    def _h_of(self, below: Array, above: Array) -> Array:
+    def _h_of(self, below: Array, above: Array, moved: Array, weights: Array) -> Array:
         """Return z with sum_k w_k F(z + gain * o_k) = q, by Newton's method between those at the outermost nodes."""
-        used, moved = self.weights > 0.0, np.asarray(self.gain)[..., None] * self.added
+        used = weights > 0.0
         first = np.where(used, moved, np.inf).min(axis=1)[:, None]
         last = np.where(used, moved, -np.inf).max(axis=1)[:, None]
         lower_half = below <= above
@@ -151,7 +173,7 @@ class AveragedDistribution(PredictedDistribution):
         low, high = middle - last, middle - first
         target = np.where(lower_half, below, above)
         with np.errstate(divide="ignore"):
-            logs = np.log(self.weights)
+            logs = np.log(weights)
         z = 0.5 * (low + high)
         for _ in range(STEPS):
             total, density = np.full(z.shape, -np.inf), np.full(z.shape, -np.inf)

@@ -70,6 +70,14 @@ class MeanRows(NewRows):
         with np.errstate(all="ignore"):
             return link.loglik(eta, outcome), -link.terms(eta, outcome).r
 
+    def predictors(self, X: Any, offset: Any) -> tuple[Array, Array]:
+        """Return the linear predictor of each row, or g of its average mean, and its derivatives in the parameters."""
+        offset = self.offset(X, offset)
+        matrix = self.matrix(X, 1 if X is None and offset is None else np.size(offset))
+        eta = self.inside(self.eta(X, matrix.shape[0], offset))
+        columns = np.column_stack([np.ones(matrix.shape[0]), matrix])
+        return (eta, columns) if self.result.random is None else self.of_averages(X, eta, columns)
+
     def of_averages(self, X: Any, eta: Array, columns: Array) -> tuple[Array, Array]:
         """Return g of the means averaged over random effects, and its derivatives in all parameters."""
         link, random = self.result.link, self.result.random

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,14 +13,17 @@ from numpy.typing import NDArray
 from anchortm._typing import Array
 from anchortm.bases import CountBasis, OrdinalBasis
 from anchortm.exceptions import InputTypeError
+from anchortm.predict.along_shift import along_shift
+from anchortm.predict.integrals import means_by_panels
 from anchortm.predict.transformation import CHUNK
 
 if TYPE_CHECKING:
     from anchortm.predict.distribution import PredictedDistribution
 
-__all__ = ["NODES", "WEIGHTS", "mean_of", "mode_of"]
+__all__ = ["NODES", "SHARED", "WEIGHTS", "mean_of", "mode_of"]
 
 COUNT_TERMS = 2000  # of the mean of a count that are summed one by one
+SHARED = 20  # rows that share a baseline are treated together from here on
 TAIL = 1e-18  # mass that the quadrature leaves out, unless tails are slow
 PANELS = 12  # between two points where h_0 changes
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
@@ -32,18 +36,61 @@ def mean_of(distribution: PredictedDistribution) -> Array:
         raise InputTypeError("classes have no mean")
     if theta.ndim == 2:
         means = np.empty(len(distribution))
-        for rows, part in distribution.by_baseline():
-            means[rows] = mean_of(part)
+        alone = not isinstance(basis, CountBasis) and distribution.after is None
+        for rows, part in distribution.by_baseline(SHARED if alone else 1):
+            means[rows] = mean_of(part) if part.theta.ndim == 1 else _means_of_their_own(part)
         return means
-    if isinstance(basis, CountBasis) and not basis.flat_ends(theta)[1]:
-        return _count_mean(distribution, basis)
+    endless = _endless(distribution)
+    if endless is not None:
+        return np.full(len(distribution), endless)
+    if distribution.basis.discrete or distribution.after is not None:
+        return _along_shift(distribution)
+    return _of_a_line(distribution) if _is_line(distribution) else means_by_panels(distribution, _along_shift)
+
+
+def _endless(distribution: PredictedDistribution) -> float | None:
+    """Return the mean of all rows that share a baseline if it is infinite or not a number, else None."""
+    basis, theta = distribution.basis, distribution.theta
     first, last = basis.flat_ends(theta)
+    if isinstance(basis, CountBasis) and not last:
+        return None
     first = first and not distribution._bounded_below
     # y grows like exp(z / slope) where the basis is one in log y
     if first or last or distribution.link.tail_rate * _tail_slope(distribution) <= 1.0:
-        return np.full(len(distribution), math.nan if first and last else -math.inf if first else math.inf)
-    closed = basis.kind == "log-linear" and distribution.after is None
-    return _log_linear_mean(distribution) if closed else _quadrature(distribution)
+        return math.nan if first and last else -math.inf if first else math.inf
+    return None
+
+
+def _means_of_their_own(distribution: PredictedDistribution) -> Array:
+    """Return the means of rows with a baseline each."""
+    endless = [_endless(replace(distribution, theta=theta)) for theta in distribution.theta]
+    finite = np.array([value is None for value in endless])
+    means = np.array([math.nan if value is None else value for value in endless])
+    part = distribution[finite]
+    means[finite] = _of_a_line(part) if _is_line(part) else means_by_panels(part, _one_by_one)
+    return means
+
+
+def _one_by_one(distribution: PredictedDistribution) -> Array:
+    """Return the means of rows with a baseline each that panels do not cover."""
+    means = np.empty(len(distribution))
+    for rows, part in distribution.by_baseline():
+        means[rows] = _quadrature(part)
+    return means
+
+
+def _along_shift(distribution: PredictedDistribution) -> Array:
+    """Return the means of rows that share a baseline, where panels do not give them."""
+    basis, after = distribution.basis, distribution.after
+    work = partial(_count_mean, basis=basis) if isinstance(basis, CountBasis) else _quadrature
+    if len(distribution) == 0 or (after is not None and (after != after[0]).any()):
+        return work(distribution)
+
+    def at(moved: Array) -> Array:
+        later = None if after is None else np.full(moved.size, after[0])
+        return work(replace(distribution, shift=moved, gain=1.0, after=later))
+
+    return along_shift(at, distribution.transformation.moved, signed=not distribution._bounded_below)
 
 
 def mode_of(distribution: PredictedDistribution) -> NDArray[Any]:
@@ -72,12 +119,23 @@ def _tail_slope(distribution: PredictedDistribution) -> float:
     return basis.end_slopes(distribution.theta)[1] if basis.lower_bound == 0.0 else math.inf
 
 
-def _log_linear_mean(distribution: PredictedDistribution) -> Array:
-    """Return E[exp((Z - theta_1 - moved) / theta_2)], by the moment generating function of the link."""
-    k = 1.0 / float(distribution.theta[1])
+def _is_line(distribution: PredictedDistribution) -> bool:
+    """Return whether h is a line in log y, or in y on the whole real line: then the mean has a closed form."""
+    line = distribution.basis.line_in
+    return line == "log y" or (line == "y" and not distribution._bounded_below)
+
+
+def _of_a_line(distribution: PredictedDistribution) -> Array:
+    """Return E[(Z - theta_1 - moved) / theta_2], or that of its exponential by the moments of exp(Z)."""
+    link, (intercept, slope) = distribution.link, distribution.theta.T
+    at = intercept + distribution.transformation.moved
+    if distribution.basis.line_in == "y":
+        standard = replace(distribution, theta=np.array([0.0, 1.0]), shift=np.zeros(1), gain=1.0)
+        return np.asarray((means_by_panels(standard, _quadrature)[0] - at) / slope)
+    slopes, rows = np.unique(slope, return_inverse=True)
+    moments = np.array([link.log_moment(1.0 / float(each)) for each in slopes])[rows]
     with np.errstate(over="ignore"):
-        at = distribution.theta[0] + distribution.transformation.moved
-        return np.asarray(np.exp(distribution.link.log_moment(k) - k * at))
+        return np.asarray(np.exp(moments.reshape(np.shape(slope)) - at / slope))
 
 
 def _quadrature(distribution: PredictedDistribution) -> Array:

@@ -94,13 +94,17 @@ class Transformation:
 
     def inverse(self, h: Array) -> Array:
         """Return y with h_0(y) = h, for h of shape (n,) or (n, k), within the range of the outcome."""
-        out = np.empty(h.size)
-        flat, rows = h.ravel(), np.repeat(np.arange(self.moved.size), h.size // max(1, self.moved.size))
-        chunk = CHUNK if self.theta.ndim == 1 else CHUNK // 8
-        for start in range(0, h.size, chunk):
-            part = slice(start, start + chunk)
-            out[part] = self.basis.inverse(self.theta_of(rows[part]), flat[part])
+        flat = h.ravel()
+        if self.theta.ndim == 1:
+            out = self.basis.inverse(self.theta, flat)
+        else:
+            out, rows = np.empty(h.size), np.repeat(np.arange(self.moved.size), h.size // max(1, self.moved.size))
+            for start in range(0, h.size, CHUNK // 8):
+                part = slice(start, start + CHUNK // 8)
+                out[part] = self.basis.inverse(self.theta[rows[part]], flat[part])
         low = max(self.basis.lower_bound, 0.0) if self.positive else self.basis.lower_bound
         if self.basis.kind == "count":
             low = 0.0
-        return np.where(np.isnan(flat), np.nan, np.maximum(out, low)).reshape(h.shape)
+        np.maximum(out, low, out=out)
+        out[np.isnan(flat)] = np.nan
+        return out.reshape(h.shape)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,19 +17,19 @@ from anchortm.inputs.response import Response
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
 from anchortm.predict.marginal import AveragedDistribution
-from anchortm.predict.moments import NODES, WEIGHTS
+from anchortm.predict.integrals import Tails, crps_by_panels
+from anchortm.predict.moments import NODES, SHARED, WEIGHTS
 from anchortm.scores.outcomes import check_predicted, exact_values
 
 __all__ = ["crps", "crps_of_values", "nll_quantiles"]
 
 CRPS_PANELS = 64  # panels of probabilities, where the quantile loss is integrated
-CRPS_STEP = 0.5  # width in h of a panel in y
-CRPS_TAIL = 1e-10  # tail probability beyond which F^2 and (1 - F)^2 are negligible
+CRPS_STEP = 0.5  # width in h of a panel of counts
+CRPS_TAIL = 1e-10  # tail probability of counts beyond which F^2 and (1 - F)^2 are negligible
 FIRST_COUNTS = 4096  # counts up to here are summed one by one
 FEW_COUNTS = 64  # beyond, panels of at most this many counts are summed one by one
 LARGEST_COUNT = 1e150  # a sum that has not converged here counts as infinite
 CRPS_ROWS = 500  # rows in one pass over quantiles or counts
-CRPS_VALUES = 1_000_000  # values of F in one pass over panels
 
 
 def nll_quantiles(nll: ArrayLike, alpha: ArrayLike) -> Array:
@@ -69,64 +71,49 @@ def crps_of_values(distribution: Any, codes: Array) -> Array:
         return distribution.crps(codes)
     if distribution.theta.ndim == 2:
         scores = np.empty(codes.size)
-        for rows, part in distribution.by_baseline():
-            scores[rows] = crps_of_values(part, codes[rows])
+        alone = not distribution.basis.discrete and distribution.after is None
+        for rows, part in distribution.by_baseline(SHARED if alone else 1):
+            scores[rows] = crps_of_values(part, codes[rows]) if part.theta.ndim == 1 else _of_their_own(part, codes[rows])
         return scores
-    n = len(distribution)
     if distribution.basis.discrete:
-        work: Callable[[PredictedDistribution, Array], Array] = _discrete_crps
-    elif (
-        isinstance(distribution, AveragedDistribution)
-        or distribution.after is not None
-        or any(distribution.basis.flat_ends(distribution.theta))
-    ):
-        work = _crps_by_quantiles
-    else:
-        return _crps_on_panels(distribution, codes)
-    parts = [slice(start, start + CRPS_ROWS) for start in range(0, n, CRPS_ROWS)]
-    return np.concatenate([work(distribution[part], codes[part]) for part in parts]) if parts else np.zeros(0)
+        return _by_parts(_discrete_crps, distribution, codes)
+    if distribution.after is not None or not _has_panels(distribution):
+        return _by_parts(_crps_by_quantiles, distribution, codes)
+    return _on_panels(distribution, codes)
 
 
-def _crps_on_panels(distribution: PredictedDistribution, codes: Array) -> Array:
-    """Integrate F^2 below y and (1 - F)^2 above it over panels in y that all rows share.
+def _by_parts(
+    work: Callable[[PredictedDistribution, Array], Array], distribution: PredictedDistribution, codes: Array
+) -> Array:
+    """Return work(distribution, codes), some rows at a time."""
+    scores = np.empty(codes.size)
+    for start in range(0, codes.size, CRPS_ROWS):
+        part = slice(start, start + CRPS_ROWS)
+        scores[part] = work(distribution[part], codes[part])
+    return scores
 
-    The panels are equal steps of h_0, so that F is smooth on each. The panel that contains y is cut at y.
-    """
-    basis, theta, link, shift = (
-        distribution.basis,
-        distribution.theta,
-        distribution.link,
-        distribution.transformation.moved,
-    )
-    low, high = link.quantile(np.array([CRPS_TAIL]))[0], link.quantile_from_log_sf(np.log([CRPS_TAIL]))[0]
-    steps = max(2, int(np.ceil((high - low + np.ptp(shift)) / CRPS_STEP)))
-    h = np.linspace(low - shift.max(), high - shift.min(), steps + 1)
-    edges = np.concatenate([basis.inverse(theta, h), [codes.min(), codes.max()], getattr(basis, "support", ())])
-    floor = max(basis.lower_bound, 0.0) if distribution.positive else basis.lower_bound
-    edges = np.unique(np.maximum(edges, floor))
-    half = 0.5 * np.diff(edges)
-    nodes = (edges[:-1] + half)[:, None] + half[:, None] * NODES
-    base = distribution.transformation.baseline(nodes.ravel())
-    panel = np.clip(np.searchsorted(edges, codes, side="right") - 1, 0, half.size - 1)
-    total = np.empty(codes.size)
-    rows = max(1, CRPS_VALUES // base.size)
-    for start in range(0, codes.size, rows):
-        part = slice(start, start + rows)
-        z = base[None, :] + shift[part, None]
-        below, above = panel[part, None] > np.arange(half.size), panel[part, None] < np.arange(half.size)
-        squares = [
-            np.exp(2.0 * log(z)).reshape(-1, half.size, NODES.size) @ WEIGHTS for log in (link.log_cdf, link.log_sf)
-        ]
-        total[part] = (half * (below * squares[0] + above * squares[1])).sum(axis=1)
-        for first, last, log in (
-            (edges[panel[part]], codes[part], link.log_cdf),
-            (codes[part], edges[panel[part] + 1], link.log_sf),
-        ):
-            own = 0.5 * np.maximum(last - first, 0.0)
-            points = (first + own)[:, None] + own[:, None] * NODES
-            z = distribution.transformation.baseline(points.ravel()).reshape(points.shape) + shift[part, None]
-            total[part] += own * (np.exp(2.0 * log(z)) @ WEIGHTS)
-    return total
+
+def _has_panels(distribution: PredictedDistribution) -> bool:
+    """Return whether no mass lies at infinity: then F^2 and (1 - F)^2 can be integrated over y."""
+    first, last = distribution.basis.flat_ends(distribution.theta)
+    return not last and (distribution._bounded_below or not first)
+
+
+def _on_panels(distribution: PredictedDistribution, codes: Array) -> Array:
+    """Return the CRPS of continuous outcomes as an integral over y."""
+    tails = Tails(distribution.link)
+    if isinstance(distribution, AveragedDistribution):
+        tails = Tails(distribution.link, *distribution.nodes())
+    return crps_by_panels(distribution, codes, tails, partial(_by_parts, _crps_by_quantiles))
+
+
+def _of_their_own(distribution: PredictedDistribution, codes: Array) -> Array:
+    """Return the CRPS of rows with a baseline each."""
+    smooth = np.array([_has_panels(replace(distribution, theta=theta)) for theta in distribution.theta])
+    scores = np.empty(codes.size)
+    scores[smooth] = _on_panels(distribution[smooth], codes[smooth])
+    scores[~smooth] = _by_parts(_crps_by_quantiles, distribution[~smooth], codes[~smooth])
+    return scores
 
 
 def _crps_by_quantiles(distribution: PredictedDistribution, codes: Array) -> Array:

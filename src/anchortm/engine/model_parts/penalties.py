@@ -36,7 +36,7 @@ class PenaltyPart(Part):
         def penalised(data: Any) -> Objective:
             added = formulation.added(data)
             if not data.in_memory:
-                return Net.of(make(data), data.penalty(added))
+                return Net.of(make(data), data.penalty(spec, added))
             return netted(data, spec.design_penalty(data.design, data.weights, added), make)
 
         return penalised

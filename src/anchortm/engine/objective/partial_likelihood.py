@@ -239,7 +239,7 @@ class PartialObjective(AnchoredObjective):
         at = self._at(v)
         return self._all(at.w * at.hazard)
 
-    def anchor_information(self, v: Array, slopes: Array) -> Array:
+    def anchor_information(self, v: Array) -> Array:
         """Return Q'W(dr/dshift)Q, less the part that the baseline takes up as it moves along."""
         assert self.anchors is not None  # noqa: S101
         at, sets = self._at(v), self.sets

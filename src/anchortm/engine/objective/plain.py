@@ -24,6 +24,7 @@ from anchortm.engine.objective.anchored import AnchoredObjective
 from anchortm.engine.objective.protocol import Convexity, Derivatives, Loss, Point, Sums
 from anchortm.engine.objective.separation import Ways, recession, separated
 from anchortm.engine.rows.block_sums import (
+    AnchorInformation,
     Influence,
     LogLikelihood,
     SecondOrder,
@@ -238,9 +239,13 @@ class RowObjective(AnchoredObjective):
             slopes[term.rows] += term.sign * values.dr
         return slopes
 
-    def anchor_information(self, v: Array, slopes: Array) -> Array:
+    def anchor_information(self, v: Array) -> Array:
         assert self.anchors is not None  # noqa: S101
-        return self.anchors.gram(slopes)
+        if isinstance(self.blocks, MemoryBlocks):
+            slopes = self.residual_slopes(v)
+            return self.anchors.gram(slopes if self.weights is None else self.weights * slopes)
+        work = AnchorInformation(self.link, self.coordinates.unfold(v), self.coordinates.n_baseline, self.n_sums)
+        return self._root(self._root(self.blocks.total(work)[1][0]).T)
 
     def check_maximum(self, point: Point | None = None) -> None:
         """Raise ``SeparationError`` if the likelihood has no maximum.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from anchortm.links import TwoEnds
 
 __all__ = [
+    "AnchorInformation",
     "Influence",
     "LogLikelihood",
     "SecondOrder",
@@ -189,6 +190,28 @@ class SecondOrder(Work):
             hessian[:k, k:] += block
             hessian[k:, :k] += block.T
             hessian[k:, k:] += np.dot((X * both[:, None]).T, X)
+
+
+@dataclass(frozen=True, eq=False)
+class AnchorInformation(Work):
+    """The anchors' sums A'W(dr/dshift)A."""
+
+    label: ClassVar[str] = "information on the anchors"
+    link: Any
+    v: Array
+    n_baseline: int
+    n_sums: int
+
+    @property
+    def shapes(self) -> list[Shape]:
+        return [(self.n_sums, self.n_sums)]
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        for piece in block.pieces:
+            if piece.part is not None:
+                values, _ = evaluate_rows(self.link, piece.data, self.v, self.n_baseline)
+                piece.part.add_gram(arrays[0], weighted(piece.data.weights, piece.data.sign, values.dr))
+        return 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,6 +57,10 @@ class Part(ABC):
         """Add A'diag(weights) M to ``sums``, for columns that are mostly zeros."""
 
     @abstractmethod
+    def add_gram(self, sums: Array, weights: Array) -> None:
+        """Add A'diag(weights)A over these rows to ``sums``."""
+
+    @abstractmethod
     def spread(self, coefficients: Array) -> Array:
         """Return A @ coefficients for these rows (a vector, or a column for each of several)."""
 
@@ -170,6 +174,9 @@ class _GroupPart(Part):
         self._sparse.data = weights
         sums[self._levels] += (self._sparse @ M).toarray()
 
+    def add_gram(self, sums: Array, weights: Array) -> None:
+        self.add(np.einsum("ii->i", sums), weights, None)  # a view of the diagonal
+
     def spread(self, coefficients: Array) -> Array:
         return np.repeat(coefficients[self._levels], self._sizes, axis=0)
 
@@ -214,6 +221,9 @@ class _DensePart(Part):
 
     def add_sparse(self, sums: Array, weights: Array, M: sp.csr_matrix) -> None:
         sums += (M.T @ (weights[:, None] * self.Q)).T
+
+    def add_gram(self, sums: Array, weights: Array) -> None:
+        self.add(sums, weights, self.Q)
 
     def spread(self, coefficients: Array) -> Array:
         return np.asarray(self.Q @ coefficients)
@@ -288,6 +298,14 @@ class _MixedPart(Part):
     def add_sparse(self, sums: Array, weights: Array, M: sp.csr_matrix) -> None:
         self.group.add_sparse(sums[: self.n_groups], weights, M)
         sums[self.n_groups :] += (self.B.T @ M.multiply(weights[:, None])).toarray()
+
+    def add_gram(self, sums: Array, weights: Array) -> None:
+        m, cross = self.n_groups, np.zeros((self.n_groups, self.B.shape[1]))
+        self.group.add_gram(sums[:m, :m], weights)
+        self.group.add_sparse(cross, weights, self.B)
+        sums[:m, m:] += cross
+        sums[m:, :m] += cross.T
+        sums[m:, m:] += (self.B.T @ self.B.multiply(weights[:, None])).toarray()
 
     def spread(self, coefficients: Array) -> Array:
         return np.asarray(self.group.spread(coefficients[: self.n_groups]) + self.B @ coefficients[self.n_groups :])

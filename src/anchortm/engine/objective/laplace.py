@@ -226,7 +226,7 @@ class LaplaceObjective(EffectsObjective):
         dr, mode = self._curvatures(v)
         return np.asarray(dr - dr**2 * mode.hessian.spread()[0])
 
-    def anchor_information(self, v: Array, slopes: Array) -> Array:
+    def anchor_information(self, v: Array) -> Array:
         """Return Q'W(dr/dshift)Q, in which connected rows move together."""
         assert self.anchors is not None and self._part is not None  # noqa: S101, PT018
         dr, mode = self._curvatures(v)

@@ -28,6 +28,7 @@ from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.projections import Centred
 from anchortm.engine.rows.scale_sums import (
     Place,
+    ScaledAnchorInformation,
     ScaledInfluence,
     ScaledLogLikelihood,
     ScaledSecondOrder,
@@ -172,7 +173,7 @@ class ScaledObjective(RowObjective):
         result = copy(self)
         result.xi_scale, result.mix = None, (1.0, 0.0)
         if self.anchors is not None and not isinstance(self.anchors, Centred):
-            result.anchors = Centred(self.anchors, self.weights, self.n_rows)
+            result.anchors = Centred(self.anchors)
         return result
 
     @property
@@ -206,6 +207,9 @@ class ScaledObjective(RowObjective):
 
     def _second_order(self, v: Array, multiplier: Array | None) -> ScaledSecondOrder:
         return ScaledSecondOrder(*self._where(v), self.n_sums, self._spreads(multiplier))
+
+    def _anchor_work(self, v: Array) -> ScaledAnchorInformation:
+        return ScaledAnchorInformation(*self._where(v), self.n_sums)
 
     def _derivatives(self, arrays: list[Array]) -> Derivatives:
         gradient, upper, *G = arrays

@@ -244,8 +244,11 @@ class RowObjective(AnchoredObjective):
         if isinstance(self.blocks, MemoryBlocks):
             slopes = self.residual_slopes(v)
             return self.anchors.gram(slopes if self.weights is None else self.weights * slopes)
-        work = AnchorInformation(self.link, self.coordinates.unfold(v), self.coordinates.n_baseline, self.n_sums)
-        return self._root(self._root(self.blocks.total(work)[1][0]).T)
+        return self._root(self._root(self.blocks.total(self._anchor_work(v))[1][0]).T)
+
+    def _anchor_work(self, v: Array) -> Work:
+        """Return the work that gives the anchors' sums of ``anchor_information``."""
+        return AnchorInformation(self.link, self.coordinates.unfold(v), self.coordinates.n_baseline, self.n_sums)
 
     def check_maximum(self, point: Point | None = None) -> None:
         """Raise ``SeparationError`` if the likelihood has no maximum.

@@ -96,6 +96,11 @@ class Projection(ABC):
     def on(self, anchors: AnchorColumns) -> Projection:
         """Return the same projection for other rows: its parts are theirs, all else stays."""
 
+    @property
+    @abstractmethod
+    def constant(self) -> Array:
+        """Return the coordinates Q'W1 of the constant."""
+
     def __call__(self, values: Array, weights: Array | None = None) -> Array:
         """Return P v, the values projected on the anchors."""
         whole = self.part(slice(None))
@@ -110,14 +115,11 @@ class Centred(Projection):
     The coordinates are those of all anchors, less their part along the constant.
     """
 
-    def __init__(self, anchors: Projection, weights: Array | None, n_rows: int) -> None:
+    def __init__(self, anchors: Projection) -> None:
         self.inner = anchors
         self.rank, self.n_sums, self.dropped = anchors.rank, anchors.n_sums, anchors.dropped
-        sums = np.zeros(anchors.n_sums)
-        anchors.part(slice(None)).add(sums, np.ones(n_rows) if weights is None else weights, None)
-        constant = anchors.root(sums)
-        self._length = float(np.linalg.norm(constant))  # the root of the total weight
-        self._constant = constant / self._length
+        self._length = float(np.linalg.norm(anchors.constant))  # the root of the total weight
+        self._constant = anchors.constant / self._length
 
     def part(self, rows: NDArray[np.intp] | slice) -> Part:
         return self.inner.part(rows)
@@ -139,10 +141,14 @@ class Centred(Projection):
         return self._off(self._off(self.inner.gram(weights)).T)
 
     def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
-        return Centred(self.inner.subset(rows, weights), weights, rows.size)
+        return Centred(self.inner.subset(rows, weights))
 
     def on(self, anchors: AnchorColumns) -> Projection:
-        raise NotImplementedError("made from its rows, not from sums")
+        return _with(self, inner=self.inner.on(anchors))
+
+    @property
+    def constant(self) -> Array:
+        return np.zeros(self.rank)
 
 
 class _GroupPart(Part):
@@ -205,6 +211,10 @@ class GroupProjection(Projection):
     def gram(self, weights: Array) -> Array:
         return np.diag(self._root**2 * np.bincount(self._codes, weights, self.n_sums))
 
+    @property
+    def constant(self) -> Array:
+        return np.where(self._root > 0.0, 1.0 / np.where(self._root > 0.0, self._root, 1.0), 0.0)
+
     def on(self, anchors: AnchorColumns) -> GroupProjection:
         return _with(self, _codes=anchors.factors[anchors.main or 0])
 
@@ -239,6 +249,11 @@ class DenseProjection(Projection):
         Q, R, pivots = la.qr(scaled if root_w is None else root_w * scaled, mode="economic", pivoting=True)
         keep = self._keep(R, pivots, names)
         self._Q = Q[:, :keep] if root_w is None else Q[:, :keep] / root_w
+        self._constant = np.asarray(self._Q.sum(axis=0) if weights is None else weights @ self._Q)
+
+    @property
+    def constant(self) -> Array:
+        return self._constant
 
     def _keep(self, R: Array, pivots: NDArray[np.intp], names: Sequence[str]) -> int:
         """Return how many columns are independent, and name the others."""
@@ -279,6 +294,9 @@ class SummedProjection(DenseProjection):
         self._R, self._pivots = R[:keep, :keep], pivots[:keep]
         self.dropped = (*frame.constant_names, *self.dropped)
         self._Q = np.zeros((0, keep))
+        # the constant is the first column; without it its coordinates are not in the sums, and it is not in the span
+        first = np.flatnonzero((self._pivots == 0) & frame.intercept)
+        self._constant = self._scale[0] * self._R[:, first].sum(axis=1)
 
     def on(self, anchors: AnchorColumns) -> SummedProjection:
         A = (self._frame.dense(anchors) / self._scale)[:, self._pivots]
@@ -352,6 +370,10 @@ class MixedProjection(Projection):
         A = sp.hstack([groups, self._B], format="csr")
         sums = np.asarray((A.T @ A.multiply(weights[:, None])).todense())
         return self.root(self.root(sums).T)
+
+    @property
+    def constant(self) -> Array:
+        return np.append(self._main.constant, np.zeros(self.rank - self._main.rank))
 
     def on(self, anchors: AnchorColumns) -> MixedProjection:
         return _with(self, _main=self._main.on(anchors), _B=self._frame.others(anchors))

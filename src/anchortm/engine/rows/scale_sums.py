@@ -26,7 +26,7 @@ from anchortm.engine.rows.projections import Part
 from anchortm.engine.rows.standardised import Rows
 from anchortm.links import Link, RowValues
 
-__all__ = ["Place", "ScaledInfluence", "ScaledLogLikelihood", "ScaledSecondOrder", "place_rows"]
+__all__ = ["Place", "ScaledAnchorInformation", "ScaledInfluence", "ScaledLogLikelihood", "ScaledSecondOrder", "place_rows"]
 
 Array = NDArray[np.float64]
 
@@ -171,6 +171,25 @@ class ScaledLogLikelihood(_ScaledWork):
             total += data.sign * part
             size += abs(part)
         return total if size <= LARGEST * (1.0 + abs(total)) else -math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledAnchorInformation(_ScaledWork):
+    """The anchors' sums A'W(dr/dshift)A."""
+
+    label: ClassVar[str] = "information on the anchors"
+    n_sums: int = 0
+
+    @property
+    def shapes(self) -> list[Shape]:
+        return [(self.n_sums, self.n_sums)]
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        for piece in block.pieces:
+            if piece.part is not None:
+                slopes = self._at(piece.data).values.dr
+                piece.part.add_gram(arrays[0], weighted(piece.data.weights, piece.data.sign, slopes))
+        return 0.0
 
 
 @dataclass(frozen=True, eq=False)

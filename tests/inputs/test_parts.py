@@ -183,6 +183,7 @@ def ask_score_test(case: Case, source: Path | None, folder: Path) -> None:
     (first, *rest), extra = arguments(case, source)
     found = atm.diagnostics.score_test(asked(case, source, xi=0.0), first, *rest, method="observed", **extra)
     model = case.fit(xi=0.0)
+    assert "random" not in case.parts or (model.random_sd_ > 0.1).all()
     statistic, df = case.stated(model).score_statistic(parameters(case, model))
     assert found.df == df
     assert found.statistic == pytest.approx(statistic, rel=1e-5)

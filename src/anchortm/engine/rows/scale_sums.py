@@ -26,7 +26,14 @@ from anchortm.engine.rows.projections import Part
 from anchortm.engine.rows.standardised import Rows
 from anchortm.links import Link, RowValues
 
-__all__ = ["Place", "ScaledAnchorInformation", "ScaledInfluence", "ScaledLogLikelihood", "ScaledSecondOrder", "place_rows"]
+__all__ = [
+    "Place",
+    "ScaledAnchorInformation",
+    "ScaledInfluence",
+    "ScaledLogLikelihood",
+    "ScaledSecondOrder",
+    "place_rows",
+]
 
 Array = NDArray[np.float64]
 

@@ -152,7 +152,8 @@ def outcome_for(parts: frozenset[str], turn: int) -> str:
         return "gaussian" if "wide" in parts else ("poisson", "binomial")[turn % 2]
     if "wide" in parts:
         return "normal"
-    return TRANSFORMATIONS[turn % len(TRANSFORMATIONS)]
+    choices = TRANSFORMATIONS[:-1] if "random" in parts else TRANSFORMATIONS  # the counts of persons hardly differ
+    return choices[turn % len(choices)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -555,7 +555,10 @@ class Stated:
         return np.sqrt(found * each.sum() / (each.sum() - 1.0))
 
     def score_statistic(self, w):
-        """Return Rao's statistic of centred anchors as covariates, at a fit with xi = 0, and its degrees of freedom."""
+        """Return Rao's statistic of centred anchors as covariates, at a fit with xi = 0, and its degrees of freedom.
+
+        Variances of random effects, and increments that are held at zero, count as known.
+        """
         base, coef = self.sizes[:2]
         A = self.A - np.average(self.A, axis=0, weights=self.weights)
         q = A.shape[1]
@@ -563,11 +566,11 @@ class Stated:
         at = np.insert(w.astype(float), [base + coef] * q, 0.0)
         new = np.zeros(at.size, dtype=bool)
         new[base + coef : base + coef + q] = True
-        free = np.zeros((at.size, q + w.size))
-        free[new, :q] = np.eye(q)
-        old = free_directions(self, w)
-        free = np.hstack([free[:, :q], np.zeros((at.size, old.shape[1]))])
-        free[np.ix_(~new, np.arange(q, q + old.shape[1]))] = old
+        known = np.vstack([self.held(w), np.eye(w.size)[w.size - self.sizes[3] :]])
+        old = linalg.null_space(known) if known.size else np.eye(w.size)
+        free = np.zeros((at.size, q + old.shape[1]))
+        free[np.ix_(new, np.arange(q))] = np.eye(q)
+        free[np.ix_(~new, np.arange(q, free.shape[1]))] = old
         s = longer.n * longer.gradient(at)[new]
         H = free.T @ (longer.n * longer.hessian(at)) @ free
         bracket = H[:q, :q] - H[:q, q:] @ np.linalg.solve(H[q:, q:], H[q:, :q])

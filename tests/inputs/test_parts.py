@@ -183,6 +183,7 @@ def ask_score_test(case: Case, source: Path | None, folder: Path) -> None:
     (first, *rest), extra = arguments(case, source)
     found = atm.diagnostics.score_test(asked(case, source, xi=0.0), first, *rest, method="observed", **extra)
     model = case.fit(xi=0.0)
+    assert "random" not in case.parts or (model.random_sd_ > 0.1).all()
     statistic, df = case.stated(model).score_statistic(parameters(case, model))
     assert found.df == df
     assert found.statistic == pytest.approx(statistic, rel=1e-5)
@@ -412,17 +413,18 @@ COMBINED = [
     ("partial", "strata", "smooth"),
 ]
 combined = pytest.mark.parametrize("parts", COMBINED, ids=" and ".join)
+crossed_too = pytest.mark.parametrize("parts", [*COMBINED, ("random", "crossed")], ids=" and ".join)
 
 
 def together(parts: tuple[str, ...]) -> Case:
     """Return the model of these parts, unless two of them are refused."""
     if any(why_not(a, b) for a, b in combinations(parts, 2)):
         pytest.skip("refused")
-    outcome = "" if {"mean", "partial", "wide"} & set(parts) else ("normal", "weibull")[COMBINED.index(parts) % 2]
+    outcome = "" if {"mean", "partial", "wide"} & set(parts) else ("normal", "weibull")[len("".join(parts)) % 2]
     return make(set(parts), outcome=outcome)
 
 
-@combined
+@crossed_too
 def test_the_order_of_rows_does_not_matter(parts: tuple[str, ...]) -> None:
     case = together(parts)
     other = replace(case, data=case.data.sample(frac=1.0, random_state=1).reset_index(drop=True))
@@ -454,7 +456,7 @@ def test_weights_replicate_rows(parts: tuple[str, ...]) -> None:
     close(two.nll(*new), one.nll(*new))
 
 
-@combined
+@crossed_too
 def test_units_do_not_matter(parts: tuple[str, ...]) -> None:
     case = together(parts)
     data = case.data.copy()
@@ -466,7 +468,9 @@ def test_units_do_not_matter(parts: tuple[str, ...]) -> None:
     more = pd.Series(np.zeros(len(data)))  # densities have the unit 1/y
     if case.outcome.model in (atm.NormalLinear, atm.ParametricSurvival):
         more[(case.outcome.left == "y") | (data.event == 1)] = np.log(60.0)
-    if "random" in parts:  # rows have equal shares of their cluster
+    if "crossed" in parts:  # and here of all rows that are connected
+        more[:] = more.mean()
+    elif "random" in parts:  # rows have equal shares of their cluster
         more = more.groupby(data.person).transform("mean")
     close(two.nll(data), one.nll(case.data) + more)
 

@@ -94,8 +94,8 @@ def _by_table(theta: Array, z: Array) -> Array:
     for start in range(0, z.size, BLOCK):
         part = slice(start, start + BLOCK)
         # values beyond the range, and missing ones, get the nearest end
-        place = np.fmin(np.fmax((z[part] - first) * scale, 0.0), CELLS - 1e-9)
-        cell = place.astype(np.intp)
+        place = np.fmin(np.fmax((z[part] - first) * scale, 0.0), CELLS)
+        cell = np.minimum(place.astype(np.intp), CELLS - 1)
         local = 2.0 * (place - cell) - 1.0
         value = coefficients[-1][cell]
         for row in coefficients[-2::-1]:

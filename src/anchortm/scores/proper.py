@@ -18,7 +18,7 @@ from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
 from anchortm.predict.marginal import AveragedDistribution
 from anchortm.predict.integrals import Tails, crps_by_panels
-from anchortm.predict.moments import NODES, SHARED, WEIGHTS
+from anchortm.predict.moments import NODES, SHARED, WEIGHTS, tail_slope
 from anchortm.scores.outcomes import check_predicted, exact_values
 
 __all__ = ["crps", "crps_of_values", "nll_quantiles"]
@@ -79,7 +79,7 @@ def crps_of_values(distribution: Any, codes: Array) -> Array:
         return _by_parts(_discrete_crps, distribution, codes)
     if distribution.after is not None or not _has_panels(distribution):
         return _by_parts(_crps_by_quantiles, distribution, codes)
-    return _on_panels(distribution, codes)
+    return np.full(codes.size, np.inf) if _is_endless(distribution) else _on_panels(distribution, codes)
 
 
 def _by_parts(
@@ -99,6 +99,11 @@ def _has_panels(distribution: PredictedDistribution) -> bool:
     return not last and (distribution._bounded_below or not first)
 
 
+def _is_endless(distribution: PredictedDistribution) -> bool:
+    """Return whether the tail is so heavy that the integral of (1 - F)^2 is infinite."""
+    return 2.0 * distribution.link.tail_rate * tail_slope(distribution) <= 1.0
+
+
 def _on_panels(distribution: PredictedDistribution, codes: Array) -> Array:
     """Return the CRPS of continuous outcomes as an integral over y."""
     tails = Tails(distribution.link)
@@ -109,10 +114,12 @@ def _on_panels(distribution: PredictedDistribution, codes: Array) -> Array:
 
 def _of_their_own(distribution: PredictedDistribution, codes: Array) -> Array:
     """Return the CRPS of rows with a baseline each."""
-    smooth = np.array([_has_panels(replace(distribution, theta=theta)) for theta in distribution.theta])
+    each = [replace(distribution, theta=theta) for theta in distribution.theta]
+    smooth = np.array([_has_panels(own) and not _is_endless(own) for own in each])
     scores = np.empty(codes.size)
     scores[smooth] = _on_panels(distribution[smooth], codes[smooth])
-    scores[~smooth] = _by_parts(_crps_by_quantiles, distribution[~smooth], codes[~smooth])
+    for i in np.flatnonzero(~smooth):
+        scores[i] = crps_of_values(each[i][[i]], codes[[i]])[0]
     return scores
 
 

@@ -137,6 +137,10 @@ def test_counts_and_means_given_survival(link: str) -> None:
     np.testing.assert_allclose(dist.mean()[some], _count_mean(dist[some], basis), rtol=1e-12)
     q = np.array([0.0, 0.01, 0.5, 0.99])
     np.testing.assert_array_equal(np.tile(dist.ppf(q), 2)[some, :4], dist[some].ppf(q))
+    k = dist.ppf(np.random.default_rng(4).random((1500, 1)))[:, 0]
+    grid = np.arange(float(dist[some].isf(1e-11).max()) + 1.0)
+    wanted = ((dist[some].cdf(grid) - (k[some, None] <= grid)) ** 2).sum(axis=1)
+    np.testing.assert_allclose(atm.scores.crps(dist, k)[some], wanted, rtol=1e-12)
     later = rows_of(link, "Bernstein in log y", MANY[:1500]).given(after=3.0)
     np.testing.assert_allclose(later.mean()[some], _quadrature(later[some]), rtol=1e-12)
     differs = later.given(after=np.where(np.arange(1500) == 7, 4.0, 3.0))[some]

@@ -21,7 +21,7 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.links import Link
 from anchortm.predict.moments import mean_of, mode_of
 from anchortm.predict.protocol import Distribution, as_rows, check_shape, known_to_exceed
-from anchortm.predict.transformation import Transformation
+from anchortm.predict.transformation import Transformation, shared_rows
 
 __all__ = ["PredictedDistribution"]
 
@@ -120,16 +120,11 @@ class PredictedDistribution(Distribution):
         if self.theta.ndim == 1:
             yield slice(None), self
             return
-        thetas, group, sizes = np.unique(self.theta, axis=0, return_inverse=True, return_counts=True)
-        group = group.ravel()
-        alone = np.flatnonzero(sizes[group] < least)
+        alone, groups = shared_rows(self.theta, least)
         if alone.size:
             yield alone, self[alone]
-        rest = np.flatnonzero(sizes[group] >= least)
-        order = rest[np.argsort(group[rest], kind="stable")]
-        shared = sizes >= least
-        for theta, rows in zip(thetas[shared], np.split(order, np.cumsum(sizes[shared])[:-1]), strict=False):
-            yield rows, replace(self[rows], theta=theta)
+        for rows in groups:
+            yield rows, replace(self[rows], theta=self.theta[rows[0]])
 
     def given(self, after: ArrayLike) -> Self:
         """Return the distributions given that the outcome lies beyond ``after`` (one value, or one a row)."""

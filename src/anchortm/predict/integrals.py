@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from anchortm.predict.along_shift import along_shift
 if TYPE_CHECKING:
     from anchortm.predict.distribution import PredictedDistribution
 
-__all__ = ["Tails", "crps_by_panels", "means_by_panels"]
+__all__ = ["Tails", "crps_by_panels", "means_by_panels", "rows_alike"]
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 STEP = 2.0  # width of a panel in h
@@ -31,6 +32,7 @@ LOG_STEP = 8.0  # and in log y, for a basis in log y
 FLAT_STEPS = 6  # panels of that width below a flat lower end: what is below them adds nothing
 MOST_STEPS = 300  # edges at equal steps of h
 TAIL = 1e-18  # probability beyond which F or 1 - F are negligible
+NEGLIGIBLE = 1e-20  # nodes with smaller weights do not move a probability
 GROUP = 4.0  # rows whose h differs by less than this share panels
 VALUES = 400_000  # values of F in one pass
 ROWS_OF_THEIR_OWN = 64  # rows with a baseline each in one pass
@@ -66,12 +68,22 @@ class Tails:
         """Return F and 1 - F at z of shape (n, m)."""
         if self.added is None or self.weights is None:
             return np.exp(self.link.log_cdf(z)), np.exp(self.link.log_sf(z))
-        F, S = np.zeros(z.shape), np.zeros(z.shape)
-        for own, weight in zip(self.added.T, self.weights.T, strict=True):
-            at = z + own[:, None]
-            F += weight[:, None] * np.exp(self.link.log_cdf(at))
-            S += weight[:, None] * np.exp(self.link.log_sf(at))
+        sides = self.link.log_cdf, self.link.log_sf
+        if not self.alike:
+            F, S = (self._average(log, z) for log in sides)
+        else:
+            F, S = (along_shift(partial(self._average, log), z.ravel(), signed=True).reshape(z.shape) for log in sides)
         return F, S
+
+    def _average(self, log: Callable[[Array], Array], z: Array) -> Array:
+        """Return the average of exp(log(z)) at z of shape (n, m), or (m,) where all rows have the same nodes."""
+        assert self.added is not None and self.weights is not None  # noqa: S101
+        total = np.zeros(z.shape)
+        for own, weight in zip(self.added.T, self.weights.T, strict=True):
+            if weight.max() > NEGLIGIBLE:
+                own, weight = (own[0], weight[0]) if z.ndim == 1 else (own[:, None], weight[:, None])
+                total += weight * np.exp(log(z + own))
+        return total
 
     def ends(self, power: int, slope: float, start: float) -> tuple[float, float]:
         """Return between which z integrals of these powers change, where y grows like exp(z / slope).
@@ -264,7 +276,7 @@ def _places(basis: Basis, in_logs: bool) -> Array:
     return low + (high - low) * np.linspace(0.0, 1.0, 2 * basis.n_parameters + 1)
 
 
-def _groups(distribution: PredictedDistribution, alike: bool = True) -> Iterator[NDArray[np.intp]]:
+def rows_alike(distribution: PredictedDistribution, alike: bool = True) -> Iterator[NDArray[np.intp]]:
     """Yield rows that share panels, as their h differ little; in blocks where rows are not alike otherwise."""
     n, parts = len(distribution), [np.arange(len(distribution))]
     if distribution.theta.ndim == 1:
@@ -288,7 +300,7 @@ def means_by_panels(
     """Return the means of continuous outcomes; those of rows that panels do not cover are computed ``otherwise``."""
     moved, low = distribution.transformation.moved, _lowest(distribution)
     tails, out = Tails(distribution.link), np.empty(len(distribution))
-    for rows in _groups(distribution):
+    for rows in rows_alike(distribution):
         part, at = distribution[rows], moved[rows]
         panels = Panels.cover(part, at, tails, 1, low)
         if panels is None:
@@ -312,7 +324,7 @@ def crps_by_panels(
     It is infinite where the integral of (1 - F)^2 is.
     """
     moved, low, out = distribution.transformation.moved, _lowest(distribution), np.empty(y.size)
-    for rows in _groups(distribution, tails.alike):
+    for rows in rows_alike(distribution, tails.alike):
         part, at, own = distribution[rows], moved[rows], tails.of(rows)
         panels = Panels.cover(part, at, own, 2, low)
         out[rows] = otherwise(part, y[rows]) if panels is None else _crps(panels, at, y[rows])

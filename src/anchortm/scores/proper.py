@@ -15,9 +15,10 @@ from anchortm.bases import OrdinalBasis
 from anchortm.exceptions import InputTypeError
 from anchortm.inputs.response import Response
 from anchortm.predict.distribution import PredictedDistribution
+from anchortm.predict.along_shift import along_shift
 from anchortm.predict.family import FamilyDistribution
 from anchortm.predict.marginal import AveragedDistribution
-from anchortm.predict.integrals import Tails, crps_by_panels
+from anchortm.predict.integrals import Tails, crps_by_panels, rows_alike
 from anchortm.predict.moments import NODES, SHARED, WEIGHTS, tail_slope
 from anchortm.scores.outcomes import check_predicted, exact_values
 
@@ -76,7 +77,7 @@ def crps_of_values(distribution: Any, codes: Array) -> Array:
             scores[rows] = crps_of_values(part, codes[rows]) if part.theta.ndim == 1 else _of_their_own(part, codes[rows])
         return scores
     if distribution.basis.discrete:
-        return _by_parts(_discrete_crps, distribution, codes)
+        return _crps_of_counts(distribution, codes)
     if distribution.after is not None or not _has_panels(distribution):
         return _by_parts(_crps_by_quantiles, distribution, codes)
     return np.full(codes.size, np.inf) if _is_endless(distribution) else _on_panels(distribution, codes)
@@ -137,6 +138,31 @@ def _crps_by_quantiles(distribution: PredictedDistribution, codes: Array) -> Arr
         # quantile loss: (1{y <= x_q} - q)(x_q - y)
         total += (weights * np.where(above, 1.0 - q, -q) * gap).sum(axis=1)
     return 2.0 * total
+
+
+def _crps_of_counts(distribution: PredictedDistribution, codes: Array) -> Array:
+    """Return the CRPS of counts and classes; small counts of many rows are interpolated along the shift."""
+    if isinstance(distribution.basis, OrdinalBasis) or isinstance(distribution, AveragedDistribution):
+        return _by_parts(_discrete_crps, distribution, codes)
+    scores = np.empty(codes.size)
+    for rows in rows_alike(distribution):
+        part = distribution[rows]
+        last = max(float(np.max(part.isf(1e-9))), float(codes[rows].max())) + 1.0
+        if not last < FIRST_COUNTS:
+            scores[rows] = _by_parts(_discrete_crps, part, codes[rows])
+            continue
+        work = partial(_crps_at_counts, part, np.arange(last))
+        scores[rows] = along_shift(work, part.transformation.moved, np.maximum(np.ceil(codes[rows]), 0.0).astype(np.intp))
+    return scores
+
+
+def _crps_at_counts(distribution: PredictedDistribution, k: Array, moved: Array) -> Array:
+    """Return the CRPS of the outcomes 0, 1, ..., in the columns, of rows whose h is moved by this."""
+    at = replace(distribution, shift=moved, gain=1.0)
+    below, above = at.cdf(k) ** 2, at.sf(k) ** 2
+    scores = np.cumsum(above[:, ::-1], axis=1)[:, ::-1]  # F^2 counts below the outcome, (1 - F)^2 from there on
+    scores[:, 1:] += np.cumsum(below, axis=1)[:, :-1]
+    return np.asarray(scores)
 
 
 def _discrete_crps(distribution: PredictedDistribution, codes: Array) -> Array:

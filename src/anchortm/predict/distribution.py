@@ -234,11 +234,14 @@ class PredictedDistribution(Distribution):
         return mode_of(self)
 
     def mean(self) -> Array:
-        """Return the expectations, to a relative error of about 1e-8.
+        """Return the expectations, to a relative error of about 1e-12 (1e-8 of counts, and given survival).
 
-        A basis linear in log y has a closed form. Otherwise y is integrated over z = h(y | x) with the density of the
-        link, by Gauss-Legendre quadrature on panels that end where h_0 changes from polynomial to line. The mean is
+        A line in y or in log y has a closed form. Otherwise 1 - F and F are integrated over y above and below a middle
+        place, by Gauss-Legendre quadrature on panels that end where h_0 changes from polynomial to line. The mean is
         infinite where the tail is too heavy or h is flat at one end, and not a number where h is flat at both ends.
+
+        The mean of rows that share a baseline is a smooth function of their shift, and is interpolated if there are
+        many of them: 100 000 rows take about as long as one fit of 10 000. Rows with a baseline each take 0.1 ms.
         """
         return mean_of(self)
 

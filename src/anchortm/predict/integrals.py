@@ -45,45 +45,35 @@ class Tails:
     Attributes
     ----------
     link : Link
-    added, weights : array of shape (n, K), (1, K) or None
-        What the random effects add to h at K nodes, for all rows or for each, and the weights of the nodes.
+    nodes : pair of arrays of shape (n, K) or (1, K), or None
+        What the random effects add to h at K nodes, and the weights of these, for each row or for all.
     """
 
     link: Link
-    added: Array | None = None
-    weights: Array | None = None
+    nodes: tuple[Array, Array] | None = None
 
     def of(self, rows: NDArray[np.intp]) -> Tails:
         """Return those of some rows."""
-        if self.added is None or self.weights is None or self.added.shape[0] == 1:
+        if self.nodes is None or self.alike:
             return self
-        return Tails(self.link, self.added[rows], self.weights[rows])
+        return Tails(self.link, (self.nodes[0][rows], self.nodes[1][rows]))
 
     @property
     def alike(self) -> bool:
         """Whether all rows have the same."""
-        return self.added is None or self.added.shape[0] == 1
+        return self.nodes is None or len(self.nodes[0]) == 1
 
     def both(self, z: Array) -> tuple[Array, Array]:
         """Return F and 1 - F at z of shape (n, m)."""
-        if self.added is None or self.weights is None:
-            return np.exp(self.link.log_cdf(z)), np.exp(self.link.log_sf(z))
-        sides = self.link.log_cdf, self.link.log_sf
-        if not self.alike:
-            F, S = (self._average(log, z) for log in sides)
+        logs = self.link.log_cdf, self.link.log_sf
+        if self.nodes is None:
+            F, S = (np.exp(log(z)) for log in logs)
+        elif not self.alike:
+            F, S = (_average(log, self.nodes, z) for log in logs)
         else:
-            F, S = (along_shift(partial(self._average, log), z.ravel(), signed=True).reshape(z.shape) for log in sides)
+            each = (partial(_average, log, self.nodes) for log in logs)
+            F, S = (along_shift(function, z.ravel(), signed=True).reshape(z.shape) for function in each)
         return F, S
-
-    def _average(self, log: Callable[[Array], Array], z: Array) -> Array:
-        """Return the average of exp(log(z)) at z of shape (n, m), or (m,) where all rows have the same nodes."""
-        assert self.added is not None and self.weights is not None  # noqa: S101
-        total = np.zeros(z.shape)
-        for own, weight in zip(self.added.T, self.weights.T, strict=True):
-            if weight.max() > NEGLIGIBLE:
-                own, weight = (own[0], weight[0]) if z.ndim == 1 else (own[:, None], weight[:, None])
-                total += weight * np.exp(log(z + own))
-        return total
 
     def ends(self, power: int, slope: float, start: float) -> tuple[float, float]:
         """Return between which z integrals of these powers change, where y grows like exp(z / slope).
@@ -95,10 +85,21 @@ class Tails:
         high = float(link.quantile_from_log_sf(math.log(TAIL) + min(0.0, float(link.log_sf(start)))))
         if math.isfinite(slope):
             high = max(high, float(link.reach(np.array([max(start, 0.0)]), power * slope)[0]))
-        if self.added is None or self.weights is None:
+        if self.nodes is None:
             return low, high
-        used = self.added[self.weights > 0.0]
+        added, weights = self.nodes
+        used = added[weights > 0.0]
         return low - float(used.max()), high - float(used.min())
+
+
+def _average(log: Callable[[Array], Array], nodes: tuple[Array, Array], z: Array) -> Array:
+    """Return the average of exp(log(z)) at z of shape (n, m), or (m,) where all rows have the same nodes."""
+    total = np.zeros(z.shape)
+    for added, weight in zip(nodes[0].T, nodes[1].T, strict=True):
+        if weight.max() > NEGLIGIBLE:
+            shape = (1,) if z.ndim == 1 else (-1, 1)
+            total += weight.reshape(shape) * np.exp(log(z + added.reshape(shape)))
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,7 +282,7 @@ def rows_alike(distribution: PredictedDistribution, alike: bool = True) -> Itera
     n, parts = len(distribution), [np.arange(len(distribution))]
     if distribution.theta.ndim == 1:
         group = np.floor(distribution.transformation.moved / GROUP)
-        if n and not group.min() == group.max():
+        if n and group.min() != group.max():
             order = np.argsort(group, kind="stable")
             parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
     for part in parts:
@@ -294,9 +295,7 @@ def _lowest(distribution: PredictedDistribution) -> float:
     return max(distribution.basis.lower_bound, 0.0 if distribution.positive else -math.inf)
 
 
-def means_by_panels(
-    distribution: PredictedDistribution, otherwise: Callable[[PredictedDistribution], Array]
-) -> Array:
+def means_by_panels(distribution: PredictedDistribution, otherwise: Callable[[PredictedDistribution], Array]) -> Array:
     """Return the means of continuous outcomes; those of rows that panels do not cover are computed ``otherwise``."""
     moved, low = distribution.transformation.moved, _lowest(distribution)
     tails, out = Tails(distribution.link), np.empty(len(distribution))

@@ -14,11 +14,11 @@ from anchortm._typing import Array
 from anchortm.bases import OrdinalBasis
 from anchortm.exceptions import InputTypeError
 from anchortm.inputs.response import Response
-from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.along_shift import along_shift
+from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
-from anchortm.predict.marginal import AveragedDistribution
 from anchortm.predict.integrals import Tails, crps_by_panels, rows_alike
+from anchortm.predict.marginal import AveragedDistribution
 from anchortm.predict.moments import NODES, SHARED, WEIGHTS, tail_slope
 from anchortm.scores.outcomes import check_predicted, exact_values
 
@@ -50,8 +50,11 @@ def nll_quantiles(nll: ArrayLike, alpha: ArrayLike) -> Array:
 def crps(distribution: PredictedDistribution | FamilyDistribution, y: ArrayLike | Response) -> Array:
     """Return the continuous ranked probability score of exact outcomes, one value per row.
 
-    The integral of (F(t) - 1{y <= t})^2 over t, by Gauss-Legendre to a relative error of about 1e-8.
-    Classes are scored by their positions. Pass ``y`` as to ``fit``; censored rows are refused.
+    The integral of (F(t) - 1{y <= t})^2 over t, by Gauss-Legendre: to a relative error of about 1e-12 for continuous
+    outcomes, 1e-8 for counts of thousands and for outcomes known to exceed something. It is infinite where the tail is
+    too heavy. Classes are scored by their positions. Pass ``y`` as to ``fit``; censored rows are refused.
+
+    Rows that share a baseline are scored together: if they are many, a row takes about a microsecond.
 
     Examples
     --------
@@ -74,7 +77,8 @@ def crps_of_values(distribution: Any, codes: Array) -> Array:
         scores = np.empty(codes.size)
         alone = not distribution.basis.discrete and distribution.after is None
         for rows, part in distribution.by_baseline(SHARED if alone else 1):
-            scores[rows] = crps_of_values(part, codes[rows]) if part.theta.ndim == 1 else _of_their_own(part, codes[rows])
+            score = crps_of_values if part.theta.ndim == 1 else _of_their_own
+            scores[rows] = score(part, codes[rows])
         return scores
     if distribution.basis.discrete:
         return _crps_of_counts(distribution, codes)
@@ -109,7 +113,7 @@ def _on_panels(distribution: PredictedDistribution, codes: Array) -> Array:
     """Return the CRPS of continuous outcomes as an integral over y."""
     tails = Tails(distribution.link)
     if isinstance(distribution, AveragedDistribution):
-        tails = Tails(distribution.link, *distribution.nodes())
+        tails = Tails(distribution.link, distribution.nodes())
     return crps_by_panels(distribution, codes, tails, partial(_by_parts, _crps_by_quantiles))
 
 
@@ -120,7 +124,7 @@ def _of_their_own(distribution: PredictedDistribution, codes: Array) -> Array:
     scores = np.empty(codes.size)
     scores[smooth] = _on_panels(distribution[smooth], codes[smooth])
     for i in np.flatnonzero(~smooth):
-        scores[i] = crps_of_values(each[i][[i]], codes[[i]])[0]
+        scores[i] = crps_of_values(each[i][int(i)], codes[[i]])[0]
     return scores
 
 
@@ -152,7 +156,8 @@ def _crps_of_counts(distribution: PredictedDistribution, codes: Array) -> Array:
             scores[rows] = _by_parts(_discrete_crps, part, codes[rows])
             continue
         work = partial(_crps_at_counts, part, np.arange(last))
-        scores[rows] = along_shift(work, part.transformation.moved, np.maximum(np.ceil(codes[rows]), 0.0).astype(np.intp))
+        place = np.maximum(np.ceil(codes[rows]), 0.0).astype(np.intp)
+        scores[rows] = along_shift(work, part.transformation.moved, place)
     return scores
 
 

@@ -285,3 +285,18 @@ def test_a_cell_that_is_not_smooth_is_computed_row_by_row() -> None:
     column = np.random.default_rng(1).integers(0, 2, 2000)
     both = shifts.along_shift(lambda x: np.column_stack([np.exp(x), np.abs(x - 1.5) + 1.0]), at, column)
     np.testing.assert_allclose(both, np.where(column, np.abs(at - 1.5) + 1.0, np.exp(at)), rtol=1e-13)
+
+
+def test_many_rows_are_fast() -> None:
+    """Ratios within one run, ten times what they are; row by row, means and scores take hundreds of fits."""
+    from anchortm.bench.engine import best, grams, outcome, simulate
+
+    X, latent, _ = simulate(3000)
+    y = outcome(latent)
+    model = atm.ContinuousLogit().fit(X, y)
+    fit = best(lambda: atm.ContinuousLogit().fit(X, y), 3)
+    dist, seen = model.predict_distribution(np.tile(X, (7, 1))), np.tile(y, 7)
+    assert best(dist.mean, 3) < 40 * fit
+    assert best(lambda: atm.scores.crps(dist, seen), 3) < 60 * fit
+    wide = model.predict_distribution(np.tile(X, (30, 1)))
+    assert grams(lambda: wide.ppf([0.1, 0.5, 0.9]), len(wide), 3) < 9.0

@@ -10,8 +10,8 @@ import pytest
 from scipy import integrate, special
 
 import anchortm as atm
-from anchortm.bases import Basis, BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis
-from anchortm.bases import polynomial as polynomials
+from anchortm.bases import Basis, BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, inversion
+from anchortm.bases.numerics import bernstein
 from anchortm.links import LINKS
 from anchortm.predict import along_shift as shifts
 from anchortm.predict.distribution import PredictedDistribution
@@ -261,13 +261,13 @@ def test_the_table_of_the_inverse(order: int, kind: str) -> None:
     if not theta[-1] > theta[0]:
         return
     z = np.r_[rng.uniform(theta[0], theta[-1], 20_000), theta, np.nextafter(theta, np.inf)]
-    slow, fast = polynomials._by_newton(theta, z), polynomials._by_table(theta, z)
+    slow, fast = inversion._by_newton(theta, z), inversion._by_table(theta, z)
     inside = (z > theta[0]) & (z <= theta[-1])
-    slope = order * np.diff(theta) @ polynomials.bernstein(order - 1, slow, 1.0 - slow)
+    slope = order * np.diff(theta) @ bernstein(order - 1, slow, 1.0 - slow)
     rounding = 40 * order * np.finfo(float).eps * np.abs(theta).max()
     wanted = 1e-14 + rounding / np.maximum(slope, 1e-12)
     assert (np.abs(slow - fast) <= wanted)[inside].all()
-    reached = theta @ polynomials.bernstein(order, fast, 1.0 - fast)
+    reached = theta @ bernstein(order, fast, 1.0 - fast)
     np.testing.assert_allclose(reached[inside], z[inside], atol=rounding)
 
 

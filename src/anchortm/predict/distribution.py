@@ -19,6 +19,7 @@ from anchortm._util.checks import probabilities, real_numbers
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.links import Link
+from anchortm.predict.integrals import Tails
 from anchortm.predict.moments import mean_of, mode_of
 from anchortm.predict.protocol import Distribution, as_rows, check_shape, known_to_exceed
 from anchortm.predict.transformation import Transformation, shared_rows
@@ -112,11 +113,12 @@ class PredictedDistribution(Distribution):
         """The transformation h of each row, without the link."""
         return Transformation(self.basis, self.theta, np.asarray(self.gain * self.shift), self.positive)
 
-    def by_baseline(self, least: int = 1) -> Iterator[tuple[Any, Self]]:
-        """Yield the rows that share a baseline, and their distributions with the one theta that they have.
+    def by_baseline(self) -> Iterator[tuple[Any, Self]]:
+        """Yield the rows that share a baseline, and their distributions with the one theta that they have."""
+        yield from self._by_baseline(1)
 
-        Baselines of fewer than ``least`` rows come together, as distributions with a theta for each row.
-        """
+    def _by_baseline(self, least: int) -> Iterator[tuple[Any, Self]]:
+        """Yield the same; baselines of fewer than ``least`` rows come together, with a theta for each row."""
         if self.theta.ndim == 1:
             yield slice(None), self
             return
@@ -125,6 +127,10 @@ class PredictedDistribution(Distribution):
             yield alone, self[alone]
         for rows in groups:
             yield rows, replace(self[rows], theta=self.theta[rows[0]])
+
+    def _tails(self) -> Tails:
+        """Return F and 1 - F as functions of h."""
+        return Tails(self.link)
 
     def given(self, after: ArrayLike) -> Self:
         """Return the distributions given that the outcome lies beyond ``after`` (one value, or one a row)."""

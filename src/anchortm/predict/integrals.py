@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from anchortm.predict.along_shift import along_shift
 if TYPE_CHECKING:
     from anchortm.predict.distribution import PredictedDistribution
 
-__all__ = ["Tails", "crps_by_panels", "means_by_panels", "rows_alike"]
+__all__ = ["Panels", "Tails", "lowest", "means_by_panels", "rows_alike"]
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 STEP = 2.0  # width of a panel in h
@@ -290,14 +290,14 @@ def rows_alike(distribution: PredictedDistribution, alike: bool = True) -> Itera
         yield from (part[start : start + size] for start in range(0, part.size, size))
 
 
-def _lowest(distribution: PredictedDistribution) -> float:
+def lowest(distribution: PredictedDistribution) -> float:
     """Return the lower end of the outcomes."""
     return max(distribution.basis.lower_bound, 0.0 if distribution.positive else -math.inf)
 
 
 def means_by_panels(distribution: PredictedDistribution, otherwise: Callable[[PredictedDistribution], Array]) -> Array:
     """Return the means of continuous outcomes; those of rows that panels do not cover are computed ``otherwise``."""
-    moved, low = distribution.transformation.moved, _lowest(distribution)
+    moved, low = distribution.transformation.moved, lowest(distribution)
     tails, out = Tails(distribution.link), np.empty(len(distribution))
     for rows in rows_alike(distribution):
         part, at = distribution[rows], moved[rows]
@@ -310,39 +310,3 @@ def means_by_panels(distribution: PredictedDistribution, otherwise: Callable[[Pr
         means = panels.means(low > -math.inf, centre)
         out[rows] = along_shift(means, at, signed=not low > -math.inf) if shared else means(at)
     return out
-
-
-def crps_by_panels(
-    distribution: PredictedDistribution,
-    y: Array,
-    tails: Tails,
-    otherwise: Callable[[PredictedDistribution, Array], Array],
-) -> Array:
-    """Return the CRPS of continuous outcomes; that of rows that panels do not cover is computed ``otherwise``.
-
-    It is infinite where the integral of (1 - F)^2 is.
-    """
-    moved, low, out = distribution.transformation.moved, _lowest(distribution), np.empty(y.size)
-    for rows in rows_alike(distribution, tails.alike):
-        part, at, own = distribution[rows], moved[rows], tails.of(rows)
-        panels = Panels.cover(part, at, own, 2, low)
-        out[rows] = otherwise(part, y[rows]) if panels is None else _crps(panels, at, y[rows])
-    return out
-
-
-def _crps(panels: Panels, moved: Array, y: Array) -> Array:
-    """Return the CRPS of some rows: that of the edge below y, and the change from there to y."""
-    edges, last = panels.y, panels.edges.shape[1] - 1
-    each: Any = np.arange(y.size) if len(edges) > 1 else 0
-    inside = np.clip(y, edges[:, 0], edges[:, -1])
-    if len(edges) > 1:
-        place = np.clip((edges <= inside[:, None]).sum(axis=1) - 1, 0, last)
-    else:
-        place = np.clip(np.searchsorted(edges[0], inside, side="right") - 1, 0, last)
-    scores = panels.scores()
-    if len(edges) == 1 and panels.tails.alike:
-        total = along_shift(scores, moved, place)
-    else:
-        total = scores(moved)[np.arange(y.size), place]
-    within = np.where(y == inside, inside, edges[each, place])  # beyond the last edges F is 0 or 1
-    return total + panels.from_edge(moved, within, place) + np.abs(y - inside)

@@ -15,11 +15,12 @@ from anchortm.bases import OrdinalBasis
 from anchortm.exceptions import InputTypeError
 from anchortm.inputs.response import Response
 from anchortm.predict.along_shift import along_shift
+from anchortm.predict.crps import crps_of_numbers
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
-from anchortm.predict.integrals import Tails, crps_by_panels, rows_alike
+from anchortm.predict.integrals import rows_alike
 from anchortm.predict.marginal import AveragedDistribution
-from anchortm.predict.moments import NODES, SHARED, WEIGHTS, tail_slope
+from anchortm.predict.moments import NODES, WEIGHTS
 from anchortm.scores.outcomes import check_predicted, exact_values
 
 __all__ = ["crps", "crps_of_values", "nll_quantiles"]
@@ -73,18 +74,12 @@ def crps_of_values(distribution: Any, codes: Array) -> Array:
     """Return the CRPS of known outcomes, given as numbers or positions of classes."""
     if isinstance(distribution, FamilyDistribution):
         return distribution.crps(codes)
-    if distribution.theta.ndim == 2:
-        scores = np.empty(codes.size)
-        alone = not distribution.basis.discrete and distribution.after is None
-        for rows, part in distribution.by_baseline(SHARED if alone else 1):
-            score = crps_of_values if part.theta.ndim == 1 else _of_their_own
-            scores[rows] = score(part, codes[rows])
-        return scores
-    if distribution.basis.discrete:
-        return _crps_of_counts(distribution, codes)
-    if distribution.after is not None or not _has_panels(distribution):
-        return _by_parts(_crps_by_quantiles, distribution, codes)
-    return np.full(codes.size, np.inf) if _is_endless(distribution) else _on_panels(distribution, codes)
+    if not distribution.discrete:
+        return crps_of_numbers(distribution, codes, partial(_by_parts, _crps_by_quantiles))
+    scores = np.empty(codes.size)
+    for rows, part in distribution.by_baseline():
+        scores[rows] = _crps_of_counts(part, codes[rows])
+    return scores
 
 
 def _by_parts(
@@ -95,36 +90,6 @@ def _by_parts(
     for start in range(0, codes.size, CRPS_ROWS):
         part = slice(start, start + CRPS_ROWS)
         scores[part] = work(distribution[part], codes[part])
-    return scores
-
-
-def _has_panels(distribution: PredictedDistribution) -> bool:
-    """Return whether no mass lies at infinity: then F^2 and (1 - F)^2 can be integrated over y."""
-    first, last = distribution.basis.flat_ends(distribution.theta)
-    return not last and (distribution._bounded_below or not first)
-
-
-def _is_endless(distribution: PredictedDistribution) -> bool:
-    """Return whether the tail is so heavy that the integral of (1 - F)^2 is infinite."""
-    return 2.0 * distribution.link.tail_rate * tail_slope(distribution) <= 1.0
-
-
-def _on_panels(distribution: PredictedDistribution, codes: Array) -> Array:
-    """Return the CRPS of continuous outcomes as an integral over y."""
-    tails = Tails(distribution.link)
-    if isinstance(distribution, AveragedDistribution):
-        tails = Tails(distribution.link, distribution.nodes())
-    return crps_by_panels(distribution, codes, tails, partial(_by_parts, _crps_by_quantiles))
-
-
-def _of_their_own(distribution: PredictedDistribution, codes: Array) -> Array:
-    """Return the CRPS of rows with a baseline each."""
-    each = [replace(distribution, theta=theta) for theta in distribution.theta]
-    smooth = np.array([_has_panels(own) and not _is_endless(own) for own in each])
-    scores = np.empty(codes.size)
-    scores[smooth] = _on_panels(distribution[smooth], codes[smooth])
-    for i in np.flatnonzero(~smooth):
-        scores[i] = crps_of_values(each[i][int(i)], codes[[i]])[0]
     return scores
 
 

@@ -126,6 +126,7 @@ class ScaledObjective(RowObjective):
     """
 
     coordinates: ScaledCoordinates
+    _information = ScaledAnchorInformation
 
     def __init__(self, plain: RowObjective, n_scale: int, names: tuple[str, ...], xi_scale: float | None) -> None:
         """Take the rows of an objective whose last ``n_scale`` covariates belong to the scale."""
@@ -207,9 +208,6 @@ class ScaledObjective(RowObjective):
 
     def _second_order(self, v: Array, multiplier: Array | None) -> ScaledSecondOrder:
         return ScaledSecondOrder(*self._where(v), self.n_sums, self._spreads(multiplier))
-
-    def _anchor_work(self, v: Array) -> ScaledAnchorInformation:
-        return ScaledAnchorInformation(*self._where(v), self.n_sums)
 
     def _derivatives(self, arrays: list[Array]) -> Derivatives:
         gradient, upper, *G = arrays

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,7 @@ class RowObjective(AnchoredObjective):
     ways: Ways | None = None  # where eta can go without a loss of likelihood, for outcomes of a family
     _separation = staticmethod(separated)
     _convex_facts = staticmethod(convex_facts)
+    _information: ClassVar[type[Work]] = AnchorInformation
 
     def __init__(
         self,
@@ -244,11 +245,8 @@ class RowObjective(AnchoredObjective):
         if isinstance(self.blocks, MemoryBlocks):
             slopes = self.residual_slopes(v)
             return self.anchors.gram(slopes if self.weights is None else self.weights * slopes)
-        return self._root(self._root(self.blocks.total(self._anchor_work(v))[1][0]).T)
-
-    def _anchor_work(self, v: Array) -> Work:
-        """Return the work that gives the anchors' sums of ``anchor_information``."""
-        return AnchorInformation(self.link, self.coordinates.unfold(v), self.coordinates.n_baseline, self.n_sums)
+        work = self._information(**vars(self._first_order(v)))  # the same place
+        return self._root(self._root(self.blocks.total(work)[1][0]).T)
 
     def check_maximum(self, point: Point | None = None) -> None:
         """Raise ``SeparationError`` if the likelihood has no maximum.

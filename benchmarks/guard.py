@@ -53,6 +53,10 @@ def workloads(n: int, towns: int) -> dict[str, Callable[[], Any]]:
         f"c-logit, {towns} towns left out": lambda: atm.leave_one_environment_out(
             atm.ContinuousLogit(), data[covariates], data.cmedv, data.town, [0.0, 10.0]
         ),
+        "means and scores": lambda: [
+            fitted.predict_distribution(X[: n // 50]).mean(),
+            atm.scores.crps(fitted.predict_distribution(X[: n // 50]), y[: n // 50]),
+        ],
         "cdf and quantiles": lambda: [
             fitted.predict_distribution(X).cdf(20.0),
             fitted.predict_distribution(few).ppf([0.1, 0.9]),

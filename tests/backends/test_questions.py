@@ -20,15 +20,14 @@ from anchortm.backends.lockstep import side_by_side
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError
 
 X = "x0 + x1"
-XIS = [0.0, 1.0, 10.0]
+XIS = [0.0, 5.0]
 TIGHT = {"tol": 1e-10}
 
 
 @pytest.fixture(scope="module")
 def rows() -> pd.DataFrame:
-    data = table(1500)
-    rng = np.random.default_rng(5)
-    many = [f"doctor {k}" for k in rng.integers(0, 110, len(data))]
+    data = table(900)
+    many = [f"doctor {k}" for k in np.arange(len(data)) % 105]
     return data.assign(block=data.site.str[-1].astype(int) // 2, many=many)
 
 
@@ -36,14 +35,14 @@ def rows() -> pd.DataFrame:
 def files(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the rows in two Parquet files."""
     folder = tmp_path_factory.mktemp("questions")
-    for k, part in enumerate((rows[:500], rows[500:])):
+    for k, part in enumerate((rows[:300], rows[300:])):
         part.to_parquet(folder / f"part{k}.parquet", row_group_size=100, index=False)
     return folder
 
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "BATCH_ROWS", 400)
+    monkeypatch.setattr(sources, "BATCH_ROWS", 300)
 
 
 def same_table(a: pd.DataFrame, b: pd.DataFrame) -> None:
@@ -302,11 +301,13 @@ def test_score_test_as_in_memory(
 
 def test_every_kind_of_source(rows: pd.DataFrame, files: Path) -> None:
     model, formula = atm.OrdinalRegression(**TIGHT), f"quality ~ {X} + group | block"
-    memory = atm.leave_one_environment_out(model, formula, rows, xis=XIS).frame()
+    memory = atm.leave_one_environment_out(model, formula, rows, xis=[5.0]).frame()
     lazy, parts = pl.scan_parquet(files / "*.parquet"), dd.from_pandas(rows, npartitions=4)
-    for source in (str(files), ds.dataset(files), lazy, parts):
-        same_table(atm.leave_one_environment_out(model, formula, source, xis=XIS).frame(), memory)
-    same_table(atm.leave_one_environment_out(model, formula, files, xis=XIS, n_jobs=3, progress=False).frame(), memory)
+    for source in (ds.dataset(files), lazy, parts):
+        same_table(atm.leave_one_environment_out(model, formula, source, xis=[5.0]).frame(), memory)
+    same_table(
+        atm.leave_one_environment_out(model, formula, files, xis=[5.0], n_jobs=3, progress=False).frame(), memory
+    )
 
 
 def test_dask(rows: pd.DataFrame) -> None:

@@ -35,6 +35,8 @@ TINY = Sizes(
     curve_levels=(10, 50),
     curve_n=500,
     wide_levels=20,
+    predicted=1000,
+    predictor=500,
 )
 OPTIONS = Options(TINY, repeats=1)
 
@@ -69,6 +71,9 @@ def test_the_report_has_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "one anchored c-probit fit of BostonHousing2",
         "ordinal logit",
         "c-logit",
+        "means of 1 000 predicted distributions",
+        "CRPS of 1 000 predicted distributions",
+        "3 quantiles of 2 000 predicted distributions",
         "peak memory",
         "out of core",
         "the same",
@@ -258,7 +263,7 @@ def test_the_guard_compares_with_a_commit() -> None:
     assert done.returncode == 0, done.stderr
     printed = done.stdout.splitlines()
     assert printed[0].split() == ["work", "new", "/", "old", "tree", "HEAD"]
-    assert len(printed) == 7
+    assert len(printed) == 8
     for row in printed[1:]:
         assert 0.1 < float(row[28:].split()[0]) < 10.0
     wrong = subprocess.run([*line, "no-such-commit"], capture_output=True, text=True)  # noqa: S603

@@ -175,21 +175,20 @@ def test_units_and_the_order_of_rows_do_not_matter(xi: float) -> None:
         np.testing.assert_allclose(*map(spread_of, bands), rtol=1e-8)
 
 
-def test_quantiles_are_where_the_limits_of_the_curve_get_there() -> None:
-    model = atm.CoxPH(2.0).fit(ROWS[["x1", "x2"]], outcome(True), anchors=ROWS.group.astype(int))
-    times, q, new = model.baseline_hazard_.time.to_numpy(), np.array([0.1, 0.5, 0.9]), NEW[["x1", "x2"]]
+@pytest.mark.parametrize("xi", [0.0, 2.0])
+def test_quantiles_are_where_the_limits_of_the_curve_get_there(xi: float) -> None:
+    """Some limits are reached at the first event already, and some never."""
+    rng = np.random.default_rng(4)
+    X, place, end = rng.normal(size=(500, 2)), rng.integers(0, 5, 500), rng.exponential(2.0, 500)
+    time = rng.exponential(size=500) * np.exp(-X @ [0.7, -0.5])
+    model = atm.CoxPH(xi).fit(X, atm.Surv(np.minimum(time, end), time <= end), anchors=place)
+    times, q, new = model.baseline_hazard_.time.to_numpy(), np.array([0.002, 0.1, 0.5, 0.9, 0.999]), X[:4]
     curve, quantiles = model.confidence_band(new, times), model.confidence_band(new, q, "ppf")
-    for values, found in (
-        (curve.estimate, quantiles.estimate),
-        (curve.upper, quantiles.lower),
-        (curve.lower, quantiles.upper),
-    ):
-        wanted = [
-            [next((t for t, p in zip(times, row, strict=True) if p >= level), np.inf) for level in q] for row in values
-        ]
-        np.testing.assert_array_equal(found, wanted)
+    for found, values in zip(spread_of(quantiles), (curve.estimate, curve.upper, curve.lower), strict=True):
+        first = [[np.append(np.flatnonzero(row >= level), times.size)[0] for level in q] for row in values]
+        np.testing.assert_array_equal(found, np.append(times, np.inf)[np.array(first)])
     assert np.isinf(quantiles.upper).any()
-    np.testing.assert_array_equal(quantiles.estimate, model.predict_distribution(new).ppf(q))
+    assert (quantiles.lower == times[0]).any()
 
 
 def test_smooth_terms_have_bands_near_those_of_refits() -> None:

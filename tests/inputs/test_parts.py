@@ -253,12 +253,21 @@ def slow_h(rows: Stated, w: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.n
     """Return h at y, or the predictor of a mean, and its derivatives: a basis is a sum of its parts."""
 
     def h(v: np.ndarray) -> np.ndarray:
-        _, beta, gamma, _ = rows.split(v)
+        _, beta, gamma, tau = rows.split(v)
         eta = rows.X @ beta + rows.offset
         if rows.engine == "mean":
             return eta + v[0]
         gain = 1.0 if rows.Z is None else np.exp(rows.Z @ gamma / 2.0)
-        return gain * (rows.basis.rows(y) * rows._row_baselines(v)).sum(axis=1) + rows.sign * eta
+        value = gain * (rows.basis.rows(y) * rows._row_baselines(v)).sum(axis=1) + rows.sign * eta
+        if not tau.size:
+            return value
+        # of new clusters: h of the average over their effects, here for intercepts and the cloglog link
+        assert rows.link == "cloglog"
+        assert rows.slope is None
+        x = np.linspace(-9.0, 9.0, 401)
+        weights = np.exp(-0.5 * x**2) / np.exp(-0.5 * x**2).sum()
+        spread = value[:, None] + np.sqrt((tau**2).sum()) * x
+        return np.log(-np.log(np.exp(-np.exp(spread)) @ weights))
 
     return h(w), np.column_stack([h(w + 1j * TINY * e).imag for e in np.eye(w.size)]) / TINY
 

@@ -644,8 +644,6 @@ def test_clusters_must_say_something():
     with pytest.raises(InputError, match="clusters are names"):
         atm.NormalLinear(random="g").fit(X.assign(g=data.x), data.y)
     model = atm.NormalLinear(random="g").fit(X, data.y)
-    with pytest.raises(InputError, match="confidence bands cannot be combined with random effects"):
-        model.confidence_band(X[:1], [1.0])
     with pytest.raises(InputError, match="marginal effects"):
         atm.marginal_effects(model, X)
     with pytest.warns(AnchorTMWarning, match="raise n_nodes"):

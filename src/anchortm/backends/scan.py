@@ -181,6 +181,22 @@ class Scan:
         seen = tuple(level for level in self.declared if level in self.weights_of)
         return seen, tuple(level for level in self.declared if level not in self.weights_of)
 
+    def counts(self, levels: tuple[Hashable, ...] | None) -> dict[str, int]:
+        """Return the numbers of exact, left-, right- and interval-censored rows; ``levels`` are those of classes."""
+        if levels is None:
+            return self.kinds
+        rows = [self.rows_of[level] for level in levels]
+        return {"exact": 0, "left": rows[0], "right": rows[-1], "interval": sum(rows[1:-1])}
+
+    def row_kinds(self, levels: tuple[Hashable, ...] | None) -> frozenset[tuple[str, int]]:
+        """Return the kinds of rows and truncations that can occur under any basis."""
+        found = {(kind, 1) for kind, number in self.counts(levels).items() if number}
+        if ("interval", 1) in found:  # an end at the bound of a basis is none
+            found.add(("left", 1))
+        if self.truncated:
+            found |= {("left", -1), ("right", -1), ("interval", -1)}
+        return frozenset(found)
+
 
 @dataclass(frozen=True)
 class _First:

@@ -5,35 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.backends.column_sums import numbers_of
-from anchortm.backends.lockstep import Lane, Made, Table, side_by_side
-from anchortm.backends.reading import AnchorCoding, Batch, Reader, located
+from anchortm.backends.lockstep import Lane, Table, side_by_side
+from anchortm.backends.reading import AnchorCoding, Batch, Reader
 from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets
-from anchortm.backends.sources import Source
+from anchortm.backends.sources import BATCH_ROWS, Source
+from anchortm.backends.streamed_blocks import Columns, Plan, StreamedBlocks
 from anchortm.backends.structure import Structure, check_number
 from anchortm.bases import Basis
 from anchortm.engine.data import About
-from anchortm.engine.objective.build import build_objective, objective_type
+from anchortm.engine.objective.build import objective_type
 from anchortm.engine.objective.penalised import Penalty
 from anchortm.engine.objective.plain import RowObjective
-from anchortm.engine.rows.blocks import Blocks, MemoryBlocks, Total, Work, add, run
-from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.likelihood import layout
-from anchortm.engine.rows.projections import GroupProjection, Projection, projection_of
-from anchortm.engine.rows.standardised import Rows, make_coordinates
+from anchortm.engine.rows.projections import Projection, projection_of
+from anchortm.engine.rows.standardised import make_coordinates
 from anchortm.engine.solve.identification import check_counts
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.inputs import parts
-from anchortm.inputs.baselines import Mixture, known_strata
-from anchortm.inputs.design import Matrix, WideMatrix
+from anchortm.inputs.baselines import Mixture, check_corners, known_strata
+from anchortm.inputs.design import WideMatrix
 from anchortm.inputs.empirical import SUPPORT_QUANTILES
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, Scale, as_response, plain_words
@@ -43,7 +42,7 @@ from anchortm.links import Link
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Stream", "StreamedBlocks"]
+__all__ = ["Stream"]
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -51,166 +50,6 @@ T = TypeVar("T")
 BASELINE_COLUMNS = 20
 MOST_FITS, MOST_NUMBERS = 256, 20_000_000  # fits that share a pass, and numbers in all their sums
 BRACKET = 6.0  # standard errors to each side of a sample quantile
-
-
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """All that is needed to turn a batch of rows into blocks; it is sent to where the rows are."""
-
-    reader: Reader
-    link: Link
-    basis: Basis
-    sign: float
-    coordinates: Coordinates
-    geometry: Projection | None
-    columns: _Columns | None = None
-
-    def restricted(self, columns: NDArray[np.intp]) -> _Plan:
-        """Return the plan for some of the covariates."""
-        made = _Columns(columns, np.ones(columns.size)) if self.columns is None else self.columns.take(columns)
-        return replace(self, coordinates=self.coordinates.restricted(columns), columns=made)
-
-    def objective(self, batch: Batch) -> RowObjective:
-        """Return the share of a batch in the objective of all rows."""
-        return build_objective(
-            self.link,
-            self.basis,
-            batch.response,
-            batch.X if self.columns is None else self.columns.of(batch.X),
-            batch.anchors,
-            batch.weights,
-            batch.offset,
-            self.sign,
-            self.reader.anchors is None or self.reader.anchors.frame.intercept,
-            coordinates=self.coordinates,
-            geometry=self.geometry,
-            mixture=batch.mixture,
-        )
-
-
-class _Columns(NamedTuple):
-    """Columns of the design by their places, some perhaps twice, each times a number."""
-
-    at: NDArray[np.intp]
-    factor: Array
-
-    def of(self, X: Matrix) -> Array:
-        """Return these columns."""
-        assert not isinstance(X, WideMatrix)  # noqa: S101 - refused by the table of parts
-        return X[:, self.at] * self.factor
-
-    def take(self, own: NDArray[np.intp]) -> _Columns:
-        """Return some of these columns."""
-        return _Columns(self.at[own], self.factor[own])
-
-
-@dataclass(frozen=True, eq=False)
-class _Sum:
-    """The sums over one batch."""
-
-    plan: _Plan
-    work: Work
-
-    def __call__(self, frame: pd.DataFrame, start: int) -> Total:
-        batch = self.plan.reader.read(frame, start)
-        with located(start):
-            return self.on(Made(batch))
-
-    def on(self, made: Made) -> Total:
-        return run([] if made.batch is None else made.by(self.plan.objective).memory.blocks, self.work)
-
-
-@dataclass(frozen=True, eq=False)
-class _Largest:
-    """The largest |A @ coefficients| in one batch."""
-
-    plan: _Plan
-    coefficients: Array
-
-    def __call__(self, frame: pd.DataFrame, start: int) -> float:
-        return self.on(Made(self.plan.reader.read(frame, start)))
-
-    def on(self, made: Made) -> float:
-        batch = made.batch
-        if batch is None or batch.anchors is None or self.plan.geometry is None:
-            return 0.0
-        order = batch.anchors.order()
-        anchors = self.plan.geometry.on(batch.anchors if order is None else batch.anchors.take(order))
-        return float(np.abs(anchors.part(slice(None)).spread(self.coefficients)).max())
-
-
-@dataclass(frozen=True, eq=False)
-class _Find:
-    """The result of a function of the rows of one batch."""
-
-    plan: _Plan
-    find: Callable[[list[Rows]], Any]
-
-    def __call__(self, frame: pd.DataFrame, start: int) -> Any:
-        return self.on(Made(self.plan.reader.read(frame, start)))
-
-    def on(self, made: Made) -> Any:
-        return None if made.batch is None else self.find(made.by(self.plan.objective).terms)
-
-
-def _either(a: Any, b: Any) -> Any:
-    return (a if b is None else b) if a is None or b is None else a + b
-
-
-def _add(a: Total, b: Total) -> Total:
-    return add([a, b])
-
-
-class StreamedBlocks(Blocks):
-    """Rows of a source, read again for each sum."""
-
-    costly = True
-
-    def __init__(self, stream: Stream, plan: _Plan) -> None:
-        self.lane, self.plan, self._stream = stream.lane, plan, stream
-        self.n_rows, self.n_total = stream.scan.n_rows, stream.scan.n_total
-        self.kinds = stream.kinds()
-        self.sample_rows = len(stream.sample.response)
-        self._note = ""
-
-    def total(self, work: Work) -> Total:
-        found: Total = self.lane.map(_Sum(self.plan, work), _add, f"{work.label}{self._note}")
-        return found
-
-    def _sample(self) -> RowObjective:
-        """Return the loss of the sample; it is made when it is asked for, since there may be hundreds of fits."""
-        return replace(self.plan, geometry=None).objective(self._stream.sample)
-
-    def one_slope(self) -> Array | None:
-        return None if self.plan.reader.corners is not None else self._sample().memory.one_slope()
-
-    def sample(self, size: int, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
-        return self.whole_rows(anchors)
-
-    def whole_rows(self, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
-        sample = self._sample()
-        return sample.memory, sample.anchors
-
-    def restricted(self, columns: NDArray[np.intp], n_baseline: int, anchors: Projection | None) -> StreamedBlocks:
-        result = copy(self)
-        result.plan = self.plan.restricted(columns)
-        return result
-
-    @property
-    def at_hand(self) -> list[Rows]:
-        return self._sample().terms
-
-    def elsewhere(self, find: Callable[[list[Rows]], T | None]) -> T | None:
-        found: T | None = self.lane.map(_Find(self.plan, find), _either, "is the likelihood bounded?")
-        return found
-
-    def largest_spread(self, anchors: Projection, coefficients: Array) -> float:
-        if isinstance(anchors, GroupProjection):
-            return float(np.abs(coefficients).max())
-        return float(self.lane.map(_Largest(self.plan, coefficients), max, "largest projected residual"))
-
-    def tell(self, loss: float) -> None:
-        self._note = f", loss {loss:.8g}"
 
 
 class Stream:
@@ -230,14 +69,14 @@ class Stream:
     in_memory = False
     strata = clusters = None  # these need the rows in memory
     mixture: Mixture | None = None  # the corners, with the weights of an average row
-    _columns: _Columns | None = None  # those of the design that the loss takes, None: all
+    _columns: Columns | None = None  # those of the design that the loss takes, None: all
     names: tuple[str, ...]
     marks: Marks
     near: tuple[int, ...] = ()
     share = 1.0
     _sample: Batch
     _lane: Lane | None = None
-    _latest_plan: _Plan | None = None
+    _latest_plan: Plan | None = None
 
     def __init__(
         self,
@@ -324,6 +163,8 @@ class Stream:
             self.reader = replace(self.reader, dense=True)
             self._sample = self._read_sample()
         check_number(self.sample.X)
+        if self.reader.strata is not None:  # the second pass has a column for each
+            check_corners(len(self.reader.strata), min(self.scan.n_rows, BATCH_ROWS))
         self._sum_up()
         self.structure = found = Structure.of(spec, self.reader, self.second.columns, self.sample.X)
         self.names, self.marks, self.mixture = found.names, found.marks, found.mixture
@@ -346,7 +187,7 @@ class Stream:
         p, result = len(self.names), copy(self)
         at = np.concatenate([np.arange(p), np.asarray(columns, dtype=np.intp)])
         result.names, result.marks = names, (*self.marks, *(None for _ in columns))
-        result._columns = _Columns(at, np.where(np.arange(at.size) < p, 1.0, factor))
+        result._columns = Columns(at, np.where(np.arange(at.size) < p, 1.0, factor))
         return result
 
     def without_wide(self) -> Stream:
@@ -394,7 +235,7 @@ class Stream:
             self.names,
             self.marks,
             (*self.reader.formula.design_columns(), *self.reader.formula.strata),
-            self._counts(),
+            scan.counts(self.reader.levels),
             scan.time,
             () if self.anchors is None else self.anchors.float_codes,
             self.dropped,
@@ -405,21 +246,6 @@ class Stream:
             np.array([self.second.columns.low, self.second.columns.high]),
             self.second.reach,
         )
-
-    def _counts(self) -> dict[str, int]:
-        if self.reader.levels is None:
-            return self.scan.kinds
-        rows = [self.scan.rows_of[level] for level in self.reader.levels]
-        return {"exact": 0, "left": rows[0], "right": rows[-1], "interval": sum(rows[1:-1])}
-
-    def kinds(self) -> frozenset[tuple[str, int]]:
-        """Return the kinds of rows and truncations that can occur under any basis."""
-        found = {(kind, 1) for kind, number in self._counts().items() if number}
-        if ("interval", 1) in found:  # an end at the bound of a basis is none
-            found.add(("left", 1))
-        if self.scan.truncated:
-            found |= {("left", -1), ("right", -1), ("interval", -1)}
-        return frozenset(found)
 
     def _wide_outcome(self, wide: pd.DataFrame | None) -> tuple[Response, Array | None]:
         """Return outcomes and weights with the distribution of all rows, exactly or as in the wide sample."""
@@ -463,7 +289,7 @@ class Stream:
         blocks = StreamedBlocks(self, plan)
         return objective_type(link, blocks, self.sample.X)(link, plan.coordinates, plan.geometry, blocks, self.names)
 
-    def _plan(self, link: Link, basis: Basis, sign: float) -> _Plan:
+    def _plan(self, link: Link, basis: Basis, sign: float) -> Plan:
         """Return the plan for a link and a basis; fits that differ in xi alone share it, and with it their rows."""
         plan = self._latest_plan
         wanted = (self.reader, self._columns, link, basis)
@@ -476,7 +302,7 @@ class Stream:
         coordinates = make_coordinates(basis, layout(basis, batch.response), X, sign, batch.mixture)
         if coordinates.wide is not None and coordinates.wide.share.size:
             coordinates = coordinates.some_levels(self.second.columns.sums.count)  # of all rows
-        plan = _Plan(self.reader, link, basis, sign, coordinates, self._geometry, self._columns)
+        plan = Plan(self.reader, link, basis, sign, coordinates, self._geometry, self._columns)
         self._latest_plan = plan
         return plan
 

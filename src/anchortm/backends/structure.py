@@ -8,11 +8,12 @@ import numpy as np
 
 from anchortm.backends.column_sums import ColumnSums, numbers_of
 from anchortm.backends.reading import Reader
+from anchortm.backends.sources import BATCH_ROWS
 from anchortm.engine.objective.penalised import Known, Penalty
 from anchortm.engine.solve.identification import WideSums, check_level_ends, check_size, still
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError
-from anchortm.inputs.baselines import Corners, Mixture, make_corners, varying_groups
+from anchortm.inputs.baselines import Corners, Mixture, check_corners, make_corners, varying_groups
 from anchortm.inputs.design import Matrix, WideMatrix
 from anchortm.inputs.splines import Marks
 
@@ -57,6 +58,7 @@ class Structure:
                 return float(low), float(high), bool(sums.binary[places].all())
 
             corners, taken = make_corners(reader.strata, spec.varying, names, facts, spec.sign, marks)
+            check_corners(corners.size, min(sums.n_rows, BATCH_ROWS))
             average = corners.average(sums.corners / sums.n_rows, sums.means(X)[taken])
             self = self._around(corners, tuple(taken), Mixture(corners, average))
         self._check(sums, X, names, [f"stratum {label}" for label in (reader.strata or ())[1:]])

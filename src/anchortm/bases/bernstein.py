@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from anchortm._typing import Array
 from anchortm._util.checks import one_number
 from anchortm.bases.contract import Basis, Increments, monotone
-from anchortm.bases.numerics import invert_line, line_through, values_of
-from anchortm.bases.polynomial import BLOCK, bernstein, invert_bernstein
+from anchortm.bases.inversion import invert_bernstein
+from anchortm.bases.numerics import BLOCK, bernstein, invert_line, line_through, values_of
 from anchortm.exceptions import InputError, InputTypeError
 
 __all__ = ["BernsteinBasis", "check_support"]

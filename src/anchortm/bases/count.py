@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from anchortm._typing import Array
 from anchortm.bases.bernstein import BernsteinBasis, check_support
 from anchortm.bases.contract import Basis, Increments, baseline_values
-from anchortm.bases.numerics import values_of
-from anchortm.bases.polynomial import BLOCK
+from anchortm.bases.numerics import BLOCK, values_of
 from anchortm.exceptions import InputError
 
 __all__ = ["CountBasis"]

@@ -40,6 +40,7 @@ __all__ = [
     "leave_one_out",
     "memory",
     "o_logit",
+    "predictions",
     "wide_factor",
 ]
 
@@ -128,6 +129,35 @@ def leave_one_out(options: Options) -> Rows:
     with threadpool_limits(1):
         alone = best(work, repeats)
     return _lines(bar, options, lambda: best(work, repeats), f"{alone:.3g} with one BLAS thread")
+
+
+def predictions(options: Options) -> Rows:
+    """Return the times of means and scores in fits, and of quantiles in Grams, for many predicted distributions."""
+    from anchortm.models.transformation import ContinuousLogit
+    from anchortm.scores import crps
+
+    sizes, repeats = options.sizes, max(3, options.repeats)
+    X, latent, _ = simulate(sizes.predictor)
+    y = outcome(latent)
+    model = ContinuousLogit().fit(X, y)
+    X_new, latent, _ = simulate(sizes.large, part=1)
+    many = model.predict_distribution(X_new)
+    some, seen = many[: sizes.predicted], outcome(latent)[: sizes.predicted]
+    del X_new, latent
+
+    def in_fits(work: Callable[[], Any]) -> float:
+        found = [(best(work, 1), best(lambda: ContinuousLogit().fit(X, y), 1)) for _ in range(repeats)]
+        return min(seconds for seconds, _ in found) / min(unit for _, unit in found)
+
+    fits_of = "fits of {predictor} rows"
+    means = Bar("means of {predicted} predicted distributions, c-logit", fits_of, 50.0)
+    scores = Bar("CRPS of {predicted} predicted distributions, c-logit", fits_of, 50.0)
+    quantiles = Bar("3 quantiles of {large} predicted distributions, c-logit", "Grams", 6.0)
+    return [
+        *_lines(means, options, lambda: in_fits(some.mean)),
+        *_lines(scores, options, lambda: in_fits(lambda: crps(some, seen))),
+        *_lines(quantiles, options, lambda: grams(lambda: many.ppf([0.1, 0.5, 0.9]), sizes.large, repeats)),
+    ]
 
 
 def wide_factor(options: Options) -> Rows:

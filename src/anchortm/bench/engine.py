@@ -73,6 +73,8 @@ class Sizes:
     growth_levels: tuple[int, int] = (10, 100_000)
     towns: int = 92
     wide_levels: int = 10_000  # levels of a factor among the covariates
+    predicted: int = 100_000  # rows whose means and scores are computed
+    predictor: int = 10_000  # rows of the fit that predicts them
     curve_rows: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000)
     curve_peer_rows: tuple[int, ...] = (10_000, 30_000, 100_000)
     curve_levels: tuple[int, ...] = (10, 100, 1000, 10_000, 100_000)
@@ -93,6 +95,8 @@ QUICK = Sizes(
     growth_levels=(10, 1000),
     towns=8,
     wide_levels=1000,
+    predicted=10_000,
+    predictor=2000,
     curve_rows=(1000, 10_000),
     curve_peer_rows=(1000,),
     curve_levels=(10, 1000),

@@ -24,6 +24,7 @@ PARTS: dict[str, Callable[[Options], Rows]] = {
     "cvxpy": lambda options: peers.compare_all("cvxpy", options),
     "statsmodels": lambda options: peers.compare_all("statsmodels", options),
     "wide-factor": bars.wide_factor,
+    "predictions": bars.predictions,
     "memory": bars.memory,
     "out-of-core": disk.out_of_core,
     "growth": bars.growth,

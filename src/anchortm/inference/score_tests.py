@@ -100,7 +100,7 @@ def simulated_statistic(
 
 
 def check_directions(objective: Objective) -> None:
-    """Raise an error if the residuals are not scores, or if the anchors have too many independent columns for a test."""
+    """Raise an error if residuals are not scores, or if the anchors have too many independent columns for a test."""
     if objective.score_test_obstacle is not None:
         raise InputError(objective.score_test_obstacle)
     if objective.anchors is not None and objective.anchors.rank > MAX_DIRECTIONS:

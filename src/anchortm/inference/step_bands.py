@@ -8,7 +8,10 @@ beta. Otherwise it comes from the influences of rows on both (the infinitesimal 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -68,31 +71,24 @@ def step_band(
             "and its first steps are not normal: use of='sf' at the times of interest"
         )
     known = _joint(model, kind)
-    limits = np.empty((3, len(distribution), points.size))
+    limits = np.empty((2, len(distribution), points.size))
     for code in np.unique(distribution.stratum):
         own, curve = np.flatnonzero(distribution.stratum == code), distribution.curves[code]
-        times = curve.time if of == "ppf" else points
-        with np.errstate(divide="ignore"):
-            h = np.log(curve(times)) + (distribution.shift[own] - distribution.centre)[:, None]
-        width = known.widths(int(code), curve, times, X[own], level, simultaneous)
-        ends = h, h - width, h + width
-        limits[:, own] = [_quantiles(times, end, points) if of == "ppf" else _probabilities(end, of) for end in ends]
-    estimate, lower, upper = limits if of == "cdf" else limits[[0, 2, 1]]
-    return ConfidenceBand(of, points, estimate, lower, upper, level, simultaneous, "delta method", steps=of != "ppf")
+        start = int(np.searchsorted(known.steps.sets.stratum, code))
+        shift = distribution.shift[own] - distribution.centre
+        if of == "ppf":
+            limits[:, own] = known.quantiles(start, curve, shift, X[own] - known.mean, points, level)
+        else:
+            h, width = known.logs(start, curve, points, shift, X[own] - known.mean, level, simultaneous)
+            limits[:, own] = np.sort([_probabilities(end, of) for end in (h - width, h + width)], axis=0)
+    estimate, (lower, upper) = np.asarray(getattr(distribution, of)(points)), limits
+    return ConfidenceBand(of, points, estimate, lower, upper, level, simultaneous, "delta method", of != "ppf")
 
 
 def _probabilities(h: Array, of: Of) -> Array:
     """Return P(Y <= t) or P(Y > t) from h = log Lambda."""
     with np.errstate(over="ignore"):
         return np.asarray(np.exp(-np.exp(h)) if of == "sf" else -np.expm1(-np.exp(h)))
-
-
-def _quantiles(times: Array, h: Array, q: Array) -> Array:
-    """Return the first time at which the curve of each row has reached q; infinity if there is none."""
-    with np.errstate(over="ignore"):
-        hazard = np.maximum.accumulate(np.exp(h), axis=1)  # limits need not rise with every step
-    needed = -np.log1p(-q) * (1.0 - ROUNDING)
-    return np.asarray(np.append(times, np.inf)[np.array([np.searchsorted(row, needed) for row in hazard])])
 
 
 def _refits(model: Fitted, distribution: StepDistribution, X: Array, draws: Bootstrap) -> list[StepDistribution]:
@@ -112,52 +108,99 @@ class _Joint:
 
     steps: BaselineSteps
     mean: Array  # of the covariates
-    scale: Array  # d(parameters of ``steps``)/d(coef)
-    matrix: Array | None  # of the coefficients by the model; otherwise:
-    shares: Array | None = None  # the influence of each row on the coefficients
-    weights: Array | None = None  # of rows, times n / (n - 1)
+    slopes: Array  # of log Lambda_0 in the coefficients, at all event times
+    coef: Array  # the covariance of the coefficients
+    shares: Array | None = None  # the influence of each row on the coefficients; None if the covariance is the model's
+    weighted: Array | None = None  # the same times the weight of the row and n / (n - 1)
+    weights: Array | None = None
 
-    def at(self, times: Codes) -> Array:
-        """Return it at some event times of one stratum; coefficients come last."""
-        slopes, m = self.steps.slopes(times) * self.scale, times.size
-        if self.shares is None or self.weights is None:
-            assert self.matrix is not None  # noqa: S101
-            J = np.vstack([slopes, np.eye(self.scale.size)])
-            V = J @ self.matrix @ J.T
-            V[:m, :m] += self.steps.noise(times)
-            return np.asarray(V)
-        Z = np.hstack([self.shares @ slopes.T, self.shares])
-        Z[self.steps.sets.order, :m] += self.steps.shares(times)
-        return np.asarray(Z.T @ (Z * self.weights[:, None]))
+    def at(self, times: Codes) -> tuple[Array, Array]:
+        """Return the covariance of logs at some event times of one stratum, and that of coefficients with them."""
+        slopes = self.slopes[times].T
+        if self.shares is None or self.weighted is None or self.weights is None:
+            cross = self.coef @ slopes
+            return slopes.T @ cross + self.steps.noise(times), cross
+        own = self.shares @ slopes
+        own[self.steps.sets.order] += self.steps.shares(times)
+        return own.T @ (own * self.weights[:, None]), self.weighted.T @ own
 
-    def widths(self, code: int, curve: Steps, times: Array, X: Array, level: float, simultaneous: bool) -> Array:
-        """Return half the width of the bands of rows of a stratum, at some times; 0 before the first event."""
-        passed = np.searchsorted(curve.time, times, side="right")
-        reached, place = np.unique(passed, return_inverse=True)
-        width = np.zeros((len(X), reached.size))
+    def of_rows(self, X: Array) -> Array:
+        """Return the variances of x'beta."""
+        return np.asarray(np.einsum("ij,jk,ik->i", X, self.coef, X))
+
+    def logs(
+        self, start: int, curve: Steps, times: Array, shift: Array, X: Array, level: float, simultaneous: bool
+    ) -> tuple[Array, Array]:
+        """Return log Lambda of rows of a stratum at some times, and half the width of its band.
+
+        ``start`` is the position of the first event time of the stratum; before it the width is 0.
+        """
+        with np.errstate(divide="ignore"):
+            h = np.log(curve(times)) + shift[:, None]
+        reached, place = np.unique(np.searchsorted(curve.time, times, side="right"), return_inverse=True)
+        width, own = np.zeros((len(X), reached.size)), self.of_rows(X)[:, None]
         late = np.flatnonzero(reached > 0)
         size = max(late.size, 1) if simultaneous else BLOCK
-        for start in range(0, late.size, size):
-            here = late[start : start + size]
-            steps = np.searchsorted(self.steps.sets.stratum, code) + reached[here] - 1
-            width[:, here] = _widths(self.at(steps), X - self.mean, level, simultaneous)
-        return width[:, place]
+        for first in range(0, late.size, size):
+            here = late[first : first + size]
+            V, cross = self.at(start + reached[here] - 1)
+            error = np.sqrt(np.maximum(np.diag(V) + 2.0 * X @ cross + own, 0.0))
+            critical = _critical(V, cross, self.coef, X, error, level) if simultaneous else _normal(level)
+            width[:, here] = critical * error
+        return h, width[:, place]
+
+    def quantiles(self, start: int, curve: Steps, shift: Array, X: Array, q: Array, level: float) -> Array:
+        """Return the ends of the times around each quantile at which the band of the curve contains its probability."""
+        at, own, total = cache(lambda k: self.at(np.array([start + k]))), self.of_rows(X), np.log(curve.total)
+
+        def limit(i: int, k: int, side: float) -> float:
+            (variance,), cross = at(k)
+            error = math.sqrt(max(float(variance[0] + 2.0 * X[i] @ cross[:, 0] + own[i]), 0.0))
+            return float(total[k] + shift[i] + side * _normal(level) * error)
+
+        def ends(i: int, k: int, needed: float) -> tuple[int, int]:
+            """Return where the limits of row i pass ``needed``; the curve itself does so at k."""
+            back = _first(lambda steps: limit(i, k - 1 - steps, 1.0) < needed, k)
+            return k - back, k + _first(lambda steps: limit(i, k + steps, -1.0) >= needed, total.size - k)
+
+        found = np.empty((2, shift.size, q.size), dtype=np.intp)
+        for j, needed in enumerate(np.log(-np.log1p(-q) * (1.0 - ROUNDING))):
+            for i, k in enumerate(np.searchsorted(total, needed - shift).tolist()):
+                found[:, i, j] = ends(i, k, needed)
+        return np.asarray(np.append(curve.time, np.inf)[found])
 
 
-def _widths(V: Array, X: Array, level: float, simultaneous: bool) -> Array:
-    """Return multiples of the standard errors of theta_j + x_i'beta; the covariance of (theta, beta) is V."""
-    m = V.shape[0] - X.shape[1]
-    own = np.einsum("ij,jk,ik->i", X, V[m:, m:], X)
-    error = np.sqrt(np.maximum(np.diag(V)[:m] + 2.0 * X @ V[m:, :m] + own[:, None], 0.0))
-    if not simultaneous:
-        return np.asarray(stats.norm.ppf(0.5 + 0.5 * level) * error)
-    values, vectors = np.linalg.eigh(V)
-    z = (vectors * np.sqrt(np.maximum(values, 0.0))) @ np.random.default_rng(0).normal(size=(V.shape[0], DRAWS))
+def _normal(level: float) -> float:
+    return float(stats.norm.ppf(0.5 + 0.5 * level))
+
+
+def _first(test: Callable[[int], bool], size: int) -> int:
+    """Return the first of 0, ..., size - 1 that fulfils a test, which those after it do, too; size if there is none.
+
+    The test is made at 0, 1, 3, 7, ..., and then between the last two.
+    """
+    low, high = -1, 0
+    while high < size and not test(high):
+        low, high = high, 2 * high + 1
+    high = min(high, size)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if test(middle) else (middle, high)
+    return high
+
+
+def _critical(V: Array, cross: Array, coef: Array, X: Array, error: Array, level: float) -> Array:
+    """Return for each row by how many errors theta_j + x'beta deviates from its mean at most, for all j at once."""
+    m = V.shape[0]
+    values, vectors = np.linalg.eigh(np.block([[V, cross.T], [cross, coef]]))
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    z = root @ np.random.default_rng(0).normal(size=(values.size, DRAWS))
+    result = np.empty((len(X), 1))
     for i, x in enumerate(X):
         moving = error[i] > 0.0
         paths = (z[:m][moving] + x @ z[m:]) / error[i, moving, None]
-        error[i] *= np.quantile(np.abs(paths).max(axis=0, initial=0.0), level)
-    return np.asarray(error)
+        result[i] = np.quantile(np.abs(paths).max(axis=0, initial=0.0), level)
+    return result
 
 
 def _joint(model: Fitted, kind: str) -> _Joint:
@@ -169,12 +212,14 @@ def _joint(model: Fitted, kind: str) -> _Joint:
     assert isinstance(objective, PartialObjective)  # noqa: S101
     coordinates = objective.coordinates
     steps = objective.steps(coordinates.join(result.baseline, result.coef))
-    mean, scale = coordinates.mean, coordinates.scale
+    mean, slopes = coordinates.mean, steps.slopes() * coordinates.scale  # those of ``steps`` are standardised
     if kind == "hessian":
-        return _Joint(steps, mean, scale, inverse_hessian(result))
+        return _Joint(steps, mean, slopes, inverse_hessian(result))
     check_total(result)
-    weights = np.ones(objective.n_rows) if objective.weights is None else objective.weights
     anchors = problem.data.anchors
     order = None if anchors is None else anchors.order()
     shares = influence(model) if order is None else influence(model)[order]
-    return _Joint(steps, mean, scale, None, shares, weights * (result.n_total / (result.n_total - 1.0)))
+    weights = np.full(objective.n_rows, result.n_total / (result.n_total - 1.0))
+    weights *= 1.0 if objective.weights is None else objective.weights
+    weighted = shares * weights[:, None]
+    return _Joint(steps, mean, slopes, weighted.T @ shares, shares, weighted, weights)

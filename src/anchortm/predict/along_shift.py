@@ -50,15 +50,17 @@ def along_shift(
         with np.errstate(invalid="ignore"):
             scale = np.abs(values).max(axis=1, keepdims=True) if signed else np.abs(checks)
             good = (np.abs(_AT_CHECKS @ coefficients - checks) <= ERROR * scale).all(axis=1)
-        place = np.full(cells.size, -1)
+        place = np.full(cells.size, -1, dtype=np.intp)
         place[full] = np.arange(full.size)
         own = place[cell]
         alone = (own < 0) | ~good[own, 0 if column is None else column]
         chosen = np.flatnonzero(~alone)
         local = 2.0 * (at[chosen] / WIDTH - cells[cell[chosen]]) - 1.0
-        first = 0 if column is None else column[chosen]
+        series = own[chosen] * values.shape[2]
+        if column is not None:
+            series = series + column[chosen]
         flat = np.ascontiguousarray(coefficients.transpose(1, 0, 2)).reshape(DEGREE + 1, -1)
-        out[chosen] = _clenshaw(flat, own[chosen] * values.shape[2] + first, local)
+        out[chosen] = _clenshaw(flat, series, local)
     return _one_by_one(function, at, column, np.flatnonzero(alone), out)
 
 

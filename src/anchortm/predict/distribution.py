@@ -19,9 +19,10 @@ from anchortm._util.checks import probabilities, real_numbers
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.links import Link
+from anchortm.predict.integrals import Tails
 from anchortm.predict.moments import mean_of, mode_of
 from anchortm.predict.protocol import Distribution, as_rows, check_shape, known_to_exceed
-from anchortm.predict.transformation import Transformation
+from anchortm.predict.transformation import Transformation, shared_rows
 
 __all__ = ["PredictedDistribution"]
 
@@ -112,24 +113,24 @@ class PredictedDistribution(Distribution):
         """The transformation h of each row, without the link."""
         return Transformation(self.basis, self.theta, np.asarray(self.gain * self.shift), self.positive)
 
-    def by_baseline(self, least: int = 1) -> Iterator[tuple[Any, Self]]:
-        """Yield the rows that share a baseline, and their distributions with the one theta that they have.
+    def by_baseline(self) -> Iterator[tuple[Any, Self]]:
+        """Yield the rows that share a baseline, and their distributions with the one theta that they have."""
+        yield from self._by_baseline(1)
 
-        Baselines of fewer than ``least`` rows come together, as distributions with a theta for each row.
-        """
+    def _by_baseline(self, least: int) -> Iterator[tuple[Any, Self]]:
+        """Yield the same; baselines of fewer than ``least`` rows come together, with a theta for each row."""
         if self.theta.ndim == 1:
             yield slice(None), self
             return
-        thetas, group, sizes = np.unique(self.theta, axis=0, return_inverse=True, return_counts=True)
-        group = group.ravel()
-        alone = np.flatnonzero(sizes[group] < least)
+        alone, groups = shared_rows(self.theta, least)
         if alone.size:
             yield alone, self[alone]
-        rest = np.flatnonzero(sizes[group] >= least)
-        order = rest[np.argsort(group[rest], kind="stable")]
-        shared = sizes >= least
-        for theta, rows in zip(thetas[shared], np.split(order, np.cumsum(sizes[shared])[:-1]), strict=False):
-            yield rows, replace(self[rows], theta=theta)
+        for rows in groups:
+            yield rows, replace(self[rows], theta=self.theta[rows[0]])
+
+    def _tails(self) -> Tails:
+        """Return F and 1 - F as functions of h."""
+        return Tails(self.link)
 
     def given(self, after: ArrayLike) -> Self:
         """Return the distributions given that the outcome lies beyond ``after`` (one value, or one a row)."""
@@ -239,11 +240,14 @@ class PredictedDistribution(Distribution):
         return mode_of(self)
 
     def mean(self) -> Array:
-        """Return the expectations, to a relative error of about 1e-8.
+        """Return the expectations, to a relative error of about 1e-12 (1e-8 of counts, and given survival).
 
-        A basis linear in log y has a closed form. Otherwise y is integrated over z = h(y | x) with the density of the
-        link, by Gauss-Legendre quadrature on panels that end where h_0 changes from polynomial to line. The mean is
+        A line in y or in log y has a closed form. Otherwise 1 - F and F are integrated over y above and below a middle
+        place, by Gauss-Legendre quadrature on panels that end where h_0 changes from polynomial to line. The mean is
         infinite where the tail is too heavy or h is flat at one end, and not a number where h is flat at both ends.
+
+        The mean of rows that share a baseline is a smooth function of their shift, and is interpolated if there are
+        many of them: 100 000 rows take about as long as one fit of 10 000. Rows with a baseline each take 0.1 ms.
         """
         return mean_of(self)
 

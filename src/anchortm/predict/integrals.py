@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from anchortm.predict.along_shift import along_shift
 if TYPE_CHECKING:
     from anchortm.predict.distribution import PredictedDistribution
 
-__all__ = ["Tails", "crps_by_panels", "means_by_panels"]
+__all__ = ["Panels", "Tails", "lowest", "means_by_panels", "rows_alike"]
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 STEP = 2.0  # width of a panel in h
@@ -31,6 +32,7 @@ LOG_STEP = 8.0  # and in log y, for a basis in log y
 FLAT_STEPS = 6  # panels of that width below a flat lower end: what is below them adds nothing
 MOST_STEPS = 300  # edges at equal steps of h
 TAIL = 1e-18  # probability beyond which F or 1 - F are negligible
+NEGLIGIBLE = 1e-20  # nodes with smaller weights do not move a probability
 GROUP = 4.0  # rows whose h differs by less than this share panels
 VALUES = 400_000  # values of F in one pass
 ROWS_OF_THEIR_OWN = 64  # rows with a baseline each in one pass
@@ -43,34 +45,34 @@ class Tails:
     Attributes
     ----------
     link : Link
-    added, weights : array of shape (n, K), (1, K) or None
-        What the random effects add to h at K nodes, for all rows or for each, and the weights of the nodes.
+    nodes : pair of arrays of shape (n, K) or (1, K), or None
+        What the random effects add to h at K nodes, and the weights of these, for each row or for all.
     """
 
     link: Link
-    added: Array | None = None
-    weights: Array | None = None
+    nodes: tuple[Array, Array] | None = None
 
     def of(self, rows: NDArray[np.intp]) -> Tails:
         """Return those of some rows."""
-        if self.added is None or self.weights is None or self.added.shape[0] == 1:
+        if self.nodes is None or self.alike:
             return self
-        return Tails(self.link, self.added[rows], self.weights[rows])
+        return Tails(self.link, (self.nodes[0][rows], self.nodes[1][rows]))
 
     @property
     def alike(self) -> bool:
         """Whether all rows have the same."""
-        return self.added is None or self.added.shape[0] == 1
+        return self.nodes is None or len(self.nodes[0]) == 1
 
     def both(self, z: Array) -> tuple[Array, Array]:
         """Return F and 1 - F at z of shape (n, m)."""
-        if self.added is None or self.weights is None:
-            return np.exp(self.link.log_cdf(z)), np.exp(self.link.log_sf(z))
-        F, S = np.zeros(z.shape), np.zeros(z.shape)
-        for own, weight in zip(self.added.T, self.weights.T, strict=True):
-            at = z + own[:, None]
-            F += weight[:, None] * np.exp(self.link.log_cdf(at))
-            S += weight[:, None] * np.exp(self.link.log_sf(at))
+        logs = self.link.log_cdf, self.link.log_sf
+        if self.nodes is None:
+            F, S = (np.exp(log(z)) for log in logs)
+        elif not self.alike:
+            F, S = (_average(log, self.nodes, z) for log in logs)
+        else:
+            each = (partial(_average, log, self.nodes) for log in logs)
+            F, S = (along_shift(function, z.ravel(), signed=True).reshape(z.shape) for function in each)
         return F, S
 
     def ends(self, power: int, slope: float, start: float) -> tuple[float, float]:
@@ -83,10 +85,21 @@ class Tails:
         high = float(link.quantile_from_log_sf(math.log(TAIL) + min(0.0, float(link.log_sf(start)))))
         if math.isfinite(slope):
             high = max(high, float(link.reach(np.array([max(start, 0.0)]), power * slope)[0]))
-        if self.added is None or self.weights is None:
+        if self.nodes is None:
             return low, high
-        used = self.added[self.weights > 0.0]
+        added, weights = self.nodes
+        used = added[weights > 0.0]
         return low - float(used.max()), high - float(used.min())
+
+
+def _average(log: Callable[[Array], Array], nodes: tuple[Array, Array], z: Array) -> Array:
+    """Return the average of exp(log(z)) at z of shape (n, m), or (m,) where all rows have the same nodes."""
+    total = np.zeros(z.shape)
+    for added, weight in zip(nodes[0].T, nodes[1].T, strict=True):
+        if weight.max() > NEGLIGIBLE:
+            shape = (1,) if z.ndim == 1 else (-1, 1)
+            total += weight.reshape(shape) * np.exp(log(z + added.reshape(shape)))
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,12 +277,12 @@ def _places(basis: Basis, in_logs: bool) -> Array:
     return low + (high - low) * np.linspace(0.0, 1.0, 2 * basis.n_parameters + 1)
 
 
-def _groups(distribution: PredictedDistribution, alike: bool = True) -> Iterator[NDArray[np.intp]]:
+def rows_alike(distribution: PredictedDistribution, alike: bool = True) -> Iterator[NDArray[np.intp]]:
     """Yield rows that share panels, as their h differ little; in blocks where rows are not alike otherwise."""
     n, parts = len(distribution), [np.arange(len(distribution))]
     if distribution.theta.ndim == 1:
         group = np.floor(distribution.transformation.moved / GROUP)
-        if n and not group.min() == group.max():
+        if n and group.min() != group.max():
             order = np.argsort(group, kind="stable")
             parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
     for part in parts:
@@ -277,18 +290,16 @@ def _groups(distribution: PredictedDistribution, alike: bool = True) -> Iterator
         yield from (part[start : start + size] for start in range(0, part.size, size))
 
 
-def _lowest(distribution: PredictedDistribution) -> float:
+def lowest(distribution: PredictedDistribution) -> float:
     """Return the lower end of the outcomes."""
     return max(distribution.basis.lower_bound, 0.0 if distribution.positive else -math.inf)
 
 
-def means_by_panels(
-    distribution: PredictedDistribution, otherwise: Callable[[PredictedDistribution], Array]
-) -> Array:
+def means_by_panels(distribution: PredictedDistribution, otherwise: Callable[[PredictedDistribution], Array]) -> Array:
     """Return the means of continuous outcomes; those of rows that panels do not cover are computed ``otherwise``."""
-    moved, low = distribution.transformation.moved, _lowest(distribution)
+    moved, low = distribution.transformation.moved, lowest(distribution)
     tails, out = Tails(distribution.link), np.empty(len(distribution))
-    for rows in _groups(distribution):
+    for rows in rows_alike(distribution):
         part, at = distribution[rows], moved[rows]
         panels = Panels.cover(part, at, tails, 1, low)
         if panels is None:
@@ -299,39 +310,3 @@ def means_by_panels(
         means = panels.means(low > -math.inf, centre)
         out[rows] = along_shift(means, at, signed=not low > -math.inf) if shared else means(at)
     return out
-
-
-def crps_by_panels(
-    distribution: PredictedDistribution,
-    y: Array,
-    tails: Tails,
-    otherwise: Callable[[PredictedDistribution, Array], Array],
-) -> Array:
-    """Return the CRPS of continuous outcomes; that of rows that panels do not cover is computed ``otherwise``.
-
-    It is infinite where the integral of (1 - F)^2 is.
-    """
-    moved, low, out = distribution.transformation.moved, _lowest(distribution), np.empty(y.size)
-    for rows in _groups(distribution, tails.alike):
-        part, at, own = distribution[rows], moved[rows], tails.of(rows)
-        panels = Panels.cover(part, at, own, 2, low)
-        out[rows] = otherwise(part, y[rows]) if panels is None else _crps(panels, at, y[rows])
-    return out
-
-
-def _crps(panels: Panels, moved: Array, y: Array) -> Array:
-    """Return the CRPS of some rows: that of the edge below y, and the change from there to y."""
-    edges, last = panels.y, panels.edges.shape[1] - 1
-    each: Any = np.arange(y.size) if len(edges) > 1 else 0
-    inside = np.clip(y, edges[:, 0], edges[:, -1])
-    if len(edges) > 1:
-        place = np.clip((edges <= inside[:, None]).sum(axis=1) - 1, 0, last)
-    else:
-        place = np.clip(np.searchsorted(edges[0], inside, side="right") - 1, 0, last)
-    scores = panels.scores()
-    if len(edges) == 1 and panels.tails.alike:
-        total = along_shift(scores, moved, place)
-    else:
-        total = scores(moved)[np.arange(y.size), place]
-    within = np.where(y == inside, inside, edges[each, place])  # beyond the last edges F is 0 or 1
-    return total + panels.from_edge(moved, within, place) + np.abs(y - inside)

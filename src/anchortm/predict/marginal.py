@@ -15,6 +15,7 @@ from anchortm._util.checks import probabilities
 from anchortm.exceptions import InputTypeError
 from anchortm.predict.along_shift import along_shift
 from anchortm.predict.distribution import PredictedDistribution
+from anchortm.predict.integrals import Tails
 from anchortm.predict.protocol import as_rows, check_shape
 
 __all__ = ["AveragedDistribution"]
@@ -58,11 +59,15 @@ class AveragedDistribution(PredictedDistribution):
         rows = as_rows(rows)
         return replace(super().__getitem__(rows), added=self.added[rows], weights=self.weights[rows])
 
-    def nodes(self) -> tuple[Array, Array]:
+    def _nodes(self) -> tuple[Array, Array]:
         """Return what the random effects add to h and the weights, of shape (n, K); (1, K) if rows have the same."""
         moved, weights = np.asarray(self.gain)[..., None] * self.added, self.weights
         same = len(self) > 0 and (moved == moved[0]).all() and (weights == weights[0]).all()
         return (moved[:1], weights[:1]) if same else (moved, weights)
+
+    def _tails(self) -> Tails:
+        """Return the averages of F and 1 - F as functions of h."""
+        return Tails(self.link, self._nodes())
 
     def parts(self) -> Iterator[tuple[Array, PredictedDistribution]]:
         """Yield the log weights and the distributions at each node, given ``after`` where rows have one."""
@@ -116,7 +121,7 @@ class AveragedDistribution(PredictedDistribution):
 
     def mean(self) -> Array:
         """Return the expectations: averages of those at the nodes."""
-        added, weights = self.nodes()
+        added, weights = self._nodes()
         if len(added) < len(self) and self.after is None and self.theta.ndim == 1 and not self.discrete:
             return along_shift(partial(self._means_at, added[0], weights[0]), self.transformation.moved, signed=True)
         means = [(np.exp(log_weight), part.mean()) for log_weight, part in self.parts()]
@@ -147,7 +152,7 @@ class AveragedDistribution(PredictedDistribution):
         width = 1 if ndim == 0 else log_q.shape[-1]
         below, above = (np.broadcast_to(a if ndim else a.reshape(1), (n, width)) for a in (log_q, log_rest))
         if self.after is None:
-            added, weights = self.nodes()
+            added, weights = self._nodes()
             if len(added) < n and ndim < 2:  # all rows have the same quantiles of h
                 below, above = below[:1], above[:1]
             else:

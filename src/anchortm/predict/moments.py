@@ -20,7 +20,7 @@ from anchortm.predict.transformation import CHUNK
 if TYPE_CHECKING:
     from anchortm.predict.distribution import PredictedDistribution
 
-__all__ = ["NODES", "SHARED", "WEIGHTS", "mean_of", "mode_of"]
+__all__ = ["NODES", "SHARED", "WEIGHTS", "mean_of", "mode_of", "tail_slope"]
 
 COUNT_TERMS = 2000  # of the mean of a count that are summed one by one
 SHARED = 20  # rows that share a baseline are treated together from here on
@@ -37,7 +37,7 @@ def mean_of(distribution: PredictedDistribution) -> Array:
     if theta.ndim == 2:
         means = np.empty(len(distribution))
         alone = not isinstance(basis, CountBasis) and distribution.after is None
-        for rows, part in distribution.by_baseline(SHARED if alone else 1):
+        for rows, part in distribution._by_baseline(SHARED if alone else 1):
             means[rows] = mean_of(part) if part.theta.ndim == 1 else _means_of_their_own(part)
         return means
     endless = _endless(distribution)
@@ -56,7 +56,7 @@ def _endless(distribution: PredictedDistribution) -> float | None:
         return None
     first = first and not distribution._bounded_below
     # y grows like exp(z / slope) where the basis is one in log y
-    if first or last or distribution.link.tail_rate * _tail_slope(distribution) <= 1.0:
+    if first or last or distribution.link.tail_rate * tail_slope(distribution) <= 1.0:
         return math.nan if first and last else -math.inf if first else math.inf
     return None
 
@@ -113,7 +113,7 @@ def mode_of(distribution: PredictedDistribution) -> NDArray[Any]:
         grid = np.floor(low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, 101))
 
 
-def _tail_slope(distribution: PredictedDistribution) -> float:
+def tail_slope(distribution: PredictedDistribution) -> float:
     """Return the slope of h_0 in log y beyond the support of a basis in log y, else infinity."""
     basis = distribution.basis
     return basis.end_slopes(distribution.theta)[1] if basis.lower_bound == 0.0 else math.inf
@@ -171,7 +171,7 @@ def _quadrature(distribution: PredictedDistribution) -> Array:
 def _upper_end(distribution: PredictedDistribution, low: Array, known: Array) -> Array:
     """Return the upper end of the integral: what lies beyond is negligible even where y grows."""
     high = distribution.link.quantile_from_log_sf(known + math.log(TAIL))
-    slope = _tail_slope(distribution)
+    slope = tail_slope(distribution)
     if not math.isfinite(slope):
         return np.asarray(high)
     extra = distribution.link.reach(low, slope)

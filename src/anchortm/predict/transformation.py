@@ -17,9 +17,25 @@ from anchortm._typing import Array
 from anchortm.bases import Basis, OrdinalBasis, baseline_values
 from anchortm.predict.protocol import check_shape
 
-__all__ = ["CHUNK", "Transformation"]
+__all__ = ["CHUNK", "Transformation", "shared_rows"]
 
 CHUNK = 200_000  # values in one pass
+INVERSES = 300  # values of one baseline for which it is inverted apart from others
+
+
+def shared_rows(theta: Array, least: int) -> tuple[NDArray[np.intp], list[NDArray[np.intp]]]:
+    """Return the rows of theta that fewer than ``least`` rows are equal to, and the groups of equal rows.
+
+    Rows are compared by a weighted sum first, since sorting numbers is much faster than sorting rows.
+    """
+    n, key = theta.shape[0], np.zeros(theta.shape[0])
+    for j, column in enumerate(theta.T):
+        key += math.sqrt(j + 2.0) * column
+    order = np.argsort(key, kind="stable")
+    same = (theta[order[1:]] == theta[order[:-1]]).all(axis=1)
+    groups = np.split(order, np.flatnonzero(~same) + 1) if n else []
+    alone = [rows for rows in groups if rows.size < least]
+    return np.sort(np.concatenate([*alone, np.zeros(0, dtype=np.intp)])), [r for r in groups if r.size >= least]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,16 +108,26 @@ class Transformation:
             out[part] = work(base + self.moved[part, None], slope)
         return out[:, 0] if y.ndim == 0 else out
 
+    def _inverse_by_row(self, h: Array) -> Array:
+        """Return y with h_0(y) = h of shape (n, k), for rows with baselines of their own or of their stratum."""
+        out = np.empty(h.shape)
+        alone, groups = shared_rows(self.theta, -(-INVERSES // max(1, h.shape[1])))
+        for rows in groups:
+            out[rows] = self.basis.inverse(self.theta[rows[0]], h[rows])
+        size = max(1, CHUNK // 8 // max(1, h.shape[1]))
+        for start in range(0, alone.size, size):
+            rows = alone[start : start + size]
+            theta = np.repeat(self.theta[rows], h.shape[1], axis=0)
+            out[rows] = self.basis.inverse(theta, h[rows].ravel()).reshape(rows.size, -1)
+        return out
+
     def inverse(self, h: Array) -> Array:
         """Return y with h_0(y) = h, for h of shape (n,) or (n, k), within the range of the outcome."""
         flat = h.ravel()
         if self.theta.ndim == 1:
             out = self.basis.inverse(self.theta, flat)
         else:
-            out, rows = np.empty(h.size), np.repeat(np.arange(self.moved.size), h.size // max(1, self.moved.size))
-            for start in range(0, h.size, CHUNK // 8):
-                part = slice(start, start + CHUNK // 8)
-                out[part] = self.basis.inverse(self.theta[rows[part]], flat[part])
+            out = self._inverse_by_row(h if h.ndim == 2 else h[:, None]).ravel()
         low = max(self.basis.lower_bound, 0.0) if self.positive else self.basis.lower_bound
         if self.basis.kind == "count":
             low = 0.0

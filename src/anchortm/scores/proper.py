@@ -14,11 +14,13 @@ from anchortm._typing import Array
 from anchortm.bases import OrdinalBasis
 from anchortm.exceptions import InputTypeError
 from anchortm.inputs.response import Response
+from anchortm.predict.along_shift import along_shift
+from anchortm.predict.crps import crps_of_numbers
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
+from anchortm.predict.integrals import rows_alike
 from anchortm.predict.marginal import AveragedDistribution
-from anchortm.predict.integrals import Tails, crps_by_panels
-from anchortm.predict.moments import NODES, SHARED, WEIGHTS
+from anchortm.predict.moments import NODES, WEIGHTS
 from anchortm.scores.outcomes import check_predicted, exact_values
 
 __all__ = ["crps", "crps_of_values", "nll_quantiles"]
@@ -49,8 +51,11 @@ def nll_quantiles(nll: ArrayLike, alpha: ArrayLike) -> Array:
 def crps(distribution: PredictedDistribution | FamilyDistribution, y: ArrayLike | Response) -> Array:
     """Return the continuous ranked probability score of exact outcomes, one value per row.
 
-    The integral of (F(t) - 1{y <= t})^2 over t, by Gauss-Legendre to a relative error of about 1e-8.
-    Classes are scored by their positions. Pass ``y`` as to ``fit``; censored rows are refused.
+    The integral of (F(t) - 1{y <= t})^2 over t, by Gauss-Legendre: to a relative error of about 1e-12 for continuous
+    outcomes, 1e-8 for counts of thousands and for outcomes known to exceed something. It is infinite where the tail is
+    too heavy. Classes are scored by their positions. Pass ``y`` as to ``fit``; censored rows are refused.
+
+    Rows that share a baseline are scored together: if they are many, a row takes about a microsecond.
 
     Examples
     --------
@@ -69,17 +74,12 @@ def crps_of_values(distribution: Any, codes: Array) -> Array:
     """Return the CRPS of known outcomes, given as numbers or positions of classes."""
     if isinstance(distribution, FamilyDistribution):
         return distribution.crps(codes)
-    if distribution.theta.ndim == 2:
-        scores = np.empty(codes.size)
-        alone = not distribution.basis.discrete and distribution.after is None
-        for rows, part in distribution.by_baseline(SHARED if alone else 1):
-            scores[rows] = crps_of_values(part, codes[rows]) if part.theta.ndim == 1 else _of_their_own(part, codes[rows])
-        return scores
-    if distribution.basis.discrete:
-        return _by_parts(_discrete_crps, distribution, codes)
-    if distribution.after is not None or not _has_panels(distribution):
-        return _by_parts(_crps_by_quantiles, distribution, codes)
-    return _on_panels(distribution, codes)
+    if not distribution.discrete:
+        return crps_of_numbers(distribution, codes, partial(_by_parts, _crps_by_quantiles))
+    scores = np.empty(codes.size)
+    for rows, part in distribution.by_baseline():
+        scores[rows] = _crps_of_counts(part, codes[rows])
+    return scores
 
 
 def _by_parts(
@@ -90,29 +90,6 @@ def _by_parts(
     for start in range(0, codes.size, CRPS_ROWS):
         part = slice(start, start + CRPS_ROWS)
         scores[part] = work(distribution[part], codes[part])
-    return scores
-
-
-def _has_panels(distribution: PredictedDistribution) -> bool:
-    """Return whether no mass lies at infinity: then F^2 and (1 - F)^2 can be integrated over y."""
-    first, last = distribution.basis.flat_ends(distribution.theta)
-    return not last and (distribution._bounded_below or not first)
-
-
-def _on_panels(distribution: PredictedDistribution, codes: Array) -> Array:
-    """Return the CRPS of continuous outcomes as an integral over y."""
-    tails = Tails(distribution.link)
-    if isinstance(distribution, AveragedDistribution):
-        tails = Tails(distribution.link, *distribution.nodes())
-    return crps_by_panels(distribution, codes, tails, partial(_by_parts, _crps_by_quantiles))
-
-
-def _of_their_own(distribution: PredictedDistribution, codes: Array) -> Array:
-    """Return the CRPS of rows with a baseline each."""
-    smooth = np.array([_has_panels(replace(distribution, theta=theta)) for theta in distribution.theta])
-    scores = np.empty(codes.size)
-    scores[smooth] = _on_panels(distribution[smooth], codes[smooth])
-    scores[~smooth] = _by_parts(_crps_by_quantiles, distribution[~smooth], codes[~smooth])
     return scores
 
 
@@ -130,6 +107,32 @@ def _crps_by_quantiles(distribution: PredictedDistribution, codes: Array) -> Arr
         # quantile loss: (1{y <= x_q} - q)(x_q - y)
         total += (weights * np.where(above, 1.0 - q, -q) * gap).sum(axis=1)
     return 2.0 * total
+
+
+def _crps_of_counts(distribution: PredictedDistribution, codes: Array) -> Array:
+    """Return the CRPS of counts and classes; small counts of many rows are interpolated along the shift."""
+    if isinstance(distribution.basis, OrdinalBasis) or isinstance(distribution, AveragedDistribution):
+        return _by_parts(_discrete_crps, distribution, codes)
+    scores = np.empty(codes.size)
+    for rows in rows_alike(distribution):
+        part = distribution[rows]
+        last = max(float(np.max(part.isf(1e-9))), float(codes[rows].max())) + 1.0
+        if not last < FIRST_COUNTS:
+            scores[rows] = _by_parts(_discrete_crps, part, codes[rows])
+            continue
+        work = partial(_crps_at_counts, part, np.arange(last))
+        place = np.maximum(np.ceil(codes[rows]), 0.0).astype(np.intp)
+        scores[rows] = along_shift(work, part.transformation.moved, place)
+    return scores
+
+
+def _crps_at_counts(distribution: PredictedDistribution, k: Array, moved: Array) -> Array:
+    """Return the CRPS of the outcomes 0, 1, ..., in the columns, of rows whose h is moved by this."""
+    at = replace(distribution, shift=moved, gain=1.0)
+    below, above = at.cdf(k) ** 2, at.sf(k) ** 2
+    scores = np.cumsum(above[:, ::-1], axis=1)[:, ::-1]  # F^2 counts below the outcome, (1 - F)^2 from there on
+    scores[:, 1:] += np.cumsum(below, axis=1)[:, :-1]
+    return np.asarray(scores)
 
 
 def _discrete_crps(distribution: PredictedDistribution, codes: Array) -> Array:

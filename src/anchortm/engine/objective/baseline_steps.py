@@ -7,6 +7,7 @@ coefficients jumps are uncorrelated and have the variance m_e / S_e^2 [Tsiatis, 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -32,8 +33,8 @@ class Hazard(NamedTuple):
 class BaselineSteps(NamedTuple):
     """The baseline hazard that goes with some coefficients, of rows with average covariates and no offset.
 
-    Derivatives and variances are those of log Lambda_0 at event times of one stratum, given by their positions among
-    all event times. They do not depend on ``top``, so that nothing over- or underflows.
+    Derivatives and variances are those of log Lambda_0. They do not depend on ``top``, so that nothing over- or
+    underflows.
     """
 
     sets: RiskSets
@@ -54,25 +55,26 @@ class BaselineSteps(NamedTuple):
     def _jump(self) -> Array:
         return np.asarray(self.sets.multiplicity / self.S)
 
-    def _until(self, values: Array, times: Codes) -> Array:
-        """Return the sums of values of pseudo-events up to some event times."""
-        first = np.searchsorted(self.sets.stratum, self.sets.stratum[times[0]])
-        return np.asarray(np.cumsum(self.sets.by_time(values)[first:])[times - first])
+    def _running(self, values: Array) -> Array:
+        """Return the sums of values of pseudo-events up to each event time of their stratum."""
+        ends = np.append(self.sets.times_of, self.sets.times.size)
+        own = self.sets.by_time(values)
+        return np.concatenate([np.cumsum(own[a:b]) for a, b in pairwise(ends.tolist())])
 
-    def slopes(self, times: Codes) -> Array:
-        """Return the derivatives in the coefficients, a column for each."""
-        jump, result = self._jump, np.empty((times.size, self.X.shape[0]))
+    def slopes(self) -> Array:
+        """Return the derivatives in the coefficients at all event times, a column for each coefficient."""
+        jump, result = self._jump, np.empty((self.sets.times.size, self.X.shape[0]))
         for j, x in enumerate(self.X):
-            result[:, j] = -self._until(jump * self.sets.pseudo_sum(self.weighted * x) / self.S, times)
-        return result / self._until(jump, times)[:, None]
+            result[:, j] = -self._running(jump * self.sets.pseudo_sum(self.weighted * x) / self.S)
+        return result / self._running(jump)[:, None]
 
     def noise(self, times: Codes) -> Array:
-        """Return the covariance for known coefficients."""
-        total, variance = self._until(self._jump, times), self._until(self._jump / self.S, times)
+        """Return the covariance at some event times of one stratum, for known coefficients."""
+        total, variance = self._running(self._jump)[times], self._running(self._jump / self.S)[times]
         return np.asarray(np.minimum.outer(variance, variance) / np.multiply.outer(total, total))
 
     def shares(self, times: Codes) -> Array:
-        """Return the derivatives in the weights of the rows of the risk sets, for known coefficients."""
+        """Return the derivatives in the weights of the rows of the risk sets at some event times, likewise."""
         sets, jump = self.sets, self._jump
         step = np.arange(sets.times.size) if sets.pseudo is None else sets.pseudo
         result = np.empty((sets.order.size, times.size))
@@ -80,4 +82,4 @@ class BaselineSteps(NamedTuple):
             there = (sets.stratum[step] == sets.stratum[k]) & (step <= k)
             result[:, j] = -self.w * sets.spread(there * jump / self.S)
             result[sets.dead, j] += sets.mean_at_death(there / self.S)
-        return result / self._until(jump, times)
+        return result / self._running(jump)[times]

@@ -100,7 +100,7 @@ def _projected(
         return None
     projected = projection(anchors, weights, intercept) if geometry is None else geometry.on(anchors)
     centred = family is not None and family.residual == "deviance"
-    return Centred(projected) if centred else projected
+    return Centred(projected, weights, len(anchors)) if centred else projected
 
 
 def _block_rows(X: Matrix, anchors: Projection | None, block_rows: int) -> int:

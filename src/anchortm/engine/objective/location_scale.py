@@ -28,7 +28,6 @@ from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.projections import Centred
 from anchortm.engine.rows.scale_sums import (
     Place,
-    ScaledAnchorInformation,
     ScaledInfluence,
     ScaledLogLikelihood,
     ScaledSecondOrder,
@@ -126,7 +125,6 @@ class ScaledObjective(RowObjective):
     """
 
     coordinates: ScaledCoordinates
-    _information = ScaledAnchorInformation
 
     def __init__(self, plain: RowObjective, n_scale: int, names: tuple[str, ...], xi_scale: float | None) -> None:
         """Take the rows of an objective whose last ``n_scale`` covariates belong to the scale."""
@@ -172,9 +170,9 @@ class ScaledObjective(RowObjective):
         Scaled baselines do not contain a constant shift, so that the mean residual says nothing about anchors.
         """
         result = copy(self)
-        result.xi_scale, result.mix = None, (1.0, 0.0)
+        result.xi_scale, result.mix, result._latest = None, (1.0, 0.0), None
         if self.anchors is not None and not isinstance(self.anchors, Centred):
-            result.anchors = Centred(self.anchors)
+            result.anchors = Centred(self.anchors, sums=self.blocks.weight_sums(self.anchors))
         return result
 
     @property

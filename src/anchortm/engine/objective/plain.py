@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +86,6 @@ class RowObjective(AnchoredObjective):
     ways: Ways | None = None  # where eta can go without a loss of likelihood, for outcomes of a family
     _separation = staticmethod(separated)
     _convex_facts = staticmethod(convex_facts)
-    _information: ClassVar[type[Work]] = AnchorInformation
 
     def __init__(
         self,
@@ -245,7 +244,7 @@ class RowObjective(AnchoredObjective):
         if isinstance(self.blocks, MemoryBlocks):
             slopes = self.residual_slopes(v)
             return self.anchors.gram(slopes if self.weights is None else self.weights * slopes)
-        work = self._information(**vars(self._first_order(v)))  # the same place
+        work = AnchorInformation(self._first_order(v), self.n_sums)
         return self._root(self._root(self.blocks.total(work)[1][0]).T)
 
     def check_maximum(self, point: Point | None = None) -> None:

@@ -97,6 +97,10 @@ class LogLikelihood(Work):
         # far out, truncated rows are differences of large numbers, without a correct digit
         return total if size <= LARGEST * (1.0 + abs(total)) else -math.inf
 
+    def residual_slopes(self, data: Rows) -> Array:
+        """Return dr/dshift of these rows."""
+        return evaluate_rows(self.link, data, self.v, self.n_baseline)[0].dr
+
 
 def add_log_slopes(data: Rows, slope: Array, gradient: Array, hessian: Array) -> None:
     """Add the derivatives of -sum log h': gradient -c'/h', Hessian c'c''/h'^2 (c' the derivative rows)."""
@@ -197,9 +201,7 @@ class AnchorInformation(Work):
     """The anchors' sums A'W(dr/dshift)A."""
 
     label: ClassVar[str] = "information on the anchors"
-    link: Any
-    v: Array
-    n_baseline: int
+    at: Any  # the work of the log-likelihood, which knows where rows are evaluated
     n_sums: int
 
     @property
@@ -209,8 +211,8 @@ class AnchorInformation(Work):
     def __call__(self, block: Block, arrays: list[Array]) -> float:
         for piece in block.pieces:
             if piece.part is not None:
-                values, _ = evaluate_rows(self.link, piece.data, self.v, self.n_baseline)
-                piece.part.add_gram(arrays[0], weighted(piece.data.weights, piece.data.sign, values.dr))
+                slopes = self.at.residual_slopes(piece.data)
+                piece.part.add_gram(arrays[0], weighted(piece.data.weights, piece.data.sign, slopes))
         return 0.0
 
 

@@ -96,10 +96,11 @@ class Projection(ABC):
     def on(self, anchors: AnchorColumns) -> Projection:
         """Return the same projection for other rows: its parts are theirs, all else stays."""
 
-    @property
-    @abstractmethod
-    def constant(self) -> Array:
-        """Return the coordinates Q'W1 of the constant."""
+    def weight_sums(self, weights: Array | None, n_rows: int) -> Array:
+        """Return A'W1 of these rows."""
+        sums = np.zeros(self.n_sums)
+        self.part(slice(None)).add(sums, np.ones(n_rows) if weights is None else weights, None)
+        return sums
 
     def __call__(self, values: Array, weights: Array | None = None) -> Array:
         """Return P v, the values projected on the anchors."""
@@ -112,14 +113,19 @@ class Projection(ABC):
 class Centred(Projection):
     """The projection on centred anchors, for anchors with the constant in their span.
 
-    The coordinates are those of all anchors, less their part along the constant.
+    The coordinates are those of all anchors, less their part along the constant. ``sums`` are A'W1, if they are known.
     """
 
-    def __init__(self, anchors: Projection) -> None:
+    def __init__(
+        self, anchors: Projection, weights: Array | None = None, n_rows: int = 0, sums: Array | None = None
+    ) -> None:
         self.inner = anchors
         self.rank, self.n_sums, self.dropped = anchors.rank, anchors.n_sums, anchors.dropped
-        self._length = float(np.linalg.norm(anchors.constant))  # the root of the total weight
-        self._constant = anchors.constant / self._length
+        if sums is None:
+            sums = anchors.weight_sums(weights, n_rows)
+        constant = anchors.root(sums)
+        self._length = float(np.linalg.norm(constant))  # the root of the total weight
+        self._constant = constant / self._length
 
     def part(self, rows: NDArray[np.intp] | slice) -> Part:
         return self.inner.part(rows)
@@ -141,14 +147,10 @@ class Centred(Projection):
         return self._off(self._off(self.inner.gram(weights)).T)
 
     def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
-        return Centred(self.inner.subset(rows, weights))
+        return Centred(self.inner.subset(rows, weights), weights, rows.size)
 
     def on(self, anchors: AnchorColumns) -> Projection:
-        return _with(self, inner=self.inner.on(anchors))
-
-    @property
-    def constant(self) -> Array:
-        return np.zeros(self.rank)
+        raise NotImplementedError("made from its rows, not from sums")
 
 
 class _GroupPart(Part):
@@ -211,10 +213,6 @@ class GroupProjection(Projection):
     def gram(self, weights: Array) -> Array:
         return np.diag(self._root**2 * np.bincount(self._codes, weights, self.n_sums))
 
-    @property
-    def constant(self) -> Array:
-        return np.where(self._root > 0.0, 1.0 / np.where(self._root > 0.0, self._root, 1.0), 0.0)
-
     def on(self, anchors: AnchorColumns) -> GroupProjection:
         return _with(self, _codes=anchors.factors[anchors.main or 0])
 
@@ -249,11 +247,6 @@ class DenseProjection(Projection):
         Q, R, pivots = la.qr(scaled if root_w is None else root_w * scaled, mode="economic", pivoting=True)
         keep = self._keep(R, pivots, names)
         self._Q = Q[:, :keep] if root_w is None else Q[:, :keep] / root_w
-        self._constant = np.asarray(self._Q.sum(axis=0) if weights is None else weights @ self._Q)
-
-    @property
-    def constant(self) -> Array:
-        return self._constant
 
     def _keep(self, R: Array, pivots: NDArray[np.intp], names: Sequence[str]) -> int:
         """Return how many columns are independent, and name the others."""
@@ -294,9 +287,6 @@ class SummedProjection(DenseProjection):
         self._R, self._pivots = R[:keep, :keep], pivots[:keep]
         self.dropped = (*frame.constant_names, *self.dropped)
         self._Q = np.zeros((0, keep))
-        # the constant is the first column; without it its coordinates are not in the sums, and it is not in the span
-        first = np.flatnonzero((self._pivots == 0) & frame.intercept)
-        self._constant = self._scale[0] * self._R[:, first].sum(axis=1)
 
     def on(self, anchors: AnchorColumns) -> SummedProjection:
         A = (self._frame.dense(anchors) / self._scale)[:, self._pivots]
@@ -370,10 +360,6 @@ class MixedProjection(Projection):
         A = sp.hstack([groups, self._B], format="csr")
         sums = np.asarray((A.T @ A.multiply(weights[:, None])).todense())
         return self.root(self.root(sums).T)
-
-    @property
-    def constant(self) -> Array:
-        return np.append(self._main.constant, np.zeros(self.rank - self._main.rank))
 
     def on(self, anchors: AnchorColumns) -> MixedProjection:
         return _with(self, _main=self._main.on(anchors), _B=self._frame.others(anchors))

@@ -28,7 +28,6 @@ from anchortm.links import Link, RowValues
 
 __all__ = [
     "Place",
-    "ScaledAnchorInformation",
     "ScaledInfluence",
     "ScaledLogLikelihood",
     "ScaledSecondOrder",
@@ -179,24 +178,9 @@ class ScaledLogLikelihood(_ScaledWork):
             size += abs(part)
         return total if size <= LARGEST * (1.0 + abs(total)) else -math.inf
 
-
-@dataclass(frozen=True, eq=False)
-class ScaledAnchorInformation(_ScaledWork):
-    """The anchors' sums A'W(dr/dshift)A."""
-
-    label: ClassVar[str] = "information on the anchors"
-    n_sums: int = 0
-
-    @property
-    def shapes(self) -> list[Shape]:
-        return [(self.n_sums, self.n_sums)]
-
-    def __call__(self, block: Block, arrays: list[Array]) -> float:
-        for piece in block.pieces:
-            if piece.part is not None:
-                slopes = self._at(piece.data).values.dr
-                piece.part.add_gram(arrays[0], weighted(piece.data.weights, piece.data.sign, slopes))
-        return 0.0
+    def residual_slopes(self, data: Rows) -> Array:
+        """Return dr/dshift of these rows."""
+        return self._at(data).values.dr
 
 
 @dataclass(frozen=True, eq=False)

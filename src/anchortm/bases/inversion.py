@@ -1,4 +1,4 @@
-"""Bernstein polynomials on [0, 1] and their inverse.
+"""The inverse of increasing Bernstein polynomials on [0, 1].
 
 One value is inverted by Newton's method inside a bracket. For many values of one polynomial the inverse is tabulated
 first: interpolated in equal cells of its range, each of which is compared with Newton's method. Cells that differ by
@@ -9,36 +9,18 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from anchortm._typing import Array
+from anchortm.bases.numerics import BLOCK, bernstein
 
-__all__ = ["BLOCK", "bernstein", "invert_bernstein"]
+__all__ = ["invert_bernstein"]
 
 ULPS = 4e-16  # rounding does not tell two places in [0, 1] apart that are closer than this
-BLOCK = 32_768  # values in one pass: what a pass needs stays in the cache
 CELLS = 512  # cells of the table
 TABLE_FROM = 5000  # values for which a table pays
 TABLE_ERROR = 2e-15  # a cell must be this close to Newton's method at the places where it is checked
 _NODES = np.cos(np.pi * (np.arange(8) + 0.5) / 8.0)
 _CHECKS = np.array([-0.9, 0.1, 0.6])
-
-
-def bernstein(order: int, t: Array, s: Array) -> Array:
-    """Return C(order, j) t^j s^(order-j) in row j = 0..order, for t + s = 1 in [0, 1].
-
-    Products of non-negative numbers only: each entry is good to about ``order`` roundings.
-    """
-    values = np.empty((order + 1, t.size))
-    values[0] = 1.0
-    for j in range(1, order + 1):
-        np.multiply(values[j - 1], t, out=values[j])
-    power = np.ones_like(t)
-    for j in range(order - 1, -1, -1):
-        power *= s
-        values[j] *= power
-    values *= special.binom(order, np.arange(order + 1))[:, None]
-    return values
 
 
 def invert_bernstein(theta: Array, z: Array) -> Array:
@@ -94,8 +76,8 @@ def _by_table(theta: Array, z: Array) -> Array:
     for start in range(0, z.size, BLOCK):
         part = slice(start, start + BLOCK)
         # values beyond the range, and missing ones, get the nearest end
-        place = np.fmin(np.fmax((z[part] - first) * scale, 0.0), CELLS - 1e-9)
-        cell = place.astype(np.intp)
+        place = np.fmin(np.fmax((z[part] - first) * scale, 0.0), CELLS)
+        cell = np.minimum(place.astype(np.intp), CELLS - 1)
         local = 2.0 * (place - cell) - 1.0
         value = coefficients[-1][cell]
         for row in coefficients[-2::-1]:

@@ -17,6 +17,7 @@ from anchortm.families import get_family
 from anchortm.links import LINKS
 from anchortm.predict import (
     AveragedDistribution,
+    AveragedFamily,
     Distribution,
     FamilyDistribution,
     PredictedDistribution,
@@ -67,6 +68,9 @@ KINDS: dict[str, Callable[[], Distribution]] = {
     "family, Poisson": lambda: of_family("poisson", [0.5, 2.0, 7.0]),
     "family, binomial": lambda: of_family("binomial", [0.1, 0.5, 0.9], trials=6.0),
     "family, negative binomial": lambda: of_family("negative_binomial", [0.5, 2.0, 7.0]),
+    "family, averaged": lambda: AveragedFamily.of(
+        get_family("poisson"), np.log([[0.5], [2.0], [7.0]]) + 0.3 * NODES, SHARES, np.ones(3), SHIFT
+    ),
 }
 every = pytest.mark.parametrize("kind", KINDS)
 stepped = {kind for kind in KINDS if kind.startswith("stepped")}

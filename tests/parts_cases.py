@@ -15,7 +15,7 @@ import anchortm as atm
 
 SITES = 3
 SUPPORT = (0.3, 4.0)
-RANGE = (-4.0, 4.0)  # of the covariate whose effect varies
+RANGE = (-2.0, 2.0)  # of the covariate whose effect varies
 
 
 @cache
@@ -152,8 +152,7 @@ def outcome_for(parts: frozenset[str], turn: int) -> str:
         return "gaussian" if "wide" in parts else ("poisson", "binomial")[turn % 2]
     if "wide" in parts:
         return "normal"
-    # increments of corners of a box are not those of the reported baselines, so that they must not be held at zero
-    choices = ("normal", "weibull", "ordinal") if "varying" in parts else TRANSFORMATIONS
+    choices = TRANSFORMATIONS[:-1] if "random" in parts else TRANSFORMATIONS  # the counts of persons hardly differ
     return choices[turn % len(choices)]
 
 
@@ -243,7 +242,7 @@ class Case:
         if "crossed" in self.parts:
             slow["crossed"] = data.item.to_numpy()
         if "varying" in self.parts:
-            slow["V"] = (data[["z"]].to_numpy() - RANGE[0]).clip(0.0, RANGE[1] - RANGE[0])
+            slow |= {"V": data[["z"]].to_numpy() - RANGE[0], "width": RANGE[1] - RANGE[0]}
         xi = float(model.xi_)
         if "scale" in self.parts:
             slow |= {"Z": data[["x"]].to_numpy(), "xi_scale": xi}

@@ -13,9 +13,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 
 import numpy as np
-from scipy import special
+from scipy import linalg, optimize, special
 
 TINY = 1e-100  # of a complex step
 STEP = 0.02  # of a difference in a shift
@@ -137,6 +138,7 @@ class Stated:
     entry: np.ndarray | None = None
     stratum: np.ndarray | None = None  # codes
     V: np.ndarray | None = None  # covariates whose effects vary, minus the low ends of their ranges
+    width: float = 0.0  # of these ranges
     Z: np.ndarray | None = None  # covariates of the scale
     cluster: np.ndarray | None = None  # codes
     slope: np.ndarray | None = None  # the covariate of a random slope beside the intercept
@@ -453,16 +455,28 @@ class Stated:
         H = np.column_stack(columns)
         return 0.5 * (H + H.T)
 
-    def increments(self, w):
-        """Return the increments of all baselines as a matrix of the parameters; none where they cannot be zero."""
-        if self.engine != "transformation" or self.basis.kind != "bernstein":
-            return np.zeros((0, w.size))
-        k, size = self.basis.size, self.sizes[0]
-        D = np.zeros((size, w.size))
-        for j in range(size):
-            if j % k:
-                D[j, j], D[j, j - 1] = 1.0, -1.0
-        return D[[j for j in range(size) if j % k]]
+    @cached_property
+    def increments(self):
+        """Return the rows c with c'w >= 0: h increases in every stratum, at both ends of each range."""
+        k, d = self.basis.size, sum(self.sizes)
+        if self.engine != "transformation" or k < 2:
+            return np.zeros((0, d))
+        step = np.eye(k)[1:] if self.basis.kind in ("linear", "log-linear") else np.diff(np.eye(k), axis=0)
+        varying = 0 if self.V is None else self.V.shape[1]
+        strata = self.sizes[0] // k - varying
+        found = []
+        for stratum, ends in product(range(strata), product((0.0, 1.0), repeat=varying)):
+            row = np.zeros((step.shape[0], d))
+            row[:, stratum * k : (stratum + 1) * k] = step
+            for j, end in enumerate(ends):
+                at = (strata + j) * k
+                row[:, at : at + k] = self.sign * end * self.width * step
+            found.append(row)
+        return np.vstack(found)
+
+    def held(self, w):
+        """Return the increments that are zero."""
+        return self.increments[np.abs(self.increments @ w) < 1e-9 * (1.0 + np.abs(w).max())]
 
     # what standard errors are made of
 
@@ -500,8 +514,8 @@ class Stated:
             found.append((ends[0] - ends[1]) / (2.0 * step))
         return np.array(found)
 
-    def sandwich(self, w):
-        """Return the covariance of all parameters by the influences of k rows or clusters, times k / (k - 1)."""
+    def influence(self, w):
+        """Return what the weight of each row or cluster does to each parameter, and these weights."""
         each = self.weights
         if self.cluster is not None:
             each = np.zeros(self.cluster.max() + 1)
@@ -509,11 +523,42 @@ class Stated:
         scores = self.weight_scores(w) if self.engine == "partial" else self.scores(w)
         free = free_directions(self, w)
         H = free.T @ (self.n * self.hessian(w)) @ free
-        influence = free @ np.linalg.solve(H, free.T @ scores.T)
+        return -free @ np.linalg.solve(H, free.T @ scores.T), each
+
+    def sandwich(self, w):
+        """Return the covariance of all parameters by the influences of k rows or clusters, times k / (k - 1)."""
+        influence, each = self.influence(w)
         return (influence * each) @ influence.T * each.sum() / (each.sum() - 1.0)
 
+    def log_hazard(self, w, x, t):
+        """Return the logarithm of the cumulative hazard of a row with covariates x at t, of a partial likelihood."""
+        beta = self.split(w)[1]
+        risk, total = self.weights * np.exp(self.X @ beta + self.offset), 0.0
+        for events, at_risk in self._risk:
+            if self.lower[events][0] <= t:
+                d = int(events.sum())
+                for step in np.arange(d) / d if self.ties == "efron" else np.zeros(d):
+                    total = total + self.weights[events].mean() / ((at_risk - step * events) @ risk)
+        return np.log(total) + x @ beta
+
+    def hazard_errors(self, w, rows, times):
+        """Return standard errors of ``log_hazard``, by the influences of rows through w and in its own weights."""
+        influence, each = self.influence(w)
+        found = np.zeros((len(rows), len(times)))
+        for j, t in enumerate(times):
+            own = np.zeros(each.size)  # does not depend on x
+            for i, e in enumerate(np.eye(each.size)):
+                own[i] = replace(self, weights=self.weights + 1j * TINY * e).log_hazard(w, rows[0], t).imag / TINY
+            for i, x in enumerate(rows):
+                slope = [self.log_hazard(w + 1j * TINY * e, x, t).imag / TINY for e in np.eye(w.size)]
+                found[i, j] = each @ (slope @ influence + own) ** 2
+        return np.sqrt(found * each.sum() / (each.sum() - 1.0))
+
     def score_statistic(self, w):
-        """Return Rao's statistic of centred anchors as covariates, at a fit with xi = 0, and its degrees of freedom."""
+        """Return Rao's statistic of centred anchors as covariates, at a fit with xi = 0, and its degrees of freedom.
+
+        Variances of random effects, and increments that are held at zero, count as known.
+        """
         base, coef = self.sizes[:2]
         A = self.A - np.average(self.A, axis=0, weights=self.weights)
         q = A.shape[1]
@@ -521,11 +566,11 @@ class Stated:
         at = np.insert(w.astype(float), [base + coef] * q, 0.0)
         new = np.zeros(at.size, dtype=bool)
         new[base + coef : base + coef + q] = True
-        free = np.zeros((at.size, q + w.size))
-        free[new, :q] = np.eye(q)
-        old = free_directions(self, w)
-        free = np.hstack([free[:, :q], np.zeros((at.size, old.shape[1]))])
-        free[np.ix_(~new, np.arange(q, q + old.shape[1]))] = old
+        known = np.vstack([self.held(w), np.eye(w.size)[w.size - self.sizes[3] :]])
+        old = linalg.null_space(known) if known.size else np.eye(w.size)
+        free = np.zeros((at.size, q + old.shape[1]))
+        free[np.ix_(new, np.arange(q))] = np.eye(q)
+        free[np.ix_(~new, np.arange(q, free.shape[1]))] = old
         s = longer.n * longer.gradient(at)[new]
         H = free.T @ (longer.n * longer.hessian(at)) @ free
         bracket = H[:q, :q] - H[:q, q:] @ np.linalg.solve(H[q:, q:], H[q:, :q])
@@ -535,46 +580,40 @@ class Stated:
 
 
 def free_directions(stated, w):
-    """Return the directions along which no increment that is held at zero moves: its two parameters move together."""
-    group = np.arange(w.size)
-    for row in stated.increments(w)[held_increments(stated, w)]:
-        group[row == 1.0] = group[row == -1.0]
-    return (group[:, None] == np.unique(group)).astype(float)
-
-
-def held_increments(stated, w):
-    """Return which increments of baselines are zero."""
-    return np.abs(stated.increments(w) @ w) < 1e-9 * (1.0 + np.abs(w).max())
+    """Return the directions along which no increment that is held at zero moves."""
+    held = stated.held(w)
+    return linalg.null_space(held) if held.size else np.eye(w.size)
 
 
 def violations(stated, w):
     """Return how far w is from a minimum of the loss, condition by condition; all of them are 0 at one.
 
-    Slopes are compared with the sum of the sizes of what they are sums of. Bounds on increments and l1 give
-    inequalities, and xi = inf gives multipliers for the projected residuals, which are 0 themselves.
+    The gradient must be a sum of multipliers: not negative for increments that are held at zero, within l1 for
+    coefficients that are zero, of any size for the projected residuals, which are zero at xi = inf. What remains of a
+    slope is compared with the sum of the sizes of what the slope is a sum of.
     """
-    parts = stated.gradients(w)
+    unit, bound = np.ones(w.size), np.zeros((0, w.size))
+    if stated.sizes[3] == 1 and w[-1] < 1e-6:  # a variance of zero: the slope in the variance must not be negative
+        w, unit[-1], bound = np.r_[w[:-1], 1e-4], 2e-4, np.eye(w.size)[-1:]
+    parts = stated.gradients(w) / unit
     g, size = parts.sum(axis=0), np.abs(parts).sum(axis=0) + 1e-3
-    start, stop = stated.sizes[0], stated.sizes[0] + stated.sizes[1]
-    penalised = np.arange(start, stop) if stated.l1 else np.arange(0)
-    zero = penalised[w[penalised] == 0.0]
-    g[penalised] += stated.l1 * np.sign(w[penalised])
-    found = {}
-    free = free_directions(stated, w)
-    free = free[:, ~free[zero].any(axis=0)]
+    coefs = np.arange(w.size)[stated.sizes[0] : sum(stated.sizes[:2])]
+    g[coefs] += stated.l1 * np.sign(w[coefs])
+    found = {"increments": max(0.0, -(stated.increments @ w).min(initial=0.0))}
+    held = np.vstack([stated.held(w), bound])
+    zero = np.eye(w.size)[coefs[w[coefs] == 0.0]] if stated.l1 else np.zeros((0, w.size))
+    T = np.zeros((0, w.size))
     if math.isinf(stated.xi):
-        T = np.column_stack([stated.t(w + 1j * TINY * e).imag for e in np.eye(w.size)]) / TINY
+        T = np.column_stack([stated.t(w + 1j * TINY * e).imag for e in np.eye(w.size)]) / TINY / unit
         found["projected residuals"] = np.abs(stated.t(w)).max() / math.sqrt(stated.n)
-        g = g - T.T @ np.linalg.lstsq((T @ free).T, free.T @ g, rcond=1e-10)[0]
-    if zero.size:
-        found["slopes at zero coefficients"] = (np.maximum(np.abs(g[zero]) - stated.l1, 0.0) / size[zero]).max()
-    found["slopes"] = (np.abs(free.T @ g) / (np.abs(free).T @ size)).max()
-    D, held = stated.increments(w), held_increments(stated, w)
-    if held.any():
-        # the slopes are sums of multipliers of bounds, none of which is negative
-        found["multipliers"] = max(0.0, -np.linalg.lstsq(D[held].T, g, rcond=None)[0].min())
-    if D.size:
-        found["increments"] = max(0.0, -(D @ w).min())
+    columns = np.vstack([held, zero, T])
+    remaining = g / size
+    if columns.size:
+        low = np.r_[np.zeros(len(held)), np.full(len(zero), -stated.l1), np.full(len(T), -np.inf)]
+        high = np.r_[np.full(len(held), np.inf), np.full(len(zero), stated.l1), np.full(len(T), np.inf)]
+        solved = optimize.lsq_linear((columns / size).T, g / size, (low, high), method="bvls", tol=1e-15)
+        remaining = g / size - (columns / size).T @ solved.x
+    found["slopes"] = np.abs(remaining).max()
     return found
 
 

@@ -13,7 +13,7 @@ import pytest
 from simulated import same_fit, table
 
 import anchortm as atm
-from anchortm.backends import scan, sources
+from anchortm.backends import scan, sources, streamed_blocks
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.exceptions import IdentificationError, InputError, SeparationError
 from anchortm.inference import covariance
@@ -268,6 +268,41 @@ def test_a_factor_of_5000_levels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     same_fit(streamed, memory, sampled=True)
     assert streamed.coef_.size == levels
     assert streamed.n_passes_ <= 15
+
+
+def test_many_columns_are_made_a_few_rows_at_a_time(
+    rows: pd.DataFrame, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+    whole = streamed_blocks.Plan.objective
+
+    def objective(plan: Any, batch: Any) -> Any:
+        sizes.append(len(batch.response))
+        return whole(plan, batch)
+
+    monkeypatch.setattr(streamed_blocks.Plan, "objective", objective)
+    monkeypatch.setattr(streamed_blocks, "MOST_ENTRIES", 1000)
+    monkeypatch.setattr(streamed_blocks, "BLOCK_ROWS", 50)
+    for formula, options in (
+        ("y | half + group ~ x0 + x1 | site", {"xi": 1.0}),
+        (f"{SURV} ~ x0 + place | year", {"xi": 1.0, "scale": "x0"}),
+    ):
+        options = options | {"order": 2} | BOTH | TIGHT
+        memory = atm.ContinuousLogit.from_formula(formula, rows, **options)
+        sizes.clear()
+        streamed = atm.ContinuousLogit.from_formula(formula, files, **options)
+        same_fit(streamed, memory)
+        assert sorted(sizes)[len(sizes) // 2] <= 50
+    data = rows.assign(time=np.where(np.arange(len(rows)) == 300, 0.0, rows.time))
+    data.to_parquet(tmp_path / "rows.parquet", row_group_size=500, index=False)
+    with pytest.raises(InputError, match="at row 300"):
+        atm.ParametricSurvival.from_formula("Surv(time, event) ~ x0 + x1", tmp_path)
+
+
+def test_too_many_strata_are_refused_before_the_second_pass(rows: pd.DataFrame, tmp_path: Path) -> None:
+    rows.assign(one=np.arange(len(rows))).to_parquet(tmp_path / "rows.parquet", index=False)
+    with pytest.raises(InputError, match="1800 strata, levels and ends for 1800 rows are too many baselines"):
+        atm.ContinuousLogit.from_formula("y | one ~ x0", tmp_path)
 
 
 def test_random_effects_need_all_rows_of_a_cluster(files: Path) -> None:

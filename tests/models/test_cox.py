@@ -518,7 +518,6 @@ def test_predicted_curves() -> None:
         (lambda: d.pdf(1.0), "no density"),
         (lambda: d.hazard(1.0), "no density"),
         (d.mean, "no mean"),
-        (lambda: model.confidence_band(CGD, [100.0]), "confidence bands cannot be combined with CoxPH"),
         (lambda: atm.marginal_effects(model, CGD), "no marginal effects"),
         (lambda: atm.scores.crps(d, CGD.tstop), "score them by brier"),
         (

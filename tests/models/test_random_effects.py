@@ -435,7 +435,7 @@ def test_the_information_of_anchors():
     data = simulated()
     X, y, step = data[["x", "z"]].to_numpy(), as_response(cuts(data), "ordinal"), 1e-4
     o, v = objective_of("logit", OrdinalBasis((0, 1, 2)), y, data, ["1", "x"], n_nodes=15)
-    found = o.anchor_information(v, np.zeros(0))
+    found = o.anchor_information(v)
     order = anchor_columns(np.asarray(data.site)).order()
     Q = np.empty((len(data), o.anchors.rank))
     Q[order] = o.anchors.part(slice(None)).spread(o.anchors.coefficients(np.eye(o.anchors.rank)))
@@ -511,7 +511,9 @@ def test_formulas():
     assert np.isfinite(model.predict(new)).all()
     assert -model.nll(data).sum() == pytest.approx(model.loglik_, abs=1e-9)
     bad = {
-        "y ~ x + (1 | g) + (1 | site)": "one term",
+        "y ~ x + (1 | g) + (1 | site) + (1 | z)": "two terms",
+        "y ~ x + (1 | g) + (0 + x | g)": "the same clusters",
+        "y ~ x + (1 | g) + (x | site)": "intercepts only",
         "y ~ x - (1 | g)": "add random effects to the covariates",
         "y ~ x * (1 | g)": "add random effects to the covariates",
         "y ~ x + (1 | g + site)": "one column of clusters",
@@ -613,7 +615,10 @@ REFUSED = [
     ({"random": {"g": ["1", "w"]}}, "not a covariate"),
     ({"random": {"g": []}}, "effects"),
     ({"random": {"g": ["1", "x", "z"]}}, "a slope, or both"),
-    ({"random": ["g", "site"]}, "one column"),
+    ({"random": ["g", "site", "x"]}, "one or two different columns"),
+    ({"random": ["g", "g"]}, "one or two different columns"),
+    ({"random": {"g": ["1", "x"], "site": ["1"]}}, "intercepts only"),
+    ({"random": ["g", "site"], "n_nodes": 9}, "Laplace"),
     ({"random": "g", "n_nodes": 0}, "n_nodes"),
     ({"random": "g", "n_nodes": 1000}, "n_nodes"),
     ({"random": "nowhere"}, "nowhere"),
@@ -639,8 +644,6 @@ def test_clusters_must_say_something():
     with pytest.raises(InputError, match="clusters are names"):
         atm.NormalLinear(random="g").fit(X.assign(g=data.x), data.y)
     model = atm.NormalLinear(random="g").fit(X, data.y)
-    with pytest.raises(InputTypeError, match="confidence bands do not support random effects"):
-        model.confidence_band(X[:1], [1.0])
     with pytest.raises(InputError, match="marginal effects"):
         atm.marginal_effects(model, X)
     with pytest.warns(AnchorTMWarning, match="raise n_nodes"):

@@ -67,6 +67,9 @@ KINDS: dict[str, Callable[[], Distribution]] = {
     "family, gamma": lambda: of_family("gamma", [1.0, 2.0, 3.0], dispersion=0.6),
     "family, Poisson": lambda: of_family("poisson", [0.5, 2.0, 7.0]),
     "family, binomial": lambda: of_family("binomial", [0.1, 0.5, 0.9], trials=6.0),
+    "averaged family, Poisson": lambda: AveragedFamily.of(
+        get_family("poisson"), NODES + SHIFT[:, None], SHARES, np.ones(3), SHIFT
+    ),
     "family, negative binomial": lambda: of_family("negative_binomial", [0.5, 2.0, 7.0]),
     "family, averaged": lambda: AveragedFamily.of(
         get_family("poisson"), np.log([[0.5], [2.0], [7.0]]) + 0.3 * NODES, SHARES, np.ones(3), SHIFT

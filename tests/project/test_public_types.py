@@ -16,8 +16,6 @@ REASONS = {
     "**options": "arguments of another function, which checks them",
     "**overrides": "settings of a scenario, which differ in type and are checked by name",
     "**parameters": "parameters of the model, which its constructor checks",
-    "*_": "a method that this model refuses takes anything, to say so",
-    "**__": "a method that this model refuses takes anything, to say so",
     "above": "a number, or a class of any kind",
     "after": "any fitted model of this package",
     "before": "any fitted model of this package",

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm._util.checks import check_weights, finite_numbers
+from anchortm._util.frames import refuse_missing, select
+from anchortm.engine.data import Strata
 from anchortm.engine.rows.anchor_sums import AnchorFrame
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import AnchorColumns, anchor_columns
 from anchortm.inputs.baselines import Corners, Mixture, stratum_codes, stratum_sets
-from anchortm.inputs.design import Matrix, WideMatrix, columns_of, to_design
+from anchortm.inputs.design import Matrix, WideMatrix, columns_of, split_columns, to_design
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, Scale, as_response
 
@@ -71,14 +73,39 @@ class Batch:
     anchors: AnchorColumns | None
     weights: Array | None
     offset: Array | None
-    strata: NDArray[np.intp] | None = None  # codes
+    strata: Strata | None = None
     mixture: Mixture | None = None
+
+    def take(self, rows: NDArray[np.intp]) -> Batch:
+        """Return some of the rows."""
+        return Batch(
+            self.response[rows],
+            self.X[rows],
+            None if self.anchors is None else self.anchors.take(rows),
+            None if self.weights is None else self.weights[rows],
+            None if self.offset is None else self.offset[rows],
+            None if self.strata is None else self.strata.take(rows),
+            None if self.mixture is None else self.mixture.take(rows),
+        )
 
     def structured(self, corners: Corners, taken: Sequence[int]) -> Batch:
         """Return the batch with the weights of its rows on corners; X loses the columns with varying effects."""
-        X, weights = self.X, corners.weights(self.strata, columns_of(self.X, taken))
+        codes = None if self.strata is None else self.strata.codes
+        X, weights = self.X, corners.weights(codes, columns_of(self.X, taken))
         rest = X.without(taken) if isinstance(X, WideMatrix) else np.delete(X, list(taken), axis=1)
         return replace(self, X=rest, mixture=Mixture(corners, weights))
+
+    def beside(self) -> tuple[Array, Array]:
+        """Return the columns that tell corners apart, without those of references, and the sums of all weights.
+
+        Before there are corners, strata are meant.
+        """
+        if self.mixture is not None:
+            return self.mixture.levels, self.mixture.weights.sum(axis=0)
+        if self.strata is None:
+            return np.zeros((len(self.response), 0)), np.zeros(0)
+        dummies = np.eye(len(self.strata.labels))[self.strata.codes]
+        return dummies[:, 1:], dummies.sum(axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,17 +153,34 @@ class Reader:
             if self.offset is not None:
                 offset = finite_numbers(self.formula.new_column(frame, self.offset), len(frame), "offset")
             response = as_response(self.formula.outcome(frame), self.scale, self.levels)
-            X = to_design(self.formula.covariates(frame), len(frame), wide=not self.dense).matrix
+            made, strata = self.formula.design(frame), None
+            if self.strata is not None:
+                made, columns = split_columns(made, self.formula.strata, "strata")
+                labels, codes = stratum_sets(columns)
+                strata = Strata(stratum_codes(labels, self.strata)[codes], self.strata)
+            X = to_design(made, len(frame), wide=not self.dense).matrix
             anchors = None
             if self.anchors is not None:
                 found = anchor_columns(self.formula.anchor_frame(frame), in_units=False)
                 anchors = self.anchors.encode(found)
-            batch = Batch(response, X, anchors, weights, offset, self._stratum_codes(frame))
+            batch = Batch(response, X, anchors, weights, offset, strata)
             return batch if self.corners is None else batch.structured(self.corners, self.taken)
 
-    def _stratum_codes(self, frame: pd.DataFrame) -> NDArray[np.intp] | None:
-        columns = self.formula.stratum_frame(frame)
-        if columns is None or self.strata is None:
-            return None
-        labels, codes = stratum_sets(columns)
-        return stratum_codes(labels, self.strata)[codes]
+    def recoded(self, batch: Batch) -> Batch:
+        """Return rows that a reader of more rows has read, with the classes and the anchor levels of this one."""
+        response, X, anchors = batch.response, batch.X, batch.anchors
+        if response.levels != self.levels:
+            response = as_response(response, self.scale, self.levels)
+        if self.dense and isinstance(X, WideMatrix):
+            X = X.toarray()
+        if anchors is not None:
+            anchors = None if self.anchors is None else self.anchors.encode(anchors)
+        return replace(batch, response=response, X=X, anchors=anchors)
+
+    def strata_of(self, frame: pd.DataFrame) -> frozenset[Any]:
+        """Return the labels of the strata of these rows."""
+        if not self.formula.strata:
+            return frozenset()
+        columns = select(frame, self.formula.strata)
+        refuse_missing(columns, "stratum")
+        return frozenset(stratum_sets(columns)[0])

@@ -21,15 +21,14 @@ from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm._util.checks import check_total_weight
-from anchortm.backends.reading import AnchorCoding, Batch, Reader, located
+from anchortm.backends.column_sums import ColumnSums, Units
+from anchortm.backends.lockstep import Lane, Made
+from anchortm.backends.reading import AnchorCoding, Reader, located
 from anchortm.backends.sources import Source
-from anchortm.engine.data import binary_columns
 from anchortm.engine.rows.anchor_sums import AnchorFrame, AnchorMoments
-from anchortm.engine.solve.identification import CovariateSums, WideSums, covariate_ranges, level_ends
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import MOST_CODES, AnchorColumns, anchor_columns, look_like_codes, units_of
-from anchortm.inputs.baselines import stratum_sets
-from anchortm.inputs.design import Matrix, WideMatrix
+from anchortm.inputs.design import Matrix
 from anchortm.inputs.empirical import SUPPORT_QUANTILES, quantile_among, replicated_quantile
 from anchortm.inputs.formula.column_kinds import ColumnFacts
 from anchortm.inputs.response import Response, as_response, classes_of
@@ -37,7 +36,7 @@ from anchortm.inputs.response import Response, as_response, classes_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SAMPLE_ROWS", "WIDE_ROWS", "Scan", "Second", "first_pass", "numbers_of", "second_pass"]
+__all__ = ["SAMPLE_ROWS", "WIDE_ROWS", "Scan", "Second", "first_pass", "second_pass"]
 
 SAMPLE_ROWS = 100_000
 WIDE_ROWS = 2_000_000
@@ -182,6 +181,22 @@ class Scan:
         seen = tuple(level for level in self.declared if level in self.weights_of)
         return seen, tuple(level for level in self.declared if level not in self.weights_of)
 
+    def counts(self, levels: tuple[Hashable, ...] | None) -> dict[str, int]:
+        """Return the numbers of exact, left-, right- and interval-censored rows; ``levels`` are those of classes."""
+        if levels is None:
+            return self.kinds
+        rows = [self.rows_of[level] for level in levels]
+        return {"exact": 0, "left": rows[0], "right": rows[-1], "interval": sum(rows[1:-1])}
+
+    def row_kinds(self, levels: tuple[Hashable, ...] | None) -> frozenset[tuple[str, int]]:
+        """Return the kinds of rows and truncations that can occur under any basis."""
+        found = {(kind, 1) for kind, number in self.counts(levels).items() if number}
+        if ("interval", 1) in found:  # an end at the bound of a basis is none
+            found.add(("left", 1))
+        if self.truncated:
+            found |= {("left", -1), ("right", -1), ("interval", -1)}
+        return frozenset(found)
+
 
 @dataclass(frozen=True)
 class _First:
@@ -226,7 +241,7 @@ class _First:
             else:
                 response = as_response(y, reader.scale)
                 kinds, low, high, truncated, time, weights_of = _outcome_facts(response, w)
-            anchors, strata = formula.anchor_frame(frame), formula.stratum_frame(frame)
+            anchors = formula.anchor_frame(frame)
             return Scan(
                 len(frame),
                 float(w.sum()),
@@ -242,7 +257,7 @@ class _First:
                 declared,
                 weights_of,
                 rows_of,
-                frozenset() if strata is None else frozenset(stratum_sets(strata)[0]),
+                reader.strata_of(frame),
                 sample,
                 wide,
             )
@@ -294,59 +309,22 @@ def first_pass(source: Source, reader: Reader, classes: bool, fixed: tuple[Hasha
 
 @dataclass(frozen=True, eq=False)
 class Second:
-    """The sums of the second pass: covariates, anchors, and exact outcomes around the quantiles.
+    """The sums of the second pass: covariates, anchors, and exact outcomes around the quantiles."""
 
-    Columns of numbers are centred near their means and divided by about their spread (``centre`` and ``unit``, which
-    are 0 and 1 for the columns of wide factors). Strata stand beside the covariates as dummies, without the first.
-    """
-
-    centre: Array
-    unit: Array
-    covariates: Any  # CovariateSums, or WideSums
-    moments: Array  # weighted sums and sums of squares of all columns
-    strata: Array  # rows of each stratum
-    ends: Array  # rows of each level of a wide factor with a finite lower end, and with a finite upper one
-    low: Array  # smallest and largest value of each covariate
-    high: Array
+    columns: ColumnSums
     reach: tuple[float, float]  # smallest and largest finite end of the outcome
-    binary: NDArray[np.bool_]  # which covariates are 0 or 1
     anchors: AnchorMoments | None
     below: Array  # weight below each bracket
     inside: list[list[tuple[Array, Array]]]  # values and weights in each bracket
 
     def __add__(self, other: Second) -> Second:
         return Second(
-            self.centre,
-            self.unit,
-            self.covariates + other.covariates,
-            self.moments + other.moments,
-            self.strata + other.strata,
-            self.ends + other.ends,
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
+            self.columns + other.columns,
             (min(self.reach[0], other.reach[0]), max(self.reach[1], other.reach[1])),
-            self.binary & other.binary,
             None if self.anchors is None or other.anchors is None else self.anchors + other.anchors,
             self.below + other.below,
             [a + b for a, b in zip(self.inside, other.inside, strict=True)],
         )
-
-    def means(self, X: Matrix, n_rows: int) -> Array:
-        """Return the means of the covariates without weights; X are some rows of them."""
-        sums, (numbers, at) = self.covariates, numbers_of(X)
-        total = np.zeros(self.centre.size)
-        if isinstance(X, WideMatrix):
-            own = sums.total.sum(axis=0)
-            total[X.sparse_at], total[X.levels] = own[own.size - X.sparse_at.size :], sums.count[1:]
-        else:
-            own = sums.total
-        total[at] = own[: numbers.shape[1]]
-        return np.asarray(self.centre + self.unit * total / n_rows)
-
-    def weighted(self, n_total: float) -> Array:
-        """Return the weighted means and standard deviations of the covariates."""
-        first, second = self.moments / n_total
-        return np.array([self.centre + self.unit * first, self.unit * np.sqrt(np.maximum(second - first**2, 0.0))])
 
     def quantile(self, j: int, q: float, scan: Scan) -> float | None:
         """Return the exact quantile of all rows if the j-th bracket holds it, else None."""
@@ -359,12 +337,14 @@ class Second:
 @dataclass(frozen=True)
 class _SecondWork:
     reader: Reader
-    centre: Array
-    unit: Array
+    units: Units
     brackets: tuple[tuple[float, float], ...]
 
     def __call__(self, frame: pd.DataFrame, start: int) -> Second | None:
-        batch = self.reader.read(frame, start)
+        return self.on(Made(self.reader.read(frame, start)))
+
+    def on(self, made: Made) -> Second | None:
+        batch = made.batch
         if batch is None:
             return None
         anchors = None
@@ -377,42 +357,8 @@ class _SecondWork:
             here = (values >= low) & (values <= high)
             inside.append([(values[here], w[here])])
         below = np.array([w[values < low].sum() for low, _ in self.brackets])
-        sums, moments = self._sums(batch, w)
-        low, high = covariate_ranges(batch.X)
-        return Second(
-            self.centre,
-            self.unit,
-            sums,
-            moments,
-            np.zeros(0) if batch.strata is None else self._dummies(batch).sum(axis=0),
-            level_ends(batch.response, batch.X),
-            low,
-            high,
-            batch.response.reach(),
-            np.array(binary_columns(batch.X), dtype=bool),
-            anchors,
-            below,
-            inside,
-        )
-
-    def _dummies(self, batch: Batch) -> Array:
-        """Return the strata as columns of 0 and 1."""
-        n = 0 if self.reader.strata is None else len(self.reader.strata)
-        return np.zeros((len(batch.response), 0)) if batch.strata is None else np.eye(n)[batch.strata]
-
-    def _sums(self, batch: Batch, w: Array) -> tuple[CovariateSums | WideSums, Array]:
-        """Return the sums of covariates and strata, and the weighted moments of the covariates."""
-        X, strata = batch.X, self._dummies(batch)[:, 1:]
-        numbers, at = numbers_of(X)
-        Z = (numbers - self.centre[at]) / self.unit[at]
-        moments = np.zeros((2, X.shape[1]))
-        moments[:, at] = w @ Z, w @ Z**2
-        if not isinstance(X, WideMatrix):
-            return CovariateSums.of(np.hstack([Z, strata])), moments
-        moments[:, X.sparse_at] = w @ X.sparse, w @ X.sparse.power(2)
-        if X.codes is not None:
-            moments[:, X.levels] = np.bincount(X.codes, w, X.n_levels)[1:]
-        return WideSums.of(X, np.hstack([Z, strata])), moments
+        columns = ColumnSums.of(batch, self.units, w)
+        return Second(columns, batch.response.reach(), anchors, below, inside)
 
 
 def _join(a: Second | None, b: Second | None) -> Second | None:
@@ -421,20 +367,10 @@ def _join(a: Second | None, b: Second | None) -> Second | None:
     return a + b
 
 
-def numbers_of(X: Matrix) -> tuple[Array, Any]:
-    """Return the columns of numbers, and their places."""
-    return (X.dense, X.dense_at) if isinstance(X, WideMatrix) else (X, slice(None))
-
-
-def second_pass(source: Source, reader: Reader, X: Matrix, brackets: tuple[tuple[float, float], ...] = ()) -> Second:
+def second_pass(lane: Lane, reader: Reader, X: Matrix, brackets: tuple[tuple[float, float], ...] = ()) -> Second:
     """Return the sums of the second pass; X are the covariates of the sample."""
-    numbers, at = numbers_of(X)
-    centre, unit = np.zeros(X.shape[1]), np.ones(X.shape[1])
-    centre[at] = numbers.mean(axis=0)
-    spread = np.abs(numbers - centre[at]).max(axis=0, initial=0.0)
-    unit[at] = np.where(spread > 0.0, spread, 1.0)
-    work = _SecondWork(reader, centre, unit, brackets)
-    found = source.map(work, _join, reader.columns, "sums of covariates and anchors")
+    work = _SecondWork(reader, Units.of(X), brackets)
+    found: Second | None = lane.map(work, _join, "sums of covariates and anchors")
     assert found is not None  # noqa: S101 - the first pass has seen rows
     return found
 

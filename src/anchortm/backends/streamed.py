@@ -5,39 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.backends.reading import AnchorCoding, Batch, Reader, located
-from anchortm.backends.scan import Second, first_pass, numbers_of, second_pass, support_brackets
-from anchortm.backends.sources import Source
+from anchortm.backends.column_sums import numbers_of
+from anchortm.backends.lockstep import Lane, Table, side_by_side
+from anchortm.backends.reading import AnchorCoding, Batch, Reader
+from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets
+from anchortm.backends.sources import BATCH_ROWS, Source
+from anchortm.backends.streamed_blocks import Columns, Plan, StreamedBlocks
+from anchortm.backends.structure import Structure, check_number
 from anchortm.bases import Basis
 from anchortm.engine.data import About
-from anchortm.engine.objective.build import build_objective, objective_type
-from anchortm.engine.objective.penalised import Known, Penalty
+from anchortm.engine.objective.build import objective_type
+from anchortm.engine.objective.penalised import Penalty
 from anchortm.engine.objective.plain import RowObjective
-from anchortm.engine.rows.blocks import Blocks, MemoryBlocks, Total, Work, add, run
-from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.likelihood import layout
-from anchortm.engine.rows.projections import GroupProjection, Projection, projection_of
-from anchortm.engine.rows.standardised import Rows, make_coordinates
-from anchortm.engine.solve.identification import (
-    CovariateSums,
-    WideSums,
-    check_counts,
-    check_level_ends,
-    check_size,
-    still,
-)
+from anchortm.engine.rows.projections import Projection, projection_of
+from anchortm.engine.rows.standardised import make_coordinates
+from anchortm.engine.solve.identification import check_counts
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.inputs import parts
-from anchortm.inputs.baselines import Mixture, known_strata, make_corners, varying_groups
-from anchortm.inputs.design import Matrix, WideMatrix
+from anchortm.inputs.baselines import Mixture, check_corners, known_strata
+from anchortm.inputs.design import WideMatrix
 from anchortm.inputs.empirical import SUPPORT_QUANTILES
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, Scale, as_response, plain_words
@@ -47,161 +42,14 @@ from anchortm.links import Link
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Stream", "StreamedBlocks"]
+__all__ = ["Stream"]
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
 
-MOST_COLUMNS = 300
+BASELINE_COLUMNS = 20
+MOST_FITS, MOST_NUMBERS = 256, 20_000_000  # fits that share a pass, and numbers in all their sums
 BRACKET = 6.0  # standard errors to each side of a sample quantile
-
-
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """All that is needed to turn a batch of rows into blocks; it is sent to where the rows are."""
-
-    reader: Reader
-    link: Link
-    basis: Basis
-    sign: float
-    coordinates: Coordinates
-    geometry: Projection | None
-    columns: _Columns | None = None
-
-    def restricted(self, columns: NDArray[np.intp]) -> _Plan:
-        """Return the plan for some of the covariates."""
-        made = _Columns(columns, np.ones(columns.size)) if self.columns is None else self.columns.take(columns)
-        return replace(self, coordinates=self.coordinates.restricted(columns), columns=made)
-
-    def objective(self, batch: Batch) -> RowObjective:
-        """Return the share of a batch in the objective of all rows."""
-        return build_objective(
-            self.link,
-            self.basis,
-            batch.response,
-            batch.X if self.columns is None else self.columns.of(batch.X),
-            batch.anchors,
-            batch.weights,
-            batch.offset,
-            self.sign,
-            self.reader.anchors is None or self.reader.anchors.frame.intercept,
-            coordinates=self.coordinates,
-            geometry=self.geometry,
-            mixture=batch.mixture,
-        )
-
-
-class _Columns(NamedTuple):
-    """Columns of the design by their places, some perhaps twice, each times a number."""
-
-    at: NDArray[np.intp]
-    factor: Array
-
-    def of(self, X: Matrix) -> Array:
-        """Return these columns."""
-        assert not isinstance(X, WideMatrix)  # noqa: S101 - refused by the table of parts
-        return X[:, self.at] * self.factor
-
-    def take(self, own: NDArray[np.intp]) -> _Columns:
-        """Return some of these columns."""
-        return _Columns(self.at[own], self.factor[own])
-
-
-@dataclass(frozen=True, eq=False)
-class _Sum:
-    """The sums over one batch."""
-
-    plan: _Plan
-    work: Work
-
-    def __call__(self, frame: pd.DataFrame, start: int) -> Total:
-        batch = self.plan.reader.read(frame, start)
-        with located(start):
-            return run([] if batch is None else self.plan.objective(batch).memory.blocks, self.work)
-
-
-@dataclass(frozen=True, eq=False)
-class _Largest:
-    """The largest |A @ coefficients| in one batch."""
-
-    plan: _Plan
-    coefficients: Array
-
-    def __call__(self, frame: pd.DataFrame, start: int) -> float:
-        batch = self.plan.reader.read(frame, start)
-        if batch is None or batch.anchors is None or self.plan.geometry is None:
-            return 0.0
-        order = batch.anchors.order()
-        anchors = self.plan.geometry.on(batch.anchors if order is None else batch.anchors.take(order))
-        return float(np.abs(anchors.part(slice(None)).spread(self.coefficients)).max())
-
-
-@dataclass(frozen=True, eq=False)
-class _Find:
-    """The result of a function of the rows of one batch."""
-
-    plan: _Plan
-    find: Callable[[list[Rows]], Any]
-
-    def __call__(self, frame: pd.DataFrame, start: int) -> Any:
-        batch = self.plan.reader.read(frame, start)
-        return None if batch is None else self.find(self.plan.objective(batch).terms)
-
-
-def _either(a: Any, b: Any) -> Any:
-    return (a if b is None else b) if a is None or b is None else a + b
-
-
-def _add(a: Total, b: Total) -> Total:
-    return add([a, b])
-
-
-class StreamedBlocks(Blocks):
-    """Rows of a source, read again for each sum."""
-
-    costly = True
-
-    def __init__(self, source: Source, plan: _Plan, stream: Stream, sample: RowObjective) -> None:
-        self.source, self.plan, self._sample = source, plan, sample
-        self.n_rows, self.n_total = stream.scan.n_rows, stream.scan.n_total
-        self.kinds = stream.kinds()
-        self.sample_rows = sample.n_rows
-        self._note = ""
-
-    def total(self, work: Work) -> Total:
-        return self.source.map(_Sum(self.plan, work), _add, self.plan.reader.columns, f"{work.label}{self._note}")
-
-    def one_slope(self) -> Array | None:
-        return None if self.plan.reader.corners is not None else self._sample.memory.one_slope()
-
-    def sample(self, size: int, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
-        return self._sample.memory, self._sample.anchors
-
-    def whole_rows(self, anchors: Projection | None) -> tuple[MemoryBlocks, Projection | None]:
-        return self._sample.memory, self._sample.anchors
-
-    def restricted(self, columns: NDArray[np.intp], n_baseline: int, anchors: Projection | None) -> StreamedBlocks:
-        result = copy(self)
-        result.plan, result._sample = self.plan.restricted(columns), self._sample.restricted(columns)
-        return result
-
-    @property
-    def at_hand(self) -> list[Rows]:
-        return self._sample.terms
-
-    def elsewhere(self, find: Callable[[list[Rows]], T | None]) -> T | None:
-        work = _Find(self.plan, find)
-        found: T | None = self.source.map(work, _either, self.plan.reader.columns, "is the likelihood bounded?")
-        return found
-
-    def largest_spread(self, anchors: Projection, coefficients: Array) -> float:
-        if isinstance(anchors, GroupProjection):
-            return float(np.abs(coefficients).max())
-        work = _Largest(self.plan, coefficients)
-        return self.source.map(work, max, self.plan.reader.columns, "largest projected residual")
-
-    def tell(self, loss: float) -> None:
-        self._note = f", loss {loss:.8g}"
 
 
 class Stream:
@@ -221,11 +69,14 @@ class Stream:
     in_memory = False
     strata = clusters = None  # these need the rows in memory
     mixture: Mixture | None = None  # the corners, with the weights of an average row
-    _columns: _Columns | None = None  # those of the design that the loss takes, None: all
+    _columns: Columns | None = None  # those of the design that the loss takes, None: all
     names: tuple[str, ...]
     marks: Marks
     near: tuple[int, ...] = ()
     share = 1.0
+    _sample: Batch
+    _lane: Lane | None = None
+    _latest_plan: Plan | None = None
 
     def __init__(
         self,
@@ -240,7 +91,7 @@ class Stream:
         for argument, value in (("sample_weight", sample_weight), ("offset", offset)):
             if value is not None and not isinstance(value, str):
                 raise InputError(f"{argument} must name a column when rows are read in batches, not {type(value)}")
-        self.source = source
+        self.source, self._passes_before = source, source.passes
         formula = Formula.unread(text, source.names)
         reader = Reader(formula, tuple(source.names), scale, sample_weight, offset)
         source.check([name for name in (sample_weight, offset) if name is not None])
@@ -255,90 +106,88 @@ class Stream:
         strata = tuple(known_strata(list(scan.strata))) if scan.strata else None
         self.reader = replace(reader, levels=levels, anchors=coding, strata=strata)
         self._rows = _joined(scan.sample)
-        if scan.n_rows == 1:
-            raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
-        if scale not in ("ordinal", "count"):
-            check_counts(scan.kinds)
-        self.response, self.weights = self._wide_outcome(wide)
+        self._check_outcomes()
+        self._outcomes = self._wide_outcome(wide)
         self._wide_is_all = scan.every_wide == 1
         self.scan.sample.clear()
         self.scan.wide.clear()
 
+    def _check_outcomes(self) -> None:
+        """Refuse outcomes that do not identify a distribution."""
+        if self.scan.n_rows == 1:
+            raise IdentificationError("n_samples = 1: a distribution cannot be estimated from one row")
+        if self.reader.scale not in ("ordinal", "count"):
+            check_counts(self.scan.kinds)
+
+    @property
+    def sample(self) -> Batch:
+        """Return a sample of the rows."""
+        return self._sample
+
+    @property
+    def response(self) -> Response:
+        """Return outcomes with the distribution of all rows."""
+        return self._outcomes[0]
+
+    @property
+    def weights(self) -> Array | None:
+        """Return the weights of ``response``."""
+        return self._outcomes[1]
+
+    @property
+    def lane(self) -> Lane:
+        """Return the way to the rows."""
+        if self._lane is None or self._lane.table.reader is not self.reader:
+            self._lane = Lane(Table(self.source, self.reader))
+        return self._lane
+
+    @property
+    def n_passes(self) -> int:
+        """Return how often the table was read since it was opened."""
+        return self.source.passes - self._passes_before
+
+    def together(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+        """Return the results of several fits to these rows or to parts of them, which share each read of the table."""
+        X, blocks = self.sample.X, 1 if self.mixture is None else self.mixture.corners.n_blocks
+        columns = numbers_of(X)[0].shape[1] + blocks * BASELINE_COLUMNS
+        sums = X.shape[1] if self.anchors is None else X.shape[1] + sum(self.anchors.frame.sizes)
+        return side_by_side(calls, min(MOST_FITS, MOST_NUMBERS // (columns * (2 * columns + sums))))
+
     def learn(self, spec: Specification) -> None:
         """Take the second pass, which prepares the baselines of the model, and check the covariates."""
-        formula = self.reader.formula
-        names, marks = tuple(formula.design_columns()), formula.marks
+        marks = self.reader.formula.marks
         if spec.smoothed(marks):
             parts.refuse("smooth", *spec.asked())
-        self.sample = self._read_sample()
+        self._sample = self._read_sample()
         if isinstance(self.sample.X, WideMatrix) and spec.fills_in(marks):
             self.reader = replace(self.reader, dense=True)
-            self.sample = self._read_sample()
-        self._check_number(self.sample.X)
+            self._sample = self._read_sample()
+        check_number(self.sample.X)
+        if self.reader.strata is not None:  # the second pass has a column for each
+            check_corners(len(self.reader.strata), min(self.scan.n_rows, BATCH_ROWS))
+        self._sum_up()
+        self.structure = found = Structure.of(spec, self.reader, self.second.columns, self.sample.X)
+        self.names, self.marks, self.mixture = found.names, found.marks, found.mixture
+        if found.mixture is not None:
+            self.reader = replace(self.reader, corners=found.mixture.corners, taken=found.taken)
+            self._sample = self._read_sample()
+
+    def _sum_up(self) -> None:
+        """Take the second pass, and more if it does not find the quantiles of exact outcomes."""
         brackets = self._brackets()
-        self.second = second_pass(self.source, self.reader, self.sample.X, brackets)
+        self.second = second_pass(self.lane, self.reader, self.sample.X, brackets)
         self.support = self._exact_support() if brackets else None
-        taken = self._take_up(spec, names, marks)
-        kept = [j for j in range(len(names)) if j not in taken]
-        self._kept, self.names, self.marks = kept, tuple(names[j] for j in kept), tuple(marks[j] for j in kept)
-        self._check_covariates(spec, names)
-        self.sample = self._read_sample()
-
-    def _check_number(self, X: Matrix) -> None:
-        """Refuse more columns of numbers than sums over batches are made for."""
-        n = numbers_of(X)[0].shape[1]
-        if n > MOST_COLUMNS:
-            raise InputError(
-                f"the covariates have {n} columns of numbers, more than {MOST_COLUMNS} for rows that are read in "
-                "batches: merge levels of factors, or read the table into memory"
-            )
-
-    def _take_up(self, spec: Specification, names: tuple[str, ...], marks: Marks) -> list[int]:
-        """Make the corners of strata and varying effects; return the columns of covariates that they take up."""
-        if self.reader.strata is None and not varying_groups(spec.varying):
-            return []
-        second, n = self.second, self.scan.n_rows
-
-        def facts(places: list[int]) -> tuple[float, float, bool]:
-            low, high = second.low[places].min(), second.high[places].max()
-            return float(low), float(high), bool(second.binary[places].all())
-
-        corners, taken = make_corners(self.reader.strata, spec.varying, names, facts, spec.sign, marks)
-        average = corners.average(second.strata / n, second.means(self.sample.X, n)[taken])
-        corners.check(average)
-        self.mixture = Mixture(corners, average)
-        self.reader = replace(self.reader, corners=corners, taken=tuple(taken))
-        return taken
-
-    def _check_covariates(self, spec: Specification, names: tuple[str, ...]) -> None:
-        """Refuse covariates without a penalty that are constant or collinear."""
-        second, X = self.second, self.sample.X
-        strata = () if self.mixture is None else tuple(f"stratum {label}" for label in (self.reader.strata or ())[1:])
-        penalty, own = self.penalty(spec), np.ones(len(names) + len(strata), dtype=bool)
-        if spec.penalised(self.marks):
-            own[self._kept] = penalty.free
-        check_size(int(own.sum()), self.scan.n_rows)
-        _, at = numbers_of(X)
-        constant = still(second.low[at], second.high[at], second.centre[at])
-        constant = np.append(constant, np.zeros(len(strata), dtype=bool))
-        if isinstance(X, WideMatrix) and isinstance(second.covariates, WideSums):
-            numbers, sparse = ([names[j] for j in at.tolist()] for at in (X.dense_at, X.sparse_at))
-            second.covariates.check(X, names, (*numbers, *strata, *sparse), constant)
-            check_level_ends(self.reader.scale, second.ends, X, names)
-        elif isinstance(second.covariates, CovariateSums):
-            second.covariates.check((*names, *strata), constant, own)
 
     def penalty(self, spec: Specification, added: tuple[tuple[str, ...], Marks] = ((), ())) -> Penalty:
         """Return the penalty on the coefficients of the covariates, and on what parts of the model ``added``."""
-        mean, deviation = self.second.weighted(self.scan.n_total)[:, self._kept]
-        return spec.penalty(self.names, self.marks, added=added, known=Known(spec.sign * mean, deviation))
+        return replace(self.structure, spec=spec).penalty(self.second.columns, added)
 
     def repeated(self, columns: Sequence[int], factor: float, names: tuple[str, ...]) -> Stream:
         """Return the table with some covariates once more, times a factor, after the others."""
         p, result = len(self.names), copy(self)
         at = np.concatenate([np.arange(p), np.asarray(columns, dtype=np.intp)])
         result.names, result.marks = names, (*self.marks, *(None for _ in columns))
-        result._columns = _Columns(at, np.where(np.arange(at.size) < p, 1.0, factor))
+        result._columns = Columns(at, np.where(np.arange(at.size) < p, 1.0, factor))
         return result
 
     def without_wide(self) -> Stream:
@@ -347,7 +196,7 @@ class Stream:
             return self
         result = copy(self)
         result.reader = replace(self.reader, dense=True)
-        result.sample = result._read_sample()
+        result._sample = result._read_sample()
         return result
 
     def _read_sample(self) -> Batch:
@@ -386,40 +235,26 @@ class Stream:
             self.names,
             self.marks,
             (*self.reader.formula.design_columns(), *self.reader.formula.strata),
-            self._counts(),
+            scan.counts(self.reader.levels),
             scan.time,
             () if self.anchors is None else self.anchors.float_codes,
             self.dropped,
             self.alphabetical,
-            self.second.binary[self._kept].tolist(),
+            self.second.columns.binary[list(self.structure.kept)].tolist(),
             self.reader.offset is not None,
             self.fingerprint(),
-            np.array([self.second.low, self.second.high]),
+            np.array([self.second.columns.low, self.second.columns.high]),
             self.second.reach,
         )
 
-    def _counts(self) -> dict[str, int]:
-        if self.reader.levels is None:
-            return self.scan.kinds
-        rows = [self.scan.rows_of[level] for level in self.reader.levels]
-        return {"exact": 0, "left": rows[0], "right": rows[-1], "interval": sum(rows[1:-1])}
-
-    def kinds(self) -> frozenset[tuple[str, int]]:
-        """Return the kinds of rows and truncations that can occur under any basis."""
-        found = {(kind, 1) for kind, number in self._counts().items() if number}
-        if ("interval", 1) in found:  # an end at the bound of a basis is none
-            found.add(("left", 1))
-        if self.scan.truncated:
-            found |= {("left", -1), ("right", -1), ("interval", -1)}
-        return frozenset(found)
-
-    def _wide_outcome(self, wide: pd.DataFrame) -> tuple[Response, Array | None]:
+    def _wide_outcome(self, wide: pd.DataFrame | None) -> tuple[Response, Array | None]:
         """Return outcomes and weights with the distribution of all rows, exactly or as in the wide sample."""
         scan, reader = self.scan, self.reader
         if scan.weights_of and not any(isinstance(key, float) and math.isnan(key) for key in scan.weights_of):
             values, copies = list(scan.weights_of), np.array(list(scan.weights_of.values()))
             labels: Any = np.array(values, dtype=object) if reader.scale == "ordinal" else np.array(values)
             return as_response(labels, reader.scale, reader.levels), copies
+        assert wide is not None  # noqa: S101 - classes and counts do not need it
         return as_response(reader.formula.outcome(wide), reader.scale), reader.weighted(wide)[1]
 
     def _brackets(self, widths: float = BRACKET) -> tuple[tuple[float, float], ...]:
@@ -434,7 +269,7 @@ class Stream:
         second: Second = self.second
         for widths in (BRACKET, 100.0, math.inf):
             if widths > BRACKET:
-                second = second_pass(self.source, self.reader, self.sample.X, self._brackets(widths))
+                second = second_pass(self.lane, self.reader, self.sample.X, self._brackets(widths))
             found = [second.quantile(j, q, self.scan) for j, q in enumerate(SUPPORT_QUANTILES)]
             if found[0] is not None and found[1] is not None:
                 return (found[0], found[1]) if found[0] < found[1] else (self.scan.low, self.scan.high)
@@ -450,15 +285,26 @@ class Stream:
         self, link: Link, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int = 1
     ) -> RowObjective:
         """Return the anchor loss of all rows; the intercept and the number of threads were set before."""
+        plan = self._plan(link, basis, sign)
+        blocks = StreamedBlocks(self, plan)
+        return objective_type(link, blocks, self.sample.X)(link, plan.coordinates, plan.geometry, blocks, self.names)
+
+    def _plan(self, link: Link, basis: Basis, sign: float) -> Plan:
+        """Return the plan for a link and a basis; fits that differ in xi alone share it, and with it their rows."""
+        plan = self._latest_plan
+        wanted = (self.reader, self._columns, link, basis)
+        if plan is not None and plan.sign == sign:
+            found = (plan.reader, plan.columns, plan.link, plan.basis)
+            if all(a is b for a, b in zip(found, wanted, strict=True)):
+                return plan
         batch = self.sample
         X = batch.X if self._columns is None else self._columns.of(batch.X)
         coordinates = make_coordinates(basis, layout(basis, batch.response), X, sign, batch.mixture)
-        if isinstance(self.second.covariates, WideSums) and coordinates.wide is not None:
-            coordinates = coordinates.some_levels(self.second.covariates.count)  # of all rows
-        plan = _Plan(self.reader, link, basis, sign, coordinates, self._geometry, self._columns)
-        started = replace(plan, geometry=None).objective(batch)
-        blocks = StreamedBlocks(self.source, plan, self, started)
-        return objective_type(link, blocks, X)(link, coordinates, self._geometry, blocks, self.names)
+        if coordinates.wide is not None and coordinates.wide.share.size:
+            coordinates = coordinates.some_levels(self.second.columns.sums.count)  # of all rows
+        plan = Plan(self.reader, link, basis, sign, coordinates, self._geometry, self._columns)
+        self._latest_plan = plan
+        return plan
 
 
 def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from anchortm import plotting
 from anchortm._messages import shown
-from anchortm._typing import Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm._typing import AnyTable, Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import generator, whole_number
 from anchortm.engine.remarks import tell_alphabetical
 from anchortm.exceptions import InputError
@@ -26,6 +26,7 @@ from anchortm.inference.score_tests import (
     simulated_statistic,
 )
 from anchortm.models.base import TransformationModel, check_model
+from anchortm.models.given import given
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,6 +63,8 @@ class ScoreTest:
     simulated : array
         Statistics of outcomes drawn from the fitted model; empty if none were drawn. With m draws the smallest possible
         p-value is 1 / (m + 1).
+    n_passes : int or None
+        How often the table was read, if it is read in batches.
 
     See Also
     --------
@@ -85,6 +88,7 @@ class ScoreTest:
     rows: float = math.inf
     method: str = "observed"
     simulated: Array = field(default_factory=lambda: np.zeros(0), compare=False)
+    n_passes: int | None = field(default=None, compare=False)
 
     def frame(self) -> pd.DataFrame:
         """Return the test as a table of one row."""
@@ -116,9 +120,9 @@ class ScoreTest:
 
 def score_test(
     model: TransformationModel,
-    X: Covariates,
-    y: Outcome,
-    anchors: Labels,
+    X: Covariates | str,
+    y: Outcome | AnyTable,
+    anchors: Labels | None = None,
     *,
     sample_weight: Numbers | None = None,
     offset: Numbers | None = None,
@@ -141,7 +145,8 @@ def score_test(
     model : estimator
         Any model of this package without a penalty on its coefficients. The test ignores its xi.
     X, y, anchors, sample_weight, offset
-        As for ``fit``.
+        As for ``fit``; or a formula with its anchors and a table, ``score_test(model, formula, data)``, and weights
+        and offset as arrays or column names. The table may be one that is read in batches.
     method : {"auto", "observed", "expected", "simulate"}
         How to compute the p-value.
 
@@ -153,7 +158,7 @@ def score_test(
           each after a Newton step towards its own fit. This holds its level with as few as two rows per place.
         - ``"auto"``: simulates with fewer than 20 rows for each degree of freedom; otherwise uses the expected
           information where it matters. If outcomes cannot be drawn (right truncation, weights that are not whole
-          numbers), it uses the observed information.
+          numbers, tables that are read in batches), it uses the observed information.
     n_draws : int
         Number of simulated outcomes.
     random_state : int, Generator or None
@@ -171,17 +176,21 @@ def score_test(
     >>> test = atm.diagnostics.score_test(atm.OrdinalRegression(), frame.X, frame.y, frame.anchors)
     >>> print(f"{test.statistic:.1f} on {test.df} degrees of freedom, p = {test.pvalue:.3f}")  # the judges differ
     26.2 on 8 degrees of freedom, p = 0.005
+    >>> test == atm.diagnostics.score_test(atm.OrdinalRegression(), "rating ~ temp + contact | judge", data)
+    True
     """
     if method not in ("auto", *METHODS):
         raise InputError(f"method must be 'auto', {', '.join(map(repr, METHODS))}, not {method!r}")
     whole_number(n_draws, "n_draws", 1)
     check_model(model, "score_test")
     rng = generator(random_state)
-    problem = clone(model).set_params(xi=0.0).problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+    null = clone(model).set_params(xi=0.0)
+    rows = given(null, X, y, anchors, sample_weight=sample_weight, offset=offset)
+    rows, problem = rows.prepared()
     data = problem.data
     problem.refuse("score_test")
     if data.anchors is None:
-        raise InputError("a score test needs anchors")
+        raise InputError("a score test needs anchors: pass them after y, or name them after '|' in a formula")
     obstacle = why_not(data)
     if obstacle is not None and method in ("expected", "simulate"):
         raise InputError(f"method={method!r} cannot draw {obstacle}: take method='observed'")
@@ -195,12 +204,13 @@ def score_test(
 
     def test(quadratic: Quadratic, method: str, simulated: Array | None = None) -> ScoreTest:
         statistic = quadratic(scored.sums(solution.v).t) / scored.dispersion(solution.v)
-        rows = scored.n_total / quadratic.df
+        share = scored.n_total / quadratic.df
         if simulated is None:
             simulated, pvalue = np.zeros(0), float(stats.chi2.sf(statistic, quadratic.df))
         else:
             pvalue = (1 + int(np.sum(simulated >= statistic))) / (1 + simulated.size)
-        return ScoreTest(statistic, quadratic.df, pvalue, type(model).__name__, rows, method, simulated)
+        found = (statistic, quadratic.df, pvalue, type(model).__name__, share, method, simulated)
+        return ScoreTest(*found, rows.n_passes(problem))
 
     observed = test(Quadratic.of(Information.at(scored, solution.v), free), "observed")
     if method == "auto":

@@ -21,7 +21,7 @@ from anchortm.inputs.clusters import INTERCEPT, Clusters, Effects
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RandomEffects"]
+__all__ = ["NESTED", "NOTHING", "ONE_GROUPING", "NormalEffects", "RandomEffects"]
 
 Array = NDArray[np.float64]
 
@@ -43,8 +43,53 @@ NESTED = (
 )
 
 
+class NormalEffects:
+    """What follows from the covariance of random effects: L of ``effects``, and its entries ``tau``."""
+
+    effects: Effects
+    tau: Array
+
+    @property
+    def covariance(self) -> Array:
+        """Return the covariance matrix Sigma, in the units of the covariates."""
+        return self.effects.covariance(self.tau)
+
+    @property
+    def none(self) -> bool:
+        """Return whether all variances are zero, so that clusters do not differ."""
+        return bool(np.diag(self.covariance).max() <= NOTHING)
+
+    def standard_deviations(self) -> dict[str, float]:
+        """Return the standard deviations of the random effects, by name."""
+        called = ["intercept" if name == INTERCEPT else name for name in self.effects.names]
+        return dict(zip(called, np.sqrt(np.diag(self.covariance)).tolist(), strict=True))
+
+    @property
+    def parameters_by_name(self) -> dict[str, float]:
+        """Return the standard deviations, for columns of a table."""
+        return {f"sd_{name}": value for name, value in self.standard_deviations().items()}
+
+    def deviations(self, Z: Array) -> Array:
+        """Return the standard deviation of z'b for rows of new clusters."""
+        return np.asarray(np.sqrt(((Z @ self.effects.estimate(self.tau)) ** 2).sum(axis=1)))
+
+    def deviation_slopes(self, Z: Array) -> Array:
+        """Return the derivatives of ``deviations`` in tau; 0 for entries of L that count as zero."""
+        (rows, columns), (first, _) = self.effects.places, self.effects.slopes(self.tau)
+        along, sd = Z @ self.effects.estimate(self.tau), self.deviations(Z)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slopes = Z[:, rows] * along[:, columns] / sd * first
+        return np.where((sd > 0.0) & ~self.effects.at_bound(self.tau), slopes, 0.0)
+
+    def marginal(self, Z: Array) -> tuple[Array, Array]:
+        """Return quadrature nodes of z'b for rows of new clusters, of shape (n, nodes), and their weights."""
+        x = np.linspace(-FURTHEST, FURTHEST, MARGINAL_NODES)
+        w = np.exp(-0.5 * x**2)
+        return self.deviations(Z)[:, None] * x, np.broadcast_to(w / w.sum(), (len(Z), x.size))
+
+
 @dataclass(frozen=True, eq=False)
-class RandomEffects:
+class RandomEffects(NormalEffects):
     """The random effects of a fitted model."""
 
     effects: Effects
@@ -69,26 +114,22 @@ class RandomEffects:
         return cls(clusters.effects, np.array(tau), labels, sizes, n_nodes, error, points, weights)
 
     @property
-    def covariance(self) -> Array:
-        """Return the covariance matrix Sigma, in the units of the covariates."""
-        return self.effects.covariance(self.tau)
-
-    @property
-    def none(self) -> bool:
-        """Return whether all variances are zero, so that clusters do not differ."""
-        return bool(np.diag(self.covariance).max() <= NOTHING)
-
-    def standard_deviations(self) -> dict[str, float]:
-        """Return the standard deviations of the random effects, by name."""
-        called = ["intercept" if name == INTERCEPT else name for name in self.effects.names]
-        return dict(zip(called, np.sqrt(np.diag(self.covariance)).tolist(), strict=True))
-
-    @property
     def correlation(self) -> float:
         """Return the correlation of two effects; NaN if there is one effect, or if one does not vary."""
         Sigma = self.covariance
         sd = np.sqrt(np.diag(Sigma))
         return float(Sigma[0, 1] / (sd[0] * sd[1])) if sd.size == 2 and sd.min() > 0.0 else math.nan
+
+    @property
+    def parameters_by_name(self) -> dict[str, float]:
+        """Return the standard deviations, and the correlation of two effects, for columns of a table."""
+        deviations = super().parameters_by_name
+        return deviations | ({"correlation": self.correlation} if len(deviations) == 2 else {})
+
+    @property
+    def n_clusters(self) -> int:
+        """Return the number of clusters."""
+        return len(self.labels)
 
     def table(self) -> pd.DataFrame:
         """Return the posterior means and standard deviations of each cluster's effects, and its number of rows."""
@@ -110,28 +151,10 @@ class RandomEffects:
             )
         return self.points, self.weights
 
-    def deviations(self, Z: Array) -> Array:
-        """Return the standard deviation of z'b for rows of new clusters."""
-        return np.asarray(np.sqrt(((Z @ self.effects.estimate(self.tau)) ** 2).sum(axis=1)))
-
-    def deviation_slopes(self, Z: Array) -> Array:
-        """Return the derivatives of ``deviations`` in tau; 0 for entries of L that count as zero."""
-        (rows, columns), (first, _) = self.effects.places, self.effects.slopes(self.tau)
-        along, sd = Z @ self.effects.estimate(self.tau), self.deviations(Z)[:, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slopes = Z[:, rows] * along[:, columns] / sd * first
-        return np.where((sd > 0.0) & ~self.effects.at_bound(self.tau), slopes, 0.0)
-
     def draw(self, clusters: Clusters, rng: np.random.Generator) -> Array:
         """Return z'b of each row, with simulated effects of the clusters."""
         b = rng.standard_normal((len(clusters.labels), self.effects.size)) @ self.effects.estimate(self.tau).T
         return np.asarray((clusters.Z * b[clusters.codes]).sum(axis=1))
-
-    def marginal(self, Z: Array) -> tuple[Array, Array]:
-        """Return quadrature nodes of z'b for rows of new clusters, of shape (n, nodes), and their weights."""
-        x = np.linspace(-FURTHEST, FURTHEST, MARGINAL_NODES)
-        w = np.exp(-0.5 * x**2)
-        return self.deviations(Z)[:, None] * x, np.broadcast_to(w / w.sum(), (len(Z), x.size))
 
     def conditional(self, clusters: Clusters) -> tuple[Array, Array]:
         """Return nodes of z'b and weights given the data of each row's cluster; for new clusters as ``marginal``."""
@@ -189,7 +212,7 @@ class RandomEffects:
                 f"the gradient, more than tol: {more}",
                 AnchorTMWarning if self.error > NOTICEABLE else None,
             )
-        if xi != 0.0 and isinstance(data, Data) and data.anchors is not None and data.clusters is not None:
+        if xi != 0.0 and isinstance(data, Data) and data.anchors is not None and isinstance(data.clusters, Clusters):
             for codes, name in zip(data.anchors.factors, data.anchors.factor_names, strict=True):
                 if data.clusters.within(codes):
                     same = data.clusters.same(codes)

@@ -20,6 +20,7 @@ from anchortm.inputs.clusters import Clusters
 from anchortm.inputs.design import Design, Matrix, WideMatrix
 from anchortm.inputs.response import Response, as_response
 from anchortm.inputs.splines import Marks
+from anchortm.inputs.two_terms import TwoTerms
 
 __all__ = ["About", "Data", "Strata", "binary_columns", "drop_empty_classes"]
 
@@ -77,7 +78,7 @@ class Data(NamedTuple):
     covariate_ranges: Array | None = None  # smallest and largest value of each column
     mixture: Mixture | None = None  # weights of each row on the baselines of strata and varying effects
     strata: Strata | None = None  # strata of a partial likelihood
-    clusters: Clusters | None = None  # clusters with random effects
+    clusters: Clusters | TwoTerms | None = None  # clusters with random effects
     index: Any = None  # pandas index of all rows
     near: tuple[int, ...] = ()  # nearly collinear covariates
     share: float = 1.0  # smallest unexplained fraction of the deviation of one of them

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -54,10 +53,14 @@ class Formulation:
         """Return the problem for other rows with the same basis."""
         return replace(self, data=data)
 
-    @cached_property
+    @property
     def objective(self) -> Objective:
-        """Return the loss to minimise."""
-        return self.make_objective(self.link, self.data)
+        """Return the loss to minimise; it is made once."""
+        # cached_property would hold a lock of the class in Python 3.11, and fits in threads may take turns here
+        if "_objective" not in self.__dict__:
+            self.__dict__["_objective"] = self.make_objective(self.link, self.data)
+        made: Objective = self.__dict__["_objective"]
+        return made
 
     def parts(self, data: Any = None) -> list[Part]:
         """Return the requested parts, in the order in which they wrap the loss."""

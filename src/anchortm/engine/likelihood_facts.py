@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from anchortm.bases import Basis
 from anchortm.engine.cluster_effects import RandomEffects
+from anchortm.engine.two_effects import TwoEffects
 
 if TYPE_CHECKING:
     from anchortm.engine.result import FitResult
@@ -27,7 +28,7 @@ class LikelihoodFacts:
     sign: float
     loglik: float
     n_total: float
-    random: RandomEffects | None
+    random: RandomEffects | TwoEffects | None
     inverse_of = "inverse Hessian"  # the matrix behind standard errors at xi = 0
 
     @property

@@ -13,18 +13,18 @@ from scipy import optimize
 from anchortm.engine.data import Data
 from anchortm.engine.objective.mean import MeanObjective
 from anchortm.engine.objective.protocol import Objective, Sums
-from anchortm.engine.objective.random_effects import MixedObjective
+from anchortm.engine.objective.with_effects import EffectsObjective
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.factor_hessian import Arrow
-from anchortm.engine.rows.quadrature import marginal_rows, moved_means
+from anchortm.engine.rows.laplace import marginal_rows
+from anchortm.engine.rows.quadrature import moved_means
 from anchortm.engine.solve.continuation import solve
 from anchortm.engine.solve.newton import Options, Solution, minimise
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.families import Family, NegativeBinomial, spread
-from anchortm.inputs.clusters import named_effects
 from anchortm.inputs.mean_outcomes import check_rows, check_shares
 from anchortm.inputs.response import Response
 
@@ -55,7 +55,7 @@ class MeanSpecification(Specification):
         if self.residual == "deviance" and not self.anchor_intercept:
             raise InputError("deviance residuals are centred: anchor_intercept=False needs residual='score'")
         self._check_dispersion()
-        if named_effects(self.random) is not None:
+        if self.cluster:
             self._check_mixed()
         return super().check()
 
@@ -425,7 +425,7 @@ def _information(objective: MeanObjective, v: Array, alpha: bool) -> Any:
 def _of_means(objective: Objective) -> MeanObjective:
     """Return the objective without a penalty on coefficients and without random effects."""
     inner = objective.unpenalised
-    inner = inner.fixed if isinstance(inner, MixedObjective) else inner
+    inner = inner.fixed if isinstance(inner, EffectsObjective) else inner
     assert isinstance(inner, MeanObjective)  # noqa: S101
     return inner
 
@@ -433,7 +433,7 @@ def _of_means(objective: Objective) -> MeanObjective:
 def _with_effects(objective: Objective, v: Array) -> tuple[Array, Array | float]:
     """Return the parameters of the rows, and what the most likely random effects add to eta."""
     inner = objective.unpenalised
-    if not isinstance(inner, MixedObjective):
+    if not isinstance(inner, EffectsObjective):
         return v, 0.0
     return v[: inner.n_fixed], inner.likeliest_shift(v)
 

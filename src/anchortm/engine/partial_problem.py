@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from anchortm._messages import warn
 from anchortm.engine.data import Data, Strata
 from anchortm.engine.hazard_steps import Steps, strata_curves
-from anchortm.engine.objective.partial_likelihood import Hazard, PartialObjective, build_partial
+from anchortm.engine.objective.baseline_steps import Hazard
+from anchortm.engine.objective.partial_likelihood import PartialObjective, build_partial
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FitResult
@@ -216,16 +217,24 @@ class PartialProblem(Problem):
         """Return the result of a solution, with the baseline hazard."""
         inner = objective.unpenalised
         assert isinstance(inner, PartialObjective)  # noqa: S101
+        steps = inner.steps(solution.v)
         own = {
             "ties": self.spec.ties,
             "n_events": int(inner.outcome.dead.sum()),
             "event_weight": float(inner.sets.multiplicity.sum()),
-            "hazard": inner.hazard(solution.v),
-            "centre": float(inner.coordinates.mean @ (solution.v / inner.coordinates.scale)),
+            "hazard": steps.hazard(),
+            "centre": steps.centre,
         }
         result = PartialResult.of(self, self.link, objective, solution, others, **own)
         assert isinstance(result, PartialResult)  # noqa: S101
         return result
+
+    def steps(self, objective: Objective, v: Array) -> tuple[tuple[Steps, ...], float]:
+        """Return the cumulative baseline hazards of the strata, and the x'beta at which they hold."""
+        inner, strata = objective.unpenalised, self.data.strata
+        assert isinstance(inner, PartialObjective)  # noqa: S101
+        steps, n_strata = inner.steps(v), 1 if strata is None else len(strata.labels)
+        return strata_curves(*steps.hazard()[:3], n_strata), steps.centre
 
     def logliks(self, link: Any, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the contribution of each row to the partial log-likelihood of these rows."""

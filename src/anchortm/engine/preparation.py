@@ -23,6 +23,7 @@ from anchortm.inputs.baselines import stratum_labels, varying_groups
 from anchortm.inputs.clusters import make_clusters, named_effects
 from anchortm.inputs.design import Design, WideMatrix, split_columns, to_design
 from anchortm.inputs.response import as_response, sorted_words
+from anchortm.inputs.two_terms import Intercepts, make_two_terms
 
 __all__ = ["one_column", "prepare", "prepare_unchecked", "row_offset", "split_off"]
 
@@ -43,12 +44,12 @@ def row_offset(offset: Any, n: int) -> Array | None:
     return None if offset is None else finite_numbers(offset, n, "offset")
 
 
-def split_off(spec: Specification, X: Any) -> tuple[Any, Any, Labels, Labels]:
-    """Return the covariates of X, its anchor columns if the specification names any, and strata and clusters."""
+def split_off(spec: Specification, X: Any) -> tuple[Any, Any, Labels, list[Any]]:
+    """Return the covariates of X, its anchor columns if the specification names any, strata, and clusters by term."""
     anchors, strata = named_columns(spec.anchor_names, "anchor_names"), named_columns(spec.strata, "strata")
     cluster = spec.cluster
     if not anchors and not strata and not cluster:
-        return X, None, None, None
+        return X, None, None, []
     both = ", ".join(sorted({str(name) for name in anchors} & {str(name) for name in strata}))
     if len(set(strata)) < len(strata):
         raise InputError(f"strata names a column twice: {', '.join(map(str, strata))}")
@@ -59,7 +60,7 @@ def split_off(spec: Specification, X: Any) -> tuple[Any, Any, Labels, Labels]:
         )
     named = split_columns(X, anchors)[1] if anchors else None
     labels = stratum_labels(split_columns(X, strata, "strata")[1]) if strata else None
-    clusters = stratum_labels(split_columns(X, cluster, "random")[1], "clusters") if cluster else None
+    clusters = [stratum_labels(split_columns(X, [column], "random")[1], "clusters") for column in cluster]
     return split_columns(X, [*anchors, *strata, *cluster])[0], named, labels, clusters
 
 
@@ -80,7 +81,7 @@ def prepare_unchecked(spec: Specification, X: Any, y: Any, anchors: Any, sample_
 
 def _read(
     spec: Specification, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any
-) -> tuple[Data, Labels, Labels]:
+) -> tuple[Data, Labels, list[Any]]:
     """Return the inputs without rows of weight zero, with outcomes checked, and the labels of strata and clusters."""
     index = aligned(X=X, y=y, anchors=anchors, sample_weight=sample_weight, offset=offset)
     X, y = native(X), native(y)
@@ -110,7 +111,7 @@ def _read(
     alphabetical = spec.levels is None and sorted_words(y, data.response)
     named = tuple(columns_given) if data.design.named and columns_given is not None else None
     data = data._replace(columns_given=named, alphabetical=alphabetical)
-    return data, _kept(data, labels), _kept(data, clusters)
+    return data, _kept(data, labels), [_kept(data, own) for own in clusters]
 
 
 def _columns_given(X: Any) -> list[Any] | None:
@@ -125,12 +126,12 @@ def _kept(data: Data, labels: Labels) -> Labels:
     return labels if labels is None or data.kept is None else list(compress(labels, data.kept))
 
 
-def _check_sizes(data: Data, clusters: Labels) -> None:
+def _check_sizes(data: Data, clusters: list[Any]) -> None:
     n = len(data.response)
     sizes = {
         "X": data.design.matrix.shape[0],
         "anchors": n if data.anchors is None else len(data.anchors),
-        "random": n if clusters is None else len(clusters),
+        "random": len(clusters[0]) if clusters else n,
     }
     for name, size in sizes.items():
         if size != n:
@@ -166,7 +167,7 @@ def _checked_outcomes(spec: Specification, data: Data) -> Data:
     return data._replace(response=response, dropped=dropped, design=design)
 
 
-def _with_structure(spec: Specification, data: Data, labels: Labels, clusters: Labels) -> Data:
+def _with_structure(spec: Specification, data: Data, labels: Labels, clusters: list[Any]) -> Data:
     """Return the data with strata, varying effects and clusters, after checking all covariates."""
     whole = data.design
     if labels is not None or varying_groups(spec.varying):
@@ -178,7 +179,13 @@ def _with_structure(spec: Specification, data: Data, labels: Labels, clusters: L
     data = data._replace(covariate_ranges=ranges, near=near, share=share)
     spec.check_response(data.response)
     named = named_effects(spec.random)
-    if named is None or clusters is None:
+    if not clusters:
         return data
-    made = make_clusters(clusters, *named, data.design.names, data.design.matrix)
-    return data._replace(clusters=made._replace(n_nodes=spec.n_nodes))
+    if len(named) == 1:
+        made = make_clusters(clusters[0], *named[0], data.design.names, data.design.matrix)
+        return data._replace(clusters=made._replace(n_nodes=spec.n_nodes))
+    if spec.n_nodes is not None:
+        raise InputError("n_nodes is for one random term: two are integrated by a Laplace approximation; leave it out")
+    terms = make_two_terms(clusters, Intercepts.of([column for column, _ in named]))
+    terms.check()
+    return data._replace(clusters=terms)

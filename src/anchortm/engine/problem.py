@@ -20,8 +20,9 @@ from anchortm.engine.formulation import Formulation
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.preparation import prepare
 from anchortm.engine.result import FitResult
+from anchortm.engine.rows.laplace import marginal_rows
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
-from anchortm.engine.rows.quadrature import marginal_rows, moved_rows
+from anchortm.engine.rows.quadrature import moved_rows
 from anchortm.engine.solve.continuation import restarts, solve, solve_near, solve_path
 from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.solve.newton import Options, Solution
@@ -40,6 +41,7 @@ class Refit(NamedTuple):
     parameters: Array
     converged: bool
     min_eigenvalue: float
+    steps: Any = None  # the baseline, if it is not among the parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +117,12 @@ class Problem(Formulation):
         return solution, self._minima([solution], spec.options)[0]
 
     def path(self, xis: list[float]) -> list[FitResult]:
-        """Return the results at several xi, each on the branch connected to xi = 0."""
+        """Return the results at several xi, each on the branch connected to xi = 0.
+
+        If rows are read in batches, the branch is followed on a sample of them, and the fits share each read.
+        """
+        if not self.data.in_memory:
+            return self.data.together([self.at(xi=xi).fit for xi in xis])  # type: ignore[no-any-return]
         if math.isinf(max(xis)) and math.isfinite(self.spec.xi):  # the loss may be made in another way for the limit
             return self.at(xi=math.inf).path(xis)
         with self.threads():
@@ -141,11 +148,15 @@ class Problem(Formulation):
         at = (result.baseline, result.others)
         solution = solve_near(objective, *at, objective.coordinates.join(*at), result.xi, self.spec.quiet)
         parameters = np.concatenate(objective.coordinates.split(solution.v))
-        return Refit(parameters, solution.converged, solution.min_eigenvalue)
+        return Refit(parameters, solution.converged, solution.min_eigenvalue, self.steps(objective, solution.v))
 
     def result(self, objective: Objective, solution: Solution, others: list[Solution]) -> FitResult:
         """Return the result of a solution."""
         return FitResult.of(self, self.link, objective, solution, others)
+
+    def steps(self, objective: Objective, v: Array) -> Any:
+        """Return the baseline that goes with v, if it is not among the parameters; None by default."""
+        return None
 
     def link_to_refit(self, result: FitResult) -> Any:
         """Return the link for refits, without parameters that they estimate again."""

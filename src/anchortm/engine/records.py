@@ -28,6 +28,7 @@ from anchortm.engine.objective.scale_effects import scale_columns
 from anchortm.engine.result import FitResult, ScaleEffects
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.engine.specification import Specification, named_columns
+from anchortm.engine.two_effects import TwoEffects
 from anchortm.exceptions import InputTypeError
 from anchortm.inputs.baselines import Corners, Group, known_strata, varying_groups
 from anchortm.inputs.splines import Marks, marks_by_name, smooth_terms
@@ -182,8 +183,11 @@ def result_of(
     found |= _fit_fields(record["fit"], corners, names)
     found["scale"] = _scale(record["fit"], spec, found, names)
     if record["random"] is not None:
-        found["random"] = RandomEffects.from_record(record["random"], names)
-    check((spec.random is None) == (found.get("random") is None), "the random effects do not match the model")
+        kind = TwoEffects if "terms" in record["random"] else RandomEffects
+        found["random"] = kind.from_record(record["random"], names)
+    kinds: list[Any] = [type(None), RandomEffects, TwoEffects]  # by the number of random terms
+    fits = isinstance(found.get("random"), kinds[len(spec.cluster)])
+    check(fits, "the random effects do not match the model")
     penalised = found["l1"], found["l2"]
     check(penalised == (spec.l1, spec.l2), "l1_ and l2_ do not match the parameters")
     Penalty.of(0.0, 0.0, 0.0, spec.penalty_factor, tuple(names), None, None)  # raises an error for unknown names

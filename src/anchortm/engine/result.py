@@ -21,6 +21,7 @@ from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.engine.solve.effective_degrees import effective_degrees
 from anchortm.engine.solve.newton import Solution
 from anchortm.engine.specification import Specification, named_columns
+from anchortm.engine.two_effects import TwoEffects
 from anchortm.inputs.baselines import Corners
 from anchortm.inputs.splines import Marks
 
@@ -59,7 +60,7 @@ class FitResult(LikelihoodFacts):
     coef_names: list[str]
     marks: Marks  # which coefficients belong to smooth terms
     corners: Corners | None = None  # baselines of strata and varying effects
-    random: RandomEffects | None = None
+    random: RandomEffects | TwoEffects | None = None
     scale: ScaleEffects | None = None
     strata: tuple[Any, ...] = ()  # strata of a partial likelihood
     # the rows
@@ -185,10 +186,7 @@ class FitResult(LikelihoodFacts):
     @property
     def spread(self) -> dict[str, float]:
         """Return the standard deviations of random effects, and their correlation, for columns of a table."""
-        if self.random is None:
-            return {}
-        deviations = {f"sd_{name}": value for name, value in self.random.standard_deviations().items()}
-        return deviations | ({"correlation": self.random.correlation} if len(deviations) == 2 else {})
+        return {} if self.random is None else self.random.parameters_by_name
 
     @property
     def covariate_names(self) -> list[str]:

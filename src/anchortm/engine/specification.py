@@ -133,7 +133,7 @@ class Specification:
         """Return the keys, in the table of parts, of the parts that the arguments request."""
         given = {
             "scale": self.scale is not None,
-            "random": named_effects(self.random) is not None,
+            "random": bool(self.cluster),
             "strata": bool(named_columns(self.strata, "strata")),
             "varying": bool(varying_groups(self.varying)),
             "l1": self.l1 != 0.0,
@@ -169,7 +169,7 @@ class Specification:
             levels = data.mixture.levels
             X, names = joined(X, levels), (*names, *data.mixture.corners.level_names)
             penalised = None if penalised is None else np.append(penalised, np.zeros(levels.shape[1], dtype=bool))
-        turned = 0 if self.scale is not None or named_effects(self.random) is not None else p
+        turned = 0 if self.scale is not None or self.cluster else p
         found = check_covariates(X, names, penalised, turned)
         return Checked(found.ranges[:, :p], tuple(j for j in found.near if j < p), found.share)
 
@@ -193,9 +193,8 @@ class Specification:
 
     @property
     def cluster(self) -> list[Any]:
-        """Return the column of X with the clusters of random effects, if there is one."""
-        named = named_effects(self.random)
-        return [] if named is None else [named[0]]
+        """Return the columns of X with the clusters of random effects: none, one or two."""
+        return [column for column, _ in named_effects(self.random)]
 
     def smoothed(self, marks: Marks) -> bool:
         """Return whether some of these columns belong to penalised smooth terms."""
@@ -203,7 +202,7 @@ class Specification:
 
     def fills_in(self, marks: Marks) -> bool:
         """Return whether the parts that are asked for need all entries of a sparse design."""
-        return self.scale is not None or named_effects(self.random) is not None or self.penalised(marks)
+        return self.scale is not None or bool(self.cluster) or self.penalised(marks)
 
     def penalised(self, marks: Marks) -> bool:
         """Return whether coefficients are penalised by an elastic net or by smoothing."""

@@ -20,6 +20,7 @@ from anchortm._typing import Axis
 from anchortm._util.checks import level_between
 from anchortm.exceptions import InputError
 from anchortm.inference.bootstrap import Bootstrap
+from anchortm.links import get_link
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.protocol import Distribution
 
@@ -27,12 +28,22 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["ConfidenceBand", "Of", "band_of_refits", "confidence_band", "family_band"]
+__all__ = [
+    "ConfidenceBand",
+    "Of",
+    "band_of_averages",
+    "band_of_refits",
+    "checked_points",
+    "confidence_band",
+    "family_band",
+]
 
 Array = NDArray[np.float64]
 Of = Literal["cdf", "sf", "ppf"]
 
 DRAWS = 10_000  # simulations of the process whose maximum gives the width of simultaneous bands
+SMALL = 1e-3  # step of differences, in standard errors
+NO_VARIANCE = 1e-12  # directions with a smaller fraction of the largest variance count as known
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +64,8 @@ class ConfidenceBand:
         Whether the band of a row covers all its points at once.
     method : str
         Delta method or bootstrap.
+    steps : bool
+        Whether the curves are constant between their steps, as those of ``CoxPH``.
 
     Examples
     --------
@@ -76,6 +89,7 @@ class ConfidenceBand:
     level: float
     simultaneous: bool
     method: str
+    steps: bool = False
 
     def frame(self) -> pd.DataFrame:
         """Return the band as a table.
@@ -141,7 +155,7 @@ def confidence_band(
     The model is h(y | x_i) = a(y)'theta + sign * x_i'beta + fixed_i. With several baselines, ``shares`` are the weights
     of row i on them, and the first term is a(y)'(sum_b share_ib theta_b).
     """
-    points = _points(distribution, at, of, level)
+    points = checked_points(distribution, at, of, level)
     scale = _quantile_scale(distribution, points) if of == "ppf" else _probability_scale(distribution, points, of)
     size, K = scale.estimate.shape, distribution.basis.n_parameters
     shares = np.ones((size[0], 1)) if shares is None else shares
@@ -166,19 +180,79 @@ def band_of_refits(
     distribution: Any, refits: Sequence[Any], at: ArrayLike, of: Of, level: float, simultaneous: bool
 ) -> ConfidenceBand:
     """Return the band of predictions from those of refits; all are distributions of the same rows, of any kind."""
-    points = _points(distribution, at, of, level)
-    if of == "ppf" and not ((points > 0.0) & (points < 1.0)).all():
-        raise InputError("probabilities of a quantile band must lie between 0 and 1")
+    points = checked_points(distribution, at, of, level)
     estimate, *draws = (np.asarray(getattr(d, of)(points), dtype=np.float64) for d in (distribution, *refits))
     values = np.array(draws)
     ends = [_by_draws(estimate[i], values[:, i], level, simultaneous) for i in range(len(estimate))]
     lower, upper = (np.array(end) for end in zip(*ends, strict=True))
     if of != "ppf":
         lower, upper = np.maximum(lower, 0.0), np.minimum(upper, 1.0)
-    return ConfidenceBand(of, points, estimate, lower, upper, level, simultaneous, f"bootstrap of {len(draws)}")
+    steps, method = of != "ppf" and distribution.basis.kind == "step", f"bootstrap of {len(draws)}"
+    return ConfidenceBand(of, points, estimate, lower, upper, level, simultaneous, method, steps)
 
 
-def _points(distribution: Any, at: ArrayLike, of: Of, level: float) -> NDArray[Any]:
+def band_of_averages(
+    at_parameters: Callable[[Array], Any],
+    parameters: Array,
+    at: ArrayLike,
+    of: Of,
+    level: float,
+    simultaneous: bool,
+    uncertainty: Array | Bootstrap,
+) -> ConfidenceBand:
+    """Return the band of averages over random effects; ``at_parameters`` gives their distributions.
+
+    The delta method takes derivatives by central differences along the principal axes of the covariance: an average
+    over effects has no transformation h. Bands of probabilities are symmetric on the scale F^-1 of the link, for
+    families on that of log odds.
+    """
+    distribution = at_parameters(parameters)
+    if isinstance(uncertainty, Bootstrap):
+        refits = [at_parameters(draw) for draw in uncertainty.draws]
+        return band_of_refits(distribution, refits, at, of, level, simultaneous)
+    points = checked_points(distribution, at, of, level)
+    link = distribution.link if isinstance(distribution, PredictedDistribution) else get_link("logit")
+    logs = of == "ppf" and (distribution.positive or distribution.basis.lower_bound == 0.0)  # as for other bands
+
+    def scaled(law: Any) -> Array:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            if of == "ppf":
+                return np.asarray(np.log(law.ppf(points)) if logs else law.ppf(points), dtype=np.float64)
+            below, above = law.logcdf(points), law.logsf(points)
+            upper = above < below
+            return np.where(upper, link.quantile_from_log_sf(above), link.quantile_from_log_cdf(below))
+
+    values, vectors = np.linalg.eigh(uncertainty)
+    axes = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, values > NO_VARIANCE * values[-1]]
+    moved = [[scaled(at_parameters(parameters + side * SMALL * axis)) for side in (1.0, -1.0)] for axis in axes.T]
+    estimate = scaled(distribution)
+    with np.errstate(invalid="ignore"):
+        J = np.array([(up - down) / (2.0 * SMALL) for up, down in moved]).reshape(-1, *estimate.shape)
+    J = np.where(np.isfinite(estimate) & np.isfinite(J), J, 0.0)  # probabilities of 0 and 1 do not move
+    width = _widths(J, level, simultaneous)
+    probability = link.log_sf if of == "sf" else link.log_cdf
+
+    def ends(values: Array) -> Array:
+        return (np.exp(values) if logs else values) if of == "ppf" else np.exp(probability(values))
+
+    lower, upper = np.sort([ends(estimate - width), ends(estimate + width)], axis=0)
+    return ConfidenceBand(of, points, ends(estimate), lower, upper, level, simultaneous, "delta method")
+
+
+def _widths(J: Array, level: float, simultaneous: bool) -> Array:
+    """Return half the widths of bands from derivatives (axes, rows, points) along independent standard normals."""
+    error = np.sqrt((J**2).sum(axis=0))
+    if not simultaneous:
+        return np.asarray(stats.norm.ppf(0.5 + 0.5 * level) * error)
+    z, critical = np.random.default_rng(0).normal(size=(DRAWS, J.shape[0])), np.zeros((error.shape[0], 1))
+    for i, own in enumerate(error):
+        moving = own > 0.0
+        paths = np.abs(z @ J[:, i, moving]) / own[moving]
+        critical[i] = np.quantile(paths.max(axis=1, initial=0.0), level)
+    return np.asarray(critical * error)
+
+
+def checked_points(distribution: Any, at: ArrayLike, of: Of, level: float) -> NDArray[Any]:
     """Return the checked points of a band."""
     points = np.atleast_1d(np.asarray(at, dtype=object if distribution.basis.kind == "ordinal" else np.float64))
     level_between(level)
@@ -190,6 +264,8 @@ def _points(distribution: Any, at: ArrayLike, of: Of, level: float) -> NDArray[A
         raise InputError("at contains NaN: pass numbers")
     if of == "ppf" and distribution.basis.discrete:
         raise InputError("bands of quantiles do not support classes and counts, whose quantiles jump: use of='cdf'")
+    if of == "ppf" and not ((points > 0.0) & (points < 1.0)).all():
+        raise InputError("probabilities of a quantile band must lie between 0 and 1")
     return points
 
 
@@ -253,8 +329,6 @@ def _probability_scale(distribution: PredictedDistribution, points: NDArray[Any]
 
 
 def _quantile_scale(distribution: PredictedDistribution, q: Array) -> _Scale:
-    if not ((q > 0.0) & (q < 1.0)).all():
-        raise InputError("probabilities of a quantile band must lie between 0 and 1")
     basis = distribution.basis
     y = np.asarray(distribution.ppf(q))
     if not np.isfinite(y).all():
@@ -303,7 +377,8 @@ def _by_draws(estimate: Array, values: Array, level: float, simultaneous: bool) 
         return lower, upper
     spread = np.zeros(estimate.size)
     finite = np.isfinite(estimate)
-    spread[finite] = values[:, finite].std(axis=0, ddof=1)
+    with np.errstate(invalid="ignore"):  # draws may be infinite
+        spread[finite] = values[:, finite].std(axis=0, ddof=1)
     if not np.isfinite(spread).all():
         raise InputError("some resampled quantiles are infinite: use a pointwise band, or other points")
     moving = spread > 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +16,8 @@ from tqdm import tqdm
 from anchortm._messages import shown, warn
 from anchortm._util.checks import generator, jobs, level_between, whole_number
 from anchortm._util.threads import one_blas_thread
+from anchortm.backends.grouped import GroupedStream
+from anchortm.backends.streamed import Stream
 from anchortm.engine.data import Data
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FLAT_CURVATURE, FitResult
@@ -29,7 +31,6 @@ from anchortm.inference.covariance import (
     default_kind,
     few_clusters,
     inverse_hessian,
-    rows_in_memory,
 )
 from anchortm.predict.fitted import Fitted
 
@@ -40,6 +41,7 @@ __all__ = ["BoostedBootstrap", "Bootstrap", "any_covariance", "at_row", "bootstr
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Refitted = tuple[Array, Any]  # parameters, and steps of a partial likelihood
 T = TypeVar("T")
 
 MOST_FAILURES = 0.1  # the bootstrap raises an error if a larger fraction of its fits fails
@@ -61,6 +63,10 @@ class Bootstrap:
         What was resampled: rows, clusters or environments.
     failed : int
         Number of fits that failed and were skipped.
+    steps : tuple
+        For ``CoxPH``: the cumulative baseline hazards of each fit, and the x'beta at which they hold.
+    n_passes : int or None
+        How often the table was read, if it is read in batches.
 
     Examples
     --------
@@ -79,6 +85,8 @@ class Bootstrap:
     names: tuple[str, ...]
     resampled: str
     failed: int
+    steps: tuple[Any, ...] = ()
+    n_passes: int | None = None
 
     def covariance(self) -> Array:
         """Return the covariance matrix of the draws.
@@ -175,11 +183,18 @@ def bootstrap(
     progress: bool | None = None,
 ) -> Bootstrap:
     """Return fits of the model to resampled data; see ``bootstrap`` of models."""
-    problem, result = rows_in_memory(model), model.result_
-    refit = partial(_refit, problem, result)
-    found, what, failed = resampled(problem.data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
-    names = (*result.parameter_names, *result.other_names)
-    return Bootstrap(np.array(found), result.parameters, names, what, failed)
+    problem, result = model.problem_, model.result_
+    names, n_passes = (*result.parameter_names, *result.other_names), None
+    if problem.data.in_memory:
+        refit = partial(_refit, problem, result)
+        found, what, failed = resampled(problem.data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
+    else:
+        before = problem.data.n_passes
+        found, what, failed = _of_batches(problem, result, n_bootstrap, clusters, random_state, n_jobs, progress)
+        n_passes = problem.data.n_passes - before
+    draws, steps = zip(*found, strict=True)
+    own = steps if any(steps) else ()
+    return Bootstrap(np.array(draws), result.parameters, names, what, failed, own, n_passes)
 
 
 def resampled(
@@ -209,7 +224,13 @@ def resampled(
     shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
     with one_blas_thread():  # many small fits are faster without BLAS threads
         found = Parallel(n_jobs=n_jobs)(delayed(refit)(weights) for weights in shown)
-    kept = [draw for draw in found if draw is not None]
+    kept = _succeeded(found)
+    return kept, what, n_bootstrap - len(kept)
+
+
+def _succeeded(found: Sequence[T | None]) -> list[T]:
+    """Return the refits that did not fail; tell how many did, and raise an error if they are many."""
+    kept, n_bootstrap = [draw for draw in found if draw is not None], len(found)
     failed = n_bootstrap - len(kept)
     if failed > MOST_FAILURES * n_bootstrap:
         raise IdentificationError(
@@ -218,7 +239,51 @@ def resampled(
         )
     if failed:
         warn(f"{failed} of {n_bootstrap} resampled fits failed and are skipped", AnchorTMWarning)
-    return kept, what, failed
+    return kept
+
+
+def _of_batches(
+    problem: Problem,
+    result: FitResult,
+    n_bootstrap: int,
+    clusters: Any,
+    random_state: Any,
+    n_jobs: int | None,
+    progress: bool | None,
+) -> tuple[list[Refitted], str, int]:
+    """Return the same for groups of a table that is read in batches; the refits share each read of it."""
+    stream, n_bootstrap, rng = problem.data, whole_number(n_bootstrap, "n_bootstrap", 2), generator(random_state)
+    what, source = _batched_groups(stream, clusters), stream.source
+    before = source.n_jobs, source.progress
+    try:
+        source.n_jobs = before[0] if n_jobs is None else problem.spec.at(n_jobs=n_jobs).check().threads
+        source.progress = before[1] if progress is None else progress
+        grouped = GroupedStream(stream, clusters, outcomes=False)
+        size = len(grouped.labels)
+        if size < 2:
+            raise InputError("there is a single cluster: the bootstrap needs at least two")
+        few_clusters(size)
+        drawn = [_counts(rng, size).astype(np.float64) for _ in range(n_bootstrap)]
+        found = stream.together([partial(_refit_groups, problem, result, grouped, times) for times in drawn])
+    finally:
+        source.n_jobs, source.progress = before
+    kept = _succeeded(found)
+    return kept, what, n_bootstrap - len(kept)
+
+
+def _batched_groups(stream: Stream, clusters: Any) -> str:
+    """Return what is resampled of a table that is read in batches: a column of clusters, or the environments."""
+    if isinstance(clusters, str):
+        return "clusters"
+    if clusters is not None:
+        raise InputError("name the column of the clusters when rows are read in batches: clusters='patient'")
+    anchors = stream.sample.anchors
+    if anchors is None or anchors.main is None or anchors.levels[anchors.main].size < 2:
+        raise InputError(
+            "single rows are resampled in memory only: name a column of clusters, clusters='patient', or use "
+            "kind='sandwich'"
+        )
+    return f"environments ({anchors.factor_names[anchors.main]})"
 
 
 def _resampled(data: Data, clusters: Any) -> tuple[Codes | None, str]:
@@ -248,23 +313,38 @@ def _resampled_weights(rng: np.random.Generator, groups: Codes | None, data: Dat
     own = np.ones(n) if data.weights is None else data.weights
     if groups is None:
         return rng.multinomial(round(float(own.sum())), own / own.sum()).astype(np.float64)
-    size = int(groups.max()) + 1
-    return np.asarray(own * rng.multinomial(size, np.full(size, 1.0 / size))[groups])
+    return np.asarray(own * _counts(rng, int(groups.max()) + 1)[groups])
 
 
-def _refit(problem: Problem, result: FitResult, weights: Array) -> Array | None:
-    """Return (baseline, coef) of the fit with these weights and the basis of the full fit; None if it fails."""
+def _counts(rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+    """Return how often each of ``size`` groups is drawn."""
+    return rng.multinomial(size, np.full(size, 1.0 / size))
+
+
+def _refit(problem: Problem, result: FitResult, weights: Array) -> Refitted | None:
+    """Return parameters and steps of the fit with these weights and the basis of the full fit; None if it fails."""
     keep = weights > 0.0
     part = problem.data.subset(keep)._replace(weights=weights[keep])
-    if part.dropped:
-        return None
+    return _refitted(problem, result, lambda: part)
+
+
+def _refit_groups(problem: Problem, result: FitResult, grouped: GroupedStream, times: Array) -> Refitted | None:
+    """Return the same for groups of rows that are read in batches."""
+    return _refitted(problem, result, lambda: grouped.drawn(times))
+
+
+def _refitted(problem: Problem, result: FitResult, make: Callable[[], Any]) -> Refitted | None:
+    """Return parameters and steps of the fit to resampled rows; None if it fails."""
     try:
+        part = make()
+        if part.dropped:
+            return None
         found = problem.refit(result, part)
     except (IdentificationError, ArithmeticError, np.linalg.LinAlgError):
         return None
     if not (found.converged and found.min_eigenvalue > FLAT_CURVATURE):
         return None
-    return found.parameters
+    return found.parameters, found.steps
 
 
 def resolve(model: Fitted, uncertainty: str | Array | Bootstrap | None) -> Array | Bootstrap:

@@ -44,6 +44,7 @@ __all__ = [
     "KINDS",
     "check_net",
     "check_strict",
+    "check_total",
     "cluster_codes",
     "coefficient_intervals",
     "covariance",
@@ -92,10 +93,15 @@ def _of_rows(problem: Problem, result: FitResult, clusters: Any) -> tuple[Array,
     if groups is None and data.clusters is not None:
         units = np.unique(data.clusters.codes, return_inverse=True)[1]
     if groups is None:
-        _check_total(result)
+        check_total(result)
     else:
         few_clusters(int(groups.max()) + 1)
-    if units is not None:
+    if units is not None and data.clusters is not None:
+        if not units.any():
+            raise InputError(
+                f"{data.clusters.effects.cluster} connect all rows, so there are no independent groups for a sandwich: "
+                "use kind='hessian' at xi = 0"
+            )
         few_clusters(int(units.max()) + 1, "")
     shares = np.vstack(list(_sums(problem, result, groups, units)))
     count = float(shares.shape[0]) if groups is not None else result.n_total
@@ -111,13 +117,14 @@ def _of_batches(problem: Problem, result: FitResult, clusters: Any) -> tuple[Arr
             "clusters need the rows in memory, but these were read in batches: leave clusters out to treat rows as "
             "independent"
         )
-    _check_total(result)
+    check_total(result)
     objective, work, _ = _work(problem, result, problem.data.without_wide())
     with problem.threads(objective):
         return objective.influence_gram(work), result.n_total
 
 
-def _check_total(result: FitResult) -> None:
+def check_total(result: FitResult) -> None:
+    """Raise an error if the weights add up to fewer than two rows."""
     if result.n_total < 2.0:
         raise InputError(
             f"the weights add up to {result.n_total:g} rows, too few for standard errors: multiply the weights by the "

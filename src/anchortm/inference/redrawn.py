@@ -35,6 +35,8 @@ MOST_FAILURES = 10  # largest number of consecutive simulations that cannot be f
 
 def why_not(data: Data) -> str | None:
     """Return what prevents a simulation of outcomes for these rows; None if it is possible."""
+    if not data.in_memory:
+        return "outcomes of tables that are read in batches"
     if data.response.exit is not None:
         return "outcomes that are truncated on the right"
     if data.response.entry is not None and data.response.scale == "count":

@@ -39,9 +39,9 @@ class Information(NamedTuple):
     def at(cls, objective: Objective, v: Array) -> Information:
         """Return the information of one data set."""
         d = objective.derivatives(v)
-        weights = 1.0 if objective.weights is None else objective.weights
-        anchors = objective.anchor_information(v, weights * objective.residual_slopes(v))
-        return cls(anchors, d.E, d.hessian.toarray() if isinstance(d.hessian, Arrow) else d.hessian)
+        return cls(
+            objective.anchor_information(v), d.E, d.hessian.toarray() if isinstance(d.hessian, Arrow) else d.hessian
+        )
 
     @classmethod
     def mean(cls, several: Sequence[Information]) -> Information:
@@ -100,7 +100,9 @@ def simulated_statistic(
 
 
 def check_directions(objective: Objective) -> None:
-    """Raise an error if the anchors have too many independent columns for a test."""
+    """Raise an error if residuals are not scores, or if the anchors have too many independent columns for a test."""
+    if objective.score_test_obstacle is not None:
+        raise InputError(objective.score_test_obstacle)
     if objective.anchors is not None and objective.anchors.rank > MAX_DIRECTIONS:
         raise InputError(
             f"the anchors have {objective.anchors.rank} directions, but a test allows at most {MAX_DIRECTIONS}: merge "

@@ -27,6 +27,7 @@ __all__ = ["INTERCEPT", "Clusters", "Effects", "make_clusters", "named_effects"]
 Codes = NDArray[np.intp]
 
 MOST = 2  # random effects that a cluster can have
+MOST_TERMS = 2  # groupings that can have random effects
 LEAST = 1e-8  # lower bound of a squared entry of L
 INTERCEPT = "1"
 
@@ -174,19 +175,31 @@ class Clusters(NamedTuple):
         return np.bincount(self.codes, minlength=len(self.labels))
 
 
-def named_effects(random: object) -> tuple[str | int, list[str | int]] | None:
-    """Return the column of the clusters and the effects that the argument ``random`` names."""
+def named_effects(random: object) -> list[tuple[str | int, list[str | int]]]:
+    """Return the columns of clusters that the argument ``random`` names, each with its effects; none, one or two."""
     if random is None:
-        return None
-    if isinstance(random, (str, int, np.integer)) and not isinstance(random, bool):
-        return random, [INTERCEPT]  # type: ignore[return-value]
-    if not isinstance(random, Mapping) or len(random) != 1:
+        return []
+    if _is_column(random):
+        return [(random, [INTERCEPT])]  # type: ignore[list-item]
+    if isinstance(random, (list, tuple)) and all(map(_is_column, random)):
+        random = {column: [INTERCEPT] for column in random} if len(set(random)) == len(random) else None
+    if not isinstance(random, Mapping) or not 1 <= len(random) <= MOST_TERMS:
         raise InputTypeError(
-            "random must name one column of clusters, such as 'patient' or {'patient': ['1', 'x']}, "
-            f"not {random!r}; several random terms are not supported"
+            "random must name one or two different columns of clusters, such as 'patient', {'patient': ['1', 'x']} or "
+            f"['patient', 'ward'], not {random!r}"
         )
-    ((column, effects),) = random.items()
-    return column, _intercept_first(column, [effects] if isinstance(effects, (str, int, np.integer)) else effects)
+    named = [
+        (column, _intercept_first(column, [effects] if _is_column(effects) else effects))
+        for column, effects in random.items()
+    ]
+    if len(named) > 1 and any(effects != [INTERCEPT] for _, effects in named):
+        raise InputError("two random terms have intercepts only: leave slopes out, or one of the terms")
+    return named
+
+
+def _is_column(value: object) -> bool:
+    """Return whether this names a column, by a text or a position."""
+    return isinstance(value, (str, int, np.integer)) and not isinstance(value, bool)
 
 
 def _intercept_first(column: Any, effects: Any) -> list[str | int]:

@@ -321,13 +321,19 @@ def split_columns(X: Covariates | Design, names: Sequence[Any], what: str = "anc
         if given.labels is None or any(name not in given.labels for name in names):
             raise InputTypeError(f"{what} are columns of a frame or an array")
         return given._replace(labels=given.labels.drop(columns=list(names))), given.labels[list(names)]
-    if is_frame(given):
-        unknown = [str(name) for name in names if name not in list(given.columns)]
-        if unknown:
-            listed = ", ".join(map(str, given.columns))
-            raise InputError(f"{what} not in X: {', '.join(unknown)}; its columns are {listed}")
-        rest = [name for name in given.columns if name not in list(names)]
-        return given[rest], given[list(names)]
+    return _split_frame(given, names, what) if is_frame(given) else _split_matrix(given, names, what)
+
+
+def _split_frame(given: Any, names: Sequence[Any], what: str) -> tuple[Any, Any]:
+    unknown = [str(name) for name in names if name not in list(given.columns)]
+    if unknown:
+        listed = ", ".join(map(str, given.columns))
+        raise InputError(f"{what} not in X: {', '.join(unknown)}; its columns are {listed}")
+    rest = [name for name in given.columns if name not in list(names)]
+    return given[rest], given[list(names)]
+
+
+def _split_matrix(given: Any, names: Sequence[Any], what: str) -> tuple[Any, Any]:
     matrix = given.tocsc() if sp.issparse(given) else np.asarray(given)
     if not all(isinstance(name, (int, np.integer)) and 0 <= name < matrix.shape[1] for name in names):
         raise InputError(f"{what} must be column positions from 0 to {matrix.shape[1] - 1} when X is an array")

@@ -92,13 +92,6 @@ REASONS: dict[frozenset[str], str] = {
             "a coefficient that may be exactly 0 does not have a normal distribution, even with many rows; use "
             "kind='bootstrap', or fit the selected covariates without l1 to other rows",
         ),
-        (
-            "bands",
-            ("partial",),
-            "the covariance of the steps of its baseline is not implemented; use ProportionalHazards, or refit to "
-            "resampled rows",
-        ),
-        ("bands", ("random",), "bands of averages over clusters are not implemented; refit to resampled clusters"),
         ("scale", ("negative",), "xi below 0 is implemented for one scale; set xi to 0 or more"),
         ("negative", ("strata", "varying"), "xi below 0 is implemented for one baseline; set xi to 0 or more"),
         ("random", ("scale",), _ONE_SCALE),

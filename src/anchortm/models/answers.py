@@ -173,7 +173,8 @@ class Inference(Predictions):
             Number of resampled data sets.
         clusters : array, optional
             The cluster of each row; whole clusters are resampled. By default the levels of the largest anchor factor,
-            or rows if there is none.
+            or rows if there is none. For a table that is read in batches, the name of a column; all fits then share
+            each read of the table, and single rows are not resampled.
         random_state : int or Generator, optional
             Seed.
         n_jobs : int, optional

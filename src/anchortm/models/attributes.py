@@ -13,6 +13,7 @@ from anchortm.engine.cluster_effects import RandomEffects
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FitResult
 from anchortm.engine.specification import Specification
+from anchortm.engine.two_effects import TwoEffects
 from anchortm.exceptions import UnavailableError
 from anchortm.predict.fitted import NOT_AT_HAND
 from anchortm.predict.new_rows import NewRows
@@ -167,7 +168,7 @@ class FittedAttributes:
             names = [*(names if strata is None else strata.labels), *result.corners.varying_names]
         return pd.DataFrame(result.baseline.reshape(len(names), -1), names, result.basis.parameter_names)
 
-    def _effects(self) -> RandomEffects:
+    def _effects(self) -> RandomEffects | TwoEffects:
         random = self.result_.random
         if random is None:
             raise UnavailableError(
@@ -193,10 +194,13 @@ class FittedAttributes:
 
     @property
     def random_effects_(self) -> pd.DataFrame:
-        """Return the posterior means and standard deviations of each cluster's effects, and its number of rows."""
+        """Return the posterior means and standard deviations of each cluster's effects, and its number of rows.
+
+        With two random terms they are the most likely effects, with standard deviations by the Laplace approximation.
+        """
         return self._effects().table()
 
     @property
     def n_clusters_(self) -> int:
         """Return the number of clusters with random effects."""
-        return len(self._effects().labels)
+        return self._effects().n_clusters

@@ -212,10 +212,10 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         made: Self = clone(self).set_params(**parameters)
         return made._keep(problem, result)
 
-    def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Self:
-        """Return the model fitted to a table that is read in batches, with the roles that the formula names."""
+    def _batched(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> tuple[Self, Problem]:
+        """Return the model with the roles that a formula names, and its problem for a table read in batches."""
         spec, parsed = self.specification(), parse_formula(formula)
-        named = [*(["strata"] if parsed.strata else []), *(["random"] if parsed.random is not None else [])]
+        named = [*(["strata"] if parsed.strata else []), *(["random"] if parsed.random else [])]
         parts.refuse("batches", *spec.asked(), *named, spec.likelihood)
         spec.check()
         source = open_source(data, spec.threads, True if self.verbose else None)
@@ -225,9 +225,14 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         model: Self = with_roles(self, made)
         spec = model.specification().check()
         stream.learn(spec)
-        problem = self._problem_type.on(spec, stream)
+        return model, self._problem_type.on(spec, stream)
+
+    def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Self:
+        """Return the model fitted to a table that is read in batches, with the roles that the formula names."""
+        model, problem = self._batched(formula, data, sample_weight, offset)
         result = remarked(problem, problem.fit())
-        return model._keep(problem, result, n_passes_=source.passes, formula_=made)
+        stream = problem.data
+        return model._keep(problem, result, n_passes_=stream.n_passes, formula_=stream.reader.formula)
 
     @property
     def new_rows_(self) -> NewRows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from anchortm.engine.partial_problem import PartialProblem, PartialResult, Parti
 from anchortm.engine.rows.risk_sets import row_logliks
 from anchortm.engine.rows.running_sums import sums_between
 from anchortm.exceptions import InputError
+from anchortm.inference.bands import ConfidenceBand, Of
+from anchortm.inference.bootstrap import Bootstrap
+from anchortm.inference.step_bands import step_band
 from anchortm.inputs import parts
 from anchortm.inputs.baselines import stratum_codes
 from anchortm.inputs.response import Kind, Response
@@ -336,19 +339,56 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         shift = rows.parts(X, n_rows, offset)[1]
         return StepDistribution(result.curves, rows.strata_of_fit(X, shift.size), shift, centre=result.centre)
 
-    def confidence_band(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise an error: CoxPH does not estimate the covariance of its steps.
+    def confidence_band(
+        self,
+        X: Covariates,
+        at: Numbers,
+        of: Of = "cdf",
+        *,
+        level: float = 0.95,
+        simultaneous: bool = False,
+        uncertainty: str | Array | Bootstrap | None = None,
+        offset: Numbers | None = None,
+    ) -> ConfidenceBand:
+        """Return confidence bands of predicted survival curves or quantiles for each row of X.
+
+        Bands are symmetric on the scale of log(-log P(Y > t)), and R calls them "log-log". Those of quantiles are the
+        times at which the limits of the curve reach the probability; they are infinite where a limit does not.
+
+        Parameters
+        ----------
+        X : array or frame, or None for an unconditional model
+            Covariates, with strata of the fit.
+        at : number or vector
+            Times for ``of="cdf"`` and ``"sf"``; probabilities for ``of="ppf"``.
+        of : {"cdf", "sf", "ppf"}
+            P(Y <= t), P(Y > t) or quantiles.
+        level : float
+            Confidence level.
+        simultaneous : bool
+            Whether the band of a row covers all points in ``at`` at once, instead of each one separately.
+        uncertainty : {"hessian", "sandwich", "bootstrap"} or Bootstrap, optional
+            "hessian" is the variance under the model, as R's ``survfit`` has it; it needs xi = 0 and a fit without
+            penalties, and is the default there. "sandwich" uses the influence of each row on the coefficients and on
+            the baseline, and is the default otherwise. A bootstrap gives percentiles.
+        offset : array, optional
+            Added to x'beta. Needed if the model was fitted with an offset.
+
+        Returns
+        -------
+        ConfidenceBand
 
         Examples
         --------
         >>> import anchortm as atm
         >>> data = atm.datasets.load_cgd()
         >>> model = atm.CoxPH.from_formula("Surv(tstop, status) ~ treat + age | center", data)
-        >>> try:
-        ...     model.confidence_band(data, [100.0])
-        ... except TypeError as error:
-        ...     print(str(error)[:47])
-        confidence bands cannot be combined with CoxPH:
+        >>> model.confidence_band(data[:1], [100.0, 300.0], of="sf").frame().round(2)
+           row      y  estimate  lower  upper
+        0    0  100.0      0.94   0.88   0.97
+        1    0  300.0      0.79   0.66   0.87
         """
-        parts.refuse("bands", "partial")
-        raise AssertionError  # the table has a reason
+        parts.refuse("bands", *self.new_rows_.spec.asked())
+        distribution = self.predict_distribution(X, offset=offset)
+        matrix = self.new_rows_.matrix(X, len(distribution))
+        return step_band(self, distribution, matrix, at, of, level, simultaneous, uncertainty)

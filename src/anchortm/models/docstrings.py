@@ -19,12 +19,13 @@ SHARED = """
         or positions among the covariates; put the dummies of a factor in a list of their own inside the list. A dict
         maps names to ranges (low, high) in which h is guaranteed to increase; by default these are the ranges of X.
         With ``from_formula``, give terms: ``varying="age + C(stage)"``.
-    random : name or dict, optional
+    random : name, dict or list of two names, optional
         Column of X (a name, or a position in an array) whose levels are clusters with normal random intercepts.
         ``{{"patient": ["1", "x"]}}`` adds a random slope of the covariate x. In formulas, write ``(1 | patient)`` or
-        ``(1 + x | patient)`` among the covariates.
+        ``(1 + x | patient)`` among the covariates. Two columns, ``["patient", "ward"]`` or ``(1 | patient) +
+        (1 | ward)``, have crossed or nested intercepts, by a Laplace approximation of the likelihood.
     n_nodes : int, optional
-        Number of quadrature nodes for each random effect. By default as many as ``tol`` requires.
+        Number of quadrature nodes for each effect of one random term. By default as many as ``tol`` requires.
     tol, max_iter : float, int
         Tolerance for the scaled KKT residual (0 at an exact minimum), and the largest number of iterations of one
         minimisation.

@@ -92,9 +92,10 @@ def _fit_batches(model: Any, formula: str, data: Any, sample_weight: Any, offset
         refuse("boosting", "batches")
     if not hasattr(model, "_fit_source"):
         raise InputTypeError(f"{type(model).__name__} needs a table in memory, not {data!r}: read it first")
-    if environments is not None:
+    extra = {} if environments is None else {"environments": environments}
+    if extra and "environments" not in signature(model.fit).parameters:
         raise InputTypeError(f"{type(model).__name__} does not use environments: leave it out")
-    return model._fit_source(formula, data, sample_weight, offset)
+    return model._fit_source(formula, data, sample_weight, offset, **extra)
 
 
 def _fit_table(model: Any, formula: str, data: Any, named: dict[str, Any]) -> Any:

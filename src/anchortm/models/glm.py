@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.utils.metaestimators import available_if
 
 from anchortm._typing import Covariates, Labels, Numbers, Outcome
-from anchortm._util.checks import finite_numbers, flag, level_between
+from anchortm._util.checks import flag, level_between
 from anchortm.bases import ConstantBasis
 from anchortm.engine.baseline_rules import BaselineRule, Given
 from anchortm.engine.mean_problem import MeanProblem, MeanResult, MeanSpecification
@@ -337,22 +337,11 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         link, rows = self.result_.link, self.new_rows_
         theta, shift = rows.parts(X, n_rows, offset)
-        numbers, eta = self._trials(trials, shift.size), np.asarray(theta[0] + shift)
+        numbers, eta = rows.trials(trials, shift.size), np.asarray(theta[0] + shift)
         if self.result_.random is None and not (conditional and flag(conditional, "conditional")):
             return FamilyDistribution(link, rows.means(eta), numbers, shift)
         added, weights = rows.effect_nodes(X, shift.size, conditional)
         return AveragedFamily.of(link, eta[:, None] + added, np.asarray(weights), numbers, shift)
-
-    def _trials(self, trials: Numbers | None, n: int) -> Array:
-        """Return the checked number of trials of each row."""
-        if trials is None:
-            return np.ones(n)
-        if self.result_.link.family != "binomial":
-            raise InputError("trials are for family='binomial'")
-        numbers = finite_numbers(np.broadcast_to(trials, (n,)) if np.ndim(trials) == 0 else trials, n, "trials")
-        if not ((numbers >= 1.0) & (numbers == np.floor(numbers))).all():
-            raise InputError("trials must be whole numbers, at least 1")
-        return numbers
 
     def mean_intervals(
         self,
@@ -394,7 +383,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         """
         import pandas as pd
 
-        link, (eta, columns) = self.result_.link, self._predictors(X, offset)
+        link, (eta, columns) = self.result_.link, self.new_rows_.predictors(X, offset)
         V = self.covariance(kind, clusters, **options)
         error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", columns, V, columns), 0.0))
         width = stats.norm.ppf(0.5 + 0.5 * level_between(level)) * error
@@ -431,7 +420,10 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         1    0  6.0      0.84   0.81   0.87
         """
         parts.refuse("bands", *self.new_rows_.spec.asked())
-        eta, columns = self._predictors(X, offset)
+        if self.result_.random is not None:
+            offset = self.new_rows_.offset(X, offset)
+            return self._band_of_averages(X, at, of, level, simultaneous, uncertainty, offset)
+        eta, columns = self.new_rows_.predictors(X, offset)
 
         def at_eta(there: Array) -> FamilyDistribution:
             mean = self.new_rows_.means(self.new_rows_.inside(there))
@@ -439,12 +431,3 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
 
         known = resolve(self, uncertainty)
         return family_band(at_eta, eta, columns, at, of, level, simultaneous, known)
-
-    def _predictors(self, X: Covariates, offset: Numbers | None) -> tuple[Array, Array]:
-        """Return the linear predictor of each row, and its derivatives in the parameters."""
-        rows = self.new_rows_
-        offset = rows.offset(X, offset)
-        matrix = rows.matrix(X, 1 if X is None and offset is None else np.size(offset))
-        eta = rows.inside(rows.eta(X, matrix.shape[0], offset))
-        columns = np.column_stack([np.ones(matrix.shape[0]), matrix])
-        return (eta, columns) if self.result_.random is None else rows.of_averages(X, eta, columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from anchortm._util.checks import check_weights, flag
 from anchortm._util.frames import aligned
 from anchortm.engine.objective.scale_effects import scale_columns
 from anchortm.exceptions import InputError
-from anchortm.inference.bands import ConfidenceBand, Of, confidence_band
+from anchortm.inference.bands import ConfidenceBand, Of, band_of_averages, confidence_band
 from anchortm.inference.bootstrap import Bootstrap, at_row, resolve
 from anchortm.inputs import parts
 from anchortm.inputs.design import to_design
@@ -247,6 +248,29 @@ class Predictions(FittedAttributes):
         """
         return extrapolation(self, X, y)
 
+    def _band_of_averages(
+        self,
+        X: Covariates,
+        at: Numbers,
+        of: Of,
+        level: float,
+        simultaneous: bool,
+        uncertainty: str | Array | Bootstrap | None,
+        offset: Numbers | None,
+    ) -> ConfidenceBand:
+        """Return the band of averages over random effects, for rows of new clusters."""
+        result = self.result_
+        k, p, random = result.baseline.size, result.coef.size, result.random
+        assert random is not None  # noqa: S101
+
+        def at_parameters(w: Array) -> Any:
+            moved = copy(self)
+            moved._result = replace(result, baseline=w[:k], coef=w[k : k + p], random=replace(random, tau=w[k + p :]))
+            return moved.predict_distribution(X, offset=offset)
+
+        known = resolve(self, uncertainty)
+        return band_of_averages(at_parameters, result.parameters, at, of, level, simultaneous, known)
+
     def confidence_band(
         self,
         X: Covariates,
@@ -275,7 +299,8 @@ class Predictions(FittedAttributes):
         uncertainty : {"hessian", "sandwich", "bootstrap"}, matrix or Bootstrap, optional
             For the delta method, the covariance matrix of (baseline, coef), by name or as ``covariance`` returns it.
             For percentiles, a bootstrap. By default the sandwich; at xi = 0 the inverse information, with increments
-            of the baseline at their bound treated as known.
+            of the baseline at their bound treated as known. With random effects, bands are those of new clusters, and
+            the covariance includes the variances of the effects.
         offset : array, optional
             Added to x'beta. Needed if the model was fitted with an offset.
 
@@ -301,6 +326,8 @@ class Predictions(FittedAttributes):
         parts.refuse("bands", *self.new_rows_.spec.asked())
         n_rows = 1 if X is None and offset is None else None
         offset = rows.offset(X, offset)
+        if result.random is not None:
+            return self._band_of_averages(X, at, of, level, simultaneous, uncertainty, offset)
         design, mixture = rows.take_apart(X, n_rows if offset is None else np.size(offset))
         matrix = to_design(design).matrix
         distribution = self.predict_distribution(X, offset=offset, n_rows=n_rows)

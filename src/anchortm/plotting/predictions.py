@@ -206,8 +206,10 @@ def band(result: Band, ax: Axis = None, labels: Sequence[object] | None = None, 
     where = np.arange(result.at.size) if ordinal else result.at
     rows = row_labels(labels, result.estimate.shape[0])
     for i, (label, (colour, style)) in enumerate(zip(rows, looks(), strict=False)):
-        ax.plot(where, result.estimate[i], style, color=colour, label=label, marker="o" if ordinal else None)
-        ax.fill_between(where, result.lower[i], result.upper[i], color=colour, alpha=0.2, lw=0)
+        look: dict[str, Any] = {"marker": "o"} if ordinal else {"drawstyle": "steps-post"} if result.steps else {}
+        ax.plot(where, result.estimate[i], style, color=colour, label=label, **look)
+        filled: dict[str, Any] = {"step": "post"} if result.steps else {}
+        ax.fill_between(where, result.lower[i], result.upper[i], color=colour, alpha=0.2, lw=0, **filled)
     if ordinal:
         ax.set_xticks(where, [str(level) for level in result.at])
     words = {"cdf": "P(Y <= y)", "sf": "P(Y > y)", "ppf": f"quantile of {unit}"}

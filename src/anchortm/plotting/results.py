@@ -113,3 +113,7 @@ class Band(Protocol):
     @property
     def level(self) -> float:
         """Confidence level."""
+
+    @property
+    def steps(self) -> bool:
+        """Whether the curves are constant between the points."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm._util.checks import finite_numbers
 from anchortm.engine.mean_problem import MeanResult
 from anchortm.engine.rows.quadrature import moved_means
 from anchortm.exceptions import InputError
@@ -69,6 +70,25 @@ class MeanRows(NewRows):
             return loglik, -r
         with np.errstate(all="ignore"):
             return link.loglik(eta, outcome), -link.terms(eta, outcome).r
+
+    def predictors(self, X: Any, offset: Any) -> tuple[Array, Array]:
+        """Return the linear predictor of each row, or g of its average mean, and its derivatives in the parameters."""
+        offset = self.offset(X, offset)
+        matrix = self.matrix(X, 1 if X is None and offset is None else np.size(offset))
+        eta = self.inside(self.eta(X, matrix.shape[0], offset))
+        columns = np.column_stack([np.ones(matrix.shape[0]), matrix])
+        return (eta, columns) if self.result.random is None else self.of_averages(X, eta, columns)
+
+    def trials(self, trials: Any, n: int) -> Array:
+        """Return the checked number of trials of each row."""
+        if trials is None:
+            return np.ones(n)
+        if self.result.link.family != "binomial":
+            raise InputError("trials are for family='binomial'")
+        numbers = finite_numbers(np.broadcast_to(trials, (n,)) if np.ndim(trials) == 0 else trials, n, "trials")
+        if not ((numbers >= 1.0) & (numbers == np.floor(numbers))).all():
+            raise InputError("trials must be whole numbers, at least 1")
+        return numbers
 
     def of_averages(self, X: Any, eta: Array, columns: Array) -> tuple[Array, Array]:
         """Return g of the means averaged over random effects, and its derivatives in all parameters."""

@@ -14,8 +14,9 @@ from anchortm._util.frames import aligned, is_frame, native
 from anchortm.engine.objective.scale_effects import scale_columns, scale_residuals, scaled_baseline
 from anchortm.engine.preparation import one_column, row_offset
 from anchortm.engine.result import FitResult
+from anchortm.engine.rows.laplace import marginal_rows
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
-from anchortm.engine.rows.quadrature import marginal_rows, moved_rows
+from anchortm.engine.rows.quadrature import moved_rows
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import AnchorTMWarning, InputError, UnavailableError
 from anchortm.inputs.baselines import Mixture, known_strata, stratum_codes, stratum_labels
@@ -23,6 +24,7 @@ from anchortm.inputs.clusters import Clusters
 from anchortm.inputs.design import Design, check_columns, columns_of, split_columns, to_design, without_anchors
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, as_response
+from anchortm.inputs.two_terms import Intercepts, TwoTerms, make_two_terms
 
 __all__ = ["NewRows"]
 
@@ -147,7 +149,7 @@ class NewRows:
         """
         random = self.result.random
         if conditional or random is None:
-            clusters = self.clusters(X)  # raises an error without random effects
+            clusters: Any = self.clusters(X)  # raises an error without random effects
             assert random is not None  # noqa: S101
             return random.conditional(clusters)
         return random.marginal(self.effect_columns(X, n_rows))
@@ -158,23 +160,28 @@ class NewRows:
         assert random is not None  # noqa: S101
         return random.effects.columns(self.result.coef_names, self.matrix(X, n_rows))
 
-    def clusters(self, X: Any) -> Clusters:
-        """Return the clusters of new rows; X must have their column."""
+    def clusters(self, X: Any) -> Clusters | TwoTerms:
+        """Return the clusters of new rows; X must have their columns."""
         if self.result.random is None:
             raise UnavailableError("this model has no random effects: name clusters in random, or write (1 | cluster)")
-        effects, labels = self.result.random.effects, self._cluster_labels(X)
-        if labels is None:
+        effects, columns = self.result.random.effects, [self._cluster_labels(X, own) for own in self.spec.cluster]
+        labels = [own for own in columns if own is not None]
+        if len(labels) < len(columns):
+            lacking = [str(name) for name, own in zip(self.spec.cluster, columns, strict=True) if own is None]
             raise InputError(
-                f"X has no column {effects.cluster} of clusters: rows of one belong together, so they are needed here"
+                f"X has no column {' and '.join(lacking)} of clusters: rows of one belong together, so they are needed "
+                "here"
             )
-        known = known_strata(labels)
+        if isinstance(effects, Intercepts):
+            return make_two_terms(labels, effects)
+        known = known_strata(labels[0])
         place = {label: k for k, label in enumerate(known)}
         Z = effects.columns(self.result.coef_names, self.matrix(X))
-        return Clusters(np.array([place[label] for label in labels], dtype=np.intp), tuple(known), Z, effects)
+        return Clusters(np.array([place[label] for label in labels[0]], dtype=np.intp), tuple(known), Z, effects)
 
-    def _cluster_labels(self, X: Any) -> Sequence[Any] | None:
-        """Return the cluster of each new row, or None if X has no such column."""
-        X, (column,) = native(self.covariates(X)), self.spec.cluster
+    def _cluster_labels(self, X: Any, column: Any) -> Sequence[Any] | None:
+        """Return the cluster of each new row in one column, or None if X has no such column."""
+        X = native(self.covariates(X))
         if isinstance(X, Design):
             X = X.labels
         if is_frame(X):

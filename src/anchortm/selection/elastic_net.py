@@ -25,7 +25,7 @@ from anchortm.engine.solve.continuation import solve_path
 from anchortm.exceptions import InputError
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.plotting.results import Panels
-from anchortm.selection.left_out import Grid, full_paths
+from anchortm.selection.folds import Grid, full_paths
 from anchortm.selection.searches import XiSearchCV
 
 if TYPE_CHECKING:
@@ -264,6 +264,8 @@ class _Grid:
         """Return the problems of the grid, the largest lambda first."""
         strengths = self.given
         if strengths is None:
+            if not problem.data.in_memory:
+                raise InputError("default lambdas need the rows in memory: give lambdas, such as lambdas=[0.1, 0.01]")
             n, p = problem.data.design.matrix.shape
             smallest = (1e-3 if p < n else 1e-2) if self.smallest is None else self.smallest
             largest = self._largest(problem, xis)

@@ -13,11 +13,12 @@ from scipy import stats
 from sklearn.base import clone
 
 from anchortm import plotting
-from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
+from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import one_number, several_xi
 from anchortm.engine.remarks import remarked
 from anchortm.exceptions import InputError
 from anchortm.models.base import TransformationModel, check_model
+from anchortm.models.given import given
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["AnchorPath", "anchor_path", "gamma_from_quantile", "gamma_from_xi", "xi_from_gamma"]
 
 Array = NDArray[np.float64]
+
+XIS = (0.0, 1.0, 10.0, 100.0, 1000.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +48,8 @@ class AnchorPath:
         Names of the coefficients.
     models : tuple of estimators
         The fitted model at each xi.
+    n_passes : int or None
+        How often the table was read, if it is read in batches.
 
     See Also
     --------
@@ -70,6 +75,7 @@ class AnchorPath:
     baselines: Array
     coef_names: tuple[str, ...]
     models: tuple[Any, ...]
+    n_passes: int | None = None
 
     def frame(self) -> pd.DataFrame:
         """Return one row for each xi: loss, coefficients, log-likelihood, penalty and convergence.
@@ -125,17 +131,18 @@ class AnchorPath:
 
 def anchor_path(
     model: TransformationModel | AnchorBoostedTM,
-    X: Covariates,
-    y: Outcome,
-    anchors: Labels | None,
-    xis: Sequence[float],
+    X: Covariates | str,
+    y: Outcome | AnyTable,
+    anchors: Labels | None = None,
+    xis: Sequence[float] = XIS,
     *,
     sample_weight: Numbers | None = None,
     offset: Numbers | None = None,
 ) -> AnchorPath:
     """Return the fits of ``model`` at each xi, warm-started along the path.
 
-    The results do not depend on the grid: the solver follows the branch in smaller steps between the values of xi.
+    The results do not depend on the grid: the solver follows the branch in smaller steps between the values of xi. If
+    the table is read in batches, the fits share each read of it.
 
     Parameters
     ----------
@@ -143,11 +150,12 @@ def anchor_path(
         Any model of this package. It is not changed; its own xi is not used. A boosted model is fitted anew at each
         xi, because trees have no branch to follow.
     X, y, anchors : covariates, outcome and anchors
-        As for ``fit``.
+        As for ``fit``; or a formula with its anchors and a table, as for ``from_formula``:
+        ``anchor_path(model, formula, data, xis=[0, 1, 10])``. The table may be one that is read in batches.
     xis : sequence of float
         Values of xi; ``math.inf`` is allowed.
     sample_weight, offset : arrays, optional
-        As for ``fit``.
+        As for ``fit``. Of a table also the names of columns.
 
     Returns
     -------
@@ -168,13 +176,20 @@ def anchor_path(
     >>> path = atm.anchor_path(atm.NormalLinear(), X, y, site, [0, 1, 10])
     >>> path
     AnchorPath(NormalLinear, 3 values of xi, 3 converged)
+
+    By a formula:
+
+    >>> data = atm.datasets.load_wine()
+    >>> path = atm.anchor_path(atm.OrdinalRegression(), "rating ~ temp + contact | judge", data, xis=[0, 10])
+    >>> path.models[1].predict(data[:3])
+    array([2, 2, 3])
     """
     check_model(model, "path")
     values = np.array(several_xi(xis))
     spec = model.specification()
     for xi in values:
         spec.at(xi=float(xi)).check_xi()
-    problem = model.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+    rows, problem = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset).prepared()
     if problem.data.anchors is None and values.any():
         raise InputError("a path in xi needs anchors: pass them after y, or name them after '|' in a formula")
     models: list[Any] = []
@@ -182,10 +197,11 @@ def anchor_path(
     if isinstance(model, TransformationModel):
         for xi, result in zip(values.tolist(), problem.path(values.tolist()), strict=True):
             own = problem.at(xi=xi)
-            models.append(model.with_result(own, remarked(own, result), xi=xi))
+            models.append(rows.reading(rows.model.with_result(own, remarked(own, result), xi=xi), own))
     else:
-        given = {"anchors": anchors, "sample_weight": sample_weight, "offset": offset}
-        models = [clone(model).set_params(xi=xi).fit(X, y, **given) for xi in values.tolist()]
+        more = {"anchors": rows.anchors, "sample_weight": rows.sample_weight, "offset": rows.offset}
+        fits = (clone(rows.model).set_params(xi=xi).fit(rows.X, rows.y, **more) for xi in values.tolist())
+        models = [rows.reading(fit, problem) for fit in fits]
         shown = slice(0) if model.learner == "tree" else shown  # trees have no coefficients
     effects = [m.new_rows_.result.effects for m in models]
     return AnchorPath(
@@ -194,6 +210,7 @@ def anchor_path(
         np.array([m.baseline_ for m in models]),
         tuple(effects[0][0][shown]),
         tuple(models),
+        rows.n_passes(problem),
     )
 
 

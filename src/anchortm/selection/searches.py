@@ -16,6 +16,7 @@ from anchortm._util.checks import real_numbers
 from anchortm._util.estimators import BaseEstimator
 from anchortm._util.frames import aligned
 from anchortm.engine.problem import Problem
+from anchortm.engine.remarks import remarked
 from anchortm.engine.specification import named_columns
 from anchortm.exceptions import ConvergenceWarning, InputError
 from anchortm.inputs.anchors import group_codes
@@ -23,7 +24,10 @@ from anchortm.inputs.design import split_columns
 from anchortm.inputs.splines import wiggly
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.from_formula import FormulaMixin
-from anchortm.selection.left_out import Grid, LeaveOneEnvironmentOut, left_out
+from anchortm.models.given import Given, given
+from anchortm.selection.batches import LeftOut
+from anchortm.selection.folds import Grid
+from anchortm.selection.left_out import LeaveOneEnvironmentOut, left_out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,6 +66,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         xi, and its standard error over environments.
     loeo_ : LeaveOneEnvironmentOut
         The negative log-likelihood of each left-out environment at each xi.
+    n_passes_ : int or None
+        How often the table was read, if it is read in batches.
 
     See Also
     --------
@@ -89,6 +95,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
     results_: pd.DataFrame
     best_xi_: float
     best_estimator_: Any
+    n_passes_: int | None
 
     def __init__(
         self,
@@ -149,11 +156,9 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         if anchors is None and not named:
             groups, labels = group_codes(environments, self.cut)  # the same for all fits
             environments = anchors = labels[groups]
-        given = (X, y, environments, self.xis, anchors, self.cut, sample_weight, offset, self.n_jobs, self.progress)
-        loeo = LeaveOneEnvironmentOut(
-            left_out(self._searched(), self._problems(), self._by, *given), type(self.model).__name__, self._by
-        )
-        results = self._results(loeo.frame(), level)
+        rows = Given(self._searched(), X, y, anchors, sample_weight, offset, environments)
+        found = left_out(rows, self._problems(), self._by, self.xis, self.cut, self.n_jobs, self.progress)
+        results = self._results(LeaveOneEnvironmentOut(found.rows, "").frame(), level)
         at = self._best(results)
         best = clone(self.model).set_params(**self._parameters(*at))
         extra = {}
@@ -161,10 +166,35 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
             groups, labels = group_codes(environments, self.cut)
             extra = {"environments": labels[groups]}
         best.fit(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset, **extra)
-        # one assignment, so that an interrupted or failed search leaves the object unchanged
-        chosen = {f"best_{name}_": value for name, value in zip(self._by, at, strict=True)}
-        self.__dict__.update(loeo_=loeo, results_=results, best_estimator_=best, **chosen)
+        self._keep(found, results, at, best)
         return self
+
+    def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any = None) -> Self:
+        """Return the search by a table that is read in batches."""
+        level = self._level()
+        columns = {"sample_weight": sample_weight, "offset": offset, "environments": environments}
+        rows = given(self._searched(), formula, data, **columns)
+        found = left_out(rows, self._problems(), self._by, self.xis, self.cut, self.n_jobs, self.progress)
+        assert found.full is not None  # noqa: S101
+        results = self._results(LeaveOneEnvironmentOut(found.rows, "").frame(), level)
+        at = self._best(results)
+        wanted, xi = self._parameters(*at), at[-1]
+        assert found.given is not None  # noqa: S101
+        at_xi = [problem.at(xi=xi) for problem in found.problems]
+        (j,) = (j for j, own in enumerate(at_xi) if all(getattr(own.spec, name) == x for name, x in wanted.items()))
+        problem, result = at_xi[j], found.full[j, xi]  # the fit to all rows, from which left-out fits started
+        result = remarked(problem, problem.fit() if problem.spec.n_restarts else result)
+        best = found.given.reading(found.given.model.with_result(problem, result, **wanted), problem)
+        self._keep(found, results, at, best)
+        self.formula_ = best.formula_
+        return self
+
+    def _keep(self, found: LeftOut, results: pd.DataFrame, at: tuple[float, ...], best: Any) -> None:
+        """Store the results in one assignment, so that an interrupted or failed search leaves the object unchanged."""
+        loeo = LeaveOneEnvironmentOut(found.rows, type(self.model).__name__, self._by, found.n_passes)
+        chosen = {f"best_{name}_": value for name, value in zip(self._by, at, strict=True)}
+        own = {"loeo_": loeo, "results_": results, "best_estimator_": best, "n_passes_": found.n_passes}
+        self.__dict__.update(own | chosen)
 
     def _searched(self) -> Any:
         """Return the model that prepares the rows."""
@@ -187,7 +217,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         formula : str
             ``outcome ~ covariates | anchors``; see ``Formula``.
         data : frame
-            A pandas, polars or pyarrow table.
+            A pandas, polars or pyarrow table, or one that is read in batches: a path or glob of Parquet files, a
+            pyarrow dataset, a polars LazyFrame or a Dask DataFrame. All fits then share each read of the table.
         **parameters
             Arguments of the constructor, including ``model``, and ``sample_weight``, ``offset`` and
             ``environments`` as arrays or column names.
@@ -319,6 +350,8 @@ class SmoothSearchCV(XiSearchCV):
         the best, and its standard error over environments.
     loeo_ : LeaveOneEnvironmentOut
         The negative log-likelihood of each left-out environment for each smooth and xi.
+    n_passes_ : int or None
+        How often the table was read, if it is read in batches.
 
     See Also
     --------
@@ -374,7 +407,7 @@ class SmoothSearchCV(XiSearchCV):
 
     def _problems(self) -> Grid | None:
         def problems(problem: Problem, _: list[float]) -> list[Problem]:
-            if not wiggly(problem.data.design.marks).any():
+            if not wiggly(problem.data.marks).any():
                 raise InputError("there are no smooth terms, s(x) in a formula: use XiSearchCV")
             return [problem.at(smooth=strength) for strength in self._strengths()]
 

@@ -9,6 +9,7 @@ from scipy import linalg as la
 
 from anchortm.bases import BernsteinBasis, ConstantBasis, OrdinalBasis
 from anchortm.engine.objective.build import build_objective
+from anchortm.engine.objective.laplace import LaplaceObjective
 from anchortm.engine.objective.location_scale import ScaledObjective
 from anchortm.engine.objective.partial_likelihood import build_partial
 from anchortm.engine.objective.penalised import Net, Penalty
@@ -23,6 +24,7 @@ from anchortm.families import get_family
 from anchortm.inputs.anchors import anchor_columns
 from anchortm.inputs.clusters import make_clusters
 from anchortm.inputs.response import Surv, as_response
+from anchortm.inputs.two_terms import Intercepts, make_two_terms
 from anchortm.links import get_link
 
 N, XI = 160, 0.4
@@ -57,6 +59,17 @@ def mixed() -> Objective:
     return MixedObjective(fixed, clusters._replace(Z=-clusters.Z))
 
 
+def mixed_counts() -> Objective:
+    clusters = make_clusters([str(g) for g in GROUP], "g", ["1"], ["a", "b"], X)._replace(n_nodes=61)
+    counts = as_response(np.abs(np.round(Y)))
+    return MixedObjective(build_objective(get_family("poisson"), ConstantBasis(), counts, X, ANCHORS), clusters)
+
+
+def two_terms() -> Objective:
+    terms = make_two_terms([GROUP.tolist(), (np.arange(N) // 7 % 9).tolist()], Intercepts.of(["g", "k"]))
+    return LaplaceObjective(rows("cloglog", BernsteinBasis(2, (0.2, 3.0)), CENSORED, weights=None), terms)
+
+
 def scaled() -> Objective:
     both = rows("logit", BernsteinBasis(3, (-3.0, 4.0)), EXACT, np.hstack([X, -X[:, :1]]))
     return ScaledObjective(both, 1, ("a", "b", "a (scale)"), None)
@@ -82,13 +95,16 @@ KINDS: dict[str, Callable[[], Objective]] = {
     "partial likelihood": partial,
     "scale effects": scaled,
     "random effects": mixed,
+    "random effects of counts": mixed_counts,
+    "two random terms": two_terms,
     "elastic net": lambda: Net.of(plain(), Penalty(np.array([0.01, 0.02]), np.array([0.1, 0.3]))),
     "ridge of Cox": lambda: Net.of(partial(), Penalty(np.zeros(2), np.array([0.1, 0.3]))),
     "pulled": pulled,
     "toy": lambda: SecantObjective(X, Y, projection(ANCHORS)),
 }
 kinds = pytest.mark.parametrize("name", KINDS)
-WITH_EXTRA = ("scale effects", "random effects")  # parameters beside the coefficients
+RANDOM = ("random effects", "random effects of counts", "two random terms")
+WITH_EXTRA = ("scale effects", *RANDOM)  # parameters beside the coefficients
 NO_INFLUENCE = ("elastic net", "toy")  # an l1 penalty has no sandwich, and the toy does not say what rows contribute
 
 
@@ -198,7 +214,8 @@ def test_facts_for_inference(name: str) -> None:
     coordinates = objective.coordinates
     assert objective.n_parameters == coordinates.scale.size == v.size
     assert objective.estimated.dtype == bool
-    assert objective.estimated.sum() == v.size - (len(objective.extra_names) if name == "random effects" else 0)
+    assert objective.estimated.sum() == v.size - (len(objective.extra_names) if name in RANDOM else 0)
+    assert (objective.score_test_obstacle is not None) == (name == "two random terms")
     assert (objective.unpenalised is objective) == (not objective.penalised and name != "pulled")
     assert objective.unpenalised.lasso is None
     if name not in ("pulled", "elastic net"):

@@ -99,6 +99,10 @@ def test_parts_add_up(name: str, weights) -> None:
     np.testing.assert_allclose(P.part(slice(None)).spread(P.coefficients(t)), P(v, weights), atol=1e-10)
     Q = np.column_stack([P.part(slice(None)).spread(P.coefficients(unit)) for unit in np.eye(t.size)])
     np.testing.assert_allclose(P.gram(v), Q.T @ (v[:, None] * Q), atol=1e-9)
+    sums = np.zeros((P.n_sums, P.n_sums))
+    for rows in (np.arange(N // 3), np.arange(N // 3, N)):  # rows in two blocks
+        P.part(rows).add_gram(sums, v[rows])
+    np.testing.assert_allclose(P.root(P.root(sums).T), P.gram(v), atol=1e-9)
 
 
 @kinds

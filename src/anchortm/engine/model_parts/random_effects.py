@@ -9,9 +9,13 @@ from numpy.typing import NDArray
 
 from anchortm.engine.cluster_effects import RandomEffects
 from anchortm.engine.model_parts.contract import MakeLoss, Part
+from anchortm.engine.objective.laplace import LaplaceObjective
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.random_effects import MixedObjective
+from anchortm.engine.objective.with_effects import EffectsObjective
 from anchortm.engine.solve.nodes import with_enough_nodes
+from anchortm.engine.two_effects import TwoEffects
+from anchortm.inputs.two_terms import TwoTerms
 
 if TYPE_CHECKING:
     from anchortm.engine.formulation import Formulation
@@ -23,15 +27,18 @@ __all__ = ["RandomPart", "mixed"]
 Array = NDArray[np.float64]
 
 
-def mixed(objective: Any, data: Any, sign: float, n_nodes: int | None) -> MixedObjective:
+def mixed(objective: Any, data: Any, sign: float, n_nodes: int | None) -> EffectsObjective:
     """Return the loss of rows with the effects of their clusters integrated out."""
     order = None if data.anchors is None else data.anchors.order()
     clusters = data.clusters if order is None else data.clusters.take(order)
-    return MixedObjective(objective, clusters._replace(Z=sign * clusters.Z, n_nodes=n_nodes))
+    clusters = clusters._replace(Z=sign * clusters.Z, n_nodes=n_nodes)
+    if isinstance(clusters, TwoTerms):
+        return LaplaceObjective(objective, clusters)
+    return MixedObjective(objective, clusters)
 
 
 class RandomPart(Part):
-    """Normal effects of clusters, integrated out by adaptive quadrature."""
+    """Normal effects of clusters, integrated out by adaptive quadrature; of two groupings by Laplace."""
 
     key = "random"
 
@@ -50,13 +57,15 @@ class RandomPart(Part):
     def settle(self, objective: Objective, formulation: Formulation, data: Any) -> Objective:
         """Return the loss with enough nodes for its integrals, unless their number is known."""
         clusters = data.clusters
-        if clusters.slack is not None:
+        if clusters.slack is not None or isinstance(clusters, TwoTerms):
             return objective
         start = formulation.start(objective, data)
         return with_enough_nodes(objective, start, formulation.spec.quiet, clusters.n_nodes is not None)
 
     def found(self, formulation: Formulation, objective: Objective, solution: Solution, own: Array) -> dict[str, Any]:
         """Return the covariance of the effects, and the effects of the clusters given the data."""
-        inner = objective.unpenalised
+        inner, clusters = objective.unpenalised, formulation.data.clusters
+        if isinstance(inner, LaplaceObjective):
+            return {"random": TwoEffects.of(inner, clusters, solution, own)}
         assert isinstance(inner, MixedObjective)  # noqa: S101
-        return {"random": RandomEffects.of(inner, formulation.data.clusters, solution, own)}
+        return {"random": RandomEffects.of(inner, clusters, solution, own)}

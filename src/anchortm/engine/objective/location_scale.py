@@ -170,9 +170,9 @@ class ScaledObjective(RowObjective):
         Scaled baselines do not contain a constant shift, so that the mean residual says nothing about anchors.
         """
         result = copy(self)
-        result.xi_scale, result.mix = None, (1.0, 0.0)
+        result.xi_scale, result.mix, result._latest = None, (1.0, 0.0), None
         if self.anchors is not None and not isinstance(self.anchors, Centred):
-            result.anchors = Centred(self.anchors, self.weights, self.n_rows)
+            result.anchors = Centred(self.anchors, sums=self.blocks.weight_sums(self.anchors))
         return result
 
     @property
@@ -183,10 +183,10 @@ class ScaledObjective(RowObjective):
     def _where(self, v: Array) -> tuple[Link, Array, int, Array]:
         return self.link, v, self.coordinates.n_baseline, self._m
 
-    def _both(self, first: Array, second: Array) -> Array:
+    def _t(self, arrays: list[Array]) -> Array:
         """Return t, or dt/dv, from the anchors' sums of r and r_s."""
         return np.concatenate(
-            [share * self._root(sums) for share, sums in zip(self.mix, (first, second), strict=True) if share > 0.0]
+            [share * self._root(sums) for share, sums in zip(self.mix, arrays, strict=True) if share > 0.0]
         )
 
     def _spreads(self, t: Array | None, mixed: bool = True) -> tuple[Array | None, Array | None]:
@@ -204,16 +204,13 @@ class ScaledObjective(RowObjective):
     def _first_order(self, v: Array) -> ScaledLogLikelihood:
         return ScaledLogLikelihood(*self._where(v), self.n_sums)
 
-    def _sums(self, loglik: float, arrays: list[Array]) -> Sums:
-        return Sums(loglik, self._both(*arrays))
-
     def _second_order(self, v: Array, multiplier: Array | None) -> ScaledSecondOrder:
         return ScaledSecondOrder(*self._where(v), self.n_sums, self._spreads(multiplier))
 
     def _derivatives(self, arrays: list[Array]) -> Derivatives:
         gradient, upper, *G = arrays
         hessian = np.triu(upper) + np.triu(upper, 1).T
-        return Derivatives(gradient, hessian + self.n_total * self.coordinates.faint, self._both(*G))
+        return Derivatives(gradient, hessian + self.n_total * self.coordinates.faint, self._t(G))
 
     def slopes(self, v: Array, multiplier: Array | None = None) -> Array:
         """Return the gradient of -loglik + multiplier't in the coefficients alone."""

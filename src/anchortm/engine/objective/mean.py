@@ -117,15 +117,17 @@ class MeanObjective(RowObjective):
         slopes = self.blocks.total(SecondOrder(self.link, v, k, self.n_sums))[1][2]
         return replace(work, centre=(float(self.anchors.mean(sums)), self.anchors.mean(slopes)))
 
-    def _convex_facts(self) -> tuple[bool, bool, bool]:
-        return bool(self.link.affine), self.link.concave, self.link.certified
+    @staticmethod
+    def _convex_facts(link: Any, found: frozenset[tuple[str, int]]) -> tuple[bool, bool, bool]:
+        return bool(link.affine), link.concave, link.certified
 
     def extent(self, v: Array) -> tuple[float, str]:
         size, what = super().extent(v)
         # with the inverse link means are large if eta is small
         return (1.0 / size, "mean") if self.link.link == "inverse" else (size, what)
 
-    def _separation(self, names: list[str], found: Recession) -> str:
+    @staticmethod
+    def _separation(names: list[str], found: Recession) -> str:
         what = f"a combination of {', '.join(names)}" if names else "the intercept alone"
         return (
             f"separation: along {what} the mean can go to the end of its range for rows that are all there (counts of "

@@ -27,13 +27,16 @@ Array = NDArray[np.float64]
 class NormalObjective(RowObjective):
     """The anchor loss of exact rows under the normal link."""
 
+    _moments: tuple[Array, Array] | None = None
     _slopes: tuple[Array, float, list[Array]] | None = None  # of the latest pass, if passes are costly
 
-    @cached_property
+    @property
     def moments(self) -> tuple[Array, Array]:
-        """Return M = [C o]'W[C o] and E = Q'W[C o], o the offset."""
-        _, (M, G) = self.blocks.total(Moments(self.n_parameters, self.n_sums))
-        return M, self._root(G)
+        """Return M = [C o]'W[C o] and E = Q'W[C o], o the offset; the rows are read once."""
+        if self._moments is None:  # cached_property would hold a lock of the class while rows are read (Python 3.11)
+            _, (M, G) = self.blocks.total(Moments(self.n_parameters, self.n_sums))
+            self._moments = M, self._root(G)
+        return self._moments
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
         M, E = self.moments

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.objective.anchored import AnchoredObjective, InfluenceInputs
+from anchortm.engine.objective.baseline_steps import BaselineSteps
 from anchortm.engine.objective.protocol import Convexity, Derivatives, Point, Sums
 from anchortm.engine.objective.separation import ordering
 from anchortm.engine.rows.coordinates import Coordinates
@@ -30,19 +31,9 @@ from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.inputs.anchors import AnchorColumns
 from anchortm.links import Link
 
-__all__ = ["Hazard", "PartialObjective", "build_partial"]
+__all__ = ["PartialObjective", "build_partial"]
 
 Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
-
-
-class Hazard(NamedTuple):
-    """A cumulative baseline hazard with steps at event times, by stratum."""
-
-    time: Array
-    stratum: Codes
-    jump: Array
-    tied: Array  # the part of a jump that those who die there are not exposed to
 
 
 class ShiftCoordinates(Coordinates):
@@ -248,7 +239,7 @@ class PartialObjective(AnchoredObjective):
         at = self._at(v)
         return self._all(at.w * at.hazard)
 
-    def anchor_information(self, v: Array, slopes: Array) -> Array:
+    def anchor_information(self, v: Array) -> Array:
         """Return Q'W(dr/dshift)Q, less the part that the baseline takes up as it moves along."""
         assert self.anchors is not None  # noqa: S101
         at, sets = self._at(v), self.sets
@@ -259,13 +250,11 @@ class PartialObjective(AnchoredObjective):
             self._anchor_sums(at.w * (q * at.hazard - sets.spread(sets.multiplicity * mean / at.S)), sums)
         return self._root(result.T)
 
-    def hazard(self, v: Array) -> Hazard:
-        """Return the cumulative baseline hazard that goes with v, of rows with average covariates and no offset."""
-        at, sets = self._at(v), self.sets
-        top = np.maximum.reduceat(self._eta(v), sets.rows_of)
-        jump = sets.multiplicity / at.S
-        scale = np.exp(-sets.stretched(top))
-        return Hazard(sets.times, sets.stratum, sets.by_time(jump) * scale, sets.by_time(sets.share * jump) * scale)
+    def steps(self, v: Array) -> BaselineSteps:
+        """Return the cumulative baseline hazard that goes with v, and what its derivatives need."""
+        at, (_, beta) = self._at(v), self.coordinates.split(v)
+        top = np.maximum.reduceat(self._eta(v), self.sets.rows_of)
+        return BaselineSteps(self.sets, self.X, at.w, at.weighted, at.S, top, float(self.coordinates.mean @ beta))
 
     def shares(self, work: Any) -> Iterator[tuple[slice, Array]]:
         """Yield the derivatives of the equations that v solves in the weights of rows, times the bread."""

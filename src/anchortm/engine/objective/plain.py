@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.anchored import AnchoredObjective
 from anchortm.engine.objective.protocol import Convexity, Derivatives, Loss, Point, Sums
-from anchortm.engine.objective.separation import Recession, Ways, recession
+from anchortm.engine.objective.separation import Ways, recession, separated
 from anchortm.engine.rows.block_sums import (
+    AnchorInformation,
     Influence,
     LogLikelihood,
     SecondOrder,
@@ -67,12 +68,24 @@ class _Latest(NamedTuple):
         return bool(np.linalg.norm(multiplier - self.multiplier) <= NEAR * np.linalg.norm(multiplier))
 
 
+def convex_facts(link: Any, found: frozenset[tuple[str, int]]) -> tuple[bool, bool, bool]:
+    """Return whether r is linear in v, whether -loglik is convex, and whether so is the loss if 2 xi |P r| <= 1.
+
+    The last holds if -D2 l >= |D2 r| row by row, as it does for the logistic link. ``found`` are the kinds of rows.
+    """
+    kinds, truncated = {kind for kind, _ in found}, any(sign < 0 for _, sign in found)
+    affine = link.quadratic and found == {("exact", 1)}
+    return affine, not truncated, not truncated and kinds <= link.convex_kinds
+
+
 class RowObjective(AnchoredObjective):
     """The anchor loss of a transformation model, wherever its rows are: sums and derivatives at any v."""
 
     blocks: Blocks
     levels: NDArray[np.intp] | None = None  # the levels of a wide factor that a sample contains
     ways: Ways | None = None  # where eta can go without a loss of likelihood, for outcomes of a family
+    _separation = staticmethod(separated)
+    _convex_facts = staticmethod(convex_facts)
 
     def __init__(
         self,
@@ -84,7 +97,7 @@ class RowObjective(AnchoredObjective):
     ) -> None:
         super().__init__(link, coordinates, anchors, names, blocks.n_rows, blocks.n_total)
         self.blocks, self.costly, self.sample_rows = blocks, blocks.costly, blocks.sample_rows
-        self.affine, self._concave, self._bounded = self._convex_facts()
+        self.affine, self._concave, self._bounded = self._convex_facts(link, blocks.kinds)
         if coordinates.wide is not None:
             self.finite_xi_only = WIDE_XI
         self._latest: _Latest | None = None
@@ -111,11 +124,12 @@ class RowObjective(AnchoredObjective):
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
         work = self._first_order(v)
         if not self.costly:
-            return self._sums(*self.blocks.total(work))
+            loglik, arrays = self.blocks.total(work)
+            return Sums(loglik, self._t(arrays))
         if self._latest is None or not np.array_equal(self._latest.v, v):
             loglik, arrays = self.blocks.total(Together(work, self._second_order(v, expected)))
             own, rest = arrays[: len(work.shapes)], arrays[len(work.shapes) :]
-            self._latest = _Latest(v.copy(), self._sums(loglik, own), expected, self._derivatives(rest))
+            self._latest = _Latest(v.copy(), Sums(loglik, self._t(own)), expected, self._derivatives(rest))
         return self._latest.sums
 
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
@@ -135,8 +149,9 @@ class RowObjective(AnchoredObjective):
     def _first_order(self, v: Array) -> Work:
         return LogLikelihood(self.link, self.coordinates.unfold(v), self.coordinates.n_baseline, self.n_sums)
 
-    def _sums(self, loglik: float, arrays: list[Array]) -> Sums:
-        return Sums(loglik, self._root(arrays[0]))
+    def _t(self, arrays: list[Array]) -> Array:
+        """Return t, or dt/dv, from the anchors' sums."""
+        return self._root(arrays[0])
 
     def _second_order(self, v: Array, multiplier: Array | None) -> Work:
         k, spread, wide = self.coordinates.n_baseline, self._spread(multiplier), self.coordinates.wide
@@ -170,16 +185,6 @@ class RowObjective(AnchoredObjective):
 
     def influence_gram(self, work: Any) -> Array:
         return self.blocks.total(work)[1][0]
-
-    def _convex_facts(self) -> tuple[bool, bool, bool]:
-        """Return whether r is linear in v, whether -loglik is convex, and whether so is the loss if 2 xi |P r| <= 1.
-
-        The last holds if -D2 l >= |D2 r| row by row, as it does for the logistic link.
-        """
-        kinds = {kind for kind, _ in self.blocks.kinds}
-        truncated = any(sign < 0 for _, sign in self.blocks.kinds)
-        affine = self.link.quadratic and self.blocks.kinds == {("exact", 1)}
-        return affine, not truncated, not truncated and kinds <= self.link.convex_kinds
 
     def convexity(self, sums: Sums, xi: float) -> Convexity:
         if self.affine or (xi == 0.0 and self._concave):
@@ -234,9 +239,13 @@ class RowObjective(AnchoredObjective):
             slopes[term.rows] += term.sign * values.dr
         return slopes
 
-    def anchor_information(self, v: Array, slopes: Array) -> Array:
+    def anchor_information(self, v: Array) -> Array:
         assert self.anchors is not None  # noqa: S101
-        return self.anchors.gram(slopes)
+        if isinstance(self.blocks, MemoryBlocks):
+            slopes = self.residual_slopes(v)
+            return self.anchors.gram(slopes if self.weights is None else self.weights * slopes)
+        work = AnchorInformation(self._first_order(v), self.n_sums)
+        return self._root(self._root(self.blocks.total(work)[1][0]).T)
 
     def check_maximum(self, point: Point | None = None) -> None:
         """Raise ``SeparationError`` if the likelihood has no maximum.
@@ -248,26 +257,3 @@ class RowObjective(AnchoredObjective):
         found = recession(self.blocks, self.coordinates, self.ways)
         if found is not None:
             raise SeparationError(self._separation(found.names(self.coordinates.n_baseline, self.names), found))
-
-    def _separation(self, names: list[str], found: Recession) -> str:
-        """Return what to say of a likelihood that grows as the coefficients of these names do."""
-        what = f"a combination of {', '.join(names)}" if names else "the baseline transformation alone"
-        if found.unbounded:
-            reason = (
-                "the covariates explain y without error (is y, or what it was made of, among them?): leave them out"
-                if names
-                else "there are too few distinct exact rows for the basis: lower the order or widen the support"
-            )
-            return (
-                f"the likelihood is unbounded: {what} can make the density at the exact rows as large as one likes; "
-                f"{reason}"
-            )
-        remedy = (
-            "leave a covariate out, merge classes"
-            if names
-            else "lower the order, take OrdinalRegression for a few different counts"
-        )
-        return (
-            f"complete or quasi-complete separation: {what} orders the rows without error, so that the likelihood "
-            f"grows without a maximum; {remedy}, or collect rows that overlap"
-        )

@@ -222,6 +222,8 @@ class Objective(Loss):
         The distribution of a row.
     known_dispersion : bool
         Whether the dispersion was given as a number.
+    score_test_obstacle : str or None
+        Why the residuals of the penalty are not scores, which tests need; None if they are.
     extra_names : tuple of str
         Names of the parameters that follow the coefficients of the covariates (scale effects, covariance of random
         effects).
@@ -229,6 +231,7 @@ class Objective(Loss):
 
     link: Any
     known_dispersion: bool = False
+    score_test_obstacle: str | None = None
     extra_names: tuple[str, ...] = ()
 
     @property
@@ -292,8 +295,8 @@ class Objective(Loss):
         """Return the derivative of each residual in its own shift."""
         raise NotImplementedError(f"{type(self).__name__} has no residuals of rows")
 
-    def anchor_information(self, v: Array, slopes: Array) -> Array:
-        """Return Q'W(dr/dshift)Q, from the weighted slopes of the rows."""
+    def anchor_information(self, v: Array) -> Array:
+        """Return Q'W(dr/dshift)Q."""
         raise NotImplementedError(f"{type(self).__name__} has no residuals of rows")
 
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Any:

@@ -12,26 +12,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.engine.objective.anchored import AnchoredObjective, InfluenceInputs
 from anchortm.engine.objective.cluster_moments import ClusterMoments
 from anchortm.engine.objective.plain import RowObjective
-from anchortm.engine.objective.protocol import Derivatives, Point, Sums
+from anchortm.engine.objective.protocol import Derivatives, Sums
+from anchortm.engine.objective.with_effects import EffectsObjective
 from anchortm.engine.rows.cluster_rows import Chunk, cut_clusters
-from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.quadrature import NODES, Posterior, integrate, make_rule
 from anchortm.inputs.clusters import Clusters
 
 __all__ = ["MixedObjective"]
 
 Array = NDArray[np.float64]
-
-START = 0.25  # variance of the effects that a fit starts from
 
 
 class _At(NamedTuple):
@@ -43,60 +39,19 @@ class _At(NamedTuple):
     rbar: Array  # of all rows
 
 
-class MixedObjective(AnchoredObjective):
+class MixedObjective(EffectsObjective):
     """The anchor loss of a model with random effects; ``fixed`` is the loss without them, of the same rows."""
 
     n_nodes: int
 
     def __init__(self, fixed: RowObjective, clusters: Clusters) -> None:
-        effects = clusters.effects
-        inner, extra = fixed.coordinates, effects.n_parameters
-        coordinates = replace(
-            inner,
-            mean=np.append(inner.mean, np.zeros(extra)),
-            scale=np.append(inner.scale, np.ones(extra)),
-            lower=np.append(inner.lower, effects.lower),
-            upper=np.append(inner.upper, np.full(extra, np.inf)),
-        )
-        super().__init__(fixed.link, coordinates, fixed.anchors, fixed.names, fixed.n_rows, fixed.n_total)
-        self.fixed, self.clusters, self.effects = fixed, clusters, effects
-        self.n_nodes = NODES[effects.size][0] if clusters.n_nodes is None else clusters.n_nodes
+        super().__init__(fixed, clusters)
+        size = self.effects.size
+        self.n_nodes = NODES[size][0] if clusters.n_nodes is None else clusters.n_nodes
         self.slack = clusters.slack or 0.0
-        self.start = np.where(effects.squared, START, 0.0)
-        self.extra_names = tuple(effects.parameter_names())
-        self.rule = make_rule(effects.size, self.n_nodes)
-        self._part = None if self.anchors is None else self.anchors.part(slice(None))
+        self.rule = make_rule(size, self.n_nodes)
         self._chunks = list(cut_clusters(fixed.terms, clusters, fixed.weights, self.n_rows, len(self.rule.x)))
         self._here: _At | None = None
-
-    @property
-    def n_fixed(self) -> int:
-        """Return the number of parameters other than the entries of L."""
-        return self.n_parameters - self.effects.n_parameters
-
-    @property
-    def weights(self) -> Array | None:
-        """Return the weights of the rows."""
-        return self.fixed.weights
-
-    @property
-    def mean_offset(self) -> float:
-        """Return the average of the offsets."""
-        return self.fixed.mean_offset
-
-    @property
-    def row_coordinates(self) -> Coordinates:
-        """Return the coordinates without the parameters of the covariance."""
-        return self.fixed.coordinates
-
-    @property
-    def estimated(self) -> NDArray[np.bool_]:
-        """Return all parameters that are not fixed but those of the covariance, which score tests take as known."""
-        return super().estimated & (np.arange(self.n_parameters) < self.n_fixed)
-
-    def check_maximum(self, point: Point | None = None) -> None:
-        """Raise ``SeparationError`` if rows are separated: they are then so for any effects of the clusters."""
-        self.fixed.check_maximum(point)
 
     def _at(self, v: Array) -> _At:
         if self._here is not None and np.array_equal(self._here.v, v):
@@ -126,15 +81,10 @@ class MixedObjective(AnchoredObjective):
     def _moments(self, chunk: Chunk, found: Posterior, v: Array) -> ClusterMoments:
         return ClusterMoments(self.link, self.effects, self.coordinates.n_baseline, chunk, found, v, self.n_fixed)
 
-    def _times(self, values: Array) -> Array:
-        return values if self.weights is None else values * self.weights
-
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
         """Return the log-likelihood and t at v."""
-        at, s = self._at(v), np.zeros(self.n_sums)
-        if self._part is not None:
-            self._part.add(s, self._times(at.rbar), None)
-        return Sums(at.loglik, self._root(s))
+        at = self._at(v)
+        return Sums(at.loglik, self._anchor_sums(at.rbar))
 
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
         """Return the derivatives at v, with the curvature of rbar along ``multiplier`` if given."""
@@ -150,20 +100,7 @@ class MixedObjective(AnchoredObjective):
                 H += part.hessian(None if m is None else m[chunk.rows])
                 if J.shape[1]:
                     J[chunk.rows] = part.jacobian()
-        G = np.zeros((self.n_sums, d))
-        if self._part is not None:
-            weights = np.ones(self.n_rows) if self.weights is None else self.weights
-            self._part.add(G, weights, J)
-        E, own = self._root(G), slice(self.n_fixed, None)
-        first, second = self.effects.slopes(v[own])
-        # chain rule for the squares among the parameters
-        bend = second * (gradient if multiplier is None else gradient + E.T @ multiplier)[own]
-        gradient[own] *= first
-        E[:, own] *= first
-        H[own] *= first[:, None]
-        H[:, own] *= first
-        H[own, own] += np.diag(bend)
-        return Derivatives(gradient, H + self.n_total * self.coordinates.faint, E)
+        return self._in_squares(v, Derivatives(gradient, H, self._anchor_slopes(J)), multiplier)
 
     def with_nodes(self, n_nodes: int) -> MixedObjective:
         """Return the objective with another number of nodes."""
@@ -197,7 +134,7 @@ class MixedObjective(AnchoredObjective):
             slopes[chunk.rows] = (part.pi * part.dr).sum(axis=1) - (part.pi * (part.r - part.rbar) ** 2).sum(axis=1)
         return slopes
 
-    def anchor_information(self, v: Array, slopes: Array) -> Array:
+    def anchor_information(self, v: Array) -> Array:
         """Return Q'W(drbar/dshift)Q, in which rows of a cluster move together."""
         assert self.anchors is not None and self._part is not None  # noqa: S101, PT018
         Q = self._part.spread(self.anchors.coefficients(np.eye(self.anchors.rank)))
@@ -222,16 +159,7 @@ class MixedObjective(AnchoredObjective):
             own[chunk.rows] = part.row_gradients()
             if self._part is not None:
                 own[chunk.rows] += np.asarray(pull)[chunk.rows, None] * part.jacobian()
-        own[:, self.n_fixed :] *= self.effects.slopes(work.v[self.n_fixed :])[0]
-        result = own @ work.bread
-        if self.anchors is not None and self._part is not None:
-            rest = at.rbar - self._part.spread(self.anchors.coefficients(self.sums(work.v).t))
-            result += self._part.spread(self.anchors.coefficients(work.K)) * rest[:, None]
-        yield slice(0, self.n_rows), result if work.every is None else result + work.every
-
-    def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> InfluenceInputs:
-        """Return what ``shares`` needs."""
-        return InfluenceInputs(v, pull, bread, K)
+        yield slice(0, self.n_rows), self._with_anchors(work, at.rbar, own)
 
     def likeliest_shift(self, v: Array) -> Array:
         """Return what the most likely effects of its cluster add to h of each row."""

@@ -23,7 +23,7 @@ from anchortm.engine.rows.blocks import Blocks
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.standardised import Rows
 
-__all__ = ["Recession", "Ways", "ordering", "recession"]
+__all__ = ["Recession", "Ways", "ordering", "recession", "separated"]
 
 Array = NDArray[np.float64]
 Ways = Callable[[Array], NDArray[np.int8]]  # where eta can go without a loss of likelihood: 1 up, -1 down, 0 neither
@@ -45,6 +45,30 @@ class Recession(NamedTuple):
         """Return the names of the coefficients that move."""
         size = np.abs(self.direction)
         return [names[j] for j in np.flatnonzero(size[n_baseline:] > 1e-6 * size.max())]
+
+
+def separated(names: list[str], found: Recession) -> str:
+    """Return what to say of a likelihood that grows as the coefficients of these names do."""
+    what = f"a combination of {', '.join(names)}" if names else "the baseline transformation alone"
+    if found.unbounded:
+        reason = (
+            "the covariates explain y without error (is y, or what it was made of, among them?): leave them out"
+            if names
+            else "there are too few distinct exact rows for the basis: lower the order or widen the support"
+        )
+        return (
+            f"the likelihood is unbounded: {what} can make the density at the exact rows as large as one likes; "
+            f"{reason}"
+        )
+    remedy = (
+        "leave a covariate out, merge classes"
+        if names
+        else "lower the order, take OrdinalRegression for a few different counts"
+    )
+    return (
+        f"complete or quasi-complete separation: {what} orders the rows without error, so that the likelihood "
+        f"grows without a maximum; {remedy}, or collect rows that overlap"
+    )
 
 
 def recession(blocks: Blocks, coordinates: Coordinates, ways: Ways | None = None) -> Recession | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from anchortm.links import TwoEnds
 
 __all__ = [
+    "AnchorInformation",
     "Influence",
     "LogLikelihood",
     "SecondOrder",
@@ -95,6 +96,10 @@ class LogLikelihood(Work):
             size += abs(part)
         # far out, truncated rows are differences of large numbers, without a correct digit
         return total if size <= LARGEST * (1.0 + abs(total)) else -math.inf
+
+    def residual_slopes(self, data: Rows) -> Array:
+        """Return dr/dshift of these rows."""
+        return evaluate_rows(self.link, data, self.v, self.n_baseline)[0].dr
 
 
 def add_log_slopes(data: Rows, slope: Array, gradient: Array, hessian: Array) -> None:
@@ -189,6 +194,26 @@ class SecondOrder(Work):
             hessian[:k, k:] += block
             hessian[k:, :k] += block.T
             hessian[k:, k:] += np.dot((X * both[:, None]).T, X)
+
+
+@dataclass(frozen=True, eq=False)
+class AnchorInformation(Work):
+    """The anchors' sums A'W(dr/dshift)A."""
+
+    label: ClassVar[str] = "information on the anchors"
+    at: Any  # the work of the log-likelihood, which knows where rows are evaluated
+    n_sums: int
+
+    @property
+    def shapes(self) -> list[Shape]:
+        return [(self.n_sums, self.n_sums)]
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        for piece in block.pieces:
+            if piece.part is not None:
+                slopes = self.at.residual_slopes(piece.data)
+                piece.part.add_gram(arrays[0], weighted(piece.data.weights, piece.data.sign, slopes))
+        return 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,6 +112,10 @@ class Blocks(ABC):
         """Return the same rows with some of their covariates."""
 
     @abstractmethod
+    def weight_sums(self, anchors: Projection) -> Array:
+        """Return A'W1 of all rows."""
+
+    @abstractmethod
     def largest_spread(self, anchors: Projection, coefficients: Array) -> float:
         """Return the largest |A @ coefficients| of all rows."""
 
@@ -181,6 +185,9 @@ class MemoryBlocks(Blocks):
         assert term.slope is not None  # noqa: S101
         first: Array = term.slope[0]
         return first if (term.slope == first).all() else None
+
+    def weight_sums(self, anchors: Projection) -> Array:
+        return anchors.weight_sums(self.weights, self.n_rows)
 
     def largest_spread(self, anchors: Projection, coefficients: Array) -> float:
         return float(np.abs(anchors.part(slice(None)).spread(coefficients)).max())

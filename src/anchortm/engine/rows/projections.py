@@ -57,6 +57,10 @@ class Part(ABC):
         """Add A'diag(weights) M to ``sums``, for columns that are mostly zeros."""
 
     @abstractmethod
+    def add_gram(self, sums: Array, weights: Array) -> None:
+        """Add A'diag(weights)A over these rows to ``sums``."""
+
+    @abstractmethod
     def spread(self, coefficients: Array) -> Array:
         """Return A @ coefficients for these rows (a vector, or a column for each of several)."""
 
@@ -92,6 +96,12 @@ class Projection(ABC):
     def on(self, anchors: AnchorColumns) -> Projection:
         """Return the same projection for other rows: its parts are theirs, all else stays."""
 
+    def weight_sums(self, weights: Array | None, n_rows: int) -> Array:
+        """Return A'W1 of these rows."""
+        sums = np.zeros(self.n_sums)
+        self.part(slice(None)).add(sums, np.ones(n_rows) if weights is None else weights, None)
+        return sums
+
     def __call__(self, values: Array, weights: Array | None = None) -> Array:
         """Return P v, the values projected on the anchors."""
         whole = self.part(slice(None))
@@ -103,14 +113,16 @@ class Projection(ABC):
 class Centred(Projection):
     """The projection on centred anchors, for anchors with the constant in their span.
 
-    The coordinates are those of all anchors, less their part along the constant.
+    The coordinates are those of all anchors, less their part along the constant. ``sums`` are A'W1, if they are known.
     """
 
-    def __init__(self, anchors: Projection, weights: Array | None, n_rows: int) -> None:
+    def __init__(
+        self, anchors: Projection, weights: Array | None = None, n_rows: int = 0, sums: Array | None = None
+    ) -> None:
         self.inner = anchors
         self.rank, self.n_sums, self.dropped = anchors.rank, anchors.n_sums, anchors.dropped
-        sums = np.zeros(anchors.n_sums)
-        anchors.part(slice(None)).add(sums, np.ones(n_rows) if weights is None else weights, None)
+        if sums is None:
+            sums = anchors.weight_sums(weights, n_rows)
         constant = anchors.root(sums)
         self._length = float(np.linalg.norm(constant))  # the root of the total weight
         self._constant = constant / self._length
@@ -170,6 +182,9 @@ class _GroupPart(Part):
         self._sparse.data = weights
         sums[self._levels] += (self._sparse @ M).toarray()
 
+    def add_gram(self, sums: Array, weights: Array) -> None:
+        self.add(np.einsum("ii->i", sums), weights, None)  # a view of the diagonal
+
     def spread(self, coefficients: Array) -> Array:
         return np.repeat(coefficients[self._levels], self._sizes, axis=0)
 
@@ -214,6 +229,9 @@ class _DensePart(Part):
 
     def add_sparse(self, sums: Array, weights: Array, M: sp.csr_matrix) -> None:
         sums += (M.T @ (weights[:, None] * self.Q)).T
+
+    def add_gram(self, sums: Array, weights: Array) -> None:
+        self.add(sums, weights, self.Q)
 
     def spread(self, coefficients: Array) -> Array:
         return np.asarray(self.Q @ coefficients)
@@ -288,6 +306,14 @@ class _MixedPart(Part):
     def add_sparse(self, sums: Array, weights: Array, M: sp.csr_matrix) -> None:
         self.group.add_sparse(sums[: self.n_groups], weights, M)
         sums[self.n_groups :] += (self.B.T @ M.multiply(weights[:, None])).toarray()
+
+    def add_gram(self, sums: Array, weights: Array) -> None:
+        m, cross = self.n_groups, np.zeros((self.n_groups, self.B.shape[1]))
+        self.group.add_gram(sums[:m, :m], weights)
+        self.group.add_sparse(cross, weights, self.B)
+        sums[:m, m:] += cross
+        sums[m:, :m] += cross.T
+        sums[m:, m:] += (self.B.T @ self.B.multiply(weights[:, None])).toarray()
 
     def spread(self, coefficients: Array) -> Array:
         return np.asarray(self.group.spread(coefficients[: self.n_groups]) + self.B @ coefficients[self.n_groups :])

@@ -25,9 +25,9 @@ __all__ = [
     "adder",
     "integrate",
     "make_rule",
-    "marginal_rows",
     "moved_means",
     "moved_rows",
+    "quadrature_rows",
 ]
 
 Array = NDArray[np.float64]
@@ -160,7 +160,7 @@ def moved_means(family: Any, eta: Array, outcome: Array) -> Values:
     return values
 
 
-def marginal_rows(values: Values, clusters: Clusters, tau: Array) -> tuple[Array, Array]:
+def quadrature_rows(values: Values, clusters: Clusters, tau: Array) -> tuple[Array, Array]:
     """Return an equal share of each row in the log-likelihood of its cluster, and its marginal residual.
 
     The columns Z of the clusters have the sign with which effects enter h.

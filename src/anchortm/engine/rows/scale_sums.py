@@ -26,7 +26,13 @@ from anchortm.engine.rows.projections import Part
 from anchortm.engine.rows.standardised import Rows
 from anchortm.links import Link, RowValues
 
-__all__ = ["Place", "ScaledInfluence", "ScaledLogLikelihood", "ScaledSecondOrder", "place_rows"]
+__all__ = [
+    "Place",
+    "ScaledInfluence",
+    "ScaledLogLikelihood",
+    "ScaledSecondOrder",
+    "place_rows",
+]
 
 Array = NDArray[np.float64]
 
@@ -171,6 +177,10 @@ class ScaledLogLikelihood(_ScaledWork):
             total += data.sign * part
             size += abs(part)
         return total if size <= LARGEST * (1.0 + abs(total)) else -math.inf
+
+    def residual_slopes(self, data: Rows) -> Array:
+        """Return dr/dshift of these rows."""
+        return self._at(data).values.dr
 
 
 @dataclass(frozen=True, eq=False)

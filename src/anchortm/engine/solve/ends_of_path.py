@@ -200,7 +200,8 @@ def _lagrangian(objective: Objective, v: Array, sums: Sums, multiplier: Array) -
     """Return the Lagrangian at v, and the residual of the optimality conditions."""
     n = objective.n_total
     d = objective.derivatives(v, n * multiplier)
-    U, size, Vt = np.linalg.svd(d.E, full_matrices=False)
+    far = not np.isfinite(d.E).all()  # risks overflow far out, where residuals still do not
+    U, size, Vt = np.linalg.svd(np.zeros_like(d.E) if far else d.E, full_matrices=False)
     keep = size > 1e-9 * size.max(initial=1e-300)
     gradient, hessian = d.gradient / n, d.hessian / n
     slope = gradient + d.E.T @ multiplier
@@ -208,6 +209,7 @@ def _lagrangian(objective: Objective, v: Array, sums: Sums, multiplier: Array) -
     stationarity = np.abs(slope[~binding]) / (1.0 + np.abs(gradient[~binding]))
     with np.errstate(over="ignore"):  # an infinite residual rejects a trial step
         residual = max(float(stationarity.max(initial=0.0)), float(np.linalg.norm(sums.t)) / math.sqrt(n))
+    residual = math.inf if far else residual
     return _Point(v, sums, multiplier, gradient, hessian, U[:, keep], size[keep], Vt[keep], binding, residual)
 
 

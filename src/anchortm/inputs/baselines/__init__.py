@@ -12,7 +12,7 @@ ways, along directions that change nothing else (``pieces``).
 from anchortm.inputs.baselines.corners import Corners, Inside, Mixture
 from anchortm.inputs.baselines.groups import Group
 from anchortm.inputs.baselines.strata import known_strata, stratum_codes, stratum_labels, stratum_sets
-from anchortm.inputs.baselines.varying import Varying, make_corners, make_mixture, varying_groups
+from anchortm.inputs.baselines.varying import Varying, check_corners, make_corners, make_mixture, varying_groups
 
 __all__ = [
     "Corners",
@@ -20,6 +20,7 @@ __all__ = [
     "Inside",
     "Mixture",
     "Varying",
+    "check_corners",
     "known_strata",
     "make_corners",
     "make_mixture",

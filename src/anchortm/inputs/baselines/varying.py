@@ -15,7 +15,7 @@ from anchortm.inputs.baselines.strata import known_strata, stratum_codes
 from anchortm.inputs.design import Matrix, columns_of
 from anchortm.inputs.splines import Marks
 
-__all__ = ["Varying", "make_corners", "make_mixture", "varying_groups"]
+__all__ = ["Varying", "check_corners", "make_corners", "make_mixture", "varying_groups"]
 
 MOST, MOST_WEIGHTS = 1000, 50_000_000  # limits of corners, and of corners times rows
 Varying = Mapping[str, Any] | Iterable[Any] | str | int | None  # the argument of the models
@@ -40,8 +40,7 @@ def make_mixture(
 
     known = None if labels is None else known_strata(labels)
     corners, taken = make_corners(known, varying, names, facts, sign, marks)
-    if corners.size * matrix.shape[0] > MOST_WEIGHTS:
-        raise _too_many(corners.size, f" for {matrix.shape[0]} rows")
+    check_corners(corners.size, matrix.shape[0])
     codes = None if labels is None or known is None else stratum_codes(labels, known)
     return Mixture(corners, corners.weights(codes, columns_of(matrix, taken))), taken
 
@@ -74,17 +73,16 @@ def make_corners(
         taken += places
     if len(set(taken)) < len(taken):
         raise InputError(f"covariates are named twice in varying: {', '.join(sorted({names[j] for j in taken}))}")
-    corners = Corners(tuple(groups), sign, tuple(names))
-    if corners.size > MOST:
-        raise _too_many(corners.size)
-    return corners, taken
+    return Corners(tuple(groups), sign, tuple(names)), taken
 
 
-def _too_many(size: int, rows: str = "") -> InputError:
-    return InputError(
-        f"{size} strata, levels and ends{rows} are too many baselines: merge some, give places as anchors, or take "
-        "CoxPH, whose strata are free"
-    )
+def check_corners(size: int, n_rows: int) -> None:
+    """Refuse too many corners for rows that are in memory at once."""
+    if size > MOST or size * n_rows > MOST_WEIGHTS:
+        raise InputError(
+            f"{size} strata, levels and ends for {n_rows} rows are too many baselines: merge some, give places as "
+            "anchors, or take CoxPH, whose strata are free"
+        )
 
 
 def _varying_group(names: tuple[str, ...], facts: tuple[float, float, bool], ends: tuple[float, float] | None) -> Group:

@@ -126,9 +126,12 @@ class Formula(Roles):
     @property
     def random(self) -> dict[str, list[str]] | None:
         """Return the clusters and their random effects, slopes by the columns of their terms."""
-        if self._parsed.random is None:
-            return None
-        cluster, text = self._parsed.random
+        if len(set(self.clusters)) < len(self.clusters):
+            raise InputError(f"two random terms have the same clusters, {self.clusters[0]}: write (1 + x | cluster)")
+        return {cluster: self._random_effects(cluster, text) for cluster, text in self._parsed.random} or None
+
+    def _random_effects(self, cluster: str, text: str) -> list[str]:
+        """Return the random effects of one term."""
         terms = [str(term) for term in read_terms(text, "")]
         if not terms:
             raise InputError(f"({text} | {cluster}) has no random effect: write (1 | cluster), or (1 + x | cluster)")
@@ -136,7 +139,7 @@ class Formula(Roles):
         for term, columns in zip([term for term in terms if term != "1"], slopes, strict=True):
             if len(columns) != 1:
                 raise InputError(f"a random slope is of one column, but {term} has {len(columns)}: code it as numbers")
-        return {cluster: ["1"] * ("1" in terms) + [name for (name,) in slopes]}
+        return ["1"] * ("1" in terms) + [name for (name,) in slopes]
 
     def columns_of(self, terms: str) -> list[list[str]]:
         """Return the names of the covariates that terms of this formula make, such as ``age + C(stage)``."""
@@ -170,22 +173,16 @@ class Formula(Roles):
     def design(self, data: Table) -> Any:
         """Return the covariates of new rows, with the levels and the transforms of the fit, and their strata."""
         table = native(data)
-        return self._with_strata(self.covariates(table), table)
-
-    def covariates(self, data: Table) -> Any:
-        """Return the covariates of new rows without their strata."""
-        table = native(data)
         known(self._used, column_names(table))
         frame = select(table, self._used)
         refuse_missing(frame, "covariate")
-        return self._terms.design(frame)
+        return self._with_strata(self._terms.design(frame), table)
 
     def _with_strata(self, X: Any, data: Any) -> Any:
         """Return the covariates with the strata beside them, and the clusters if they are there."""
         named = list(self.strata)
         known(named, column_names(data))
-        if self.cluster is not None and self.cluster in column_names(data):
-            named.append(self.cluster)  # new rows need no clusters
+        named += [name for name in self.clusters if name in column_names(data)]  # new rows need no clusters
         if not named:
             return X
         frame = select(data, named)

@@ -30,7 +30,7 @@ class Parsed:
     anchors: tuple[tuple[str, str], ...]  # column, and C or N if it is to be a factor or a number
     quoted: tuple[str, ...]
     strata: tuple[str, ...] = ()  # columns
-    random: tuple[str, str] | None = None  # column of clusters, and the terms with random effects
+    random: tuple[tuple[str, str], ...] = ()  # columns of clusters, each with the terms that have random effects
 
 
 def parse_formula(text: str, longest: int = MAX_LENGTH) -> Parsed:
@@ -61,7 +61,7 @@ def _parse(text: str) -> Parsed:
     left, strata, right, anchors = (hide_names(part, quoted) for part in texts)
     if not right.strip():
         raise InputError(f"there is nothing between '~' and '|' in {text!r}; write 1 for no covariates")
-    right, term = _random_term(right, text)
+    right, random = _random_terms(right, text)
     names = tuple(quoted)
     outcome_side = OutcomeExpression(expression(left, text), names)
     tree = terms_tree(right, text)
@@ -77,12 +77,12 @@ def _parse(text: str) -> Parsed:
         _columns_joined(anchors, names, text, "anchors"),
         names,
         tuple(name for name, _ in marked),
-        None if term is None else _random_effects(term, names, text),
+        tuple(_random_effects(term, names, text) for term in random),
     )
 
 
-def _random_term(right: str, formula: str) -> tuple[str, str | None]:
-    """Return the covariates without a term ``(effects | cluster)``, and what stands in its brackets."""
+def _random_terms(right: str, formula: str) -> tuple[str, list[str]]:
+    """Return the covariates without terms ``(effects | cluster)``, and what stands in the brackets of these."""
     found: list[str] = []
     rest: list[str] = []
     for part in split_at(right, "+"):
@@ -92,11 +92,11 @@ def _random_term(right: str, formula: str) -> tuple[str, str | None]:
             found.append(own)
         else:
             rest.append(part)
-    if len(found) > 1:
+    if len(found) > 2:
         raise InputError(
-            f"a formula can have one term of random effects, but there are {len(found)} in {formula[:200]!r}"
+            f"a formula can have two terms of random effects, but there are {len(found)} in {formula[:200]!r}"
         )
-    return ("+".join(rest) or "1", found[0]) if found else (right, None)
+    return ("+".join(rest) or "1", found) if found else (right, [])
 
 
 def _random_effects(term: str, quoted: tuple[str, ...], formula: str) -> tuple[str, str]:

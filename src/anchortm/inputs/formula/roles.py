@@ -45,8 +45,13 @@ class Roles:
 
     @property
     def cluster(self) -> str | None:
-        """Return the column of clusters that share random effects."""
-        return None if self._parsed.random is None else self._parsed.random[0]
+        """Return the column of clusters that share random effects, the first of two."""
+        return next(iter(self.clusters), None)
+
+    @property
+    def clusters(self) -> list[str]:
+        """Return the columns of clusters that share random effects."""
+        return [cluster for cluster, _ in self._parsed.random]
 
     @property
     def covariate_columns(self) -> list[str]:
@@ -67,16 +72,6 @@ class Roles:
     def outcome(self, data: Table) -> Outcome:
         """Return the outcome of these rows."""
         return self._parsed.outcome.values(native(data))
-
-    def stratum_frame(self, data: Table) -> pd.DataFrame | None:
-        """Return the columns of the strata of these rows, None if the formula has none."""
-        if not self.strata:
-            return None
-        table = native(data)
-        known(self.strata, column_names(table))
-        frame = select(table, self.strata)
-        refuse_missing(frame, "stratum")
-        return frame
 
     def anchor_frame(self, data: Table) -> pd.DataFrame | None:
         """Return the anchors of these rows, None if the formula has none."""
@@ -121,7 +116,7 @@ class Roles:
         outcome = self._parsed.outcome.columns(names, entry=False)  # an entry time may be a covariate too
         covariates, strata = set(self._used), set(self.strata)
         anchors = {name for name, _ in self._parsed.anchors}
-        clusters = set() if self.cluster is None else {self.cluster}
+        clusters = set(self.clusters)
         known(sorted(clusters), names)
         roles = {"covariates": covariates, "anchors": anchors, "strata": strata, "clusters": clusters}
         for what, columns in roles.items():
@@ -137,15 +132,16 @@ class Roles:
             shared = ", ".join(sorted(strata & covariates))
             raise InputError(f"strata are among the covariates: {shared}; their baselines take up such effects")
         if clusters & covariates:
+            shared = ", ".join(sorted(clusters & covariates))
             raise InputError(
-                f"clusters are among the covariates: {self.cluster}; give them fixed or random effects, not both"
+                f"clusters are among the covariates: {shared}; give them fixed or random effects, not both"
             )
 
 
 def expand_dot(parsed: Parsed, names: Sequence[str]) -> str:
     """Return the covariates with ``.`` spelled out and names in backticks again."""
     taken = parsed.outcome.names() | {name for name, _ in parsed.anchors} | set(parsed.strata)
-    taken |= set() if parsed.random is None else {parsed.random[0]}
+    taken |= {cluster for cluster, _ in parsed.random}
     rest = [name for name in names if name not in taken]
     right = show_names(parsed.right, parsed.quoted)
     text = outside_quotes(DOT, f"({' + '.join(f'`{name}`' for name in rest) or '1'})", right)

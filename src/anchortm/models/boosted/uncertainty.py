@@ -17,6 +17,7 @@ from anchortm.engine.specification import Specification
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError, UnavailableError
 from anchortm.inference.bands import ConfidenceBand, Of, band_of_refits
 from anchortm.inference.bootstrap import BoostedBootstrap, resampled
+from anchortm.inputs import parts
 from anchortm.models.boosted.adapted import Adapted
 from anchortm.predict.fitted import NOT_AT_HAND
 
@@ -98,7 +99,7 @@ class Resampled(Adapted):
         *,
         level: float = 0.95,
         simultaneous: bool = False,
-        uncertainty: BoostedBootstrap | None = None,
+        uncertainty: str | BoostedBootstrap | None = None,
         offset: Numbers | None = None,
     ) -> ConfidenceBand:
         """Return confidence bands of predicted probabilities or quantiles for each row of X, by the bootstrap.
@@ -115,7 +116,7 @@ class Resampled(Adapted):
             Confidence level.
         simultaneous : bool
             Whether the band of a row covers all points in ``at`` at once, instead of each one separately.
-        uncertainty : BoostedBootstrap, optional
+        uncertainty : "bootstrap" or BoostedBootstrap, optional
             The result of ``bootstrap``; by default 200 fits are made.
         offset : array, optional
             Added to f(x). Needed if the model was fitted with an offset.
@@ -140,10 +141,12 @@ class Resampled(Adapted):
         >>> model.confidence_band(data[:2], [300.0], of="sf", uncertainty=refits)
         ConfidenceBand(sf, 2 rows x 1 points, 95% pointwise, bootstrap of 20)
         """
-        if uncertainty is not None and not isinstance(uncertainty, BoostedBootstrap):
-            raise InputTypeError(f"uncertainty must be what bootstrap() returns, or None, not {uncertainty!r}")
+        if uncertainty in ("hessian", "sandwich"):
+            parts.refuse("boosting", "sandwich")
+        if uncertainty not in (None, "bootstrap") and not isinstance(uncertainty, BoostedBootstrap):
+            raise InputTypeError(f"uncertainty must be 'bootstrap' or what bootstrap() returns, not {uncertainty!r}")
         estimate = self.predict_distribution(X, offset=offset)
-        models = (self.bootstrap() if uncertainty is None else uncertainty).models
+        models = (uncertainty if isinstance(uncertainty, BoostedBootstrap) else self.bootstrap()).models
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AnchorTMWarning)  # the estimate has given them
             refits = [model.predict_distribution(X, offset=offset) for model in models]

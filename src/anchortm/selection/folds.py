@@ -1,0 +1,149 @@
+"""Left-out environments of rows in memory: one fold after another, each at several xi."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from anchortm._typing import Array
+from anchortm.engine.data import Data
+from anchortm.engine.objective.protocol import Objective
+from anchortm.engine.problem import Problem
+from anchortm.engine.solve.continuation import solve_path
+from anchortm.engine.solve.newton import Solution
+from anchortm.exceptions import IdentificationError, InputError
+
+__all__ = ["Grid", "fits_at", "folds", "full_paths", "row_of"]
+
+Grid = Callable[[Problem, list[float]], list[Problem]]  # makes the problems of a grid of penalties, for all rows
+
+
+def folds(
+    model: Any,
+    problem: Problem,
+    grid: Grid | None,
+    groups: NDArray[np.intp],
+    labels: NDArray[Any],
+    xis: list[float],
+    by: tuple[str, ...],
+) -> Callable[[int], list[dict[str, Any]]]:
+    """Return the function that computes the rows of one left-out environment, given its number."""
+    if hasattr(model, "left_out"):
+        return partial(_refitted, model, problem.data, groups, labels, xis)
+    problems = [problem] if grid is None else grid(problem, xis)
+    starts = [
+        {s.xi: objective.coordinates.split(s.v) for s in solutions}
+        for objective, solutions in full_paths(problems, xis)
+    ]
+    kept = [replace(one) for one in problems]  # copies without objectives; other processes build them again
+    return partial(_one, kept, groups, labels.tolist(), xis, starts, by)
+
+
+def full_paths(problems: list[Problem], xis: list[float]) -> Iterator[tuple[Objective, list[Solution]]]:
+    """Yield the objective and the path in xi of each problem, each path started from the one before."""
+    options = problems[0].spec.quiet
+    at, v = None, np.zeros(0)
+    for objective in _objectives(problems):
+        if at is None:
+            v = problems[0].start(objective)
+        elif objective.coordinates is not at:
+            v = objective.coordinates.join(*at.split(v))
+        solutions = solve_path(objective, v, xis, options)
+        at, v = objective.coordinates, solutions[int(np.argmin(xis))].v
+        yield objective, solutions
+
+
+def _objectives(problems: list[Problem]) -> Iterator[Objective]:
+    """Yield the objective of each problem; the problems differ only in the strength of a penalty."""
+    first = problems[0]
+    marks = first.data.design.marks
+    if any(problem.spec.smoothed(marks) for problem in problems):  # smoothing and net do not share one factor
+        for problem in problems:
+            yield problem.objective
+        return
+    strength = first.spec.l1 + first.spec.l2
+    for problem in problems:
+        own = problem.spec.l1 + problem.spec.l2
+        yield first.objective.scaled(own / strength) if strength else first.objective
+
+
+def _one(
+    problems: list[Problem],
+    groups: NDArray[np.intp],
+    names: list[Any],
+    xis: list[float],
+    starts: list[dict[float, tuple[Array, Array]]],
+    by: tuple[str, ...],
+    e: int,
+) -> list[dict[str, Any]]:
+    """Return the rows of one left-out environment; rows of a grid hold its strength instead of coefficients."""
+    data, inside, name = problems[0].data, groups != e, names[e]
+    try:
+        train = problems[0].subset(np.flatnonzero(inside))
+    except IdentificationError as error:
+        raise IdentificationError(f"without environment {name}: {error}") from None
+    try:
+        held = train.held_out(data.take(np.flatnonzero(~inside)))
+    except InputError as error:
+        raise InputError(f"environment {name} has a class that no other environment has: {error}") from None
+    n = len(held.response) if held.weights is None else float(held.weights.sum())
+    rows = []
+    inner = [replace(train, spec=problem.spec) for problem in problems]
+    objectives = _objectives(inner)
+    for problem, start in zip(inner, starts, strict=True):
+        try:
+            objective = next(objectives)
+            solutions = fits_at(problem, objective, xis, start)
+        except IdentificationError as error:
+            raise type(error)(f"without environment {name}: {error}") from None
+        for xi, solution in zip(xis, solutions, strict=True):
+            theta, beta = objective.coordinates.split(solution.v)
+            loglik = problem.logliks(problem.fitted_link(objective, solution.v), theta, beta, held)
+            row = {"environment": name, "xi": xi, "n": n, "nll": float(-np.average(loglik, weights=held.weights))}
+            row["converged"] = solution.converged
+            rows.append(row | row_of(problem, data, beta, by))
+    return rows
+
+
+def _refitted(
+    model: Any, data: Data, groups: NDArray[np.intp], labels: NDArray[Any], xis: list[float], e: int
+) -> list[dict[str, Any]]:
+    """Return the rows of one left-out environment for a model that is refitted for each xi."""
+    inside, name = groups != e, labels.tolist()[e]
+    others = np.arange(labels.size) != e
+    remaining = (np.cumsum(others) - 1)[groups[inside]], labels[others]
+    train, held = data.subset(np.flatnonzero(inside)), data.take(np.flatnonzero(~inside))
+    n = len(held.response) if held.weights is None else float(held.weights.sum())
+    rows = []
+    for xi in xis:
+        try:
+            nll, facts = clone(model).set_params(xi=xi).left_out(train, held, remaining, name)
+        except InputError as error:
+            raise type(error)(f"without environment {name}: {error}") from None
+        rows.append({"environment": name, "xi": xi, "n": n, "nll": nll} | facts)
+    return rows
+
+
+def row_of(problem: Problem, data: Any, beta: Array, by: tuple[str, ...]) -> dict[str, float]:
+    """Return what a row says of its fit: the coefficients; in a grid (they may be thousands) its strength."""
+    spec = problem.spec
+    if by == ("xi",):
+        return {f"coef_{name}": b for name, b in zip(problem.names_of(data), beta.tolist(), strict=True)}
+    if by[0] == "smooth":
+        return {"smooth": spec.smooth}
+    return {"lambda": spec.l1 + spec.l2, "nonzero": int(np.count_nonzero(beta))}
+
+
+def fits_at(
+    problem: Problem, objective: Objective, xis: list[float], starts: dict[float, tuple[Array, Array]]
+) -> list[Solution]:
+    """Return the solution at each xi, started from the fit to all rows."""
+    if objective.closed_form is not None:
+        return solve_path(objective, problem.start(objective), xis, problem.spec.quiet)
+    return [problem.near(objective, starts[xi], xi) for xi in xis]

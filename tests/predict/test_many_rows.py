@@ -235,6 +235,11 @@ def test_averages_over_random_effects(name: str, shared: bool) -> None:
     apart = [rows_of("logit", name, MANY[:n] + own).mean() for own in added.T]
     means = np.average(apart, axis=0, weights=weights)
     np.testing.assert_allclose(dist.mean(), means, rtol=1e-12)
+    y = np.array([-np.inf, 0.0, 1e-3, 0.7, 4.0, 60.0, np.inf])
+    for ask in ("logcdf", "logsf"):
+        apart = np.stack([getattr(rows_of("logit", name, MANY[:n] + own), ask)(y) for own in added.T])
+        logs = special.logsumexp(apart + np.log(weights)[:, None, None], axis=0)
+        np.testing.assert_allclose(getattr(dist, ask)(y), logs, rtol=1e-11, atol=1e-15)
     q = np.array([0.01, 0.5, 0.97])
     np.testing.assert_allclose(dist.cdf(dist.ppf(q)), np.tile(q, (n, 1)), rtol=1e-10)
     np.testing.assert_allclose(dist[3:4].ppf(q)[0], dist.ppf(q)[3], rtol=1e-11)

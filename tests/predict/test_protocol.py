@@ -71,6 +71,9 @@ KINDS: dict[str, Callable[[], Distribution]] = {
         get_family("poisson"), NODES + SHIFT[:, None], SHARES, np.ones(3), SHIFT
     ),
     "family, negative binomial": lambda: of_family("negative_binomial", [0.5, 2.0, 7.0]),
+    "family, averaged": lambda: AveragedFamily.of(
+        get_family("poisson"), np.log([[0.5], [2.0], [7.0]]) + 0.3 * NODES, SHARES, np.ones(3), SHIFT
+    ),
 }
 every = pytest.mark.parametrize("kind", KINDS)
 stepped = {kind for kind in KINDS if kind.startswith("stepped")}

@@ -19,6 +19,7 @@ __all__ = ["along_shift"]
 WIDTH = 1.0  # of a cell: links are analytic up to a distance of pi / 2 from the real line
 DEGREE = 19
 ENOUGH = 30  # rows of a cell that is interpolated
+BLOCK = 16_384  # rows in one pass
 ERROR = 2e-13  # largest relative error where a cell is checked
 _ANGLES = np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1)
 _CHECKS = np.array([-0.96, 0.05, 0.93])
@@ -55,12 +56,11 @@ def along_shift(
         own = place[cell]
         alone = (own < 0) | ~good[own, 0 if column is None else column]
         chosen = np.flatnonzero(~alone)
-        local = 2.0 * (at[chosen] / WIDTH - cells[cell[chosen]]) - 1.0
-        series = own[chosen] * values.shape[2]
-        if column is not None:
-            series = series + column[chosen]
         flat = np.ascontiguousarray(coefficients.transpose(1, 0, 2)).reshape(DEGREE + 1, -1)
-        out[chosen] = _clenshaw(flat, series, local)
+        for start in range(0, chosen.size, BLOCK):
+            part = chosen[start : start + BLOCK]
+            series = own[part] * values.shape[2] + (0 if column is None else column[part])
+            out[part] = _clenshaw(flat, series, 2.0 * (at[part] / WIDTH - cells[cell[part]]) - 1.0)
     return _one_by_one(function, at, column, np.flatnonzero(alone), out)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from anchortm._typing import Array
 from anchortm.predict.along_shift import along_shift
-from anchortm.predict.integrals import Panels, lowest, rows_alike
+from anchortm.predict.integrals import Panels, lowest, rows_alike, rows_by_baseline
 from anchortm.predict.moments import SHARED, tail_slope
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def crps_of_numbers(distribution: PredictedDistribution, y: Array, otherwise: Wo
     if distribution.after is not None:
         return otherwise(distribution, y)
     scores = np.empty(y.size)
-    for rows, part in distribution._by_baseline(SHARED):
+    for rows, part in rows_by_baseline(distribution, SHARED):
         score = _of_one_baseline if part.theta.ndim == 1 else _of_their_own
         scores[rows] = score(part, y[rows], otherwise)
     return scores

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -19,10 +19,10 @@ from anchortm._util.checks import probabilities, real_numbers
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.links import Link
-from anchortm.predict.integrals import Tails
+from anchortm.predict.integrals import Tails, rows_by_baseline
 from anchortm.predict.moments import mean_of, mode_of
 from anchortm.predict.protocol import Distribution, as_rows, check_shape, known_to_exceed
-from anchortm.predict.transformation import Transformation, shared_rows
+from anchortm.predict.transformation import Transformation
 
 __all__ = ["PredictedDistribution"]
 
@@ -115,18 +115,7 @@ class PredictedDistribution(Distribution):
 
     def by_baseline(self) -> Iterator[tuple[Any, Self]]:
         """Yield the rows that share a baseline, and their distributions with the one theta that they have."""
-        yield from self._by_baseline(1)
-
-    def _by_baseline(self, least: int) -> Iterator[tuple[Any, Self]]:
-        """Yield the same; baselines of fewer than ``least`` rows come together, with a theta for each row."""
-        if self.theta.ndim == 1:
-            yield slice(None), self
-            return
-        alone, groups = shared_rows(self.theta, least)
-        if alone.size:
-            yield alone, self[alone]
-        for rows in groups:
-            yield rows, replace(self[rows], theta=self.theta[rows[0]])
+        yield from rows_by_baseline(self, 1)
 
     def _tails(self) -> Tails:
         """Return F and 1 - F as functions of h."""
@@ -181,17 +170,11 @@ class PredictedDistribution(Distribution):
         codes = self.codes(y)
         if self.discrete:
             return self._log_mass(codes)
-        values = self.transformation.table(codes, self._log_density, slopes=True)
+        values = self.transformation.table(codes, partial(_log_density, self.link), slopes=True)
         if self.after is None:
             return values
         known = _beside(self._log_sf_after(), values)
         return np.where(codes > _beside(self.after, values), values - known, -np.inf)
-
-    def _log_density(self, h: Array, slope: Array) -> Array:
-        inside = np.isfinite(h)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            density = self.link.log_density(np.where(inside, h, 0.0)) + np.log(slope)
-        return np.where(np.isnan(h), np.nan, np.where(inside & (slope > 0.0), density, -np.inf))
 
     def _log_mass(self, codes: Array) -> Array:
         whole = np.isfinite(codes) & (codes == np.floor(codes)) & (codes >= 0)
@@ -250,6 +233,14 @@ class PredictedDistribution(Distribution):
         many of them: 100 000 rows take about as long as one fit of 10 000. Rows with a baseline each take 0.1 ms.
         """
         return mean_of(self)
+
+
+def _log_density(link: Link, h: Array, slope: Array) -> Array:
+    """Return log f(h) + log h_0', -inf where there is no mass."""
+    inside = np.isfinite(h)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        density = link.log_density(np.where(inside, h, 0.0)) + np.log(slope)
+    return np.where(np.isnan(h), np.nan, np.where(inside & (slope > 0.0), density, -np.inf))
 
 
 def _beside(per_row: Array, values: NDArray[Any]) -> Array:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,14 @@ from anchortm._typing import Array
 from anchortm.bases import Basis, baseline_values
 from anchortm.links import Link
 from anchortm.predict.along_shift import along_shift
+from anchortm.predict.transformation import shared_rows
 
 if TYPE_CHECKING:
     from anchortm.predict.distribution import PredictedDistribution
 
-__all__ = ["Panels", "Tails", "lowest", "means_by_panels", "rows_alike"]
+__all__ = ["Panels", "Tails", "lowest", "means_by_panels", "rows_alike", "rows_by_baseline"]
+
+D = TypeVar("D", bound="PredictedDistribution")
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 STEP = 2.0  # width of a panel in h
@@ -128,40 +131,26 @@ class Panels:
     def cover(
         cls, distribution: PredictedDistribution, moved: Array, tails: Tails, power: int, low: float
     ) -> Panels | None:
-        """Return panels for rows, or None if they would leave the range of doubles."""
+        """Return panels for rows, or None if they would be too many or leave the range of doubles."""
         basis, theta = distribution.basis, distribution.theta
         in_logs = basis.lower_bound == 0.0
-        thetas = theta if theta.ndim == 2 else theta[None, :]
-        slopes = [basis.end_slopes(own) for own in thetas] if in_logs else []
-        above = min((last for _, last in slopes), default=math.inf)
-        start = max(_start(basis, own, low) for own in thetas) + moved.max()
-        least, most = tails.ends(power, above, float(start))
-        first, last = moved, moved
-        if theta.ndim == 1:
-            first, last = np.floor(moved.min(keepdims=True)), np.ceil(moved.max(keepdims=True))
-        width = most - least + float((last - first).max())
-        steps = width / STEP
-        positive = [slope for pair in slopes for slope in pair if slope > 0.0]
-        if positive:
-            steps = max(steps, width / min(positive) / LOG_STEP)
-        if not steps < MOST_STEPS:
+        slopes = np.array([basis.end_slopes(own) for own in np.atleast_2d(theta)]) if in_logs else np.zeros((0, 2))
+        start = max(_start(basis, own, low) for own in np.atleast_2d(theta)) + float(moved.max())
+        h = _equal_steps(moved, theta.ndim == 1, slopes, *tails.ends(power, slopes[:, 1].min(initial=math.inf), start))
+        if h is None:
             return None
-        unit = np.linspace(0.0, 1.0, math.ceil(steps) + 1)
-        h = (least - last)[:, None] + (most - least + last - first)[:, None] * unit
         repeated = theta if theta.ndim == 1 else np.repeat(theta, h.shape[1], axis=0)
-        y = np.asarray(basis.inverse(repeated, h.ravel())).reshape(h.shape)
-        y = np.maximum(y, low)
+        y = np.maximum(basis.inverse(repeated, h.ravel()).reshape(h.shape), low)
         with np.errstate(divide="ignore"):
             x = np.maximum(np.log(y), -700.0) if in_logs else y
         if not np.isfinite(x).all():
             return None
         inner = _places(basis, in_logs)
-        if in_logs and any(first == 0.0 for first, _ in slopes):  # F is constant below, down to 0
+        if (slopes[:, 0] == 0.0).any():  # F is constant below, down to 0
             inner = np.concatenate([inner[0] - LOG_STEP * np.arange(FLAT_STEPS, 0.0, -1.0), inner])
             x = np.maximum(x, inner[0])
         x = np.sort(np.hstack([x, np.clip(inner, x[:, :1], x[:, -1:])]), axis=1)
-        if len(x) == 1:
-            x = np.unique(x)[None, :]
+        x = np.unique(x)[None, :] if len(x) == 1 else x
         if x.shape[1] < 2 or (in_logs and np.diff(x, axis=1).max() > 2.0 * LOG_STEP):
             return None
         return cls(basis, theta, tails, power, x, in_logs)
@@ -261,6 +250,19 @@ class Panels:
         return out
 
 
+def _equal_steps(moved: Array, shared: bool, slopes: Array, least: float, most: float) -> Array | None:
+    """Return equal steps of h_0 between which z = h_0 + moved goes from ``least`` to ``most``, of all rows or of each.
+
+    Return None if they are too many: a flat basis in log y needs small steps.
+    """
+    first, last = (np.floor(moved.min(keepdims=True)), np.ceil(moved.max(keepdims=True))) if shared else (moved, moved)
+    width = most - least + (last - first)
+    steps = width.max() * max(1.0 / STEP, 1.0 / slopes[slopes > 0.0].min(initial=math.inf) / LOG_STEP)
+    if not steps < MOST_STEPS:
+        return None
+    return np.asarray((least - last)[:, None] + width[:, None] * np.linspace(0.0, 1.0, math.ceil(steps) + 1))
+
+
 def _start(basis: Basis, theta: Array, low: float) -> float:
     """Return h_0 at the lower end of outcomes, which is higher than -inf if there is an atom."""
     if basis.lower_bound == 0.0:
@@ -288,6 +290,21 @@ def rows_alike(distribution: PredictedDistribution, alike: bool = True) -> Itera
     for part in parts:
         size = max(1, n) if alike and distribution.theta.ndim == 1 else ROWS_OF_THEIR_OWN
         yield from (part[start : start + size] for start in range(0, part.size, size))
+
+
+def rows_by_baseline(distribution: D, least: int) -> Iterator[tuple[Any, D]]:
+    """Yield the rows that share a baseline, and their distributions with the one theta that they have.
+
+    Baselines of fewer than ``least`` rows come together, as distributions with a theta for each row.
+    """
+    if distribution.theta.ndim == 1:
+        yield slice(None), distribution
+        return
+    alone, groups = shared_rows(distribution.theta, least)
+    if alone.size:
+        yield alone, distribution[alone]
+    for rows in groups:
+        yield rows, replace(distribution[rows], theta=distribution.theta[rows[0]])
 
 
 def lowest(distribution: PredictedDistribution) -> float:

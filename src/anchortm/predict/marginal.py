@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial, reduce
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -96,6 +97,26 @@ class AveragedDistribution(PredictedDistribution):
             total = term if total is None else np.logaddexp(total, term)
         return np.asarray(total)
 
+    @cached_property
+    def _share_nodes(self) -> bool:
+        """Whether averages are functions of h that all rows share."""
+        return self.after is None and len(self._nodes()[0]) < len(self)
+
+    def _along_h(self, log: Callable[[Array], Array]) -> Callable[[Array, Array], Array]:
+        """Return log sum_k w_k exp(log(h + o_k)) as a function of h (and of h_0', which it does not use)."""
+        added, weights = (nodes[0] for nodes in self._nodes())
+        logs = [(own, math.log(weight)) for own, weight in zip(added, weights, strict=True) if weight > 0.0]
+
+        def average(h: Array) -> Array:
+            return np.asarray(reduce(np.logaddexp, (log(h + own) + weight for own, weight in logs)))
+
+        def values(h: Array, _: Array) -> Array:
+            out, finite = np.empty(h.shape), np.isfinite(h)
+            out[finite], out[~finite] = along_shift(average, h[finite]), average(h[~finite])
+            return out
+
+        return values
+
     def trafo(self, y: ArrayLike) -> NoReturn:
         """Refuse: an average has no transformation of its own."""
         raise InputTypeError(
@@ -105,10 +126,14 @@ class AveragedDistribution(PredictedDistribution):
 
     def logcdf(self, y: ArrayLike) -> Array:
         """Return log P(Y <= y)."""
+        if self._share_nodes:
+            return np.minimum(self.transformation.table(self.codes(y), self._along_h(self.link.log_cdf)), 0.0)
         return np.minimum(self._average(lambda part: part.logcdf(y)), 0.0)
 
     def logsf(self, y: ArrayLike) -> Array:
         """Return log P(Y > y)."""
+        if self._share_nodes:
+            return np.minimum(self.transformation.table(self.codes(y), self._along_h(self.link.log_sf)), 0.0)
         return np.minimum(self._average(lambda part: part.logsf(y)), 0.0)
 
     def logpdf(self, y: ArrayLike) -> Array:

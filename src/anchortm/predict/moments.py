@@ -14,7 +14,7 @@ from anchortm._typing import Array
 from anchortm.bases import CountBasis, OrdinalBasis
 from anchortm.exceptions import InputTypeError
 from anchortm.predict.along_shift import along_shift
-from anchortm.predict.integrals import means_by_panels
+from anchortm.predict.integrals import means_by_panels, rows_by_baseline
 from anchortm.predict.transformation import CHUNK
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def mean_of(distribution: PredictedDistribution) -> Array:
     if theta.ndim == 2:
         means = np.empty(len(distribution))
         alone = not isinstance(basis, CountBasis) and distribution.after is None
-        for rows, part in distribution._by_baseline(SHARED if alone else 1):
+        for rows, part in rows_by_baseline(distribution, SHARED if alone else 1):
             means[rows] = mean_of(part) if part.theta.ndim == 1 else _means_of_their_own(part)
         return means
     endless = _endless(distribution)

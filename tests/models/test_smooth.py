@@ -667,3 +667,19 @@ def test_files_know_which_columns_are_smooth(tmp_path) -> None:
         assert again.result_.marks == model.result_.marks
         assert again.edf_ == model.edf_
         assert str(again.summary()) == str(model.summary())
+
+
+@pytest.mark.parametrize("more", [{}, {"scale": "s(x, 5)"}, {"scale": "z"}, {"l1": 0.02, "l2": 0.05}])
+@pytest.mark.bug("weights", "weights did not replicate rows where smooth terms stood beside scale effects or a net")
+def test_weights_replicate_rows_with_smooth_terms(more: dict[str, Any], tmp_path: Path) -> None:
+    times = np.random.default_rng(5).integers(0, 4, N)
+    table, text = DATA.assign(times=times), "y ~ s(x, 5) + z | site"
+    copies = DATA.loc[np.repeat(DATA.index.to_numpy(), times)].reset_index(drop=True)
+    options = {"xi": 0.5, "smooth": 0.1, "tol": 1e-10} | more
+    weighted = atm.NormalLinear.from_formula(text, table, sample_weight="times", **options)
+    copied = atm.NormalLinear.from_formula(text, copies, **options)
+    assert weighted.loss_ == pytest.approx(copied.loss_, rel=1e-11)
+    np.testing.assert_allclose(weighted.coef_, copied.coef_, atol=1e-8)
+    table.to_parquet(tmp_path / "rows.parquet")
+    streamed = atm.NormalLinear.from_formula(text, tmp_path / "rows.parquet", sample_weight="times", **options)
+    np.testing.assert_allclose(streamed.coef_, weighted.coef_, atol=1e-8)

@@ -102,7 +102,7 @@ class Stream:
             levels, self.dropped = scan.levels()
         coding = None if scan.anchors is None else scan.anchors.coding(intercept)
         wide = _joined(scan.wide)
-        formula.settle(scan.covariates, wide)
+        formula.settle(scan.covariates, wide, reader.weighted(wide)[1])
         strata = tuple(known_strata(list(scan.strata))) if scan.strata else None
         self.reader = replace(reader, levels=levels, anchors=coding, strata=strata)
         self._rows = _joined(scan.sample)

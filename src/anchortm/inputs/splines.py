@@ -1,8 +1,8 @@
 """Smooth terms of formulas: cubic splines whose roughness is a plain sum of squares.
 
 ``s(x, k)`` gives k columns: x itself, centred, and k - 1 curves. Together with the constant they span the cubic
-splines with k - 3 inner knots, as ``bs(x, k)`` does if x has no ties. Over the rows of the fit the curves have mean
-zero and are uncorrelated with x and with each other. The mean squared second derivative
+splines with k - 3 inner knots, as ``bs(x, k)`` does if x has no ties. Over the rows of the fit, with their weights, the
+curves have mean zero and are uncorrelated with x and with each other. The mean squared second derivative
 
     R(f) = 1/(2 pi) int_0^(2 pi) f''(u)^2 du,    u = 2 pi (x - low) / (high - low),
 
@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +33,7 @@ __all__ = [
     "Smooth",
     "check_smooth_state",
     "curves",
+    "learning_with",
     "marks_by_name",
     "smooth_terms",
     "spline",
@@ -38,6 +41,7 @@ __all__ = [
 ]
 
 FEWEST, MOST = 3, 50  # columns that a smooth term can have
+_weights: ContextVar[Array | None] = ContextVar("weights", default=None)  # of the rows that terms learn from
 WAVE = (2.0 * math.pi) ** 4
 ROWS = 2048  # rows computed at a time, so that they stay in the cache
 CLOSE = 1e-6  # relative error up to which values in a file are consistent
@@ -88,7 +92,7 @@ def spline(data: Any, k: int = 10, *, _state: Any = None, **_: Any) -> Any:
         raise ValueError("s(...) needs finite numbers")
     state = {} if _state is None else _state
     if not state:
-        state.update(_learn(x, k))
+        state.update(_learn(x, k, _weights.get()))
     columns = curves(x, state["knots"], state["values"], state["bends"])
     fields = {"linear": x - state["centre"]} | {j + 1: column for j, column in enumerate(columns.T)}
     return FactorValues(fields, kind="numerical", spans_intercept=False, format="{name}[{field}]", encoded=False)
@@ -99,7 +103,17 @@ spline.__is_stateful_transform__ = True  # type: ignore[attr-defined]
 spline.get_required_variables = lambda *_, **__: ()  # type: ignore[attr-defined]
 
 
-def _learn(x: Array, k: int) -> dict[str, Any]:
+@contextmanager
+def learning_with(weights: Array | None) -> Iterator[None]:
+    """Let smooth terms that learn inside this context count rows by their weights."""
+    before = _weights.set(weights)
+    try:
+        yield
+    finally:
+        _weights.reset(before)
+
+
+def _learn(x: Array, k: int, weights: Array | None = None) -> dict[str, Any]:
     """Return knots at quantiles, and the curves as their values and second derivatives at the knots."""
     seen = np.unique(x)
     if seen.size <= k:
@@ -115,14 +129,18 @@ def _learn(x: Array, k: int) -> dict[str, Any]:
     root = np.linalg.cholesky(_mass(at))
     values, bends = (np.linalg.solve(root, part.T).T for part in (values, bends))
     rows, ends = curves(x, knots, values, bends), np.column_stack([np.ones(k - 1), at])
-    lines, R = np.linalg.qr(np.column_stack([np.ones(x.size), (x - knots[0]) / (knots[-1] - knots[0])]))
+    root_weight = np.ones((x.size, 1)) if weights is None else np.sqrt(weights / weights.mean())[:, None]
+    place = (x - knots[0]) / (knots[-1] - knots[0])
+    lines, R = np.linalg.qr(root_weight * np.column_stack([np.ones(x.size), place]))
+    rows = root_weight * rows
     for _ in range(2):  # again, to remove rounding errors
         line = lines.T @ rows
         rows, values = rows - lines @ line, values - ends @ np.linalg.solve(R, line)
     turn = np.linalg.svd(np.linalg.qr(rows, mode="r"))[2].T
     values, bends = values @ turn, bends @ turn
     sign = np.where(values[-1] < 0.0, -1.0, 1.0)
-    return {"knots": knots, "centre": float(x.mean()), "values": sign * values, "bends": sign * bends}
+    centre = float(np.average(x, weights=weights))
+    return {"knots": knots, "centre": centre, "values": sign * values, "bends": sign * bends}
 
 
 def _integrated(at: Array) -> Array:

@@ -31,7 +31,7 @@ from anchortm.inputs.formula.terms import (
     smooth_terms_of,
     without_intercept,
 )
-from anchortm.inputs.splines import Marks, Smooth, check_smooth_state, curves
+from anchortm.inputs.splines import Marks, Smooth, check_smooth_state, curves, learning_with
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,14 +94,16 @@ class CovariateTerms:
         self._spec = matrix.model_spec
         return self._with_wide(without_intercept(matrix, len(frame)), frame)
 
-    def fit_sample(self, sample: pd.DataFrame, n_rows: int) -> None:
+    def fit_sample(self, sample: pd.DataFrame, n_rows: int, weights: Any = None) -> None:
         """Remember what terms learn from a sample of n_rows rows, whose levels and ranges are known already."""
         spec = self._made_up()
         if remembers(self.text):
             rows = sample[self.used]
             if len(rows) < n_rows:
                 rows = self._with_ranges(rows)
-            states = model_matrix(self._narrow, self._coded_frame(rows)).model_spec.transform_state
+                weights = None if weights is None else np.append(weights, np.full(2, weights.mean()))
+            with learning_with(weights):
+                states = model_matrix(self._narrow, self._coded_frame(rows)).model_spec.transform_state
             spec = spec.update(transform_state=states)
         self._spec = spec.update(na_action="raise")
 

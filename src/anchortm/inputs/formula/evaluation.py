@@ -20,7 +20,7 @@ from anchortm.inputs.formula.roles import LONGEST, Roles, expand_dot
 from anchortm.inputs.formula.terms import coded_columns, read_terms, remembers
 from anchortm.inputs.formula.text import DOT
 from anchortm.inputs.response import Response
-from anchortm.inputs.splines import Marks
+from anchortm.inputs.splines import Marks, learning_with
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,13 +77,17 @@ class Formula(Roles):
 
     @classmethod
     def counted(cls, text: str, data: Table, weights: Numbers | None) -> Formula:
-        """Return the formula with its data, where rows of weight zero have no say in levels, ranges and transforms."""
+        """Return the formula with its data; smooth terms count rows by their weights.
+
+        Rows of weight zero have no say in levels, ranges and transforms.
+        """
         table = native(data)
         own = None if weights is None else check_weights(weights, len(table))
         if own is None or own.all():
-            return cls(text, table)
+            with learning_with(own):
+                return cls(text, table)
         rows = np.flatnonzero(own)
-        with rows_of(rows.tolist()):
+        with rows_of(rows.tolist()), learning_with(own[rows]):
             self = cls(text, take(table, rows))
         filled = np.full(len(table), rows[0])  # covariates of rows without weight do not matter
         filled[rows] = rows
@@ -108,10 +112,10 @@ class Formula(Roles):
         """Return whether terms remember something of the data, such as the knots of a spline."""
         return remembers(self._text)
 
-    def settle(self, facts: dict[str, ColumnFacts], sample: pd.DataFrame) -> None:
-        """Complete the formula with the kinds of its columns in all rows; its terms learn from a sample."""
+    def settle(self, facts: dict[str, ColumnFacts], sample: pd.DataFrame, weights: Numbers | None = None) -> None:
+        """Complete the formula with the kinds of its columns in all rows; its terms learn from a weighted sample."""
         self._terms = CovariateTerms.settled(self._text, self._used, facts, read_terms(self._text))
-        self._terms.fit_sample(sample, max((fact.n_rows for fact in facts.values()), default=0))
+        self._terms.fit_sample(sample, max((fact.n_rows for fact in facts.values()), default=0), weights)
 
     def _keep(self, X: Any, data: Any) -> None:
         """Keep the table and what was made of it, with the labels of its rows."""

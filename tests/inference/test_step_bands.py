@@ -15,7 +15,7 @@ from slow_hazard import log_hazard
 from slow_loss import Stated
 
 import anchortm as atm
-from anchortm.exceptions import InputError, UnavailableError
+from anchortm.exceptions import AnchorTMWarning, InputError, UnavailableError
 from anchortm.inference.bands import DRAWS
 
 FOLDER = REFERENCE / "survival"
@@ -293,3 +293,18 @@ def test_coverage(xi: float) -> None:
     assert (np.abs(one / n_draws - 0.95) < 0.035).all(), one / n_draws
     assert abs(together / n_draws - 0.95) < 0.035, together / n_draws
     assert abs(quantile / n_draws - 0.95) < 0.035, quantile / n_draws
+
+
+def test_nearly_collinear_covariates_have_the_bands_of_their_combinations() -> None:
+    """Inside, such columns are turned; the distribution is that of x and the difference, which are not collinear."""
+    rng = np.random.default_rng(3)
+    x, z = rng.normal(size=(2, 150))
+    y = atm.Surv(rng.exponential(size=150) * np.exp(-0.5 * x), rng.random(150) < 0.7)
+    apart, near = np.column_stack([x, z]), np.column_stack([x, x + 1e-5 * z])
+    with pytest.warns(AnchorTMWarning, match="collinear"):
+        turned = atm.CoxPH().fit(near, y)
+    for kind in ("hessian", "sandwich"):
+        wanted = atm.CoxPH().fit(apart, y).confidence_band(apart[:2], [0.5, 1.0], "sf", uncertainty=kind)
+        found = turned.confidence_band(near[:2], [0.5, 1.0], "sf", uncertainty=kind)
+        np.testing.assert_allclose(found.lower, wanted.lower, rtol=1e-4)
+        np.testing.assert_allclose(found.upper, wanted.upper, rtol=1e-4)

@@ -25,7 +25,7 @@ from anchortm.engine.rows import blocks
 from anchortm.exceptions import AnchorWarning, InputError
 from anchortm.reproduce import table as reproduction
 from anchortm.reproduce.engine import Options
-from anchortm.selection import left_out as evaluation
+from anchortm.selection import folds as evaluation
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 

@@ -212,7 +212,12 @@ def _joint(model: Fitted, kind: str) -> _Joint:
     assert isinstance(objective, PartialObjective)  # noqa: S101
     coordinates = objective.coordinates
     steps = objective.steps(coordinates.join(result.baseline, result.coef))
-    mean, slopes = coordinates.mean, steps.slopes() * coordinates.scale  # those of ``steps`` are standardised
+    # from the coefficients to the internal parameters, which may belong to turned columns
+    p = result.coef.size
+    inward = (
+        np.array([coordinates.join(result.baseline, unit) for unit in np.eye(p)]).reshape(p, objective.n_parameters).T
+    )
+    mean, slopes = (coordinates.mean / coordinates.scale) @ inward, steps.slopes() @ inward
     if kind == "hessian":
         return _Joint(steps, mean, slopes, inverse_hessian(result))
     check_total(result)

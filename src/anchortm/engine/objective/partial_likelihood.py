@@ -252,9 +252,9 @@ class PartialObjective(AnchoredObjective):
 
     def steps(self, v: Array) -> BaselineSteps:
         """Return the cumulative baseline hazard that goes with v, and what its derivatives need."""
-        at, (_, beta) = self._at(v), self.coordinates.split(v)
+        at, c = self._at(v), self.coordinates
         top = np.maximum.reduceat(self._eta(v), self.sets.rows_of)
-        return BaselineSteps(self.sets, self.X, at.w, at.weighted, at.S, top, float(self.coordinates.mean @ beta))
+        return BaselineSteps(self.sets, self.X, at.w, at.weighted, at.S, top, float(c.mean @ (v / c.scale)))
 
     def shares(self, work: Any) -> Iterator[tuple[slice, Array]]:
         """Yield the derivatives of the equations that v solves in the weights of rows, times the bread."""

@@ -47,8 +47,8 @@ def along_shift(
         values = function((WIDTH * (cells[full, None] + _PLACES)).ravel())
         values = values.reshape(full.size, _PLACES.size, -1)
         nodes, checks = values[:, : DEGREE + 1], values[:, DEGREE + 1 :]
-        coefficients = _TO_COEFFICIENTS @ nodes  # cell, degree, column
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):  # infinite values are computed one by one
+            coefficients = _TO_COEFFICIENTS @ nodes  # cell, degree, column
             scale = np.abs(values).max(axis=1, keepdims=True) if signed else np.abs(checks)
             good = (np.abs(_AT_CHECKS @ coefficients - checks) <= ERROR * scale).all(axis=1)
         place = np.full(cells.size, -1, dtype=np.intp)

@@ -161,10 +161,9 @@ def _quadrature(distribution: PredictedDistribution) -> Array:
         half = 0.5 * np.diff(edges, axis=2)[..., None]
         z = edges[:, :, :-1, None] + half * (1.0 + NODES)
         z = z.reshape(z.shape[0], -1)
-        mass = np.exp(link.log_density(z) - known[part, None])
+        mass = (half * WEIGHTS).reshape(z.shape) * np.exp(link.log_density(z) - known[part, None])
         y = h.inverse(z - h.moved[part, None])
-        weight = (half * WEIGHTS).reshape(z.shape[0], -1)
-        total[part] = np.where(mass > 0.0, weight * mass * np.where(mass > 0.0, y, 0.0), 0.0).sum(axis=1)
+        total[part] = (mass * np.where(mass > 0.0, y, 0.0)).sum(axis=1)
     return total
 
 

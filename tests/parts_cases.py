@@ -214,8 +214,8 @@ class Case:
     @cached_property
     def pieces(self) -> dict[str, Any]:
         """Return covariates, outcome, anchors, and the other arguments of functions that take no formula."""
-        made = atm.Formula(self.formula, self.data)
         extra = {name: self.data[column].to_numpy() for name, column in self.columns.items()}
+        made = atm.Formula.counted(self.formula, self.data, extra.get("sample_weight"))
         return {"X": made.X, "y": made.y, "anchors": made.anchors, "extra": extra, "formula": made}
 
     def bare(self, **changes: Any) -> Any:

@@ -167,6 +167,7 @@ def test_groups_of_fits(rows: pd.DataFrame, files: Path, monkeypatch: pytest.Mon
         (atm.ContinuousLogit(order=3, **TIGHT), f"y | region ~ {X} | site", [0.0, 5.0]),
         (atm.ContinuousLogit(order=3, **TIGHT), f"y ~ {X} + many | site", [0.0, 5.0]),
         (atm.ContinuousLogit(order=3, **TIGHT), f"y ~ {X} | year", [0.0, 3.0, math.inf]),
+        (atm.NormalLinear(**TIGHT), f"y ~ {X} + many | year", [-0.25, 0.0, math.inf]),
     ],
 )
 def test_path_as_in_memory(model: Any, formula: str, xis: list[float], rows: pd.DataFrame, files: Path) -> None:

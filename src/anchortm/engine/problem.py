@@ -131,8 +131,9 @@ class Problem(Formulation):
         return [own.at(xi=s.xi).result(objective, s, others) for s, others in zip(solutions, found, strict=True)]
 
     def along(self, xis: list[float]) -> Self:
-        """Return the problem whose loss has all these xi: for the limit it may be made in another way."""
-        return self.at(xi=math.inf) if math.isinf(max(xis)) and math.isfinite(self.spec.xi) else self
+        """Return the problem whose loss has all these xi: at the ends of the path it may be made in another way."""
+        ends = [xi for xi in xis if not 0.0 <= xi < math.inf]
+        return self.at(xi=ends[0]) if ends and 0.0 <= self.spec.xi < math.inf else self
 
     def _minima(self, solutions: list[Solution], options: Options) -> list[list[Solution]]:
         """Return the minima that random restarts find at the xi of each solution."""

@@ -100,6 +100,17 @@ def test_left_out_environments_as_in_memory(case: str, rows: pd.DataFrame, files
     assert batches.n_passes <= 25
 
 
+def test_left_out_environments_of_a_wide_factor_at_the_limit(rows: pd.DataFrame, files: Path) -> None:
+    """The limit needs dummies, and finite xi beside it are those of the factor."""
+    model, formula = atm.ContinuousLogit(order=3, **TIGHT), f"y ~ {X} + many | year"
+    options: dict[str, Any] = {"environments": "block"}
+    memory = atm.leave_one_environment_out(model, formula, rows, xis=[0.0, math.inf], **options).frame()
+    batches = atm.leave_one_environment_out(model, formula, files, xis=[0.0, math.inf], **options).frame()
+    finite = atm.leave_one_environment_out(model, formula, rows, xis=[0.0, 1e7], **options).frame()
+    same_table(batches, memory)
+    np.testing.assert_allclose(memory.nll, finite.nll, atol=1e-5)
+
+
 def test_left_out_environments_are_fits_without_them(rows: pd.DataFrame, files: Path) -> None:
     """Each row of the table is the fit to the table without an environment, and its loss on the rows of that."""
     formula = f"Surv(time, event) ~ {X} | block"
@@ -165,6 +176,7 @@ def test_groups_of_fits(rows: pd.DataFrame, files: Path, monkeypatch: pytest.Mon
         (atm.ContinuousLogit(order=3, **TIGHT), f"y | region ~ {X} | site", [0.0, 5.0]),
         (atm.ContinuousLogit(order=3, **TIGHT), f"y ~ {X} + many | site", [0.0, 5.0]),
         (atm.ContinuousLogit(order=3, **TIGHT), f"y ~ {X} | year", [0.0, 3.0, math.inf]),
+        (atm.NormalLinear(**TIGHT), f"y ~ {X} + many | year", [-0.25, 0.0, math.inf]),
     ],
 )
 def test_path_as_in_memory(model: Any, formula: str, xis: list[float], rows: pd.DataFrame, files: Path) -> None:

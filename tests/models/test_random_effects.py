@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import integrate, optimize, stats
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
 import anchortm as atm
@@ -585,6 +586,25 @@ def test_the_normal_link_needs_no_quadrature():
         effects = model.random_effects_.loc[0]
         b = sum(effects[n] * Z[:, j] for j, n in enumerate(model.random_cov_.index))
         np.testing.assert_allclose(known.mean(), mean + model.sigma_ * b, rtol=1e-6)
+
+
+def test_sparse_covariates_have_clusters():
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.normal(size=(80, 2)), np.arange(80) % 2, np.arange(80) // 4])
+    y = X[:, 0] + rng.normal(size=20)[np.arange(80) // 4] + rng.normal(size=80)
+    model = atm.NormalLinear(strata=2, random=3).fit(X, y)
+    sparse = atm.NormalLinear(strata=2, random=3).fit(csr_matrix(X), y)
+    np.testing.assert_allclose(sparse.nll(csr_matrix(X), y), model.nll(X, y), rtol=1e-12)
+    found = sparse.predict_distribution(csr_matrix(X), conditional=True).cdf(0.5)
+    np.testing.assert_allclose(found, model.predict_distribution(X, conditional=True).cdf(0.5), rtol=1e-12)
+
+
+def test_missing_clusters_beside_strata_are_called_clusters():
+    data = pd.DataFrame({"y": np.arange(40.0) % 7, "half": np.arange(40) % 2, "who": np.arange(40) // 4})
+    model = atm.NormalLinear.from_formula("y | half ~ (1 | who)", data)
+    for column, role in (("who", "cluster"), ("half", "stratum")):
+        with pytest.raises(InputError, match=f"{role} '{column}' is missing in 1 row"):
+            model.predict_distribution(data[:1].assign(**{column: None}))
 
 
 def test_conditional_predictions_are_of_known_clusters():

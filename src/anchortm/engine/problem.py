@@ -123,12 +123,17 @@ class Problem(Formulation):
         """
         if not self.data.in_memory:
             return self.data.together([self.at(xi=xi).fit for xi in xis])  # type: ignore[no-any-return]
-        if math.isinf(max(xis)) and math.isfinite(self.spec.xi):  # the loss may be made in another way for the limit
-            return self.at(xi=math.inf).path(xis)
-        with self.threads():
-            solutions = solve_path(self.objective, self.start(self.objective), xis, self.spec.options)
-            found = self._minima(solutions, replace(self.spec.options, verbose=0))
-        return [self.at(xi=s.xi).result(self.objective, s, others) for s, others in zip(solutions, found, strict=True)]
+        own = self.along(xis)
+        objective, options = own.objective, own.spec.options
+        with own.threads():
+            solutions = solve_path(objective, own.start(objective), xis, options)
+            found = own._minima(solutions, replace(options, verbose=0))
+        return [own.at(xi=s.xi).result(objective, s, others) for s, others in zip(solutions, found, strict=True)]
+
+    def along(self, xis: list[float]) -> Self:
+        """Return the problem whose loss has all these xi: at the ends of the path it may be made in another way."""
+        ends = [xi for xi in xis if not 0.0 <= xi < math.inf]
+        return self.at(xi=ends[0]) if ends and 0.0 <= self.spec.xi < math.inf else self
 
     def _minima(self, solutions: list[Solution], options: Options) -> list[list[Solution]]:
         """Return the minima that random restarts find at the xi of each solution."""

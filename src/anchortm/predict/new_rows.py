@@ -188,4 +188,4 @@ class NewRows:
             return stratum_labels(X[[column]], "clusters") if column in list(X.columns) else None
         if X is None or np.ndim(X) != 2 or np.shape(X)[1] != self.result.n_features_in:
             return None
-        return stratum_labels(np.asarray(X)[:, [column]], "clusters")
+        return stratum_labels(split_columns(X, [column], "random")[1], "clusters")

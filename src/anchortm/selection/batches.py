@@ -71,7 +71,7 @@ def left_out_in_batches(
     trained = stream.together([_named(names[e], partial(_train, problem, grouped, e)) for e in range(len(names))])
     fits = stream.together(
         [
-            _named(names[e], partial(_fit, replace(train, spec=problems[j].spec), full[j, xi], xi))
+            _named(names[e], partial(_fit, replace(train, spec=problems[j].spec.at(xi=xi)), full[j, xi]))
             for e, train in enumerate(trained)
             for j, xi in places
         ]
@@ -130,9 +130,9 @@ def _train(problem: Problem, grouped: GroupedStream, e: int) -> Problem:
     return type(problem).on(problem.spec, grouped.without(e))
 
 
-def _fit(problem: Problem, start: FitResult, xi: float) -> Fit:
-    """Return the fit at one xi, started from the fit to all rows."""
-    objective = problem.objective
+def _fit(problem: Problem, start: FitResult) -> Fit:
+    """Return the fit, started from the fit to all rows."""
+    objective, xi = problem.objective, float(problem.spec.xi)
     (solution,) = fits_at(problem, objective, [xi], {xi: (start.baseline, start.others)})
     theta, beta = objective.coordinates.split(solution.v)
     link = problem.fitted_link(objective, solution.v)

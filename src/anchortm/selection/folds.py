@@ -36,6 +36,7 @@ def folds(
     """Return the function that computes the rows of one left-out environment, given its number."""
     if hasattr(model, "left_out"):
         return partial(_refitted, model, problem.data, groups, labels, xis)
+    problem = problem.along(xis)
     problems = [problem] if grid is None else grid(problem, xis)
     starts = [
         {s.xi: objective.coordinates.split(s.v) for s in solutions}

@@ -164,5 +164,5 @@ def test_wrappers_forward_all_that_they_do_not_define() -> None:
     members = {name for part in Objective.__mro__[:2] for name in (*vars(part), *part.__annotations__)}
     public = {name for name in members if not name.startswith("_")}
     assert public <= own | {"coordinates"}
-    inner.finite_xi_only = "a reason"
-    assert net.finite_xi_only == "a reason"
+    inner.score_test_obstacle = "a reason"
+    assert net.score_test_obstacle == "a reason"

@@ -46,7 +46,6 @@ __all__ = ["RowObjective"]
 
 Array = NDArray[np.float64]
 
-WIDE_XI = "sparse covariates and factors of many levels take xi from 0 to a large finite number only"
 NEAR = 0.01  # largest relative error of a multiplier for which derivatives are used again
 
 
@@ -98,8 +97,6 @@ class RowObjective(AnchoredObjective):
         super().__init__(link, coordinates, anchors, names, blocks.n_rows, blocks.n_total)
         self.blocks, self.costly, self.sample_rows = blocks, blocks.costly, blocks.sample_rows
         self.affine, self._concave, self._bounded = self._convex_facts(link, blocks.kinds)
-        if coordinates.wide is not None:
-            self.finite_xi_only = WIDE_XI
         self._latest: _Latest | None = None
 
     @property

@@ -94,8 +94,6 @@ class Loss(ABC):
         Whether the coefficients have a penalty of their own (elastic net, smoothing).
     lasso, ridge : array or None
         Weights of |v_j| and of v_j^2 / 2 in the loss; None without such a penalty.
-    finite_xi_only : str or None
-        Why xi must be finite and not negative; None if it need not be.
     n_nodes : int or None
         Quadrature nodes for each random effect; None if nothing is integrated numerically.
     slack : float
@@ -119,7 +117,6 @@ class Loss(ABC):
     penalised: bool = False
     lasso: Array | None = None
     ridge: Array | None = None
-    finite_xi_only: str | None = None
     n_nodes: int | None = None
     slack: float = 0.0
     start: Array = np.zeros(0)

@@ -221,7 +221,8 @@ def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Op
         return [linear_solution(objective, xi, options) for xi in xis]
     if objective.ray(xis[0])[0] is not objective:
         return [_on_ray(objective, v, xi, options) for xi in xis]  # each has a ray of its own
-    _check_range(objective, min(xis), max(xis))
+    if min(xis) < 0.0:
+        raise InputError("a negative xi needs NormalLinear with exact rows: it partials the anchors out")
     finite = sorted({xi for xi in xis if not math.isinf(xi)})
     found: dict[float, Solution] = {}
     first = finite[0] if finite and objective.affine else 0.0  # convex: any xi will do
@@ -233,14 +234,6 @@ def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Op
     if any(math.isinf(xi) for xi in xis):
         found[math.inf] = solve_limit(objective, here, options)
     return [found[xi] for xi in xis]
-
-
-def _check_range(objective: Objective, lowest: float, highest: float) -> None:
-    """Refuse values of xi that the loss does not support."""
-    if objective.finite_xi_only is not None and (lowest < 0.0 or math.isinf(highest)):
-        raise InputError(objective.finite_xi_only)
-    if lowest < 0.0:
-        raise InputError("a negative xi needs NormalLinear with exact rows: it partials the anchors out")
 
 
 def _run_away(objective: Objective, first: Solution, here: Solution) -> str:

@@ -184,13 +184,15 @@ class Formula(Roles):
 
     def _with_strata(self, X: Any, data: Any) -> Any:
         """Return the covariates with the strata beside them, and the clusters if they are there."""
-        named = list(self.strata)
-        known(named, column_names(data))
-        named += [name for name in self.clusters if name in column_names(data)]  # new rows need no clusters
+        strata = list(self.strata)
+        known(strata, column_names(data))
+        clusters = [name for name in self.clusters if name in column_names(data)]  # new rows need no clusters
+        named = [*strata, *(name for name in clusters if name not in strata)]
         if not named:
             return X
         frame = select(data, named)
-        refuse_missing(frame, "stratum" if self.strata else "cluster")
+        refuse_missing(frame[strata], "stratum")
+        refuse_missing(frame[named], "cluster")
         if isinstance(X, Design):
             return X._replace(labels=frame)
         return X.assign(**{name: frame[name].to_numpy() for name in named})

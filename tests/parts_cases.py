@@ -197,11 +197,18 @@ class Case:
     def boosted(self) -> bool:
         return "boosting" in self.parts
 
+    @property
+    def linear(self) -> bool:
+        """Whether there are coefficients: penalties of boosted models act on a linear part beside the trees."""
+        return not self.boosted or bool(self.parts & {"l1", "l2", "smooth"})
+
     def model(self, **changes: Any) -> Any:
         """Return the model before it is fitted; strata and random effects are named by the formula."""
         if self.boosted:
             base = self.outcome.model(**self.options)
-            return atm.AnchorBoostedTM(base, **{"xi": self.xi, "n_rounds": 3, "random_state": 0} | changes)
+            given = {"xi": self.xi, "n_rounds": 3, "random_state": 0}
+            given |= {"learner": "linear+tree"} if self.linear else {}
+            return atm.AnchorBoostedTM(base, **given | changes)
         return self.outcome.model(**{"xi": self.xi} | self.options | changes)
 
     def fit(self, data: Any = None, **changes: Any) -> Any:
@@ -248,13 +255,13 @@ class Case:
             slow |= {"Z": data[["x"]].to_numpy(), "xi_scale": xi}
         offset = data.off.to_numpy() if "offset" in self.parts else np.zeros(len(data))
         X = np.zeros((len(data), 0))
-        if self.boosted:  # the trees are given, the baseline is optimal
-            offset = self._trees(model)
-        else:
-            names = model.coef_names_
+        if self.linear:
+            names, inner = model.coef_names_, model.model if self.boosted else model
             X = self._design(names)
             slow["bends"] = np.array(["s(" in name and "linear" not in name for name in names], dtype=float)
-            slow |= {"l1": model.l1, "l2": model.l2, "smooth": model.smooth}
+            slow |= {"l1": inner.l1, "l2": inner.l2, "smooth": inner.smooth}
+        if self.boosted:  # the trees are given, the baseline and the linear part are optimal
+            offset = self._trees(model) - X @ model.coef_[: X.shape[1]]
         return Stated(
             lower,
             upper,
@@ -321,7 +328,7 @@ def dummies(anchor: pd.Series) -> np.ndarray:
 def parameters(case: Case, model: Any) -> np.ndarray:
     """Return the reported numbers: baselines, coefficients, scale effects, standard deviation of random intercepts."""
     if case.boosted:
-        return np.asarray(model.baseline_, dtype=float).ravel()
+        return np.append(model.baseline_, model.coef_ if case.linear else []).astype(float)
     found = [np.zeros(0) if "partial" in case.parts else np.ravel(model.baseline_), model.coef_]
     found += [model.scale_coef_] if "scale" in case.parts else []
     if "crossed" in case.parts:

@@ -457,3 +457,23 @@ def test_damaged_files_are_refused(change: Any, tmp_path: Path) -> None:
     path.write_text(json.dumps(record | {"sha256": digest(record)}))
     with pytest.raises(ModelFileError):
         atm.load(path)
+
+
+@pytest.mark.parametrize("learner", ["tree", "linear"])
+def test_penalties_need_a_linear_part(learner: str) -> None:
+    table = pd.DataFrame({"y": RNG.normal(size=80), "x": RNG.normal(size=80), "site": np.arange(80) % 3})
+    with pytest.raises(InputError, match="l2 shrinks coefficients"):
+        atm.AnchorBoostedTM(atm.NormalLinear(l2=0.1), learner=learner).fit(table[["x"]], table.y)
+    with pytest.raises(InputError, match=r"write x for s\(x\)"):
+        atm.AnchorBoostedTM.from_formula("y ~ s(x, 4) | site", table, model=atm.NormalLinear(), learner=learner)
+
+
+def test_a_ridge_of_the_linear_part_is_that_of_the_model_without_trees() -> None:
+    X, y = RNG.normal(size=(120, 3)), RNG.normal(size=120)
+    ridge = atm.ContinuousProbit(order=3, l2=0.1).fit(X, y)
+    bare = atm.AnchorBoostedTM(atm.ContinuousProbit(order=3, l2=0.1), learner="linear+tree", n_rounds=0).fit(X, y)
+    np.testing.assert_allclose(bare.coef_, ridge.coef_, atol=1e-10)
+    boosted = atm.AnchorBoostedTM(atm.ContinuousProbit(order=3, l2=0.1), learner="linear+tree", n_rounds=2).fit(X, y)
+    assert boosted.loss_ < ridge.loss_
+    with pytest.raises(InputError, match="a refit needs a linear part without l2"):
+        boosted.refit(X[:20], y[:20], strength=1.0)

@@ -74,7 +74,6 @@ _CLUSTERS_APART = (
     "batches; read the table into memory first, or give the clusters as anchors"
 )
 _NOT_NEGATIVE = "xi below 0 is implemented without random effects and penalties on coefficients; set xi to 0 or more"
-_ROUNDS = "boosting regularises by the learning rate and the number of rounds; leave it out"
 
 _PENALISED = (
     "a penalty moves coefficients away from where their scores are 0, so that the statistic does not have its "
@@ -104,8 +103,7 @@ REASONS: dict[frozenset[str], str] = {
         ("batches", ("random",), _CLUSTERS_APART),
         ("boosting", ("scale",), "trees that change the scale of h are not implemented; use strata or varying effects"),
         ("boosting", ("random",), "trees beside random effects are not implemented; give the clusters as anchors"),
-        ("boosting", ("l1", "l2"), _ROUNDS),
-        ("boosting", ("smooth",), "trees learn the shape of an effect; write x for s(x)"),
+        ("boosting", ("l1",), "boosting selects covariates by the splits of its trees; leave it out, or use l2"),
         ("boosting", ("partial",), "a partial likelihood is not a sum over rows; use ProportionalHazards"),
         ("boosting", ("batches",), "each split of a tree needs the rows of its node; read the table into memory first"),
         (

@@ -115,8 +115,6 @@ def _fit_table(model: Any, formula: str, data: Any, named: dict[str, Any]) -> An
 
 def with_roles(model: Any, formula: Formula) -> Any:
     """Return the estimator with strata, random effects and columns of varying and scale terms set by the formula."""
-    if hasattr(model, "learner") and formula.smooth_terms:  # boosting does not smooth, even if its model could
-        refuse("boosting", "smooth")
     if hasattr(model, "model"):  # a search, or boosting
         return clone(model).set_params(model=with_roles(model.model, formula))
     _check_smooth(model, formula)

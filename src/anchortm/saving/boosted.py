@@ -39,7 +39,8 @@ def boosted_of(record: dict[str, Any]) -> AnchorBoostedTM:
     check(inner.xi_ == model.xi, "the inner model has another xi")
     same = all(plain(getattr(model.model, what)) == plain(getattr(inner, what)) for what in ("strata", "varying"))
     check(same, "the inner model has other strata or varying effects")
-    AnchorBoostedTM(inner).specification()  # raises an error if the inner model has parts that boosting cannot have
+    inside = AnchorBoostedTM(inner).set_params(learner=model.learner)
+    inside.specification()  # raises an error if the inner model has parts that boosting cannot have
     n_beside = sum(len(named_columns(getattr(model.model, what), what)) for what in ("anchor_names", "strata"))
     boosted = BoostedResult.from_dict(lively(record["boosted"]), model.learner, n_beside, inner.result_)
     loaded = model.with_boosted(inner, boosted)

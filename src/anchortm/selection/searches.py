@@ -18,7 +18,7 @@ from anchortm._util.frames import aligned
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
 from anchortm.engine.specification import named_columns
-from anchortm.exceptions import ConvergenceWarning, InputError
+from anchortm.exceptions import ConvergenceWarning, InputError, InputTypeError
 from anchortm.inputs.anchors import group_codes
 from anchortm.inputs.design import split_columns
 from anchortm.inputs.splines import wiggly
@@ -403,6 +403,8 @@ class SmoothSearchCV(XiSearchCV):
         return [float(strength) for strength in strengths]
 
     def _searched(self) -> Any:
+        if not isinstance(self.model, TransformationModel):
+            raise InputTypeError("SmoothSearchCV needs a model with its own smooth terms: for boosting use XiSearchCV")
         return clone(self.model).set_params(smooth=self._strengths()[0])
 
     def _problems(self) -> Grid | None:

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.data import Data
+from anchortm.engine.objective.penalised import Net
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.pulled import Pulled
@@ -138,9 +139,10 @@ class Booster:
 
     @property
     def rows(self) -> RowObjective:
-        """Return the objective, which is a sum over rows in memory."""
-        assert isinstance(self.objective, RowObjective)  # noqa: S101
-        return self.objective
+        """Return the objective without a penalty on the linear part: a sum over rows in memory."""
+        rows = self.objective.unpenalised
+        assert isinstance(rows, RowObjective)  # noqa: S101
+        return rows
 
     def with_columns(self, Z: Array) -> Objective:
         """Return the objective with f as offset and additional covariates Z."""
@@ -165,7 +167,9 @@ class Booster:
 
         blocks = objective.memory.changed(change, objective.anchors)
         names = (*objective.names, *(f"z{j}" for j in range(p)))
-        return type(objective)(objective.link, wider, objective.anchors, blocks, names)
+        made = type(objective)(objective.link, wider, objective.anchors, blocks, names)
+        lasso, ridge = self.objective.lasso, self.objective.ridge
+        return made if lasso is None or ridge is None else Net(made, np.pad(lasso, (0, p)), np.pad(ridge, (0, p)))
 
     def step(self, Z: Array, share: float, l2: float) -> Array | None:
         """Take a fraction of a Newton step in the coefficients of Z, theta and beta; return the coefficients of Z.

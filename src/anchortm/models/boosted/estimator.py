@@ -40,6 +40,10 @@ __all__ = ["AnchorBoostedTM"]
 
 Array = NDArray[np.float64]
 
+NO_CURVES = (
+    "trees learn the shape of an effect: write x for s(x), or use learner='linear+tree', which smooths its linear part"
+)
+
 
 class State(NamedTuple):
     """The state after a round: the booster, the tree or step of the round, and the held-out loss."""
@@ -62,8 +66,9 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
     model : estimator
         The model to boost: any model of this package except ``CoxPH``, such as ``ContinuousLogit(order=4)`` or
         ``AnchorGLM(family="poisson")``. Leave its own xi at 0. Each of its strata has its own baseline, and f is the
-        same in all of them. Covariates whose effects vary stay linear and are not in f. Scale effects, random effects,
-        smooth terms and elastic nets are not supported.
+        same in all of them. Covariates whose effects vary stay linear and are not in f. The penalties l2 and
+        smooth act on the linear part of ``learner="linear+tree"``. Scale effects, random effects and l1 are not
+        supported.
     xi : float
         Strength of the causal regulariser, at least 0 and finite.
     learner : {"tree", "linear+tree", "linear"}
@@ -190,6 +195,11 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         for name, unused in (("penalty_factor", None), ("n_restarts", 0)):
             if getattr(self.model, name) is not unused:
                 raise InputError(f"boosting does not use {name}: leave it out")
+        if spec.l2 and self.learner != "linear+tree":
+            raise InputError(
+                f"l2 shrinks coefficients, and learner={self.learner!r} has none that are fitted at once: use "
+                "learner='linear+tree', or l2_leaf for the values of leaves"
+            )
         if getattr(self.model, "alpha", None) == "ml":
             raise InputError("alpha='ml' estimates alpha before trees are grown, without them: give alpha a number")
         return spec.at(xi=self.xi, finite_xi=True)
@@ -231,6 +241,8 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         if X is None:
             raise InputError("X is None: boosting needs covariates; without them fit the model itself")
         data = prepare_unchecked(spec, X, y, anchors, sample_weight, offset)
+        if self.learner != "linear+tree" and spec.smoothed(data.design.marks):
+            raise InputError(NO_CURVES)
         if not data.design.names:
             shape = data.design.matrix.shape
             raise InputError(f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required.")

@@ -80,6 +80,8 @@ class Target:
         self.known = result.baseline.size + result.coef.size
         self.stiff = max(1, len(shape.trees))
         # the information of a row of the fit, in (theta, beta): v = J^+ (theta, beta)
+        if result.ridged:
+            raise InputError("a refit needs a linear part without l2 and smooth terms: fit the model without them")
         if result.information is None or result.jacobian is None:
             raise InputError("the file of this model does not hold the information for a refit: refit first, then save")
         J = np.linalg.pinv(result.jacobian)

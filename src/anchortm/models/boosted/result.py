@@ -141,8 +141,8 @@ def _need(condition: bool, what: str) -> None:
 def _check_inner(inner: FitResult, names: list[str]) -> None:
     """Raise an error if the inner model cannot have been boosted."""
     _need(list(inner.coef_names) == names, "the inner model does not have the covariates of the learner")
-    unpenalised = not (inner.l1 or inner.l2 or inner.smooth) and inner.random is None and inner.scale is None
-    _need(unpenalised and min(inner.kkt, inner.penalty) >= 0.0, "the inner model cannot have been boosted")
+    plain = not inner.l1 and inner.random is None and inner.scale is None and (bool(names) or not inner.ridged)
+    _need(plain and min(inner.kkt, inner.penalty) >= 0.0, "the inner model cannot have been boosted")
     known = [part for part in (inner.information, inner.jacobian) if part is not None]
     _need(all(np.isfinite(part).all() for part in known), "the information of the inner model is not finite")
 

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 def beside(learner: str, data: Data) -> Data:
     """Return the inputs of the model beside f: its covariates are those of the linear part, if there is one."""
     some = slice(None) if learner == "linear+tree" else slice(0)
-    design = Design(data.design.matrix[:, some], data.design.names[some], data.design.named)
+    design = Design(data.design.matrix[:, some], data.design.names[some], data.design.named, data.design.marks[some])
     mixture = data.mixture
     if mixture is not None:
         own = {*design.names, *mixture.corners.varying_names}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sklearn.base import clone
-
 from anchortm._util.frames import aligned, is_batched
 from anchortm.engine.problem import Problem
 from anchortm.exceptions import InputError
@@ -99,11 +97,7 @@ def given(
         return replace(rows, X=text, batched=True)
     weights, shift, groups = (Formula.new_column(y, values) for values in (sample_weight, offset, environments))
     made = Formula.counted(text, y, weights)
-    if hasattr(model, "learner"):  # boosting does not smooth, even if its model could
-        refuse("boosting", *(["smooth"] if made.smooth_terms else []))
-        model = clone(model).set_params(model=with_roles(model.model, made))
-    else:
-        model = with_roles(model, made)
+    model = with_roles(model, made)
     made.offset = offset if isinstance(offset, str) else None
     found = Given(model, made.X, made.y, made.anchors, weights, shift, made.anchors if groups is None else groups)
     return replace(found, formula=made.without_data())

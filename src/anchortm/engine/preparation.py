@@ -50,14 +50,15 @@ def split_off(spec: Specification, X: Any) -> tuple[Any, Any, Labels, list[Any]]
     cluster = spec.cluster
     if not anchors and not strata and not cluster:
         return X, None, None, []
-    both = ", ".join(sorted({str(name) for name in anchors} & {str(name) for name in strata}))
     if len(set(strata)) < len(strata):
         raise InputError(f"strata names a column twice: {', '.join(map(str, strata))}")
-    if both:
-        raise InputError(
-            f"{both} cannot be strata and anchors at once, because separate baselines absorb the differences between "
-            "anchors: leave one out"
-        )
+    for what, others in (("anchors", anchors), ("clusters", cluster)):
+        both = ", ".join(sorted({str(name) for name in others} & {str(name) for name in strata}))
+        if both:
+            raise InputError(
+                f"{both} cannot be strata and {what} at once, because separate baselines absorb the differences "
+                f"between {what}: leave one out"
+            )
     named = split_columns(X, anchors)[1] if anchors else None
     labels = stratum_labels(split_columns(X, strata, "strata")[1]) if strata else None
     clusters = [stratum_labels(split_columns(X, [column], "random")[1], "clusters") for column in cluster]

@@ -181,16 +181,17 @@ def named_effects(random: object) -> list[tuple[str | int, list[str | int]]]:
         return []
     if _is_column(random):
         return [(random, [INTERCEPT])]  # type: ignore[list-item]
-    if isinstance(random, (list, tuple)) and all(map(_is_column, random)):
-        random = {column: [INTERCEPT] for column in random} if len(set(random)) == len(random) else None
-    if not isinstance(random, Mapping) or not 1 <= len(random) <= MOST_TERMS:
+    terms = random
+    if isinstance(random, (list, tuple)) and all(map(_is_column, random)) and len(set(random)) == len(random):
+        terms = {column: [INTERCEPT] for column in random}
+    if not isinstance(terms, Mapping) or not 1 <= len(terms) <= MOST_TERMS:
         raise InputTypeError(
             "random must name one or two different columns of clusters, such as 'patient', {'patient': ['1', 'x']} or "
             f"['patient', 'ward'], not {random!r}"
         )
     named = [
         (column, _intercept_first(column, [effects] if _is_column(effects) else effects))
-        for column, effects in random.items()
+        for column, effects in terms.items()
     ]
     if len(named) > 1 and any(effects != [INTERCEPT] for _, effects in named):
         raise InputError("two random terms have intercepts only: leave slopes out, or one of the terms")

@@ -79,7 +79,16 @@ CASES: dict[str, tuple[Any, str, dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+# beside cases that have the same, here or in inputs/test_parts.py
+AGAIN = {
+    *("given support", "environments alone", "numeric anchor", "strata", "varying effects", "scale effects"),
+    *("smooth terms", "a wide factor", "remembering terms"),
+}
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.slow if case in AGAIN else ()) for case in CASES]
+)
 def test_left_out_environments_as_in_memory(case: str, rows: pd.DataFrame, files: Path) -> None:
     model, formula, options, more = CASES[case]
     model = model(**options, **TIGHT)

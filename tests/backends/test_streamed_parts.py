@@ -167,7 +167,18 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+# parts that other cases have too
+AGAIN = {
+    *("scale without anchors", "scale and varying", "scale and lasso", "smooth scale", "lasso without anchors"),
+    *("lasso, strata and smooth", "wide, normal", "wide, twice", "wide, intervals", "wide and varying"),
+    *("wide and scale", "wide and lasso", "wide and smooth", "the limit with strata", "the limit with a scale"),
+    *("the limit with a ridge", "the limit with a wide factor"),
+}
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.slow if case in AGAIN else ()) for case in CASES]
+)
 def test_batches_and_memory_agree(case: str, rows: pd.DataFrame, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether start values come from all rows or from a part of them."""
     model, formula, options = CASES[case]
@@ -186,7 +197,7 @@ EVERY = {
 }
 
 
-@pytest.mark.parametrize("case", EVERY)
+@pytest.mark.parametrize("case", ["scale", pytest.param("wide", marks=pytest.mark.slow)])
 def test_every_source_and_batch_size(
     case: str, rows: pd.DataFrame, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -342,7 +342,14 @@ BATCH_QUESTIONS = ("path", "left_out", "bootstrap", "searches", "score_test")
 IN_BATCHES = list(product(("strata", "varying", "scale", "l1", "smooth", "wide"), BATCH_QUESTIONS))
 
 
-@pytest.mark.parametrize("pair", IN_BATCHES, ids=" and ".join)
+@pytest.mark.parametrize(
+    "pair",
+    [
+        pytest.param(pair, marks=() if pair[1] == "left_out" or pair[0] == "strata" else pytest.mark.slow)
+        for pair in IN_BATCHES
+    ],
+    ids=" and ".join,
+)
 def test_questions_about_parts_in_batches(pair: tuple[str, str], folder: Path, tmp_path: Path) -> None:
     """Rows are read from a file, and answers are those of fits in memory."""
     part, question = pair

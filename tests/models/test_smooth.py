@@ -670,7 +670,6 @@ def test_files_know_which_columns_are_smooth(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"scale": "s(x, 5)"}, {"scale": "z"}, {"l1": 0.02, "l2": 0.05}])
-@pytest.mark.bug("weights", "weights did not replicate rows where smooth terms stood beside scale effects or a net")
 def test_weights_replicate_rows_with_smooth_terms(more: dict[str, Any], tmp_path: Path) -> None:
     times = np.random.default_rng(5).integers(0, 4, N)
     table, text = DATA.assign(times=times), "y ~ s(x, 5) + z | site"

@@ -210,7 +210,7 @@ def test_a_term_without_variance_says_so():
 # invariance
 
 
-@pytest.mark.parametrize("case", ["normal", "ordinal"])
+@pytest.mark.parametrize("case", ["normal", pytest.param("ordinal", marks=pytest.mark.slow)])
 def test_order_of_rows_and_terms_and_units_change_nothing(case):
     model, turn = fit(case, 2.0), np.random.default_rng(1).permutation(N)
     make, y = CASES[case]
@@ -261,6 +261,7 @@ def test_the_influence_of_a_group_is_the_derivative_in_its_weight():
     np.testing.assert_allclose(influence(model)[at].sum(axis=0)[:2], slope[:2], rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_connected_groups_are_the_units_of_the_bootstrap():
     data = nested()
     with pytest.warns(AnchorTMWarning, match="4 clusters"):
@@ -381,6 +382,7 @@ def test_files_that_do_not_match_are_refused(tmp_path):
             atm.load(tmp_path / "changed.json")
 
 
+@pytest.mark.slow
 def test_the_limit_is_where_large_xi_lead():
     rng = np.random.default_rng(2)
     anchor = rng.normal(size=N)

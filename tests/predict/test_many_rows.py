@@ -222,7 +222,7 @@ def test_outcomes_far_from_the_forecast() -> None:
 
 
 @pytest.mark.parametrize("name", ["Bernstein", "Bernstein in log y", "linear"])
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("shared", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_averages_over_random_effects(name: str, shared: bool) -> None:
     nodes = np.linspace(-3.0, 3.0, 13)
     weights = np.exp(-0.5 * nodes**2) / np.exp(-0.5 * nodes**2).sum()

@@ -184,9 +184,10 @@ def _with_structure(spec: Specification, data: Data, labels: Labels, clusters: l
         return data
     if len(named) == 1:
         made = make_clusters(clusters[0], *named[0], data.design.names, data.design.matrix)
+        made.check(spec.single_rows_show_effects(data.response))
         return data._replace(clusters=made._replace(n_nodes=spec.n_nodes))
     if spec.n_nodes is not None:
         raise InputError("n_nodes is for one random term: two are integrated by a Laplace approximation; leave it out")
     terms = make_two_terms(clusters, Intercepts.of([column for column, _ in named]))
-    terms.check()
+    terms.check(spec.single_rows_show_effects(data.response))
     return data._replace(clusters=terms)

@@ -140,12 +140,12 @@ class Clusters(NamedTuple):
         """Return these rows, under the same codes."""
         return self._replace(codes=self.codes[rows], Z=self.Z[rows])
 
-    def check(self) -> None:
-        """Refuse clusters from which it cannot be learned how clusters differ."""
+    def check(self, single: bool) -> None:
+        """Refuse clusters from which it cannot be learned how clusters differ; ``single``: rows alone can show it."""
         column, sizes = self.effects.cluster, self.sizes
         if (sizes > 0).sum() < 2:
             raise IdentificationError(f"there is a single cluster of {column}: random effects need several")
-        if sizes.max() == 1:
+        if sizes.max() == 1 and not single:
             raise IdentificationError(
                 f"every cluster of {column} has one row: effects of clusters cannot be separated from those of rows; "
                 "leave random out"
@@ -237,9 +237,7 @@ def make_clusters(
             raise IdentificationError(f"the random slope of {name} has a constant covariate: leave it out")
         scale.append(spread)
     made = Effects(str(column), tuple(found), tuple(centre), tuple(scale))
-    clusters = Clusters(codes, tuple(known), made.columns(names, X), made)
-    clusters.check()
-    return clusters
+    return Clusters(codes, tuple(known), made.columns(names, X), made)
 
 
 def _name(effect: str | int, names: Sequence[str]) -> str:

@@ -387,6 +387,14 @@ def test_what_is_refused(rows: pd.DataFrame, files: Path) -> None:
             call()
 
 
+def test_parts_of_the_formula_refuse_xi(rows: pd.DataFrame, files: Path) -> None:
+    """Strata come with the formula, after the first check of xi."""
+    for data in (rows, files):
+        for question in (atm.anchor_path, atm.leave_one_environment_out):
+            with pytest.raises(InputError, match="strata cannot be combined with xi below 0"):
+                question(atm.NormalLinear(), f"y | region ~ {X} | block", data, xis=[-0.2, 0.0])
+
+
 def test_one_environment(rows: pd.DataFrame, tmp_path: Path) -> None:
     rows.assign(site="here").to_parquet(tmp_path / "rows.parquet", index=False)
     with pytest.raises(InputError, match="there is a single environment"):

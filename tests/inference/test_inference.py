@@ -300,6 +300,7 @@ def test_refusals() -> None:
         (lambda: fit.standard_errors(cluster=site), "unknown arguments: cluster"),
         (lambda: fit.covariance(clusters=site[:5]), "has 5 rows"),
         (lambda: fit.covariance(clusters=np.zeros(150, dtype=int)), "single cluster"),
+        (lambda: fit.covariance(clusters="site"), "clusters must be the cluster of each row when rows are in memory"),
         (lambda: fit.covariance(clusters=x[:, 0]), "one column of names"),
         (lambda: fit.bootstrap(1), "at least 2"),
         (lambda: fit.intervals(95), "between 0 and 1"),

@@ -305,6 +305,7 @@ def test_weights_replicate_rows() -> None:
         ({"strata": 3.5}, InputTypeError, "strata must be names"),
         ({"strata": "one"}, InputError, "single stratum"),
         ({"strata": "side", "anchor_names": "side"}, InputError, "strata and anchors at once"),
+        ({"strata": "side", "random": "side"}, InputError, "strata and clusters at once"),
     ],
 )
 def test_what_is_refused(parameters: dict[str, Any], error: type[Exception], match: str) -> None:

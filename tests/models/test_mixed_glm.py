@@ -10,7 +10,7 @@ from paths import REFERENCE
 from scipy import optimize, special, stats
 
 import anchortm as atm
-from anchortm.exceptions import AnchorWarning, InputError
+from anchortm.exceptions import AnchorWarning, IdentificationError, InputError
 from anchortm.inference.covariance import influence
 
 FOLDER = REFERENCE / "r2"
@@ -438,3 +438,35 @@ def test_a_slow_optimum_is_not_better():
     found = optimize.minimize(lambda p: slow_loss(case, p, xi), start, method="BFGS", options={"gtol": 1e-6})
     assert model.loss_ <= found.fun + 1e-9
     assert math.isclose(model.loss_, found.fun, abs_tol=1e-6)
+
+
+@pytest.mark.parametrize("trials", [False, True])
+def test_effects_of_single_rows(trials):
+    """Counts and shares of several trials show a variance beyond that of their family, row by row."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=60)
+    eta = 0.5 + 0.4 * x + 0.8 * rng.normal(size=60)
+    m = np.full(60, 12.0)
+    y = rng.binomial(12, special.expit(eta)) if trials else rng.poisson(np.exp(eta))
+    rows = pd.DataFrame({"x": x, "row": np.arange(60)})
+    model = atm.AnchorGLM(family="binomial" if trials else "poisson", random="row", tol=1e-10)
+    model.fit(rows, atm.Trials(y, m) if trials else y)
+    u = np.linspace(-10.0, 10.0, 2001)
+    weights = stats.norm.pdf(u) * (u[1] - u[0])
+
+    def loglik(v):
+        at = (v[0] + v[1] * x)[:, None] + v[2] * u
+        law = stats.binom(12, special.expit(at)) if trials else stats.poisson(np.exp(at))
+        return float(np.log(law.pmf(y[:, None]) @ weights).sum())
+
+    v = np.array([model.baseline_[0], model.coef_[0], model.random_sd_.iloc[0]])
+    assert v[2] > 0.3
+    assert model.loglik_ == pytest.approx(loglik(v), abs=1e-8)
+    np.testing.assert_allclose(optimize.approx_fprime(v, loglik, 1e-6), 0.0, atol=1e-3)
+
+
+def test_effects_of_single_rows_need_a_known_variance():
+    with pytest.raises(IdentificationError, match="every cluster of row has one row"):
+        atm.AnchorGLM(family="binomial", random="row").fit(X[["x"]].assign(row=range(len(X))), DATA.b)
+    both = atm.AnchorGLM(family="poisson", random=["person", "row"])
+    assert both.fit(X[["x", "person"]].assign(row=range(len(X))), DATA.y).converged_

@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -597,6 +598,12 @@ def test_sparse_covariates_have_clusters():
     np.testing.assert_allclose(sparse.nll(csr_matrix(X), y), model.nll(X, y), rtol=1e-12)
     found = sparse.predict_distribution(csr_matrix(X), conditional=True).cdf(0.5)
     np.testing.assert_allclose(found, model.predict_distribution(X, conditional=True).cdf(0.5), rtol=1e-12)
+
+
+@pytest.mark.parametrize("random", [[], ["g", "g"], ["g", "h", "k"]])
+def test_errors_show_what_was_given(random):
+    with pytest.raises(InputTypeError, match=f"not {re.escape(repr(random))}"):
+        atm.NormalLinear(random=random).fit(pd.DataFrame({"x": np.arange(6.0), "g": 1}), np.arange(6.0))
 
 
 def test_missing_clusters_beside_strata_are_called_clusters():

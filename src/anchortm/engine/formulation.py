@@ -70,7 +70,7 @@ class Formulation:
     def make_objective(self, link: Any, data: Any, coordinates: Coordinates | None = None) -> Objective:
         """Return the loss of these rows under a link, with the basis of the problem, in new or given coordinates."""
         if not 0.0 <= self.spec.xi < math.inf:
-            data = data.without_wide()  # wide factors are not supported at the ends of the path
+            data = data.without_wide()  # the ends of the path need all columns
 
         def plain(rows: Any) -> Objective:
             return self.plain_objective(link, rows, coordinates)

@@ -80,6 +80,10 @@ class MeanSpecification(Specification):
                 f"normal random effects take {link.link}(mean) out of its range: use link={next(iter(link.links))!r}"
             )
 
+    def single_rows_show_effects(self, response: Response) -> bool:
+        """Return True if the family fixes the variance of rows: that of counts, or of several trials."""
+        return self.family != "binomial" or (response.trials is not None and bool((response.trials > 1.0).any()))
+
     def _check_dispersion(self) -> None:
         given = self.dispersion
         if given is None:
@@ -393,8 +397,7 @@ class MeanProblem(Problem):
     def logliks(self, link: Any, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the log-likelihood of each row at these parameters."""
         p = len(rows.names)
-        eta = theta[0] + rows.design.matrix @ beta[:p]
-        eta = eta if rows.offset is None else eta + rows.offset
+        eta = theta[0] + rows.design.matrix @ beta[:p] + (0.0 if rows.offset is None else rows.offset)
         outcome = link.outcome(rows.response.upper, rows.response.trials)
         if rows.clusters is not None:
             return marginal_rows(moved_means(link, eta, outcome), rows.clusters, beta[p:])[0]
@@ -433,9 +436,7 @@ def _of_means(objective: Objective) -> MeanObjective:
 def _with_effects(objective: Objective, v: Array) -> tuple[Array, Array | float]:
     """Return the parameters of the rows, and what the most likely random effects add to eta."""
     inner = objective.unpenalised
-    if not isinstance(inner, EffectsObjective):
-        return v, 0.0
-    return v[: inner.n_fixed], inner.likeliest_shift(v)
+    return (v[: inner.n_fixed], inner.likeliest_shift(v)) if isinstance(inner, EffectsObjective) else (v, 0.0)
 
 
 def _in_units(solution: Solution, link: Family, n: float) -> Solution:

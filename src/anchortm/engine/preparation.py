@@ -50,14 +50,15 @@ def split_off(spec: Specification, X: Any) -> tuple[Any, Any, Labels, list[Any]]
     cluster = spec.cluster
     if not anchors and not strata and not cluster:
         return X, None, None, []
-    both = ", ".join(sorted({str(name) for name in anchors} & {str(name) for name in strata}))
     if len(set(strata)) < len(strata):
         raise InputError(f"strata names a column twice: {', '.join(map(str, strata))}")
-    if both:
-        raise InputError(
-            f"{both} cannot be strata and anchors at once, because separate baselines absorb the differences between "
-            "anchors: leave one out"
-        )
+    for what, others in (("anchors", anchors), ("clusters", cluster)):
+        both = ", ".join(sorted({str(name) for name in others} & {str(name) for name in strata}))
+        if both:
+            raise InputError(
+                f"{both} cannot be strata and {what} at once, because separate baselines absorb the differences "
+                f"between {what}: leave one out"
+            )
     named = split_columns(X, anchors)[1] if anchors else None
     labels = stratum_labels(split_columns(X, strata, "strata")[1]) if strata else None
     clusters = [stratum_labels(split_columns(X, [column], "random")[1], "clusters") for column in cluster]
@@ -183,9 +184,10 @@ def _with_structure(spec: Specification, data: Data, labels: Labels, clusters: l
         return data
     if len(named) == 1:
         made = make_clusters(clusters[0], *named[0], data.design.names, data.design.matrix)
+        made.check(spec.single_rows_show_effects(data.response))
         return data._replace(clusters=made._replace(n_nodes=spec.n_nodes))
     if spec.n_nodes is not None:
         raise InputError("n_nodes is for one random term: two are integrated by a Laplace approximation; leave it out")
     terms = make_two_terms(clusters, Intercepts.of([column for column, _ in named]))
-    terms.check()
+    terms.check(spec.single_rows_show_effects(data.response))
     return data._replace(clusters=terms)

@@ -121,9 +121,9 @@ class Problem(Formulation):
 
         If rows are read in batches, the branch is followed on a sample of them, and the fits share each read.
         """
+        own = self.along(xis)
         if not self.data.in_memory:
             return self.data.together([self.at(xi=xi).fit for xi in xis])  # type: ignore[no-any-return]
-        own = self.along(xis)
         objective, options = own.objective, own.spec.options
         with own.threads():
             solutions = solve_path(objective, own.start(objective), xis, options)
@@ -131,7 +131,9 @@ class Problem(Formulation):
         return [own.at(xi=s.xi).result(objective, s, others) for s, others in zip(solutions, found, strict=True)]
 
     def along(self, xis: list[float]) -> Self:
-        """Return the problem whose loss has all these xi: at the ends of the path it may be made in another way."""
+        """Return the problem whose loss has all these xi, after checking them; its ends may need another one."""
+        for xi in xis:
+            self.spec.at(xi=xi).check_xi()
         ends = [xi for xi in xis if not 0.0 <= xi < math.inf]
         return self.at(xi=ends[0]) if ends and 0.0 <= self.spec.xi < math.inf else self
 

@@ -149,6 +149,10 @@ class Specification:
     def check_response(self, response: Response) -> None:
         """Raise an error if the model cannot use the outcomes of these rows."""
 
+    def single_rows_show_effects(self, response: Response) -> bool:
+        """Return whether random effects of single rows differ from the variation that rows have without them."""
+        return False
+
     def with_baselines(self, data: Data, labels: Sequence[Any] | None) -> Data:
         """Return the data with baselines for strata and varying effects; X loses covariates with varying effects."""
         mixture, taken = make_mixture(
@@ -163,7 +167,7 @@ class Specification:
         penalised = ~penalty.free if self.penalised(data.design.marks) else None
         p = len(names)
         if data.clusters is not None:
-            data.clusters.check()
+            data.clusters.check(self.single_rows_show_effects(data.response))
         if data.mixture is not None:
             data.mixture.corners.check(data.mixture.weights)
             levels = data.mixture.levels

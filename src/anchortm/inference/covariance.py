@@ -32,7 +32,7 @@ from anchortm.engine.problem import Problem
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.block_sums import Influence
 from anchortm.engine.rows.factor_hessian import Arrow
-from anchortm.exceptions import AnchorTMWarning, InputError
+from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
 from anchortm.inputs import parts
 from anchortm.inputs.anchors import groups_of
 from anchortm.predict.fitted import NOT_AT_HAND, Fitted
@@ -235,6 +235,11 @@ def rows_in_memory(model: Fitted) -> Problem:
 
 def cluster_codes(clusters: Any, data: Data) -> Codes:
     """Return the cluster of each row of the fit, numbered from 0."""
+    if isinstance(clusters, str):
+        raise InputTypeError(
+            f"clusters must be the cluster of each row when rows are in memory, not {clusters!r}: pass the column, "
+            f"data[{clusters!r}]"
+        )
     aligned(X=data, clusters=clusters)
     codes, _ = groups_of(clusters, "clusters")
     if data.kept is not None and codes.size == data.kept.size:

@@ -140,12 +140,12 @@ class Clusters(NamedTuple):
         """Return these rows, under the same codes."""
         return self._replace(codes=self.codes[rows], Z=self.Z[rows])
 
-    def check(self) -> None:
-        """Refuse clusters from which it cannot be learned how clusters differ."""
+    def check(self, single: bool) -> None:
+        """Refuse clusters from which it cannot be learned how clusters differ; ``single``: rows alone can show it."""
         column, sizes = self.effects.cluster, self.sizes
         if (sizes > 0).sum() < 2:
             raise IdentificationError(f"there is a single cluster of {column}: random effects need several")
-        if sizes.max() == 1:
+        if sizes.max() == 1 and not single:
             raise IdentificationError(
                 f"every cluster of {column} has one row: effects of clusters cannot be separated from those of rows; "
                 "leave random out"
@@ -181,16 +181,17 @@ def named_effects(random: object) -> list[tuple[str | int, list[str | int]]]:
         return []
     if _is_column(random):
         return [(random, [INTERCEPT])]  # type: ignore[list-item]
-    if isinstance(random, (list, tuple)) and all(map(_is_column, random)):
-        random = {column: [INTERCEPT] for column in random} if len(set(random)) == len(random) else None
-    if not isinstance(random, Mapping) or not 1 <= len(random) <= MOST_TERMS:
+    terms = random
+    if isinstance(random, (list, tuple)) and all(map(_is_column, random)) and len(set(random)) == len(random):
+        terms = {column: [INTERCEPT] for column in random}
+    if not isinstance(terms, Mapping) or not 1 <= len(terms) <= MOST_TERMS:
         raise InputTypeError(
             "random must name one or two different columns of clusters, such as 'patient', {'patient': ['1', 'x']} or "
             f"['patient', 'ward'], not {random!r}"
         )
     named = [
         (column, _intercept_first(column, [effects] if _is_column(effects) else effects))
-        for column, effects in random.items()
+        for column, effects in terms.items()
     ]
     if len(named) > 1 and any(effects != [INTERCEPT] for _, effects in named):
         raise InputError("two random terms have intercepts only: leave slopes out, or one of the terms")
@@ -236,9 +237,7 @@ def make_clusters(
             raise IdentificationError(f"the random slope of {name} has a constant covariate: leave it out")
         scale.append(spread)
     made = Effects(str(column), tuple(found), tuple(centre), tuple(scale))
-    clusters = Clusters(codes, tuple(known), made.columns(names, X), made)
-    clusters.check()
-    return clusters
+    return Clusters(codes, tuple(known), made.columns(names, X), made)
 
 
 def _name(effect: str | int, names: Sequence[str]) -> str:

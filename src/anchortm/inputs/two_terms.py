@@ -76,13 +76,13 @@ class TwoTerms(NamedTuple):
         """Return these rows, under the same codes."""
         return self._replace(codes=self.codes[rows], Z=self.Z[rows], own=self.own[rows])
 
-    def check(self) -> None:
-        """Refuse levels from which it cannot be learned how they differ."""
+    def check(self, single: bool) -> None:
+        """Refuse levels from which it cannot be learned how they differ; ``single``: rows alone can show it."""
         for codes, name in zip(self.own.T, self.effects.names, strict=True):
             sizes = np.bincount(codes)
             if (sizes > 0).sum() < 2:
                 raise IdentificationError(f"there is a single cluster of {name}: random effects need several")
-            if sizes.max() == 1:
+            if sizes.max() == 1 and not single:
                 raise IdentificationError(
                     f"every cluster of {name} has one row: effects of clusters cannot be separated from those of rows; "
                     "leave it out"

@@ -39,8 +39,9 @@ SHARED = """
     start : pair (baseline, coef), optional
         Start values. Scale effects, the last of the coefficients, always start at 0.
     scale : name or position, list of them or, in ``from_formula``, terms such as "age + C(stage)", optional
-        Covariates z that also change the spread of y: h(y|x) = exp(z'g / 2) h(y) -+ x'beta. One unit of z multiplies
-        the spread by exp(-g / 2). The fit depends on where z is 0, so centre covariates that are never near 0.
+        Covariates z that also change the spread of y: h(y|x) = exp(z'g / 2) h(y) -+ x'beta. Positions are among the
+        covariates, without strata, clusters and anchors. One unit of z multiplies the spread by exp(-g / 2). The fit
+        depends on where z is 0, so centre covariates that are never near 0.
     xi_scale : float, optional
         Strength of the penalty on the residuals of the scale. By default xi.
     l1, l2 : float

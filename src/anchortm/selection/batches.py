@@ -60,6 +60,7 @@ def left_out_in_batches(
     if progress is not None:
         stream.source.progress = progress
     tell_alphabetical(problem.data)
+    problem = problem.along(xis)
     problems = [problem] if grid is None else grid(problem, xis)
     places = list(product(range(len(problems)), xis))
     results = stream.together([problems[j].at(xi=xi, verbose=0, n_restarts=0).fit for j, xi in places])

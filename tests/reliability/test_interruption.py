@@ -190,7 +190,7 @@ COMMANDS = {  # what says that it is in the middle, and what it does
         "fit {}/rows.parquet --batches --xi 100 --save m.json",
     ),
     "path": ("anchortm.engine.problem:solve_path", "path {}/rows.csv --xi " + XIS + " --output p.csv --plot p.png"),
-    "loeo": ("anchortm.selection.left_out:full_paths", "loeo {}/rows.csv --xi 0,1,10,100 --output l.csv --plot l.pdf"),
+    "loeo": ("anchortm.selection.folds:full_paths", "loeo {}/rows.csv --xi 0,1,10,100 --output l.csv --plot l.pdf"),
     "loeo with jobs": ("joblib:Parallel.__call__", "loeo {}/rows.csv --jobs 2 --xi 0,1,10,100 --output l.csv"),
 }
 

@@ -29,7 +29,7 @@ from anchortm.inputs import parts
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.booster import Booster, Stage
 from anchortm.models.boosted.result import BoostedResult
-from anchortm.models.boosted.rows import Watched, beside, covariate_ranges, mean_nll
+from anchortm.models.boosted.rows import Watched, beside, check_covariates, covariate_ranges, mean_nll
 from anchortm.models.boosted.shape import Shape
 from anchortm.models.boosted.trees import Binned, Tree, binned, grow
 from anchortm.models.boosted.uncertainty import Resampled
@@ -39,10 +39,6 @@ from anchortm.models.from_formula import FormulaMixin
 __all__ = ["AnchorBoostedTM"]
 
 Array = NDArray[np.float64]
-
-NO_CURVES = (
-    "trees learn the shape of an effect: write x for s(x), or use learner='linear+tree', which smooths its linear part"
-)
 
 
 class State(NamedTuple):
@@ -195,11 +191,6 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         for name, unused in (("penalty_factor", None), ("n_restarts", 0)):
             if getattr(self.model, name) is not unused:
                 raise InputError(f"boosting does not use {name}: leave it out")
-        if spec.l2 and self.learner != "linear+tree":
-            raise InputError(
-                f"l2 shrinks coefficients, and learner={self.learner!r} has none that are fitted at once: use "
-                "learner='linear+tree', or l2_leaf for the values of leaves"
-            )
         if getattr(self.model, "alpha", None) == "ml":
             raise InputError("alpha='ml' estimates alpha before trees are grown, without them: give alpha a number")
         return spec.at(xi=self.xi, finite_xi=True)
@@ -241,11 +232,7 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         if X is None:
             raise InputError("X is None: boosting needs covariates; without them fit the model itself")
         data = prepare_unchecked(spec, X, y, anchors, sample_weight, offset)
-        if self.learner != "linear+tree" and spec.smoothed(data.design.marks):
-            raise InputError(NO_CURVES)
-        if not data.design.names:
-            shape = data.design.matrix.shape
-            raise InputError(f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
+        check_covariates(self.learner, spec, data.design)
         made = self._kind.on(spec, self._checked(spec, data))
         made.check_anchors()
         return made

@@ -10,12 +10,29 @@ from numpy.typing import NDArray
 
 from anchortm.engine.data import Data
 from anchortm.engine.problem import Problem
+from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError
 from anchortm.inputs.design import Design
 
-__all__ = ["Watched", "beside", "covariate_ranges", "mean_nll"]
+__all__ = ["Watched", "beside", "check_covariates", "covariate_ranges", "mean_nll"]
 
 Array = NDArray[np.float64]
+
+
+def check_covariates(learner: str, spec: Specification, design: Design) -> None:
+    """Raise an error if there are no covariates, or if they have penalties that act on coefficients only."""
+    if spec.l2 and learner != "linear+tree":
+        raise InputError(
+            f"l2 shrinks coefficients, and learner={learner!r} has none that are fitted at once: use "
+            "learner='linear+tree', or l2_leaf for the values of leaves"
+        )
+    if learner != "linear+tree" and spec.smoothed(design.marks):
+        raise InputError(
+            f"smooth terms penalise coefficients, and learner={learner!r} has none that are fitted at once: write x "
+            "for s(x), or use learner='linear+tree'"
+        )
+    if not design.names:
+        raise InputError(f"X has 0 feature(s) (shape={design.matrix.shape}) while a minimum of 1 is required.")
 
 
 def beside(learner: str, data: Data) -> Data:

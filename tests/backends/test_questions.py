@@ -100,6 +100,7 @@ def test_left_out_environments_as_in_memory(case: str, rows: pd.DataFrame, files
     assert batches.n_passes <= 25
 
 
+@pytest.mark.slow
 def test_left_out_environments_of_a_wide_factor_at_the_limit(rows: pd.DataFrame, files: Path) -> None:
     """The limit needs dummies, and finite xi beside it are those of the factor."""
     model, formula = atm.ContinuousLogit(order=3, **TIGHT), f"y ~ {X} + many | year"
@@ -320,6 +321,7 @@ def test_score_test_as_in_memory(
         atm.diagnostics.score_test(model, formula, files, method="simulate", **options)
 
 
+@pytest.mark.slow
 def test_every_kind_of_source(rows: pd.DataFrame, files: Path) -> None:
     model, formula = atm.OrdinalRegression(**TIGHT), f"quality ~ {X} + group | block"
     memory = atm.leave_one_environment_out(model, formula, rows, xis=[5.0]).frame()

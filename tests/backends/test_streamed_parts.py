@@ -197,7 +197,8 @@ EVERY = {
 }
 
 
-@pytest.mark.parametrize("case", ["scale", pytest.param("wide", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("case", EVERY)
 def test_every_source_and_batch_size(
     case: str, rows: pd.DataFrame, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from scipy import stats
 from simulated import simulate
 
 import anchortm as atm
-from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
+from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError
 from anchortm.inference.covariance import influence
 
 BOSTON = data("BostonHousing2")
@@ -305,7 +305,7 @@ def test_refusals() -> None:
         (lambda: fit.bootstrap(1), "at least 2"),
         (lambda: fit.intervals(95), "between 0 and 1"),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises((InputError, InputTypeError), match=message):
             call()
 
 

@@ -324,7 +324,14 @@ def try_cell(cell: tuple[str, str], folder: Path, tmp_path: Path) -> None:
         close(parameters(case, model), parameters(case, case.fit()), 1e-8)
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=" and ".join)
+COSTLY = {(part, question) for part in ("random", "wide", "partial") for question in ("sandwich", "bands")}
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [pytest.param(cell, marks=pytest.mark.slow if cell in COSTLY else ()) for cell in CELLS],
+    ids=" and ".join,
+)
 def test_every_pair_works_or_is_refused_as_the_table_says(cell: tuple[str, str], folder: Path, tmp_path: Path) -> None:
     reason = why_not(*cell)
     if reason is None:

@@ -365,6 +365,7 @@ def test_boosted_families_leave_environments_out() -> None:
     assert watched.loss_history_.held_out[4] == pytest.approx(table.nll[2], abs=1e-10)
 
 
+@pytest.mark.slow
 def test_the_bootstrap_fits_resampled_environments() -> None:
     base, columns, y = CASES["strata"]
     model = atm.AnchorBoostedTM(base, 1.0, n_rounds=4).fit(columns, y, anchors=SITE, offset=OFFSET)

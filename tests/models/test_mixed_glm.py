@@ -431,6 +431,7 @@ def test_what_has_no_likelihood_given_effects_is_refused(options, words):
         atm.AnchorGLM(random="person", **options).fit(X, DATA.b.astype(int) + 1, anchors=DATA.site)
 
 
+@pytest.mark.slow
 def test_a_slow_optimum_is_not_better():
     case, xi = "negative binomial", 3.0
     model = fitted(case, xi)

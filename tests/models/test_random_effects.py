@@ -532,6 +532,7 @@ def test_formulas():
         atm.LinearAnchorRegression.from_formula("y ~ x + (1 | g) | site", data)
 
 
+@pytest.mark.slow
 def test_marginal_distributions_are_averages():
     data = simulated()
     X = data[["x", "z", "g"]]

@@ -287,6 +287,7 @@ def test_connected_groups():
 # predictions
 
 
+@pytest.mark.slow
 def test_new_levels_average_over_both_variances():
     model = fit("ordinal", 1.0)
     sd = math.hypot(*model.random_sd_)
@@ -340,6 +341,7 @@ def test_likelihoods_of_new_rows_are_those_of_new_levels():
 # questions
 
 
+@pytest.mark.slow
 def test_paths_left_out_environments_and_files(tmp_path):
     make, y = CASES["counts"]
     sites = np.array([f"s{k}" for k in SITE])

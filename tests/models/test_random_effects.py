@@ -638,7 +638,7 @@ def test_conditional_predictions_are_of_known_clusters():
 
 REFUSED = [
     ({"random": "g", "strata": "site", "scale": "x"}, "random effects cannot be combined with|scale effects cannot"),
-    ({"random": "g", "xi": math.inf}, "finite"),
+    ({"random": "g", "xi": math.inf}, "over-identified"),
     ({"random": "g", "xi": -0.2}, "cannot be combined with xi below 0"),
     ({"random": {"g": ["1", "w"]}}, "not a covariate"),
     ({"random": {"g": []}}, "effects"),

@@ -71,7 +71,7 @@ class Specification:
     levels: tuple[Any, ...] | None = None
     effect: str = ""
     lowest_xi: float = 0.0
-    finite_xi: bool = False  # whether xi must be finite
+    finite_xi: bool = False  # whether xi must be finite, as in boosting
     xi: float = 0.0
     anchor_intercept: bool = True
     anchor_names: Any = None
@@ -119,6 +119,8 @@ class Specification:
     def check_xi(self) -> None:
         """Raise an error if the model does not allow this xi."""
         xi = one_number(self.xi, "xi")
+        if self.finite_xi and xi == math.inf:
+            parts.refuse("boosting", "infinite")
         if self.finite_xi and not 0.0 <= xi < math.inf:
             raise InputError(f"xi must be at least 0 and finite, not {self.xi}")
         if math.isnan(xi) or xi < self.lowest_xi:

@@ -16,7 +16,7 @@ from house import FLOORS, files_of, job, sources
 
 COLOURS = ("#eeeeee", "#e3f1e3", "#dceaf6", "#fdf1d8", "#f8e2dc", "#ebe3f3", "#dceaf6", "#e3f1e3", "#eeeeee")
 WIDTH, HEIGHT, LEFT, GAP = 10.6, 0.88, 1.45, 0.1
-LINE = 0.118  # height of a line of small print
+LINE = 0.101  # height of a line of small print
 
 
 def box(ax: Axes, place: tuple[float, float], width: float, colour: str, texts: tuple[str, str, str]) -> None:
@@ -50,7 +50,7 @@ def source() -> str:
 
 def draw() -> Figure:
     """Return the picture: a row of boxes for each floor."""
-    figure, ax = plt.subplots(figsize=(11.5, 7.4))
+    figure, ax = plt.subplots(figsize=(11.5, 8.6))
     for k, ((floor, rooms), colour) in enumerate(zip(boxes().items(), COLOURS, strict=False)):
         label = textwrap.fill(floor, 13)
         ax.text(LEFT - 0.12, HEIGHT / 2 - k, label, ha="right", va="center", fontsize=8.5, style="italic")

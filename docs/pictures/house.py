@@ -44,7 +44,7 @@ def boxes() -> dict[str, list[tuple[str, str, str]]]:
 
 
 def source() -> str:
-    """Return what the picture says as a text, of which the file keeps a digest."""
+    """Return what the picture says as a text; the image file keeps a digest of it."""
     return repr(boxes())
 
 

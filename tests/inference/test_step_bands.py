@@ -11,7 +11,6 @@ import pytest
 from paths import REFERENCE
 from scipy import stats
 from sklearn.base import clone
-from slow_hazard import log_hazard
 from slow_loss import Stated
 
 import anchortm as atm
@@ -24,6 +23,20 @@ R = json.loads((FOLDER / "bands.json").read_text())
 NEW = pd.DataFrame(R["new"])
 TIMES = [0.5, 4.5, 30.0]
 Z = stats.norm.ppf(0.975)
+
+
+def log_hazard(stated: Stated, w: np.ndarray, row: int, y: float, weights: np.ndarray | None = None) -> complex:
+    """Return log Lambda(y | x) for the covariates, offset and stratum of a row, by sums over all rows at risk."""
+    weights = stated.weights if weights is None else weights
+    eta = stated.X @ w + stated.offset
+    codes = np.zeros(eta.size, dtype=int) if stated.stratum is None else stated.stratum
+    total = 0.0
+    for events, at_risk in stated._risk:
+        d, first = int(events.sum()), int(np.flatnonzero(events)[0])
+        if stated.lower[first] <= y and codes[first] == codes[row]:
+            for step in np.arange(d) / d if stated.ties == "efron" else np.zeros(d):
+                total = total + weights[events].mean() / ((at_risk - step * events) @ (weights * np.exp(eta)))
+    return np.log(total) + eta[row]
 
 
 def outcome(entry: bool) -> atm.Response:

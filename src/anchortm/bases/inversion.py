@@ -1,8 +1,8 @@
 """The inverse of increasing Bernstein polynomials on [0, 1].
 
 One value is inverted by Newton's method inside a bracket. For many values of one polynomial the inverse is tabulated
-first: interpolated in equal cells of its range, each of which is compared with Newton's method. Cells that differ by
-more than a few roundings (near a flat end) keep Newton's method.
+first: it is interpolated in equal cells of its range, and each cell is compared with Newton's method. Cells that differ
+by more than a few roundings (near a flat end) keep Newton's method.
 """
 
 from __future__ import annotations

@@ -187,8 +187,8 @@ def test_either_side(link: Link) -> None:
     """Rows below h and rows above h side by side have the values of ``left`` and ``right``, in both tails."""
     h = np.repeat(np.array([-40.0, -5.0, -0.3, 0.0, 0.3, 5.0, 40.0]), 2)
     below = np.tile([True, False], h.size // 2)
-    for found, left, right in zip(link.either(h, below), link.left(h), link.right(h), strict=True):
-        np.testing.assert_allclose(found, np.where(below, left, right), rtol=1e-14)
+    for found, under, over in zip(link.either(h, below), link.left(h), link.right(h), strict=True):
+        np.testing.assert_allclose(found, np.where(below, under, over), rtol=1e-14)
 
 
 @links

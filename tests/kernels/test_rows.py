@@ -15,7 +15,7 @@ from anchortm.engine.rows.block_sums import LogLikelihood, SecondOrder
 from anchortm.engine.rows.blocks import Block, Piece
 from anchortm.engine.rows.standardised import Rows
 from anchortm.families import Family, get_family
-from anchortm.kernels import NAME, rows
+from anchortm.kernels import NAME, columns, rows
 from anchortm.kernels.build import FOLDER, LIBRARY, build
 from anchortm.links import LINKS
 
@@ -269,3 +269,21 @@ def test_without_a_compiler_the_reason_is_said(tmp_path: Path, monkeypatch: pyte
     assert build(tmp_path / "kernels.so") in ("no C compiler was found", "no kernels are built on Windows")
     assert not list(tmp_path.iterdir())
     assert (FOLDER / "rows.c").exists()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (300, 3), (50, 70)])
+def test_rows_of_a_matrix(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows in any order, scaled and put beside other columns; arrays in other layouts are left to NumPy."""
+    rng = np.random.default_rng(5)
+    X, (factor, shift) = rng.normal(size=shape), rng.normal(size=(2, shape[1]))
+    picked = rng.integers(0, shape[0], 2 * shape[0])
+    out = np.full((picked.size, shape[1] + 2), 7.0)
+    done = columns.scaled_rows(X, picked, factor, shift, out[:, 1:-1])
+    assert done == (NAME == "compiled")
+    if done:
+        assert_allclose(out[:, 1:-1], X[picked] * factor - shift, rtol=1e-15, atol=1e-15)
+    assert (out[:, [0, -1]] == 7.0).all()
+    for matrix, own in ((X, picked), (np.asfortranarray(X), picked), (X, picked.astype(np.int32))):
+        np.testing.assert_array_equal(columns.taken(matrix, own), X[picked])
+    monkeypatch.setattr(columns, "_scaled_rows", None)
+    np.testing.assert_array_equal(columns.taken(X, picked), X[picked])

@@ -19,7 +19,7 @@ from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.engine.solve.quadratic_program import bounded_step, cholesky, convex_model, solve_positive
 from anchortm.exceptions import IdentificationError
 
-__all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise", "shrunken_step"]
+__all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise", "newton_step", "shrunken_step"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -412,12 +412,24 @@ def solution_at(
 
 def shrunken_step(objective: Objective, v: Array, xi: float, share: float) -> Array | None:
     """Return the point after this fraction of a Newton step from v, at a lower loss; None if there is no descent."""
-    state = expand(objective, v, objective.sums(v), xi)
+    state = expand(objective, v, objective.sums(v, np.zeros(0) if xi == 0.0 else None), xi)
     if not state.finite:
         return None
-    binding = binding_bounds(objective, v, state.gradient)
-    H, _ = convex_model(state.hessian, binding)
-    lower, upper = objective.coordinates.lower - v, objective.coordinates.upper - v
-    step = bounded_step(state.gradient, H, binding, lower, upper, state.loss)
-    found = _line_search(objective, state, share * _shortened(step, v), xi)
+    found = _line_search(objective, state, share * _one_step(objective, state), xi)
     return None if found is None else found[0]
+
+
+def newton_step(objective: Objective, v: Array, xi: float) -> Array:
+    """Return the point after a whole Newton step from v, whatever the loss there; v if derivatives overflow."""
+    state = expand(objective, v, objective.sums(v, np.zeros(0) if xi == 0.0 else None), xi)
+    if not state.finite:
+        return v
+    return np.clip(v + _one_step(objective, state), objective.coordinates.lower, objective.coordinates.upper)
+
+
+def _one_step(objective: Objective, state: State) -> Array:
+    """Return the Newton step from a state."""
+    binding = binding_bounds(objective, state.v, state.gradient)
+    H, _ = convex_model(state.hessian, binding)
+    lower, upper = objective.coordinates.lower - state.v, objective.coordinates.upper - state.v
+    return _shortened(bounded_step(state.gradient, H, binding, lower, upper, state.loss), state.v)

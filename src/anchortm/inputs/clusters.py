@@ -174,6 +174,12 @@ class Clusters(NamedTuple):
         """Return how many rows each cluster has; 0 for clusters without rows here."""
         return np.bincount(self.codes, minlength=len(self.labels))
 
+    def gapless(self) -> tuple[Codes, Codes]:
+        """Return the codes of the clusters that have rows here, and the position of each row's cluster among these."""
+        some = self.sizes > 0
+        found = np.flatnonzero(some)
+        return found, self.codes if found.size == some.size else (np.cumsum(some) - 1)[self.codes]
+
 
 def named_effects(random: object) -> list[tuple[str | int, list[str | int]]]:
     """Return the columns of clusters that the argument ``random`` names, each with its effects; none, one or two."""

@@ -167,7 +167,7 @@ def quadrature_rows(values: Values, clusters: Clusters, tau: Array) -> tuple[Arr
     """
     effects = clusters.effects
     n_nodes = clusters.n_nodes or max(NODES[effects.size][1:3])
-    found, code = np.unique(clusters.codes, return_inverse=True)
+    found, code = clusters.gapless()
     of, A = adder(code, found.size), clusters.Z @ effects.root(tau)
     with np.errstate(all="ignore"):
         loglik, r = (part[:, 0] for part in values(np.zeros((code.size, 1)))[:2])

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from anchortm._typing import Array, Rows
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
-from anchortm.inputs.baselines import known_strata
+from anchortm.inputs.baselines import coded
 
 __all__ = ["INTERCEPT", "Clusters", "Effects", "make_clusters", "named_effects"]
 
@@ -226,12 +226,10 @@ def _intercept_first(column: Any, effects: Any) -> list[str | int]:
 
 
 def make_clusters(
-    labels: Sequence[Any], column: str | int, effects: Sequence[str | int], names: Sequence[str], X: Array
+    labels: Sequence[Any] | Codes, column: str | int, effects: Sequence[str | int], names: Sequence[str], X: Array
 ) -> Clusters:
     """Return the clusters of rows with the columns of their effects."""
-    known = known_strata(labels)
-    place = {label: k for k, label in enumerate(known)}
-    codes = np.array([place[label] for label in labels], dtype=np.intp)
+    known, codes = coded(labels)
     found, centre, scale = [], [], []
     for effect in effects:
         name = INTERCEPT if effect == INTERCEPT else _name(effect, names)

@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 
 from anchortm._typing import Array, Rows
 from anchortm.exceptions import IdentificationError, InputError
-from anchortm.inputs.baselines import known_strata
+from anchortm.inputs.baselines import coded
 from anchortm.inputs.clusters import Effects
 
 __all__ = ["Intercepts", "TwoTerms", "make_two_terms"]
@@ -124,17 +124,13 @@ def _within(codes: Codes, groups: Codes) -> bool:
     return bool((first[codes] == groups).all())
 
 
-def make_two_terms(labels: Sequence[Sequence[Any]], effects: Intercepts) -> TwoTerms:
+def make_two_terms(labels: Sequence[Sequence[Any] | Codes], effects: Intercepts) -> TwoTerms:
     """Return the terms from the labels of all rows in both groupings."""
-    levels = tuple(tuple(known_strata(own)) for own in labels)
-    codes = []
-    for own, known in zip(labels, levels, strict=True):
-        place = {label: k for k, label in enumerate(known)}
-        codes.append(np.array([place[label] for label in own], dtype=np.intp))
-    both, n = np.column_stack(codes), len(labels[0])
-    groups = _connected(both, (len(levels[0]), len(levels[1])))
+    (first, one), (second, other) = map(coded, labels)
+    both = np.column_stack([one, other])
+    groups = _connected(both, (len(first), len(second)))
     known_groups = tuple(range(int(groups.max(initial=-1)) + 1))
-    return TwoTerms(groups, known_groups, np.ones((n, 2)), effects, both, (levels[0], levels[1]))
+    return TwoTerms(groups, known_groups, np.ones(both.shape), effects, both, (tuple(first), tuple(second)))
 
 
 def _connected(own: NDArray[np.intp], sizes: tuple[int, int]) -> Codes:

@@ -16,7 +16,7 @@ from anchortm.engine.preparation import one_column, row_offset
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.laplace import marginal_rows
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
-from anchortm.engine.rows.quadrature import moved_rows
+from anchortm.engine.rows.quadrature import MovedRows
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import AnchorTMWarning, InputError, UnavailableError
 from anchortm.inputs.baselines import Mixture, cluster_labels, coded, stratum_codes, stratum_labels
@@ -131,7 +131,7 @@ class NewRows:
         response, theta, shift = self.outcome_and_parts(X, y, offset)
         terms = build_terms(result.basis, response)
         if result.random is not None:
-            return self.marginal(X, moved_rows(result.link, terms, theta, shift))
+            return self.marginal(X, MovedRows(result.link, terms, theta, shift))
         loglik, r = loglik_and_residuals(result.link, terms, theta, shift)
         return loglik, r if which == "shift" else scale_residuals(result.link, terms, theta, shift)
 

@@ -11,6 +11,9 @@ from anchortm.engine.objective.build import build_objective
 from anchortm.engine.objective.normal_mixed import NormalMixedObjective
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.random_effects import MixedObjective
+from anchortm.engine.rows.cluster_sums import closed_rows
+from anchortm.engine.rows.likelihood import build_terms
+from anchortm.engine.rows.quadrature import MovedRows, quadrature_rows
 from anchortm.inputs.anchors import anchor_columns
 from anchortm.inputs.clusters import make_clusters
 from anchortm.inputs.response import as_response
@@ -152,3 +155,16 @@ def test_weights_still_replicate_clusters() -> None:
     model = atm.NormalLinear(random="g").fit(frame, Y, sample_weight=np.where(GROUP == 3, 2.0, 1.0))
     assert model.loglik_ == pytest.approx(more.loglik_, rel=1e-10)
     np.testing.assert_allclose(model.coef_, more.coef_, rtol=1e-7)
+
+
+@pytest.mark.parametrize("effects", EFFECTS)
+def test_new_rows_have_the_same_closed_form(effects: str) -> None:
+    clusters = make_clusters(GROUP.tolist(), "g", EFFECTS[effects], ["a", "b"], X)
+    terms = build_terms(LinearBasis(), as_response(Y))
+    for theta in (np.array([0.3, 0.8]), np.array([0.3, -0.8])):  # the second is not possible
+        rows = MovedRows(get_link("probit"), terms, theta, -X @ [0.5, 0.1])
+        assert rows.quadratic
+        tau = np.array([0.6] if len(EFFECTS[effects]) == 1 else [0.6, 0.3, 0.4])
+        for mine, other in zip(closed_rows(rows, clusters, tau), quadrature_rows(rows, clusters, tau), strict=True):
+            np.testing.assert_allclose(mine, other, atol=1e-12)
+    assert not MovedRows(get_link("logit"), terms, theta, -X @ [0.5, 0.1]).quadratic

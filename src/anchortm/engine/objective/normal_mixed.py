@@ -59,7 +59,7 @@ class NormalMixedObjective(EffectsObjective):
         super().__init__(fixed, clusters)
         (self._rows,) = fixed.terms
         self._weights = cluster_weights(clusters, fixed.weights)
-        self._sums = ClusterSums.of(self._rows, clusters, fixed.anchors, fixed.weights)
+        self._sums = ClusterSums.of_rows(self._rows, clusters, fixed.anchors, fixed.weights)
         self._within = fixed.within(self._sums)
         self._here: _At | None = None
 

@@ -13,6 +13,7 @@ on the number of rows. Arrays of clusters have the clusters last, or before the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,10 +26,11 @@ from anchortm.engine.rows.projections import Projection
 from anchortm.engine.rows.standardised import Rows
 from anchortm.inputs.clusters import Clusters
 
-__all__ = ["ClusterSums", "Shrinkage", "WithinMoments"]
+__all__ = ["ClusterColumns", "ClusterSums", "Shrinkage", "WithinMoments", "closed_rows"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Values = Callable[[Array], tuple[Array, Array, Array]]
 
 SPANNED = 1e-12  # squared length of a column of a cluster, relative to its own, that counts as zero
 
@@ -42,29 +44,24 @@ class Shrinkage(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterSums:
-    """The sums of G clusters with q random effects, for rows with d parameters."""
+class ClusterColumns:
+    """The columns of the q random effects of G clusters, Z = Q U."""
 
     code: Codes  # the cluster of each row
     Q: Array  # (n, q)
     U: Array  # (q, q, G), upper-triangular
-    c: Array  # (q, G, d + 1)
-    T: Any  # A'WQ of shape (anchor sums, q G): an array, or sparse; None without anchors
 
     @classmethod
-    def of(cls, rows: Rows, clusters: Clusters, anchors: Projection | None, weights: Array | None) -> ClusterSums:
-        """Return the sums of exact rows, which are all rows of the data, in their order."""
+    def of(cls, clusters: Clusters) -> ClusterColumns:
+        """Return the columns of clusters that have rows."""
         found, code = clusters.gapless()
-        Q, U = _orthonormal(clusters.Z, code, found.size)
-        (n, q), G = Q.shape, found.size
-        places = (code[:, None] + G * np.arange(q)).ravel()
-        spread = sp.csr_matrix((Q.ravel(), places, np.arange(0, n * q + 1, q)), shape=(n, q * G))
-        c = np.zeros((q * G, rows.C.shape[1] + 1))
-        c[:, :-1] = spread.T @ rows.C
-        if rows.offset is not None:
-            c[:, -1] = spread.T @ rows.offset
-        T = None if anchors is None else anchors.cross(spread, weights)
-        return cls(code, Q, U, c.reshape(q, G, -1), T)
+        return cls(code, *_orthonormal(clusters.Z, code, found.size))
+
+    def spread(self) -> sp.csr_matrix:
+        """Return Q as a matrix of shape (n, q G)."""
+        (n, q), G = self.Q.shape, self.U.shape[2]
+        places = (self.code[:, None] + G * np.arange(q)).ravel()
+        return sp.csr_matrix((self.Q.ravel(), places, np.arange(0, n * q + 1, q)), shape=(n, q * G))
 
     def shrinkage(self, Sigma: Array) -> Shrinkage:
         """Return H, K and log det V of each cluster."""
@@ -85,6 +82,46 @@ class ClusterSums:
             for own, part in zip(self.Q.T, values, strict=True)
         )
         return np.asarray(sum(others, first))
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterSums(ClusterColumns):
+    """The sums of clusters, for rows with d parameters."""
+
+    c: Array  # (q, G, d + 1)
+    T: Any  # A'WQ of shape (anchor sums, q G): an array, or sparse; None without anchors
+
+    @classmethod
+    def of_rows(cls, rows: Rows, clusters: Clusters, anchors: Projection | None, weights: Array | None) -> ClusterSums:
+        """Return the sums of exact rows, which are all rows of the data, in their order."""
+        columns = ClusterColumns.of(clusters)
+        spread, (q, _, G) = columns.spread(), columns.U.shape
+        c = np.zeros((q * G, rows.C.shape[1] + 1))
+        c[:, :-1] = spread.T @ rows.C
+        if rows.offset is not None:
+            c[:, -1] = spread.T @ rows.offset
+        T = None if anchors is None else anchors.cross(spread, weights)
+        return cls(columns.code, columns.Q, columns.U, c.reshape(q, G, -1), T)
+
+
+def closed_rows(values: Values, clusters: Clusters, tau: Array) -> tuple[Array, Array]:
+    """Return an equal share of each exact normal row in the log-likelihood of its cluster, and its marginal residual.
+
+    The log-likelihood of a cluster is that of its rows at the most likely effects u, less (u'u + log det V) / 2.
+    """
+    own, L = ClusterColumns.of(clusters), clusters.effects.root(tau)
+    with np.errstate(all="ignore"):
+        loglik, e = (part[:, 0] for part in values(np.zeros((own.code.size, 1)))[:2])
+        if not np.isfinite(loglik).all():  # some rows are impossible, whatever the effects
+            bad = np.bincount(own.code, ~np.isfinite(loglik)) > 0
+            return np.where(bad[own.code], -np.inf, loglik), e
+        H, _, log_det = own.shrinkage(L @ L.T)
+        f = (own.spread().T @ e).reshape(H.shape[1:])
+        g = np.einsum("abg,bg->ag", H, f)
+        loglik, r = (part[:, 0] for part in values(own.at_rows(g - f)[:, None])[:2])
+    u = L.T @ np.einsum("bag,bg->ag", own.U, g)
+    total = np.bincount(own.code, loglik) - 0.5 * ((u**2).sum(axis=0) + log_det)
+    return (total / np.bincount(own.code))[own.code], r
 
 
 def _orthonormal(Z: Array, code: Codes, G: int) -> tuple[Array, Array]:

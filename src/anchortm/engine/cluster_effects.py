@@ -113,9 +113,11 @@ class RandomEffects(NormalEffects):
         if objective.n_nodes is not None:
             finer = objective.with_nodes(n_nodes + max(4, n_nodes // 2))
             error = quadrature_error(objective, finer, solution.v, objective.sums(solution.v), solution.xi)
-        points = points * clusters.effects.estimate(tau).any(axis=1)  # effects without variance are 0 in every cluster
-        labels = tuple(clusters.labels[k] for k in clusters.gapless()[0])
-        sizes = clusters.sizes[clusters.sizes > 0]
+        some = clusters.effects.estimate(tau).any(axis=1)
+        points = points if some.all() else points * some  # effects without variance are 0 in every cluster
+        found, sizes = clusters.gapless()[0], clusters.sizes
+        labels = clusters.labels if found.size == sizes.size else tuple(clusters.labels[k] for k in found)
+        sizes = sizes[found]
         return cls(clusters.effects, np.array(tau), labels, sizes, n_nodes, error, points, weights)
 
     @property

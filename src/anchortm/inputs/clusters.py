@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,12 +52,12 @@ class Effects:
         """Return the number of entries of L."""
         return self.size * (self.size + 1) // 2
 
-    @property
+    @cached_property
     def places(self) -> tuple[Codes, Codes]:
         """Return rows and columns of the entries of L."""
         return np.tril_indices(self.size)
 
-    @property
+    @cached_property
     def squared(self) -> NDArray[np.bool_]:
         """Return which parameters are squares."""
         rows, columns = self.places

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ class Intercepts(Effects):
         """Return the number of variances."""
         return self.size
 
-    @property
+    @cached_property
     def places(self) -> tuple[Codes, Codes]:
         """Return rows and columns of the entries of L."""
         return np.arange(self.size), np.arange(self.size)

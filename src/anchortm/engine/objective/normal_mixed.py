@@ -27,7 +27,7 @@ from anchortm.engine.objective.normal import NormalObjective
 from anchortm.engine.objective.protocol import Derivatives, Sums
 from anchortm.engine.objective.with_effects import EffectsObjective
 from anchortm.engine.rows.cluster_rows import cluster_weights
-from anchortm.engine.rows.cluster_sums import ClusterSums
+from anchortm.engine.rows.cluster_sums import ClusterSums, products
 from anchortm.engine.rows.quadrature import NODES, make_rule
 from anchortm.inputs.clusters import Clusters
 
@@ -66,10 +66,10 @@ class NormalMixedObjective(EffectsObjective):
     def _at(self, v: Array) -> _At:
         if self._here is None or not np.array_equal(self._here.v, v):
             L = self.effects.root(v[self.n_fixed :])
-            H, K, log_det = self._sums.shrinkage(L @ L.T)
+            H, K, log_det = self._sums.shrinkage(L)
             f = self._sums.c @ np.append(v[: self.n_fixed], 1.0)
-            g = np.einsum("abg,bg->ag", H, f)
-            x = np.einsum("bag,bg->ag", self._sums.U, g)
+            g = _times(H, f)
+            x = _times(self._sums.U.swapaxes(0, 1), g)
             self._here = _At(v.copy(), L, H, K, log_det, f, g, x)
         return self._here
 
@@ -90,32 +90,26 @@ class NormalMixedObjective(EffectsObjective):
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
         """Return the derivatives at v, with the curvature of the residuals along ``multiplier`` if given."""
         at, own, d0, w = self._at(v), self._sums, self.n_fixed, self._weights
-        U, K, x, within = own.U, at.K, at.x, self._within.derivatives(v[:d0])
+        K, x, c = at.K, at.x, _flat(own.c)[:, : self.n_fixed]
+        within = self._within.derivatives(v[:d0])
         F, dF = _slopes(self.effects.places, at.L)
         Hc, HUFx = self._moved(at, F)
         # y = Q'W Q_A mu: along the multiplier t has the sum of y'g; p = U'H y
         p = np.zeros_like(x)
         if multiplier is not None and self.anchors is not None:
             y = (own.T.T @ self._spread(multiplier)).reshape(x.shape)
-            p = np.einsum("bag,bg->ag", U, np.einsum("abg,bg->ag", at.H, y))
+            p = _times(own.U.swapaxes(0, 1), _times(at.H, y))
 
         gradient, H = np.zeros(self.n_parameters), np.zeros((self.n_parameters, self.n_parameters))
-        inner = np.einsum("g,abg->ab", w, K) - (w * x) @ x.T
-        gradient[:d0] = within.gradient + _flat(own.c)[:, :d0].T @ (w * at.g).ravel()
+        inner = K @ w - (w * x) @ x.T
+        gradient[:d0] = within.gradient + c.T @ (w * at.g).ravel()
         gradient[d0:] = 0.5 * np.einsum("eab,ab->e", F, inner)
-        H[:d0, :d0] = within.hessian + _flat(own.c)[:, :d0].T @ _flat(w[:, None] * Hc)
-        UF = np.einsum("abg,ebc,cg->age", U, F, w * x + p, optimize=True)
-        H[:d0, d0:] = -_flat(Hc).T @ _flat(UF)
+        H[:d0, :d0] = within.hessian + c.T @ _flat(Hc if self.weights is None else w[:, None] * Hc)
+        UF = np.array([_times(own.U, along) for along in F @ (w * x + p)])
+        H[:d0, d0:] = -_flat(Hc).T @ UF.reshape(len(UF), -1).T
         H[d0:, :d0] = H[:d0, d0:].T
-        Fx, Fp = np.einsum("eab,bg->eag", F, x), np.einsum("eab,bg->eag", F, w * x + 2.0 * p)
-        cross = np.einsum("eag,abg,fbg->ef", Fp, K, Fx, optimize=True)
-        KF = np.einsum("abg,ebc->eacg", K, F)
-        H[d0:, d0:] = 0.5 * (
-            np.einsum("efab,ab->ef", dF, inner - 2.0 * p @ x.T)
-            + cross
-            + cross.T
-            - np.einsum("g,eabg,fbag->ef", w, KF, KF, optimize=True)
-        )
+        H[d0:, d0:] = 0.5 * np.einsum("efab,ab->ef", dF, inner - 2.0 * p @ x.T)
+        H[d0:, d0:] += _twice(F, K, w * x + 2.0 * p, x) - 0.5 * np.einsum("ebc,fda,abcd->ef", F, F, _outer(w * K, K))
         E = np.pad(within.E, ((0, 0), (0, self.n_parameters - d0)))
         if self.anchors is not None:
             E += self._anchored(np.concatenate([Hc, -HUFx], axis=2))
@@ -123,9 +117,10 @@ class NormalMixedObjective(EffectsObjective):
 
     def _moved(self, at: _At, F: Array) -> tuple[Array, Array]:
         """Return the derivatives of g: H c in v, and H U F x, with the opposite sign, in the entries of L."""
-        c, U = self._sums.c[:, :, : self.n_fixed], self._sums.U
+        c = self._sums.c[:, :, : self.n_fixed]
         Hc = np.stack([sum(part[:, None] * own for part, own in zip(row, c, strict=True)) for row in at.H])
-        return Hc, np.einsum("abg,bcg,ecd,dg->age", at.H, U, F, at.x, optimize=True)
+        HUFx = [_times(at.H, _times(self._sums.U, along)) for along in F @ at.x]
+        return Hc, np.stack(HUFx, axis=2)
 
     def restricted(self, columns: NDArray[np.intp]) -> NormalMixedObjective:
         """Return the loss of some coefficients alone, with all parameters of the covariance."""
@@ -180,9 +175,9 @@ class NormalMixedObjective(EffectsObjective):
     def _posterior(self, v: Array) -> tuple[Array, Array]:
         """Return means (G, q) and covariances (G, q, q) of the effects u given the data, in standard units."""
         at = self._at(v)
-        UL = np.einsum("abg,bc->gac", self._sums.U, at.L)
-        curvature = np.eye(at.L.shape[0]) + np.einsum("gba,gbc->gac", UL, UL)
-        return -at.x.T @ at.L, np.linalg.inv(curvature)
+        UL = products(self._sums.U, at.L[:, :, None])
+        curvature = np.eye(at.L.shape[0]) + products(UL.swapaxes(0, 1), UL).transpose(2, 0, 1)
+        return -at.x.T @ at.L, np.asarray(np.linalg.inv(curvature), dtype=np.float64)
 
     def likeliest_shift(self, v: Array) -> Array:
         """Return what the most likely effects of its cluster add to h of each row."""
@@ -194,10 +189,28 @@ class NormalMixedObjective(EffectsObjective):
         size = self.effects.size
         rule = make_rule(size, self.clusters.n_nodes or NODES[size][0])
         mean, spread = self._posterior(v)
-        root = np.linalg.cholesky(spread[:, ::-1, ::-1])[:, ::-1, ::-1]  # upper-triangular
-        u = mean[:, None, :] + np.einsum("gab,kb->gka", root, rule.x)
+        L, root = self._at(v).L, np.linalg.cholesky(spread[:, ::-1, ::-1])[:, ::-1, ::-1]  # upper-triangular
+        points = ((L @ root).reshape(-1, size) @ rule.x.T).reshape(len(mean), size, -1)
+        points += (mean @ L.T)[:, :, None]
         weights = np.exp(rule.log_weights - 0.5 * (rule.x**2).sum(axis=1))
-        return u @ self._at(v).L.T, np.tile(weights / weights.sum(), (len(u), 1))
+        return points.transpose(0, 2, 1), np.broadcast_to(weights / weights.sum(), (len(mean), weights.size))
+
+
+def _times(A: Array, x: Array) -> Array:
+    """Return the products of small matrices and vectors of clusters, which come last."""
+    return products(A, x[:, None])[:, 0]
+
+
+def _outer(A: Array, B: Array) -> Array:
+    """Return the sum over clusters of the outer products of two arrays of theirs."""
+    flat = A.reshape(-1, A.shape[-1]) @ B.reshape(-1, B.shape[-1]).T
+    return flat.reshape(A.shape[:-1] + B.shape[:-1])
+
+
+def _twice(F: Array, K: Array, z: Array, x: Array) -> Array:
+    """Return the sum over clusters of z'F_e K F_f x, made symmetric in e and f."""
+    half = np.einsum("eac,fbd,cdab->ef", F, F, _outer(z[:, None] * x, K))
+    return np.asarray(0.5 * (half + half.T))
 
 
 def _flat(values: Array) -> Array:

@@ -8,6 +8,7 @@ and not even these if the slope h' is the same in all rows.
 
 from __future__ import annotations
 
+import copy
 import math
 from functools import cached_property
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import Derivatives, Sums
+from anchortm.engine.rows.cluster_sums import ClusterSums, WithinMoments
 from anchortm.engine.rows.exact_sums import LogSlopes, Moments, SlopeDerivatives
 
 __all__ = ["NormalObjective"]
@@ -33,9 +35,18 @@ class NormalObjective(RowObjective):
     def moments(self) -> tuple[Array, Array]:
         """Return M = [C o]'W[C o] and E = Q'W[C o], o the offset; the rows are read once."""
         if self._moments is None:  # cached_property would hold a lock of the class while rows are read (Python 3.11)
-            _, (M, G) = self.blocks.total(Moments(self.n_parameters, self.n_sums))
-            self._moments = M, self._root(G)
+            self._moments = self._moments_of(Moments(self.n_parameters, self.n_sums))
         return self._moments
+
+    def _moments_of(self, work: Moments) -> tuple[Array, Array]:
+        _, (M, G) = self.blocks.total(work)
+        return M, self._root(G)
+
+    def within(self, clusters: ClusterSums) -> NormalObjective:
+        """Return the loss of the same rows within clusters: the baseline's slopes stay."""
+        result = copy.copy(self)
+        result._moments = self._moments_of(WithinMoments(self.n_parameters, self.n_sums, clusters))
+        return result
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
         M, E = self.moments

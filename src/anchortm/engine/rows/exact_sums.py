@@ -32,10 +32,14 @@ class Moments(Work):
         d = self.n_parameters + 1
         return [(d, d), (self.n_sums, d)]
 
+    def columns(self, data: Rows) -> Array:
+        """Return the columns of rows, the offset last if there is one."""
+        return data.C if data.offset is None else np.column_stack([data.C, data.offset])
+
     def __call__(self, block: Block, arrays: list[Array]) -> float:
         for piece in block.pieces:
             data = piece.data
-            C = data.C if data.offset is None else np.column_stack([data.C, data.offset])
+            C = self.columns(data)
             ones = np.ones(C.shape[0]) if data.weights is None else data.weights
             columns = slice(None, C.shape[1])
             arrays[0][columns, columns] += np.dot((C if data.weights is None else C * ones[:, None]).T, C)

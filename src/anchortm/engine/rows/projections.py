@@ -90,6 +90,10 @@ class Projection(ABC):
         """Return Q'diag(weights)Q, rank x rank."""
 
     @abstractmethod
+    def cross(self, M: sp.csr_matrix, weights: Array | None) -> Any:
+        """Return A'WM for sparse columns M of all rows: sparse if the anchors are factors, else an array."""
+
+    @abstractmethod
     def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
         """Return the projection for these rows (ascending positions)."""
 
@@ -146,6 +150,9 @@ class Centred(Projection):
 
     def gram(self, weights: Array) -> Array:
         return self._off(self._off(self.inner.gram(weights)).T)
+
+    def cross(self, M: sp.csr_matrix, weights: Array | None) -> Any:
+        return self.inner.cross(M, weights)
 
     def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
         return Centred(self.inner.subset(rows, weights), weights, rows.size)
@@ -215,6 +222,14 @@ class GroupProjection(Projection):
     def gram(self, weights: Array) -> Array:
         return np.diag(self._root**2 * np.bincount(self._codes, weights, self.n_sums))
 
+    def cross(self, M: sp.csr_matrix, weights: Array | None) -> Any:
+        n = self._codes.size
+        bounds = np.searchsorted(self._codes, np.arange(self.n_sums + 1))
+        groups = sp.csr_matrix(
+            (np.ones(n) if weights is None else weights, np.arange(n), bounds), shape=(self.n_sums, n)
+        )
+        return groups @ M
+
     def on(self, anchors: AnchorColumns) -> GroupProjection:
         return _with(self, _codes=anchors.factors[anchors.main or 0])
 
@@ -266,6 +281,9 @@ class DenseProjection(Projection):
 
     def gram(self, weights: Array) -> Array:
         return np.asarray((self._Q * weights[:, None]).T @ self._Q)
+
+    def cross(self, M: sp.csr_matrix, weights: Array | None) -> Any:
+        return (M.T @ (self._Q if weights is None else weights[:, None] * self._Q)).T
 
     def coefficients(self, t: Array) -> Array:
         return t
@@ -362,6 +380,10 @@ class MixedProjection(Projection):
         A = sp.hstack([groups, self._B], format="csr")
         sums = np.asarray((A.T @ A.multiply(weights[:, None])).todense())
         return self.root(self.root(sums).T)
+
+    def cross(self, M: sp.csr_matrix, weights: Array | None) -> Any:
+        others = self._B if weights is None else self._B.multiply(weights[:, None])
+        return sp.vstack([self._main.cross(M, weights), others.T @ M], format="csr")
 
     def on(self, anchors: AnchorColumns) -> MixedProjection:
         return _with(self, _main=self._main.on(anchors), _B=self._frame.others(anchors))

@@ -30,7 +30,7 @@ from anchortm.exceptions import (
 )
 from anchortm.inputs.parts import refusal
 from anchortm.models.boosted.booster import Booster
-from anchortm.models.boosted.trees import binned, grow
+from anchortm.models.boosted.growth import binned, grow
 from anchortm.saving import digest
 
 N = 160

@@ -402,9 +402,12 @@ def solution_at(
     )
 
 
-def shrunken_step(objective: Objective, v: Array, xi: float, share: float) -> Array | None:
-    """Return the point after this fraction of a Newton step from v, at a lower loss; None if there is no descent."""
-    state = expand(objective, v, objective.sums(v), xi)
+def shrunken_step(objective: Objective, v: Array, xi: float, share: float, sums: Sums | None = None) -> Array | None:
+    """Return the point after this fraction of a Newton step from v, at a lower loss; None if there is no descent.
+
+    ``sums`` are those at v, if they are known.
+    """
+    state = expand(objective, v, objective.sums(v) if sums is None else sums, xi)
     if not state.finite:
         return None
     binding = binding_bounds(objective, v, state.gradient)

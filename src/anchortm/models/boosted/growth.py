@@ -84,7 +84,7 @@ NO_SPLIT = _Split(-math.inf, 0, 0)
 
 class _Node(NamedTuple):
     rows: Codes | None  # None: all rows
-    sums: Array | None  # sums by covariate and bin: of gradients, of rows, of curvatures unless these are 1
+    sums: Array  # by covariate and bin: of gradients, of rows, of curvatures unless these are 1; none for a leaf
     split: _Split
 
 
@@ -116,7 +116,7 @@ class _Rows:
             pair = [node.rows.take(side) for side in pair]
         small = int(pair[1].size < pair[0].size)
         if last or pair[1 - small].size < 2 * self.min_samples_leaf:
-            return [_Node(rows, None, NO_SPLIT) for rows in pair]
+            return [_Node(rows, np.zeros(0), NO_SPLIT) for rows in pair]
         less = self._histogram(pair[small])
         more = self._judged(pair[1 - small], node.sums - less)
         made = [self._judged(pair[small], less), more]

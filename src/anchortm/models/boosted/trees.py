@@ -86,8 +86,8 @@ class Tree:
     def apply(self, X: Array) -> Codes:
         """Return the leaf of each row, numbered as in ``leaves``."""
         node = np.zeros(X.shape[0], dtype=np.intp)
-        for rows, *block in _blocks([self], X):
-            node[rows] = self.ends(*block)
+        for rows, columns, places in _blocks([self], X):
+            node[rows] = self.ends(columns, places)
         return np.searchsorted(self.leaves, node)
 
     def predict(self, X: Array) -> Array:
@@ -104,9 +104,9 @@ class Tree:
 def summed(trees: Sequence[Tree], X: Array) -> Array:
     """Return the sum of the values that the trees have for each row."""
     f = np.zeros(X.shape[0])
-    for rows, *block in _blocks(trees, X):
+    for rows, columns, places in _blocks(trees, X):
         for tree in trees:
-            f[rows] += tree.value.take(tree.ends(*block))
+            f[rows] += tree.value.take(tree.ends(columns, places))
     return f
 
 

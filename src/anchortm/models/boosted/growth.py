@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm.kernels import trees as kernels
 from anchortm.models.boosted.trees import Tree
 
 __all__ = ["Binned", "binned", "grow"]
@@ -100,20 +101,12 @@ class _Rows:
 
     def root(self) -> _Node:
         """Return the node of all rows."""
-        codes, n_bins = self.bins.codes, self.bins.n_bins
-        parts = [_sums(codes, self.gradient, n_bins), self.bins.counts]
-        if self.curvature is not None:
-            parts.append(_sums(codes, self.curvature, n_bins))
-        return self._judged(None, np.array(parts))
+        return self._judged(None, self._histogram(None))
 
     def children(self, node: _Node, last: bool) -> list[_Node]:
         """Return the two nodes that the split of a node makes; after the ``last`` split they stay leaves."""
         _, feature, cut = node.split
-        column = self.bins.codes[feature]
-        low = (column if node.rows is None else column.take(node.rows)) <= cut
-        pair = [np.flatnonzero(low), np.flatnonzero(~low)]
-        if node.rows is not None:
-            pair = [node.rows.take(side) for side in pair]
+        pair = _sides(self.bins.codes[feature], node.rows, cut, int(node.sums[1, feature, : cut + 1].sum()))
         small = int(pair[1].size < pair[0].size)
         if last or pair[1 - small].size < 2 * self.min_samples_leaf:
             return [_Node(rows, np.zeros(0), NO_SPLIT) for rows in pair]
@@ -122,11 +115,19 @@ class _Rows:
         made = [self._judged(pair[small], less), more]
         return made if small == 0 else made[::-1]
 
-    def _histogram(self, rows: Codes) -> Array:
-        codes, n_bins = self.bins.codes.take(rows, axis=1), self.bins.n_bins
-        parts = [_sums(codes, self.gradient.take(rows), n_bins), _sums(codes, None, n_bins)]
-        if self.curvature is not None:
-            parts.append(_sums(codes, self.curvature.take(rows), n_bins))
+    def _histogram(self, rows: Codes | None) -> Array:
+        """Return the sums over some rows, or all."""
+        codes, n_bins = self.bins.codes, self.bins.n_bins
+        g, c = self.gradient, self.curvature
+        if rows is not None:
+            g, c = g.take(rows), None if c is None else c.take(rows)
+        found = kernels.bin_sums(codes, rows, g, c, n_bins)
+        if found is not None:
+            return found
+        taken = codes if rows is None else codes.take(rows, axis=1)
+        parts = [_sums(taken, g, n_bins), self.bins.counts if rows is None else _sums(taken, None, n_bins)]
+        if c is not None:
+            parts.append(_sums(taken, c, n_bins))
         return np.array(parts)
 
     def _judged(self, rows: Codes | None, sums: Array) -> _Node:
@@ -144,6 +145,16 @@ class _Rows:
         gain[(low[1] < self.min_samples_leaf) | (high[1] < self.min_samples_leaf)] = -np.inf
         feature, cut = divmod(int(gain.argmax()), gain.shape[1])
         return _Node(rows, sums, _Split(float(gain[feature, cut]), feature, cut))
+
+
+def _sides(code: NDArray[np.uint8], rows: Codes | None, cut: int, n_low: int) -> tuple[Codes, Codes]:
+    """Return the rows whose code is at most ``cut``, of which there are ``n_low``, and the others."""
+    found = kernels.split_rows(code, rows, cut, n_low)
+    if found is not None:
+        return found
+    low = (code if rows is None else code.take(rows)) <= cut
+    sides = np.flatnonzero(low), np.flatnonzero(~low)
+    return sides if rows is None else (rows.take(sides[0]), rows.take(sides[1]))
 
 
 def _sums(codes: NDArray[np.uint8], values: Array | None, n_bins: int) -> Array:

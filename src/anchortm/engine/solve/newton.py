@@ -410,9 +410,14 @@ def solution_at(
     )
 
 
-def shrunken_step(objective: Objective, v: Array, xi: float, share: float) -> Array | None:
-    """Return the point after this fraction of a Newton step from v, at a lower loss; None if there is no descent."""
-    state = expand(objective, v, objective.sums(v, np.zeros(0) if xi == 0.0 else None), xi)
+def shrunken_step(objective: Objective, v: Array, xi: float, share: float, sums: Sums | None = None) -> Array | None:
+    """Return the point after this fraction of a Newton step from v, at a lower loss; None if there is no descent.
+
+    ``sums`` are those at v, if they are known.
+    """
+    if sums is None:
+        sums = objective.sums(v, np.zeros(0) if xi == 0.0 else None)
+    state = expand(objective, v, sums, xi)
     if not state.finite:
         return None
     found = _line_search(objective, state, share * _one_step(objective, state), xi)

@@ -114,7 +114,7 @@ class MeanObjective(RowObjective):
             return work
         k = self.coordinates.n_baseline
         sums = self.blocks.total(LogLikelihood(self.link, v, k, self.n_sums))[1][0]
-        slopes = self.blocks.total(SecondOrder(self.link, v, k, self.n_sums))[1][2]
+        slopes = self.blocks.total(SecondOrder(self.link, v, k, self.n_sums))[1][3]
         return replace(work, centre=(float(self.anchors.mean(sums)), self.anchors.mean(slopes)))
 
     @staticmethod

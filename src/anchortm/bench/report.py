@@ -13,6 +13,7 @@ from anchortm.bench import r
 from anchortm.bench.curves import Curve
 from anchortm.bench.engine import Options
 from anchortm.bench.rows import SLOWER, Comparison, Line
+from anchortm.kernels import NAME
 
 __all__ = ["machine", "report"]
 
@@ -76,14 +77,6 @@ def _versions() -> str:
     return ", ".join(found)
 
 
-def _kernels() -> str:
-    with suppress(ImportError):
-        from anchortm.kernels import NAME
-
-        return str(NAME)
-    return "numpy"
-
-
 def _table(head: list[str], rows: list[list[str]]) -> list[str]:
     cells = [head, ["---"] * len(head), *rows]
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells] + [""]
@@ -99,7 +92,7 @@ def _head(parts: list[str] | None, options: Options) -> list[str]:
         f"- Machine: {machine()}",
         f"- Python {platform.python_version()}; {_versions()}",
         f"- {r.versions()}",
-        f"- Kernels: {_kernels()}, unless a line says otherwise",
+        f"- Kernels: {NAME}, unless a line says otherwise",
         f"- Repeats: the best of at least {options.repeats}, fewer where one takes long",
         "",
     ]

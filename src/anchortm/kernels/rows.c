@@ -351,3 +351,14 @@ WIDE EXPORT int anchortm_add_gram(
     free(space);
     return 0;
 }
+
+/* sums (a row of `stride` numbers for each group) += the weighted rows bounds[k] .. bounds[k + 1] of the n x d matrix C */
+WIDE EXPORT void anchortm_group_sums(
+    int64_t groups, int64_t d, int64_t stride, const int64_t *bounds, const double *w, const double *C, double *sums
+) {
+    for (int64_t g = 0; g < groups; g++) {
+        double *sum = sums + g * stride;
+        for (int64_t i = bounds[g]; i < bounds[g + 1]; i++)
+            for (int64_t j = 0; j < d; j++) sum[j] += w[i] * C[i * d + j];
+    }
+}

@@ -297,6 +297,8 @@ def _from_sample(objective: Objective, v: Array, xi: float, options: Options) ->
     if objective.n_rows < SUBSAMPLE_FROM and not objective.costly:
         return None
     sample = objective.sample(objective.sample_rows)
+    if sample is objective:
+        return None
     try:
         near = minimise(sample, _start(sample, sample.from_whole(objective, v), options), 0.0, options)
         if xi > 0.0 and near.converged:

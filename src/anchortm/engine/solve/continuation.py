@@ -47,7 +47,7 @@ KINK_POINTS = 11  # places along a step where a kink may be
 RUNAWAY = 1e6  # growth of the largest standardised parameter from xi = 0 on
 NO_MINIMUM = "the branch connected to xi = 0 ends near xi = {:.3g}, and no other minimum was found"
 SUBSAMPLE_FROM = 100_000
-LARGER = 6  # one row in so many is in a second sample, if that is at least twice the first
+LARGER = 8  # one row in so many is in a second sample, if that is at least twice the first
 NET_STEPS = 30  # first limit of Newton steps with a penalty; an easy fit takes about ten
 STRONGER = tuple(2.0**k for k in range(7, 0, -1))  # factors of penalties on the way to a weak one
 WIDE_STEPS = 10  # Newton steps from the solution of some levels to that of all

@@ -262,3 +262,12 @@ def test_rows_of_a_matrix(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatc
         np.testing.assert_array_equal(columns.taken(matrix, own), X[picked])
     monkeypatch.setattr(columns, "_scaled_rows", None)
     np.testing.assert_array_equal(columns.taken(X, picked), X[picked])
+
+
+@compiled
+def test_centred_columns_and_their_ends() -> None:
+    X = np.random.default_rng(6).normal(3.0, 2.0, size=(333, 5))
+    low, high, centre = np.full(5, 1.5), np.full(5, 3.5), X.mean(axis=0)
+    np.testing.assert_array_equal(columns.centred(X, centre, low, high), X - centre)
+    np.testing.assert_array_equal((low, high), (np.minimum(X.min(axis=0), 1.5), np.maximum(X.max(axis=0), 3.5)))
+    assert columns.centred(np.asfortranarray(X), centre, low, high) is None

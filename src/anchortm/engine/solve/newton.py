@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.protocol import FLAT, STRICT, Objective, Sums
 from anchortm.engine.rows.factor_hessian import Arrow
-from anchortm.engine.solve.quadratic_program import bounded_step, cholesky, convex_model, solve_positive
+from anchortm.engine.solve.quadratic_program import bounded_step, cholesky, convex_model, inner_of, solve_positive
 from anchortm.exceptions import IdentificationError
 
 __all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise", "newton_step", "shrunken_step"]
@@ -24,6 +24,7 @@ __all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "mini
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+EPSILON = float(np.finfo(float).eps)
 ARMIJO = 1e-4
 NEGLIGIBLE, LAST_GAIN = 1e-3, 1e-15  # errors that a step without a pass over the rows may leave, of tol and the loss
 # With as many rows the last step needs no pass, from a gradient of this times tol: the step is below 1e-6, and what
@@ -160,7 +161,7 @@ def expand(objective: Objective, v: Array, sums: Sums, xi: float) -> State:
         d.gradient / n + penalty_gradient,
         np.abs(d.gradient / n) + np.abs(penalty_gradient),
         # each element of t is a sum of about sqrt(n) in absolute terms
-        4.0 * np.finfo(float).eps * abs(xi) / math.sqrt(n) * np.abs(d.E).sum(axis=0),
+        4.0 * EPSILON * abs(xi) / math.sqrt(n) * np.abs(d.E).sum(axis=0),
         hessian,
         d.E,
         d.gradient / n,
@@ -268,7 +269,7 @@ def _polished(
     only; its sums and gradient then follow from the derivatives, up to rounding.
     """
     free = ~held
-    inner = small.hessian[np.ix_(free, free)]
+    inner = inner_of(small.hessian, free)
     if not free.any() or cholesky(inner) is None:
         return state
     step = np.zeros_like(small.gradient)
@@ -279,7 +280,7 @@ def _polished(
     # neglected: in the gradient about step^2, times xi for the penalty; in the loss half the gain
     neglected = (1.0 + 2.0 * abs(xi)) * float(np.abs(step).max()) ** 2
     gain = abs(float(state.gradient @ step))
-    rounding = np.finfo(float).eps * float(np.abs(np.diag(small.hessian)).max() * np.abs(v).sum())
+    rounding = EPSILON * float(np.abs(np.diag(small.hessian)).max() * np.abs(v).sum())
     if rounding > 10.0 * NEGLIGIBLE * tol:  # v itself is not exact enough for a better gradient
         return state
     if not (neglected <= NEGLIGIBLE * tol and gain <= LAST_GAIN * (1.0 + abs(state.loss)) and inside[~binding].all()):
@@ -296,7 +297,7 @@ def _is_minimum(state: State, binding: Mask) -> bool:
     free = ~binding
     if not free.any():
         return True
-    eigenvalues = np.linalg.eigvalsh(state.hessian[np.ix_(free, free)])
+    eigenvalues = np.linalg.eigvalsh(inner_of(state.hessian, free))
     return bool(eigenvalues[0] >= -1e-8 * max(1.0, eigenvalues[-1]))
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from anchortm.engine.rows.blocks import Block, Piece, Shape, Work
 from anchortm.engine.rows.standardised import Rows
+from anchortm.kernels import rows as compiled
 from anchortm.links import RowValues
 
 if TYPE_CHECKING:
@@ -67,6 +68,34 @@ def evaluate_rows(link: Any, data: Rows, v: Array, k: int) -> tuple[RowValues, A
     return (link.left(h) if data.kind == "left" else link.right(h)), None
 
 
+def fused(
+    link: Any, data: Rows, v: Array, bend: Array | None, derivatives: tuple[Array, Array] | None
+) -> tuple[float, Array, Array] | None:
+    """Return what the compiled kernel finds in one pass over rows, or None where it does not serve."""
+    law = compiled.LAWS.get((link.name, data.kind))
+    if law is None or data.wide is not None:
+        return None
+    at = data.C, data.slope, data.offset, data.outcome, data.weights, data.sign
+    return compiled.one_end(law, *at, v, bend, derivatives)
+
+
+def loglik_of(data: Rows, values: RowValues, slope: Array | None) -> float:
+    """Return the log-likelihood of rows, with their weights and sign; ``slope`` is h' of exact rows."""
+    loglik = values.l
+    if slope is not None:
+        loglik = np.where(slope > 0.0, loglik + np.log(slope), -np.inf)
+    return data.sign * float(loglik.sum() if data.weights is None else data.weights @ loglik)
+
+
+def reliable_sum(parts: list[float]) -> float:
+    """Return the sum of log-likelihoods; minus infinity if it is a difference of large numbers.
+
+    Far out, truncated rows are such differences, without a correct digit.
+    """
+    total, size = sum(parts), sum(map(abs, parts))
+    return total if size <= LARGEST * (1.0 + abs(total)) else -math.inf
+
+
 @dataclass(frozen=True, eq=False)
 class LogLikelihood(Work):
     """The log-likelihood, and the anchors' sums of the residuals."""
@@ -82,20 +111,21 @@ class LogLikelihood(Work):
         return [(self.n_sums,)]
 
     def __call__(self, block: Block, arrays: list[Array]) -> float:
-        total = size = 0.0
+        parts = []
         for piece in block.pieces:
             data = piece.data
-            values, slope = evaluate_rows(self.link, data, self.v, self.n_baseline)
-            loglik, residual = values.l, values.penalised.r
-            if slope is not None:
-                loglik = np.where(slope > 0.0, loglik + np.log(slope), -np.inf)
-            if piece.part is not None:
-                piece.part.add(arrays[0], weighted(data.weights, data.sign, residual), None)
-            part = float(loglik.sum() if data.weights is None else data.weights @ loglik)
-            total += data.sign * part
-            size += abs(part)
-        # far out, truncated rows are differences of large numbers, without a correct digit
-        return total if size <= LARGEST * (1.0 + abs(total)) else -math.inf
+            found = fused(self.link, data, self.v, None, None)
+            if found is None:
+                values, slope = evaluate_rows(self.link, data, self.v, self.n_baseline)
+                part = loglik_of(data, values, slope)
+                if piece.part is not None:
+                    piece.part.add(arrays[0], weighted(data.weights, data.sign, values.penalised.r), None)
+            else:
+                part = found[0]
+                if piece.part is not None:
+                    piece.part.add(arrays[0], found[1], None)
+            parts.append(part)
+        return reliable_sum(parts)
 
     def residual_slopes(self, data: Rows) -> Array:
         """Return dr/dshift of these rows."""
@@ -113,7 +143,7 @@ def add_log_slopes(data: Rows, slope: Array, gradient: Array, hessian: Array) ->
 
 @dataclass(frozen=True, eq=False)
 class SecondOrder(Work):
-    """Gradient and Hessian of -loglik, and the anchors' sums of dr/dv.
+    """The log-likelihood, the anchors' sums of r, gradient and Hessian of -loglik, and the anchors' sums of dr/dv.
 
     ``spread`` are coefficients of the anchors: the Hessian includes the curvature of r along them.
     """
@@ -128,17 +158,37 @@ class SecondOrder(Work):
     @property
     def shapes(self) -> list[Shape]:
         d = self.v.size
-        return [(d,), (d, d), (self.n_sums, d)]
+        return [(self.n_sums,), (d,), (d, d), (self.n_sums, d)]
 
     def __call__(self, block: Block, arrays: list[Array]) -> float:
+        sums, gradient, hessian, G = arrays
+        parts = []
         for piece in block.pieces:
             bend = None if self.spread is None or piece.part is None else piece.part.spread(self.spread)
-            values, slope = evaluate_rows(self.link, piece.data, self.v, self.n_baseline)
-            if piece.data.ends is None:
-                self._add_one_end(piece, values, slope, bend, *arrays)
+            found = fused(self.link, piece.data, self.v, bend, (gradient, hessian))
+            if found is None:
+                part, _ = self._add(piece, bend, sums, gradient, hessian, G)
             else:
-                self._add_two_ends(piece, cast("TwoEnds", values), bend, *arrays)
-        return 0.0
+                part, r, dr = found
+                if piece.part is not None:
+                    piece.part.add(sums, r, None)
+                    piece.part.add(G, dr, piece.data.C)
+            parts.append(part)
+        return reliable_sum(parts)
+
+    def _add(
+        self, piece: Piece, bend: Array | None, sums: Array, gradient: Array, hessian: Array, G: Array
+    ) -> tuple[float, RowValues]:
+        """Add the sums of rows; return their log-likelihood and their values."""
+        data = piece.data
+        values, slope = evaluate_rows(self.link, data, self.v, self.n_baseline)
+        if piece.part is not None:
+            piece.part.add(sums, weighted(data.weights, data.sign, values.penalised.r), None)
+        if data.ends is None:
+            self._add_one_end(piece, values, slope, bend, gradient, hessian, G)
+        else:
+            self._add_two_ends(piece, cast("TwoEnds", values), bend, gradient, hessian, G)
+        return loglik_of(data, values, slope), values
 
     def _add_one_end(
         self,

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from anchortm.engine.rows.anchor_sums import AnchorFrame, AnchorMoments, group_weights, mixed_moments
 from anchortm.inputs.anchors import AnchorColumns
+from anchortm.kernels.rows import add_group_sums
 
 __all__ = ["Centred", "GroupProjection", "Part", "Projection", "projection", "projection_of"]
 
@@ -168,17 +169,19 @@ class _GroupPart(Part):
         self._sizes = np.diff(bounds)
         self._occupied = np.flatnonzero(self._sizes)
         self._starts = bounds[:-1][self._occupied]
-        self._bounds, n = bounds, int(bounds[-1])
-        # a sparse row for each level, its entries the weights: one pass over C
-        self._sparse = sp.csr_matrix((np.ones(n), np.arange(n), bounds), shape=(self._sizes.size, n))
+        self._bounds = np.ascontiguousarray(bounds, dtype=np.int64)
 
     def add(self, sums: Array, weights: Array, C: Array | None) -> None:
         if C is None:
             if weights.size:
                 sums[self._levels][self._occupied] += np.add.reduceat(weights, self._starts)
-        else:
-            self._sparse.data = weights
-            sums[self._levels] += self._sparse @ C
+        elif not add_group_sums(self._bounds, weights, C, sums[self._levels]):
+            sums[self._levels] += self._with(weights) @ C
+
+    def _with(self, weights: Array) -> sp.csr_matrix:
+        """Return a sparse row for each level, its entries the weights: a product takes one pass over a matrix."""
+        n = weights.size
+        return sp.csr_matrix((weights, np.arange(n), self._bounds), shape=(self._sizes.size, n))
 
     def add_cells(self, sums: Array, weights: Array, cell: NDArray[np.intp], table: Array) -> None:
         # entries of a level that share a cell are added by the product
@@ -186,8 +189,7 @@ class _GroupPart(Part):
         sums[self._levels] += by_level @ table
 
     def add_sparse(self, sums: Array, weights: Array, M: sp.csr_matrix) -> None:
-        self._sparse.data = weights
-        sums[self._levels] += (self._sparse @ M).toarray()
+        sums[self._levels] += (self._with(weights) @ M).toarray()
 
     def add_gram(self, sums: Array, weights: Array) -> None:
         self.add(np.einsum("ii->i", sums), weights, None)  # a view of the diagonal

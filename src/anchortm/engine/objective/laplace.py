@@ -8,8 +8,8 @@ r_i = -l_i'(c_i'v + m_i'u*), and so the loss is
     L(v) = -l(v, L) / n + (xi / n) |Q'W r|^2
 
 For exact rows under the normal link f is quadratic, and both are those of the integral itself; ``normal_two_terms`` has
-their sums without rows. Gradients are exact derivatives of this loss: with w = (v, L), J = dr/dw and K = dr'/dw at fixed
-u, and a_i = m_i'H^-1 m_i,
+their sums without rows. Gradients are exact derivatives of this loss: with w = (v, L), J = dr/dw and K = dr'/dw at
+fixed u, and a_i = m_i'H^-1 m_i,
 
     du*/dw = -H^-1 (M'J + (dM/dw)'r),      dr/dw = J + D M du*/dw
     dl/dw  = df/dw - (sum_i a_i (K_i + r_i'' m_i'du*/dw) + 2 sum_i r_i' (dm_i/dw)'H^-1 m_i) / 2

@@ -157,7 +157,7 @@ class RowObjective(AnchoredObjective):
         work = Slopes(self.link, v, self.coordinates.n_baseline, self._spread(multiplier))
         return self.blocks.total(work)[1][0]
 
-    def restricted(self, columns: NDArray[np.intp]) -> RowObjective:
+    def restricted(self, columns: NDArray[np.intp]) -> Self:
         blocks = self.blocks.restricted(columns, self.coordinates.n_baseline, self.anchors)
         names = tuple(self.names[j] for j in columns)
         return type(self)(self.link, self.coordinates.restricted(columns), self.anchors, blocks, names)

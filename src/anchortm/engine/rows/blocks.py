@@ -233,11 +233,13 @@ class MemoryBlocks(Blocks):
         self, chosen: NDArray[np.bool_], anchors: Projection | None, change: Callable[[Rows], Rows]
     ) -> tuple[MemoryBlocks, Projection | None]:
         """Return the chosen rows, changed, with the projection on their own anchors."""
-        picks, place = np.flatnonzero(chosen), np.cumsum(chosen) - 1
-        terms = []
+        picks, terms = np.flatnonzero(chosen), []
         for term in self.terms:
-            own = np.flatnonzero(chosen[term.rows])
-            terms.append(change(term.take(own, place[term.rows[own]])))
+            if term.rows.size == self.n_rows:  # all rows, in their order
+                terms.append(change(term.take(picks, np.arange(picks.size))))
+            else:
+                own = np.flatnonzero(chosen[term.rows])
+                terms.append(change(term.take(own, np.searchsorted(picks, term.rows[own]))))
         weights = None if self.weights is None else self.weights[picks]
         anchors = None if anchors is None else anchors.subset(picks, weights)
         return MemoryBlocks(terms, anchors, picks.size, weights, self.block_rows, self.n_jobs), anchors

@@ -266,6 +266,11 @@ class RowObjective(AnchoredObjective):
             total[term.rows] += term.sign * part
         return total
 
+    @property
+    def mean_offset(self) -> float:
+        values = [term.offset.mean() for term in self.blocks.at_hand if term.offset is not None]
+        return float(np.mean(values)) if values else 0.0
+
     def residuals(self, v: Array) -> Array:
         return self.of_rows([t.r for t in self._evaluated(v)])
 

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.protocol import FLAT, STRICT, Objective, Sums
 from anchortm.engine.rows.factor_hessian import Arrow
-from anchortm.engine.solve.quadratic_program import bounded_step, cholesky, convex_model, inner_of, solve_positive
+from anchortm.engine.solve.quadratic_program import (
+    bounded_step,
+    cholesky,
+    convex_model,
+    every,
+    inner_of,
+    solve_positive,
+)
 from anchortm.exceptions import IdentificationError
 
 __all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise", "newton_step", "shrunken_step"]
@@ -124,7 +131,7 @@ class State:
     def finite(self) -> bool:
         """Return whether loss and derivatives are numbers."""
         H = self.hessian.schur if isinstance(self.hessian, Arrow) else self.hessian
-        return math.isfinite(self.loss) and bool(np.isfinite(self.gradient).all() and np.isfinite(H).all())
+        return math.isfinite(self.loss) and every(np.isfinite(self.gradient)) and every(np.isfinite(H))
 
     def small(self, objective: Objective, binding: Mask) -> tuple[State, Mask, Array, Array]:
         """Return the state, the parameters held and the bounds on a step; without the levels of a wide factor."""
@@ -190,7 +197,9 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
         state.v = objective.coordinates.shared_out(state.v)
         binding = binding_bounds(objective, state.v, state.gradient)
         kkt = kkt_residual(state, binding)
-        history.append({"iteration": iteration, "xi": xi, "loss": state.loss, "kkt": kkt, "active": int(binding.sum())})
+        history.append(
+            {"iteration": iteration, "xi": xi, "loss": state.loss, "kkt": kkt, "active": int(np.count_nonzero(binding))}
+        )
         if options.verbose:
             print(f"xi {xi:.6g}  iteration {iteration}  loss {state.loss:.10g}  KKT {kkt:.1e}")
         small, held, lowest, highest = state.small(objective, binding)
@@ -286,9 +295,10 @@ def _polished(
 def _is_minimum(state: State, binding: Mask) -> bool:
     """Return whether no free direction curves down."""
     free = ~binding
-    if not free.any():
+    inner = inner_of(state.hessian, free)
+    if not inner.size or cholesky(inner) is not None:
         return True
-    eigenvalues = np.linalg.eigvalsh(inner_of(state.hessian, free))
+    eigenvalues = np.linalg.eigvalsh(inner)
     return bool(eigenvalues[0] >= -1e-8 * max(1.0, eigenvalues[-1]))
 
 
@@ -330,7 +340,7 @@ def _by_gradient(objective: Objective, state: State, step: Array, xi: float, kkt
     Near a minimum the loss itself is too inaccurate: it is a difference of large numbers, or comes from quadrature.
     """
     v, sums = _sums_along(objective, state, step, 1.0, xi)
-    if not (math.isfinite(sums.loglik) and np.any(v != state.v)):
+    if not math.isfinite(sums.loglik) or every(v == state.v):
         return None
     if abs(loss_of(objective, sums, xi) - state.loss) > RESOLUTION * (1.0 + abs(state.loss)):
         return None
@@ -362,7 +372,7 @@ def _line_search(objective: Objective, state: State, step: Array, xi: float) -> 
         if math.isfinite(sums.loglik):
             gain = state.loss - loss_of(objective, sums, xi)
             if gain >= -ARMIJO * length * slope or (gain >= -noise and abs(slope) <= 1e4 * noise):
-                return (v, sums, length) if np.any(v != state.v) else None
+                return None if every(v == state.v) else (v, sums, length)
         length *= 0.5
     return None
 

@@ -203,14 +203,10 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
         if options.verbose:
             print(f"xi {xi:.6g}  iteration {iteration}  loss {state.loss:.10g}  KKT {kkt:.1e}")
         small, held, lowest, highest = state.small(objective, binding)
-        almost = ALMOST if objective.n_rows >= MANY else 1.0
-        if kkt <= almost * options.tol and _is_minimum(small, held):
-            polished = _polished(objective, state, small, held, binding, xi, options.tol)
-            if kkt > options.tol and polished is not state:
-                kkt = max(kkt_residual(polished, binding), NEGLIGIBLE * options.tol)  # with what was neglected
-            if kkt <= options.tol:
-                reason, converged, state = "converged", True, polished
-                break
+        last = _last(objective, state, small, held, binding, kkt, xi, options.tol)
+        if last is not None:
+            reason, converged, (state, kkt) = "converged", True, last
+            break
         if iteration == options.max_iter:
             break
         H, model = convex_model(small.hessian, held)
@@ -258,6 +254,19 @@ def _shortened(step: Array, v: Array) -> Array:
     longest = LONGEST * (1.0 + float(np.abs(v).max()))
     size = float(np.abs(step).max())
     return step if size <= longest else step * (longest / size)
+
+
+def _last(
+    objective: Objective, state: State, small: State, held: Mask, binding: Mask, kkt: float, xi: float, tol: float
+) -> tuple[State, float] | None:
+    """Return the state to end with and its KKT residual, or None if the search must go on."""
+    almost = ALMOST if objective.n_rows >= MANY else 1.0
+    if not (kkt <= almost * tol and _is_minimum(small, held)):
+        return None
+    polished = _polished(objective, state, small, held, binding, xi, tol)
+    if kkt > tol and polished is not state:
+        kkt = max(kkt_residual(polished, binding), NEGLIGIBLE * tol)  # with what was neglected
+    return (polished, kkt) if kkt <= tol else None
 
 
 def _polished(

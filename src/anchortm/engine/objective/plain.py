@@ -252,6 +252,11 @@ class RowObjective(AnchoredObjective):
         constant[self.levels] = own
         return whole.coordinates.from_levels(u, constant)
 
+    @property
+    def mean_offset(self) -> float:
+        values = [term.offset.mean() for term in self.blocks.at_hand if term.offset is not None]
+        return float(np.mean(values)) if values else 0.0
+
     def values(self, v: Array) -> list[RowValues]:
         """Return the link's quantities at v for the rows of each term in memory; those of the latest v are kept."""
         if self._values is None or not _same(self._values[0], v):

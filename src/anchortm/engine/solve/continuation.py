@@ -25,9 +25,9 @@ from anchortm.engine.solve.newton import (
     is_strict,
     kkt_residual,
     loss_of,
-    newton_step,
     solution_at,
 )
+from anchortm.engine.solve.one_step import newton_step
 from anchortm.engine.solve.start import startable
 from anchortm.exceptions import InputError, OverIdentifiedError
 

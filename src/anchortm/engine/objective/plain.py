@@ -51,6 +51,11 @@ Array = NDArray[np.float64]
 NEAR = 0.01  # largest relative error of a multiplier for which derivatives are used again
 
 
+def _same(v: Array, w: Array) -> bool:
+    """Return whether two vectors of parameters are equal."""
+    return v.size == w.size and int(np.count_nonzero(v != w)) == 0
+
+
 class _Latest(NamedTuple):
     """Sums and derivatives of one pass over the rows, the derivatives for about this multiplier."""
 
@@ -62,7 +67,7 @@ class _Latest(NamedTuple):
 
     def serves(self, v: Array, multiplier: Array | None) -> bool:
         """Return whether these are the derivatives at v for this multiplier, or nearly so."""
-        if not np.array_equal(self.v, v) or (multiplier is None) != (self.multiplier is None):
+        if not _same(self.v, v) or (multiplier is None) != (self.multiplier is None):
             return False
         if multiplier is None or self.multiplier is None:
             return True
@@ -83,7 +88,7 @@ def _one_pass(objective: RowObjective, v: Array, multiplier: Array | None) -> _L
 
 def _or_none(multiplier: Array | None) -> Array | None:
     """Return a multiplier, or None if it is zero."""
-    return multiplier if multiplier is not None and multiplier.any() else None
+    return multiplier if multiplier is not None and np.count_nonzero(multiplier) else None
 
 
 def convex_facts(link: Any, found: frozenset[tuple[str, int]]) -> tuple[bool, bool, bool]:
@@ -140,7 +145,7 @@ class RowObjective(AnchoredObjective):
         self.blocks.tell(loss)
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
-        if self._latest is not None and np.array_equal(self._latest.v, v):
+        if self._latest is not None and _same(self._latest.v, v):
             return self._latest.sums
         if expected is None and not self.costly:
             loglik, arrays = self.blocks.total(self._first_order(v))
@@ -247,9 +252,14 @@ class RowObjective(AnchoredObjective):
         constant[self.levels] = own
         return whole.coordinates.from_levels(u, constant)
 
+    @property
+    def mean_offset(self) -> float:
+        values = [term.offset.mean() for term in self.blocks.at_hand if term.offset is not None]
+        return float(np.mean(values)) if values else 0.0
+
     def values(self, v: Array) -> list[RowValues]:
         """Return the link's quantities at v for the rows of each term in memory; those of the latest v are kept."""
-        if self._values is None or not np.array_equal(self._values[0], v):
+        if self._values is None or not _same(self._values[0], v):
             self._values = v.copy(), list(self._evaluated(v))
         return self._values[1]
 

@@ -420,13 +420,8 @@ def solution_at(
     )
 
 
-def shrunken_step(objective: Objective, v: Array, xi: float, share: float, sums: Sums | None = None) -> Array | None:
-    """Return the point after this fraction of a Newton step from v, at a lower loss; None if there is no descent.
-
-    ``sums`` are those at v, if they are known.
-    """
-    if sums is None:
-        sums = objective.sums(v, np.zeros(0) if xi == 0.0 else None)
+def shrunken_step(objective: Objective, v: Array, sums: Sums, xi: float, share: float) -> Array | None:
+    """Return the point after a fraction of a Newton step from v, where the sums are known; None without descent."""
     state = expand(objective, v, sums, xi)
     if not state.finite:
         return None

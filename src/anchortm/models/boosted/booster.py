@@ -225,7 +225,7 @@ class Booster:
         v = np.append(self.solution.v, np.zeros(objective.n_parameters - k))
         ridge = np.zeros(v.size)
         ridge[k:] = l2 / objective.n_total / objective.coordinates.scale[k:] ** 2
-        return shrunken_step(Pulled(objective, v, np.diag(ridge)), v, self.xi, share, self.solution.sums)
+        return shrunken_step(Pulled(objective, v, np.diag(ridge)), v, self.solution.sums, self.xi, share)
 
     def _refit(self, rows: RowObjective, v: Array) -> None:
         """Refit theta and beta to the rows with the new f as offset, from the start values v."""

@@ -93,7 +93,6 @@ def convex_facts(link: Any, found: frozenset[tuple[str, int]]) -> tuple[bool, bo
     return affine, not truncated, not truncated and kinds <= link.convex_kinds
 
 
-# house: methods because it answers all that the protocol of losses asks, for rows anywhere
 class RowObjective(SingleRows):
     """The anchor loss of a transformation model, wherever its rows are: sums and derivatives at any v."""
 
@@ -232,6 +231,11 @@ class RowObjective(SingleRows):
         constant = np.full(whole.coordinates.wide.share.size, own.mean())
         constant[self.levels] = own
         return whole.coordinates.from_levels(u, constant)
+
+    @property
+    def mean_offset(self) -> float:
+        values = [term.offset.mean() for term in self.blocks.at_hand if term.offset is not None]
+        return float(np.mean(values)) if values else 0.0
 
     def anchor_information(self, v: Array) -> Array:
         assert self.anchors is not None  # noqa: S101

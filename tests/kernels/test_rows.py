@@ -4,16 +4,19 @@ import math
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from high_precision import compiled_terms, measured_errors
 from numpy.testing import assert_allclose
 
 from anchortm.engine.rows.block_sums import LogLikelihood, SecondOrder
 from anchortm.engine.rows.blocks import Block, Piece
 from anchortm.engine.rows.standardised import Rows
-from anchortm.kernels import NAME, rows
+from anchortm.families import Family, get_family
+from anchortm.kernels import NAME, columns, rows
 from anchortm.kernels.build import FOLDER, LIBRARY, build
 from anchortm.links import LINKS
 
@@ -21,37 +24,11 @@ compiled = pytest.mark.skipif(NAME != "compiled", reason="the kernels are not co
 LAWS = [pytest.param(*law, id="-".join(law)) for law in rows.LAWS if law[0] in LINKS]
 
 
-def values(law: tuple[str, str], h: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return l, r, dr and d2r of rows at h, each found by a call for one row or from differences of weights."""
-    ones, found = np.ones((1, 1)), []
-    for x in h:
-        grams = []
-        for bend in (None, np.ones(1)):
-            g, H = np.zeros(1), np.zeros((1, 1))
-            result = rows.one_end(rows.LAWS[law], ones, None, None, None, None, 1, np.array([x]), bend, (g, H))
-            assert result is not None
-            grams.append(H[0, 0])
-        loglik, r, dr = result
-        assert g[0] == r[0]
-        assert grams[0] == dr[0]
-        found.append((loglik, r[0], dr[0], grams[1] - grams[0]))
-    return tuple(np.array(found).T)
-
-
 @compiled
 @pytest.mark.parametrize(("name", "kind"), LAWS)
-def test_values_are_those_of_the_links(name: str, kind: str) -> None:
-    rng = np.random.default_rng(1)
-    h = np.concatenate([rng.normal(size=60), rng.uniform(-30, 30, 60), [0.0, 1e-12, -1e-9, 0.3466, -0.3466, 1e-300]])
-    if name == "cloglog":
-        h = h[h < 25.0]
-    h = np.concatenate([h, [-600.0] if name == "cloglog" else [-600.0, 600.0]])
-    expected = getattr(LINKS[name], kind)(h)
-    loglik, r, dr, d2r = values((name, kind), h)
-    assert_allclose(loglik, expected.l, rtol=3e-13, atol=0)
-    assert_allclose(r, expected.r, rtol=3e-13, atol=0)
-    assert_allclose(dr, expected.dr, rtol=3e-13, atol=0)
-    assert_allclose(d2r, expected.d2r, rtol=3e-13, atol=1e-15)  # a difference of sums
+def test_values_have_as_many_digits_as_those_of_the_links(name: str, kind: str) -> None:
+    errors = dict(measured_errors(LINKS[name], kind, compiled_terms(name, kind)))
+    assert max(errors.values()) < 3e-13, errors
 
 
 @compiled
@@ -126,6 +103,61 @@ def test_sums_are_those_of_numpy(
     monkeypatch.setattr(rows, "_one_end", None)
     for a, b in zip(here, sums(), strict=True):
         assert_allclose(a, b, rtol=1e-11, atol=1e-12 * n)
+
+
+FAMILY_LAWS = [law[0] for law in rows.LAWS if law[1] == "mean"]
+
+
+def outcomes(family: Family, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return outcomes that a family can have."""
+    y = rng.exponential(size=n)
+    return (y > 0.7).astype(float) if family.family == "binomial" else np.round(3.0 * y) if family.discrete else y
+
+
+@pytest.mark.parametrize("name", FAMILY_LAWS)
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (257, 5), (1000, 11)])
+@pytest.mark.parametrize("plain", [True, False])
+def test_sums_of_families_are_those_of_numpy(
+    name: str, n: int, d: int, plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(n + d)
+    family = get_family(*name.split("-"))
+    outcome = family.outcome(outcomes(family, n, rng))
+    weights, offset = (None, None) if plain else (rng.uniform(0.1, 4.0, n), rng.normal(size=n))
+    v = rng.normal(size=d) / math.sqrt(d)
+    data = Rows("mean", 1, np.arange(n), rng.normal(size=(n, d)), None, None, weights, offset, outcome=outcome)
+    block = Block(0, n, [Piece(data, AllAnchors(n))], None)
+
+    def sums(family: Family) -> list[np.ndarray]:
+        found = []
+        for work in (LogLikelihood(family, v, 1, 1), SecondOrder(family, v, 1, 1, np.array([0.3]))):
+            arrays = [np.zeros(shape) for shape in work.shapes]
+            found += [np.array(work(block, arrays)), *arrays]
+        return found
+
+    others = [family.expected(), replace(family, residual="deviance"), replace(family, push=2.0)]
+    assert not any(other.name_of_rows(outcome) for other in others)
+    here = sums(family)
+    monkeypatch.setattr(rows, "_one_end", None)
+    for a, b in zip(here, sums(family), strict=True):
+        assert_allclose(a, b, rtol=1e-12, atol=1e-13 * n)
+
+
+@compiled
+@pytest.mark.parametrize("name", FAMILY_LAWS)
+def test_values_are_those_of_the_families(name: str) -> None:
+    """One row at a time: l, r and dr, far out too, where 0 and 1 are certain."""
+    family, rng = get_family(*name.split("-")), np.random.default_rng(2)
+    eta = np.concatenate([rng.uniform(-30, 30, 60), [0.0, 1e-9, -0.3466]])
+    outcome = family.outcome(outcomes(family, eta.size, rng))
+    expected = family.terms(eta, outcome)
+    for i, h in enumerate(eta):
+        y = np.ascontiguousarray(outcome[i : i + 1, 0])
+        law = rows.LAWS[name, "mean"]
+        loglik, r, dr = rows.one_end(law, np.ones((1, 1)), None, None, y, None, 1, np.array([h]), None, None)
+        assert_allclose(loglik, expected.l[i] - outcome[i, -1], rtol=3e-13, atol=1e-15 * y[0])
+        assert_allclose(r[0], expected.r[i], rtol=3e-13, atol=1e-15 * y[0])
+        assert_allclose(dr[0], expected.dr[i], rtol=3e-13)
 
 
 @compiled
@@ -212,3 +244,30 @@ def test_without_a_compiler_the_reason_is_said(tmp_path: Path, monkeypatch: pyte
     assert build(tmp_path / "kernels.so") in ("no C compiler was found", "no kernels are built on Windows")
     assert not list(tmp_path.iterdir())
     assert (FOLDER / "rows.c").exists()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (300, 3), (50, 70)])
+def test_rows_of_a_matrix(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows in any order, scaled and put beside other columns; arrays in other layouts are left to NumPy."""
+    rng = np.random.default_rng(5)
+    X, (factor, shift) = rng.normal(size=shape), rng.normal(size=(2, shape[1]))
+    picked = rng.integers(0, shape[0], 2 * shape[0])
+    out = np.full((picked.size, shape[1] + 2), 7.0)
+    done = columns.scaled_rows(X, picked, factor, shift, out[:, 1:-1])
+    assert done == (NAME == "compiled")
+    if done:
+        assert_allclose(out[:, 1:-1], X[picked] * factor - shift, rtol=1e-15, atol=1e-15)
+    assert (out[:, [0, -1]] == 7.0).all()
+    for matrix, own in ((X, picked), (np.asfortranarray(X), picked), (X, picked.astype(np.int32))):
+        np.testing.assert_array_equal(columns.taken(matrix, own), X[picked])
+    monkeypatch.setattr(columns, "_scaled_rows", None)
+    np.testing.assert_array_equal(columns.taken(X, picked), X[picked])
+
+
+@compiled
+def test_centred_columns_and_their_ends() -> None:
+    X = np.random.default_rng(6).normal(3.0, 2.0, size=(333, 5))
+    low, high, centre = np.full(5, 1.5), np.full(5, 3.5), X.mean(axis=0)
+    np.testing.assert_array_equal(columns.centred(X, centre, low, high), X - centre)
+    np.testing.assert_array_equal((low, high), (np.minimum(X.min(axis=0), 1.5), np.maximum(X.max(axis=0), 3.5)))
+    assert columns.centred(np.asfortranarray(X), centre, low, high) is None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from anchortm.bench import adam, convex, survival
+from collections.abc import Iterator
+
+from anchortm.bench import adam, boosting, convex, glms, nets, r_peers, survival
 from anchortm.bench.engine import Options
 from anchortm.bench.rows import Bar, Comparison, Line, Peer, compare
 
@@ -31,7 +33,7 @@ PEERS = (
         convex.c_probit_ours,
         convex.c_probit_cvxpy,
         lambda _: [BOSTON],
-        bar=Bar("one anchored c-probit fit of BostonHousing2", "times faster than cvxpy with Clarabel", 5.0, True),
+        bars=(Bar("one anchored c-probit fit of BostonHousing2", "times faster than cvxpy with Clarabel", 5.0, True),),
     ),
     Peer(
         "statsmodels",
@@ -41,11 +43,13 @@ PEERS = (
         survival.ordinal_ours,
         survival.ordinal_statsmodels,
         lambda sizes: [sizes.ordinal],
-        bar=Bar(
-            "ordinal logit, n = {ordinal}, p = 10, K = 6",
-            "times faster than statsmodels OrderedModel (bfgs)",
-            20.0,
-            True,
+        bars=(
+            Bar(
+                "ordinal logit, n = {ordinal}, p = 10, K = 6",
+                "times faster than statsmodels OrderedModel (bfgs)",
+                20.0,
+                True,
+            ),
         ),
     ),
     Peer(
@@ -157,18 +161,15 @@ PEERS = (
         convex.anchor_regression_ivmodels,
         lambda sizes: [sizes.peers],
     ),
-    Peer(
-        "glum",
-        "binary logit, no penalty",
-        "glum GeneralizedLinearRegressor",
-        "glum",
-        convex.binary_ours,
-        convex.binary_glum,
-        lambda sizes: [sizes.peers],
-    ),
+    *glms.PEERS,
+    *nets.PEERS,
+    *boosting.PEERS,
+    *r_peers.PEERS,
 )
 
 
-def compare_all(part: str, options: Options) -> list[Line | Comparison]:
-    """Return the rows of one part."""
-    return [row for peer in PEERS if peer.part == part for row in compare(peer, options)]
+def compare_all(part: str, options: Options) -> Iterator[Line | Comparison]:
+    """Yield the rows of one part, as they are measured."""
+    for peer in PEERS:
+        if peer.part == part:
+            yield from compare(peer, options)

@@ -124,8 +124,8 @@ class Problem(Formulation):
         own = self.along(xis)
         if not self.data.in_memory:
             return self.data.together([self.at(xi=xi).fit for xi in xis])  # type: ignore[no-any-return]
-        objective, options = own.objective, own.spec.options
         with own.threads():
+            objective, options = own.objective, own.spec.options
             solutions = solve_path(objective, own.start(objective), xis, options)
             found = own._minima(solutions, replace(options, verbose=0))
         return [own.at(xi=s.xi).result(objective, s, others) for s, others in zip(solutions, found, strict=True)]

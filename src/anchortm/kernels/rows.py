@@ -17,8 +17,11 @@ LAWS = {
     ("logit", "exact"): 1,
     ("logit", "right"): 2,
     ("logit", "left"): 3,
+    ("binomial-logit", "mean"): 4,  # outcomes are 0 or 1
     ("cloglog", "exact"): 5,
     ("cloglog", "right"): 6,
+    ("poisson-log", "mean"): 7,
+    ("gamma-log", "mean"): 8,
 }
 MOST_COLUMNS = 64  # with more, tiles do not stay in the cache and a product of matrices is faster
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import copy
 import math
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import Derivatives, Sums
-from anchortm.engine.rows.exact_sums import Groups, LogSlopes, Moments, SlopeDerivatives, WithinMoments
+from anchortm.engine.rows.exact_sums import Groups, LogSlopes, Moments, OffsetMoments, SlopeDerivatives, WithinMoments
 
 __all__ = ["NormalObjective"]
 
@@ -50,6 +51,17 @@ class NormalObjective(RowObjective):
         result = copy.copy(self)
         result._moments = moments
         return result
+
+    def shifted(self, added: Array) -> Self:
+        """Return the loss of the same rows with other offsets; sums of the columns alone are not computed again."""
+        made = super().shifted(added)
+        M, E = (moments.copy() for moments in self.moments)
+        _, (cross, G) = made.blocks.total(OffsetMoments(self.n_parameters, self.n_sums))
+        M[-1] = M[:, -1] = cross
+        E[:, -1] = self._root(G)
+        made._moments = M, E
+        made.__dict__["_one_slope"] = self._one_slope
+        return made
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
         M, E = self.moments

@@ -72,11 +72,17 @@ def fused(
     link: Any, data: Rows, v: Array, bend: Array | None, derivatives: tuple[Array, Array] | None
 ) -> tuple[float, Array, Array] | None:
     """Return what the compiled kernel finds in one pass over rows, or None where it does not serve."""
-    law = compiled.LAWS.get((link.name, data.kind))
+    law = compiled.LAWS.get((link.name if data.outcome is None else link.name_of_rows(data.outcome), data.kind))
     if law is None or data.wide is not None:
         return None
-    at = data.C, data.slope, data.offset, data.outcome, data.weights, data.sign
-    return compiled.one_end(law, *at, v, bend, derivatives)
+    if data.outcome is None:
+        at = data.C, data.slope, data.offset, None, data.weights, data.sign
+        return compiled.one_end(law, *at, v, bend, derivatives)
+    y, constant = np.ascontiguousarray(data.outcome[:, 0]), data.outcome[:, -1]
+    found = compiled.one_end(law, data.C, None, data.offset, y, data.weights, data.sign, v, bend, derivatives)
+    if found is None:
+        return None
+    return found[0] + float(constant.sum() if data.weights is None else data.weights @ constant), *found[1:]
 
 
 def loglik_of(data: Rows, values: RowValues, slope: Array | None) -> float:
@@ -130,6 +136,18 @@ class LogLikelihood(Work):
     def residual_slopes(self, data: Rows) -> Array:
         """Return dr/dshift of these rows."""
         return evaluate_rows(self.link, data, self.v, self.n_baseline)[0].dr
+
+
+def add_products(C: Array, r: Array, w: Array, gradient: Array, hessian: Array) -> None:
+    """Add C'r and C'diag(w)C."""
+    if compiled.add_gram(C, r, w, gradient, hessian):
+        return
+    gradient += np.dot(C.T, r)
+    if w.min(initial=0.0) < 0.0:
+        hessian += np.dot((C * w[:, None]).T, C)
+    else:  # a matrix times itself needs half of the products
+        D = C * np.sqrt(w)[:, None]
+        hessian += np.dot(D.T, D)
 
 
 def add_log_slopes(data: Rows, slope: Array, gradient: Array, hessian: Array) -> None:
@@ -202,14 +220,14 @@ class SecondOrder(Work):
     ) -> None:
         data, C = piece.data, piece.data.C
         # l' = -r, so the gradient of -l is r c; its Hessian r' c c'
-        gradient += np.dot(C.T, weighted(data.weights, data.sign, values.r))
+        r = weighted(data.weights, data.sign, values.r)
         dr = weighted(data.weights, data.sign, values.dr)
         if piece.part is not None:
             own = dr if values.penalised is values else weighted(data.weights, data.sign, values.penalised.dr)
             piece.part.add(G, own, C)
         if bend is not None:
             dr = dr + weighted(data.weights, data.sign, values.penalised.d2r * bend)
-        hessian += np.dot((C * dr[:, None]).T, C)
+        add_products(C, r, dr, gradient, hessian)
         if slope is not None and data.slope is not None:
             k = self.n_baseline
             add_log_slopes(data, slope, gradient[:k], hessian[:k, :k])

@@ -14,7 +14,7 @@ from anchortm.engine.rows.blocks import Block, Shape, Work
 from anchortm.engine.rows.standardised import Rows
 from anchortm.kernels.rows import log_slopes
 
-__all__ = ["Groups", "LogSlopes", "Moments", "SlopeDerivatives", "WithinMoments"]
+__all__ = ["Groups", "LogSlopes", "Moments", "OffsetMoments", "SlopeDerivatives", "WithinMoments"]
 
 Array = NDArray[np.float64]
 
@@ -64,6 +64,30 @@ class WithinMoments(Moments):
     def columns(self, data: Rows) -> Array:
         """Return the columns of rows within groups, the offset last if there is one."""
         return self.groups.remove(data.rows, super().columns(data))
+
+
+@dataclass(frozen=True, eq=False)
+class OffsetMoments(Work):
+    """[C o]'Wo and the anchors' sums of the offset o: what another offset changes in ``Moments``."""
+
+    label: ClassVar[str] = "moments"
+    n_parameters: int
+    n_sums: int
+
+    @property
+    def shapes(self) -> list[Shape]:
+        return [(self.n_parameters + 1,), (self.n_sums,)]
+
+    def __call__(self, block: Block, arrays: list[Array]) -> float:
+        for piece in block.pieces:
+            data = piece.data
+            assert data.offset is not None  # noqa: S101
+            o = data.offset if data.weights is None else data.weights * data.offset
+            arrays[0][:-1] += np.dot(data.C.T, o)
+            arrays[0][-1] += np.dot(data.offset, o)
+            if piece.part is not None:
+                piece.part.add(arrays[1], o, None)
+        return 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,6 +54,10 @@ class Part(ABC):
         self.add(sums, weights, table[cell])
 
     @abstractmethod
+    def add_codes(self, sums: Array, weights: Array, codes: NDArray[np.intp]) -> None:
+        """Add A'diag(weights) Z to ``sums``, where the columns of Z indicate the codes of the rows."""
+
+    @abstractmethod
     def add_sparse(self, sums: Array, weights: Array, M: sp.csr_matrix) -> None:
         """Add A'diag(weights) M to ``sums``, for columns that are mostly zeros."""
 
@@ -188,6 +192,11 @@ class _GroupPart(Part):
         by_level = sp.csr_matrix((weights, cell, self._bounds), shape=(self._sizes.size, table.shape[0]))
         sums[self._levels] += by_level @ table
 
+    def add_codes(self, sums: Array, weights: Array, codes: NDArray[np.intp]) -> None:
+        size = sums.shape[1]
+        cells = np.repeat(size * np.arange(self._sizes.size), self._sizes) + codes
+        sums[self._levels] += np.bincount(cells, weights, self._sizes.size * size).reshape(-1, size)
+
     def add_sparse(self, sums: Array, weights: Array, M: sp.csr_matrix) -> None:
         sums[self._levels] += (self._with(weights) @ M).toarray()
 
@@ -240,6 +249,10 @@ class GroupProjection(Projection):
 @dataclass(frozen=True, eq=False)
 class _DensePart(Part):
     Q: Array
+
+    def add_codes(self, sums: Array, weights: Array, codes: NDArray[np.intp]) -> None:
+        by_code = sp.csc_matrix((weights, codes, np.arange(codes.size + 1)), shape=(sums.shape[1], codes.size))
+        sums += (by_code @ self.Q).T
 
     def add(self, sums: Array, weights: Array, C: Array | None) -> None:
         sums += self.Q.T @ (weights if C is None else weights[:, None] * C)
@@ -318,6 +331,11 @@ class _MixedPart(Part):
     group: Part
     n_groups: int
     B: sp.csr_matrix
+
+    def add_codes(self, sums: Array, weights: Array, codes: NDArray[np.intp]) -> None:
+        self.group.add_codes(sums[: self.n_groups], weights, codes)
+        by_code = sp.csc_matrix((weights, codes, np.arange(codes.size + 1)), shape=(sums.shape[1], codes.size))
+        sums[self.n_groups :] += (by_code @ self.B).toarray().T
 
     def add(self, sums: Array, weights: Array, C: Array | None) -> None:
         self.group.add(sums[: self.n_groups], weights, C)

@@ -25,7 +25,7 @@ from anchortm.engine.solve.newton import (
     is_strict,
     kkt_residual,
     loss_of,
-    shrunken_step,
+    newton_step,
     solution_at,
 )
 from anchortm.engine.solve.start import startable
@@ -38,6 +38,7 @@ Array = NDArray[np.float64]
 FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
 ROUGH = 1e-3  # KKT residual of points on the branch that rounding or quadrature keep from convergence
 MOST_ROUGH = {False: 12, True: 2}  # number of such points before they are accepted; the second for integrals
+ON_THE_WAY = 1e-5  # KKT residual of points on the branch between the xi that are asked for
 MOST_FAILED = 5  # steps before the path stops
 SLOW = 20  # more Newton steps than this from a predictor count as a failure: derivatives are inexact there
 MOST_CORRECTIONS = 25  # Newton steps from a predictor, if a shorter step of the path is possible
@@ -68,7 +69,7 @@ def follow(
     while here.xi < target and tracked:
         left = math.log1p(target) - math.log1p(here.xi)
         xi = target if step >= left else math.expm1(math.log1p(here.xi) + step)
-        there = _correct(objective, here, xi, control.limits(step))
+        there = _correct(objective, here, xi, control.limits(step, xi == target))
         move, miss = _distances(objective, here, there, xi)
         tracked, accepted = control.judge(there, miss <= 0.5 * move + 1e-6)
         if control.exhausted and not (accepted and xi == target):
@@ -103,11 +104,15 @@ class _Control:
     n_rough: int = 0
     n_failed: int = 0
 
-    def limits(self, step: float) -> Options:
-        """Return the options of a corrector: few Newton steps if the step of the path can be shortened."""
+    def limits(self, step: float, last: bool) -> Options:
+        """Return the options of a corrector.
+
+        It takes few Newton steps if the step of the path can be shortened, and ends early at points on the way.
+        """
+        options = self.options if last else replace(self.options, tol=max(self.options.tol, ON_THE_WAY))
         if step <= SHORTEST_STEP:
-            return self.options
-        return replace(self.options, max_iter=min(self.options.max_iter, MOST_CORRECTIONS))
+            return options
+        return replace(options, max_iter=min(options.max_iter, MOST_CORRECTIONS))
 
     def judge(self, there: Solution, close: bool) -> tuple[bool, bool]:
         """Count a step; return whether the path can go on from its end, and whether the step is accepted.
@@ -303,7 +308,7 @@ def _from_sample(objective: Objective, v: Array, xi: float, options: Options) ->
     if not is_strict(sample, near) or near.folds:
         return None
     v = _nearer(objective, sample.to_whole(objective, near.v), xi)
-    sums = objective.sums(v)
+    sums = objective.sums(v, np.zeros(0) if xi == 0.0 else None)
     return (v, sums) if math.isfinite(sums.loglik) else None
 
 
@@ -314,8 +319,7 @@ def _nearer(objective: Objective, v: Array, xi: float) -> Array:
     if wide or size < 2 * objective.sample_rows:
         return v
     larger = objective.sample(size)
-    there = None if larger is objective else shrunken_step(larger, v, xi, 1.0)
-    return v if there is None else there
+    return v if larger is objective else newton_step(larger, v, xi)
 
 
 def solve(objective: Objective, v: Array, xi: float, options: Options) -> Solution:

@@ -17,7 +17,15 @@ from scipy.optimize import lsq_linear
 
 from anchortm.engine.objective.protocol import FLAT
 
-__all__ = ["bounded_minimum", "bounded_step", "cholesky", "convex_model", "qp_with_equalities", "solve_positive"]
+__all__ = [
+    "bounded_minimum",
+    "bounded_step",
+    "cholesky",
+    "convex_model",
+    "inner_of",
+    "qp_with_equalities",
+    "solve_positive",
+]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -60,6 +68,11 @@ def solve_positive(matrix: Array, right: Array) -> Array:
     return np.asarray(np.linalg.lstsq(matrix, right, rcond=1e-12)[0])
 
 
+def inner_of(matrix: Array, free: Mask) -> Array:
+    """Return the rows and columns of the free parameters."""
+    return matrix if free.all() else matrix[np.ix_(free, free)]
+
+
 def convex_model(hessian: Array, binding: Mask) -> tuple[Array, str]:
     """Return a matrix that is positive definite on the free parameters, and which one it is.
 
@@ -67,7 +80,7 @@ def convex_model(hessian: Array, binding: Mask) -> tuple[Array, str]:
     leads away from a saddle instead of towards it.
     """
     free = ~binding
-    inner = hessian[np.ix_(free, free)]
+    inner = inner_of(hessian, free)
     if not free.any() or cholesky(inner) is not None or _scaled_cholesky(inner)[0] is not None:
         return hessian, "newton"
     values, vectors = np.linalg.eigh(inner)
@@ -83,7 +96,7 @@ def bounded_step(gradient: Array, H: Array, binding: Mask, lower: Array, upper: 
     """Return the minimiser of the quadratic model under the bounds; ``loss`` sets the scale for rounding."""
     free = ~binding
     step = np.zeros_like(gradient)
-    inner = H[np.ix_(free, free)]
+    inner = inner_of(H, free)
     step[free] = solve_positive(inner, -gradient[free])
     if (step >= lower).all() and (step <= upper).all():
         return step

@@ -204,8 +204,10 @@ def _has_huge(values: Any) -> bool:
 
 def refuse_missing(frame: pd.DataFrame, what: str) -> None:
     """Refuse columns with missing values; ``what`` is their role in the message."""
-    for name, column in frame.items():  # two columns may share a name
-        kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else "O"
+    for name in frame:
+        column = frame[name]
+        dtype = getattr(column, "dtype", None)  # a name that occurs twice gives a frame
+        kind = dtype.kind if isinstance(dtype, np.dtype) else "O"
         if kind in "biu":
             continue
         missing = np.isnan(column.to_numpy()) if kind == "f" else column.isna().to_numpy()

@@ -75,7 +75,7 @@ def every(holds: Mask) -> bool:
 
 def inner_of(matrix: Array, free: Mask) -> Array:
     """Return the rows and columns of the free parameters."""
-    return matrix if every(free) else matrix[np.ix_(free, free)]
+    return matrix if every(free) else matrix[free][:, free]  # much faster than np.ix_ for a few parameters
 
 
 def convex_model(hessian: Array, binding: Mask) -> tuple[Array, str]:

@@ -48,6 +48,11 @@ Array = NDArray[np.float64]
 NEAR = 0.01  # largest relative error of a multiplier for which derivatives are used again
 
 
+def _same(v: Array, w: Array) -> bool:
+    """Return whether two vectors of parameters are equal."""
+    return v.size == w.size and int(np.count_nonzero(v != w)) == 0
+
+
 class _Latest(NamedTuple):
     """Sums and derivatives of one pass over the rows, the derivatives for about this multiplier."""
 
@@ -59,7 +64,7 @@ class _Latest(NamedTuple):
 
     def serves(self, v: Array, multiplier: Array | None) -> bool:
         """Return whether these are the derivatives at v for this multiplier, or nearly so."""
-        if not np.array_equal(self.v, v) or (multiplier is None) != (self.multiplier is None):
+        if not _same(self.v, v) or (multiplier is None) != (self.multiplier is None):
             return False
         if multiplier is None or self.multiplier is None:
             return True
@@ -80,7 +85,7 @@ def _one_pass(objective: RowObjective, v: Array, multiplier: Array | None) -> _L
 
 def _or_none(multiplier: Array | None) -> Array | None:
     """Return a multiplier, or None if it is zero."""
-    return multiplier if multiplier is not None and multiplier.any() else None
+    return multiplier if multiplier is not None and np.count_nonzero(multiplier) else None
 
 
 def convex_facts(link: Any, found: frozenset[tuple[str, int]]) -> tuple[bool, bool, bool]:
@@ -135,7 +140,7 @@ class RowObjective(SingleRows):
         self.blocks.tell(loss)
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
-        if self._latest is not None and np.array_equal(self._latest.v, v):
+        if self._latest is not None and _same(self._latest.v, v):
             return self._latest.sums
         if expected is None and not self.costly:
             loglik, arrays = self.blocks.total(self._first_order(v))

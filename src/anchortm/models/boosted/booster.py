@@ -32,7 +32,8 @@ from anchortm.engine.objective.pulled import Pulled
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FitResult
 from anchortm.engine.solve.continuation import solve
-from anchortm.engine.solve.newton import Solution, minimise, shrunken_step
+from anchortm.engine.solve.newton import Solution, minimise
+from anchortm.engine.solve.one_step import shrunken_step
 from anchortm.engine.specification import Specification
 from anchortm.models.boosted.rows import Watched
 
@@ -225,7 +226,7 @@ class Booster:
         v = np.append(self.solution.v, np.zeros(objective.n_parameters - k))
         ridge = np.zeros(v.size)
         ridge[k:] = l2 / objective.n_total / objective.coordinates.scale[k:] ** 2
-        return shrunken_step(Pulled(objective, v, np.diag(ridge)), v, self.solution.sums, self.xi, share)
+        return shrunken_step(Pulled(objective, v, np.diag(ridge)), v, self.xi, share, self.solution.sums)
 
     def _refit(self, rows: RowObjective, v: Array) -> None:
         """Refit theta and beta to the rows with the new f as offset, from the start values v."""

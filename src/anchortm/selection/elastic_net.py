@@ -288,7 +288,7 @@ class _Grid:
         for solution in solve_path(null, v[at], xis, net.spec.quiet):
             v[:] = 0.0
             v[at] = solution.v
-            slope = objective.slopes(v, 2.0 * solution.xi * solution.sums.t) / objective.n_total
+            slope = objective.gradient(v, 2.0 * solution.xi * solution.sums.t)[k:] / objective.n_total
             largest = max(largest, float((np.abs(slope)[penalised[k:]] / objective.lasso[penalised]).max()))
         return largest * ABOVE
 

@@ -23,6 +23,8 @@ __all__ = ["NormalObjective"]
 
 Array = NDArray[np.float64]
 
+FEW = 500  # moments of so many columns are always affordable
+
 
 class NormalObjective(RowObjective):
     """The anchor loss of exact rows under the normal link."""
@@ -38,7 +40,33 @@ class NormalObjective(RowObjective):
             self._moments = M, self._root(G)
         return self._moments
 
+    @property
+    def pooled(self) -> bool:  # type: ignore[override]
+        """Return whether the moments take no more memory than the rows."""
+        return self.coordinates.wide is None and self.n_parameters <= max(self.n_rows, FEW)
+
+    def gradient(self, v: Array, multiplier: Array | None = None) -> Array:
+        if not self.pooled:
+            return super().gradient(v, multiplier)
+        M, E = self.moments
+        d, k = self.n_parameters, self.coordinates.n_baseline
+        gradient = M[:d] @ np.append(v, 1.0)
+        if self._one_slope is None:
+            gradient[:k] += self._slope_derivatives(v[:k])[0]
+        else:
+            gradient[:k] -= self.n_total * self._one_slope / float(self._one_slope @ v[:k])
+        return np.asarray(gradient if multiplier is None else gradient + multiplier @ E[:, :d])
+
+    def restricted(self, columns: NDArray[np.intp]) -> RowObjective:
+        result = super().restricted(columns)
+        if self._moments is not None and isinstance(result, NormalObjective):
+            at = np.append(self.coordinates.places(columns), self.n_parameters)  # the offset is the last
+            result._moments = self._moments[0][np.ix_(at, at)], self._moments[1][:, at]
+        return result
+
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
+        if self._seen is not None and np.array_equal(self._seen[0], v):
+            return self._seen[1]
         M, E = self.moments
         extended = np.append(v, 1.0)
         quadratic = -0.5 * float(extended @ M @ extended) - self.n_total * 0.5 * math.log(2.0 * math.pi)

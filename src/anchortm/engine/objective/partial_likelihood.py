@@ -66,6 +66,8 @@ class _At(NamedTuple):
 class PartialObjective(AnchoredObjective):
     """The anchor loss of a partial likelihood; see the module's docstring."""
 
+    first_order = True
+
     def __init__(
         self,
         link: Link,
@@ -127,8 +129,8 @@ class PartialObjective(AnchoredObjective):
                 self._anchor_sums(self._r(at), s)
             return Sums(at.loglik, self._root(s))
 
-    def slopes(self, v: Array, multiplier: Array | None = None) -> Array:
-        """Return the derivatives of -loglik + multiplier't in the coefficients, of all columns at little cost."""
+    def gradient(self, v: Array, multiplier: Array | None = None) -> Array:
+        """Return the gradient of -loglik + multiplier't, of all columns at little cost."""
         sets, at = self.sets, self._at(v)
         pull = self._times(self._r(at))
         if multiplier is not None and self._part is not None:

@@ -24,7 +24,7 @@ from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.exceptions import InputError
 from anchortm.inputs.splines import Marks, wiggly
 
-__all__ = ["Known", "Net", "Penalty", "check_strengths"]
+__all__ = ["Curvature", "Known", "Net", "Penalty", "check_strengths"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -45,6 +45,18 @@ class Known(NamedTuple):
         scale = coordinates.scale[own]
         pull = self.l2 * (v[own] / scale**2)[:, None] * bread[own]
         return Squares(scale, coordinates.mean[own] - self.mean, self.deviation**2, pull)
+
+
+class Curvature(NamedTuple):
+    """A Hessian of the loss without the elastic net, in the parameters ``at``, and E = dt/dv there.
+
+    With ``linear`` the loss is quadratic, with this linear part, up to -log v_1.
+    """
+
+    at: NDArray[np.intp]
+    hessian: Array
+    E: Array
+    linear: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +175,7 @@ class Net(Wrapped):
         self.working = lasso[self.coordinates.n_baseline :] == 0.0
         self.working[self.working.size - len(inner.extra_names) :] = True  # not columns that can be left out
         self._part: tuple[Mask, Objective] | None = None
+        self.curvatures: dict[float, Curvature] = {}  # the latest one, by xi
 
     @classmethod
     def of(cls, inner: Objective, penalty: Penalty) -> Net:
@@ -181,7 +194,9 @@ class Net(Wrapped):
         return net
 
     def scaled(self, factor: float) -> Net:
-        return Net(self.inner, factor * self.lasso, factor * self.ridge)
+        result = Net(self.inner, factor * self.lasso, factor * self.ridge)
+        result.curvatures = self.curvatures
+        return result
 
     @property
     def kinked(self) -> bool:
@@ -196,7 +211,7 @@ class Net(Wrapped):
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
         self.working |= v[self.coordinates.n_baseline :] != 0.0
-        part, at = self._worked()
+        part, at = (self.inner, slice(None)) if self.inner.pooled else self._worked()
         sums = part.sums(v[at], expected)
         return Sums(sums.loglik - self.n_total * self.amount(v), sums.t)
 
@@ -207,10 +222,22 @@ class Net(Wrapped):
         gradient = d.gradient + self.n_total * (self.lasso * sign + self.ridge * v)
         return Derivatives(gradient, d.hessian + np.diag(self.n_total * self.ridge), d.E)
 
-    def slopes(self, v: Array, multiplier: Array | None = None) -> Array:
-        """Return the slopes in the coefficients, without those of the absolute values."""
-        k = self.coordinates.n_baseline
-        return self.inner.slopes(v, multiplier) + self.n_total * (self.ridge * v)[k:]
+    def gradient(self, v: Array, multiplier: Array | None = None) -> Array:
+        return self.inner.gradient(v, multiplier) + self.n_total * self.ridge * v
+
+    def sums_and_gradient(self, v: Array, xi: float) -> tuple[Sums, Array]:
+        """Return the sums, and the gradient of the loss times n without that of the absolute values."""
+        if xi != 0.0:
+            sums = self.sums(v)
+            return sums, self.gradient(v, 2.0 * xi * sums.t)
+        gradient = self.gradient(v)
+        sums = self.inner.sums(v)  # known from the same pass
+        return Sums(sums.loglik - self.n_total * self.amount(v), sums.t), gradient
+
+    def part(self, working: Mask) -> tuple[Objective, NDArray[np.intp]]:
+        """Return the loss without the net in these columns, and the places of its parameters."""
+        self.working = working
+        return self._worked()
 
     def restricted(self, columns: NDArray[np.intp]) -> Net:
         at = self.coordinates.places(columns)

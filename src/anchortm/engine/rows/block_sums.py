@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnchorInformation",
+    "FirstOrder",
     "Influence",
     "LogLikelihood",
     "SecondOrder",
-    "Slopes",
     "Squares",
     "Together",
     "add_log_slopes",
@@ -82,24 +82,32 @@ class LogLikelihood(Work):
         return [(self.n_sums,)]
 
     def __call__(self, block: Block, arrays: list[Array]) -> float:
-        total = size = 0.0
+        parts = []
         for piece in block.pieces:
-            data = piece.data
-            values, slope = evaluate_rows(self.link, data, self.v, self.n_baseline)
-            loglik, residual = values.l, values.penalised.r
-            if slope is not None:
-                loglik = np.where(slope > 0.0, loglik + np.log(slope), -np.inf)
-            if piece.part is not None:
-                piece.part.add(arrays[0], weighted(data.weights, data.sign, residual), None)
-            part = float(loglik.sum() if data.weights is None else data.weights @ loglik)
-            total += data.sign * part
-            size += abs(part)
-        # far out, truncated rows are differences of large numbers, without a correct digit
-        return total if size <= LARGEST * (1.0 + abs(total)) else -math.inf
+            values, slope = evaluate_rows(self.link, piece.data, self.v, self.n_baseline)
+            parts.append(_loglik(piece, values, slope, arrays[0]))
+        return _total(parts)
 
     def residual_slopes(self, data: Rows) -> Array:
         """Return dr/dshift of these rows."""
         return evaluate_rows(self.link, data, self.v, self.n_baseline)[0].dr
+
+
+def _loglik(piece: Piece, values: RowValues, slope: Array | None, sums: Array) -> float:
+    """Return the log-likelihood of a piece with its sign, and add the anchors' sums of its residuals."""
+    data, loglik = piece.data, values.l
+    if slope is not None:
+        loglik = np.where(slope > 0.0, loglik + np.log(slope), -np.inf)
+    if piece.part is not None:
+        piece.part.add(sums, weighted(data.weights, data.sign, values.penalised.r), None)
+    return data.sign * float(loglik.sum() if data.weights is None else data.weights @ loglik)
+
+
+def _total(parts: list[float]) -> float:
+    """Return the sum of the log-likelihoods of a block's pieces."""
+    total, size = sum(parts), sum(abs(part) for part in parts)
+    # far out, truncated rows are differences of large numbers, without a correct digit
+    return total if size <= LARGEST * (1.0 + abs(total)) else -math.inf
 
 
 def add_log_slopes(data: Rows, slope: Array, gradient: Array, hessian: Array) -> None:
@@ -217,29 +225,41 @@ class AnchorInformation(Work):
 
 
 @dataclass(frozen=True, eq=False)
-class Slopes(Work):
-    """The gradient of -loglik in the coefficients alone, plus that of r along ``spread`` (of the anchors)."""
+class FirstOrder(Work):
+    """The log-likelihood, the anchors' sums of the residuals, and a gradient.
+
+    That is the gradient of -loglik, plus that of r along ``spread`` (of the anchors).
+    """
 
     label: ClassVar[str] = "derivatives"
     link: Any
     v: Array
     n_baseline: int
+    n_sums: int
     spread: Array | None = None
 
     @property
     def shapes(self) -> list[Shape]:
-        return [(self.v.size - self.n_baseline,)]
+        return [(self.n_sums,), (self.v.size,)]
 
     def __call__(self, block: Block, arrays: list[Array]) -> float:
+        (sums, gradient), k, parts = arrays, self.n_baseline, []
         for piece in block.pieces:
             data = piece.data
-            t, _ = evaluate_rows(self.link, data, self.v, self.n_baseline)
-            pull = t.r
-            if self.spread is not None and piece.part is not None:
-                pull = pull + t.penalised.dr * piece.part.spread(self.spread)
-            X = data.C[:, data.C.shape[1] - arrays[0].size :]
-            arrays[0] += np.dot(X.T, weighted(data.weights, data.sign, pull))
-        return 0.0
+            t, slope = evaluate_rows(self.link, data, self.v, k)
+            parts.append(_loglik(piece, t, slope, sums))
+            bend = None if self.spread is None or piece.part is None else piece.part.spread(self.spread)
+            pull = weighted(data.weights, data.sign, t.r if bend is None else t.r + t.penalised.dr * bend)
+            if data.ends is None:
+                gradient += np.dot(data.C.T, pull)
+                if slope is not None and data.slope is not None:
+                    gradient[:k] -= np.dot(data.slope.T, weighted(data.weights, data.sign, 1.0 / slope))
+                continue
+            ends = cast("TwoEnds", t)
+            width = weighted(data.weights, data.sign, ends.l_d if bend is None else ends.l_d - ends.r_d * bend)
+            gradient[:k] += data.ends.gradient(pull, width)
+            gradient[k:] += np.dot(data.C.T, pull)
+        return _total(parts)
 
 
 @dataclass(frozen=True, eq=False)

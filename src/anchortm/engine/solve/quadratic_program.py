@@ -6,24 +6,26 @@ of its eigenvalues. A dense QP solver (daqp) finds the minimiser; its answer is 
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 
 import daqp
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import eigh_tridiagonal, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import lsq_linear
 
 from anchortm.engine.objective.protocol import FLAT
 
-__all__ = ["bounded_minimum", "bounded_step", "cholesky", "convex_model", "qp_with_equalities", "solve_positive"]
+__all__ = ["bounded_minimum", "bounded_step", "cholesky", "convex_model", "qp_with_equalities", "smallest_eigenvalue", "solve_positive"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 QP_TOLERANCE = 1e-6  # of the slope at a solution of the QP, relative to the slope at its start
 BIG = 1e30  # the QP solver takes this for infinity
+LANCZOS_FROM, MOST_LANCZOS, LANCZOS_TOLERANCE = 150, 100, 1e-5  # of the residual; the eigenvalue has its square
 LIFTS = (1e-8, 1e-6, 1e-4, 1e-2)  # added to a flat matrix, relative to its largest curvature
 
 
@@ -58,6 +60,39 @@ def solve_positive(matrix: Array, right: Array) -> Array:
     if factor is not None:
         return np.asarray(scale * dpotrs(factor, scale * right)[0])
     return np.asarray(np.linalg.lstsq(matrix, right, rcond=1e-12)[0])
+
+
+def smallest_eigenvalue(matrix: Array) -> float:
+    """Return the smallest eigenvalue of a symmetric matrix, infinity if it is empty.
+
+    That of a large positive definite matrix comes from Lanczos steps with its inverse.
+    """
+    if not matrix.size:
+        return math.inf
+    factor = cholesky(matrix.T) if matrix.shape[0] > LANCZOS_FROM else None
+    found = None if factor is None else _lanczos(factor)
+    return float(np.linalg.eigvalsh(matrix)[0]) if found is None else found
+
+
+def _lanczos(factor: Array) -> float | None:
+    """Return the smallest eigenvalue from a Cholesky factor; None if the steps do not converge."""
+    size = factor.shape[0]
+    Q = np.empty((MOST_LANCZOS + 1, size))
+    diagonal, beside = np.zeros(MOST_LANCZOS), np.zeros(MOST_LANCZOS)
+    Q[0] = np.random.default_rng(0).normal(size=size)
+    Q[0] /= np.linalg.norm(Q[0])
+    for j in range(MOST_LANCZOS):
+        z = dpotrs(factor, Q[j])[0]
+        diagonal[j] = z @ Q[j]
+        for _ in range(2):  # the second time removes rounding errors
+            z -= Q[: j + 1].T @ (Q[: j + 1] @ z)
+        beside[j] = np.linalg.norm(z)
+        Q[j + 1] = z / beside[j]
+        if j % 5 == 4:
+            values, vectors = eigh_tridiagonal(diagonal[: j + 1], beside[:j])
+            if beside[j] * abs(vectors[-1, -1]) <= LANCZOS_TOLERANCE * values[-1]:
+                return float(1.0 / values[-1])
+    return None
 
 
 def convex_model(hessian: Array, binding: Mask) -> tuple[Array, str]:

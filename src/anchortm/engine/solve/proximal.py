@@ -1,0 +1,272 @@
+"""Minimising a loss with an l1 penalty where gradients are cheap: proximal Newton steps with few Hessians.
+
+A step goes to the minimum of a quadratic model plus the penalty (``net_model``), and a line search on the loss follows.
+Each gradient covers all columns, so that every step checks the optimality conditions of all of them; the model has the
+columns that may matter. Its Hessian can come from an earlier point, even from another strength of the penalty, as long
+as steps with it reduce the KKT residual fast; near the solution it is computed once more, for the last steps and for
+the certificate. The loss of a normal linear model is such a model itself, so that one step is enough.
+
+If the loss curves down on the way, or no step helps, ``solve.faces`` finds the minimum.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from anchortm.engine.objective.penalised import Curvature, Net
+from anchortm.engine.objective.protocol import Sums
+from anchortm.engine.solve.net_model import FIRST_COLUMNS, NetModel
+from anchortm.engine.solve.newton import (
+    ARMIJO,
+    FAR,
+    LAST_GAIN,
+    NEGLIGIBLE,
+    Options,
+    Solution,
+    binding_bounds,
+    loss_of,
+)
+from anchortm.engine.solve.quadratic_program import smallest_eigenvalue, solve_positive
+
+__all__ = ["minimise"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Codes = NDArray[np.intp]
+
+SHARES = (1.0, 0.5, 0.25, 0.1, 0.03)  # of a step
+NEARLY = 1e-4  # the last Hessian is computed where the KKT residual is below this
+SLOW = 0.3  # a step with an old Hessian that reduces the KKT residual by less asks for a new one
+LIKELY = 0.75  # columns whose slope is at least this fraction of the penalty are in the model
+EXACT = 1e-14  # KKT residual that further steps do not improve
+RESOLUTION = 1e-9  # expected gains below this, relative to the loss, are judged by the KKT residual instead
+
+
+@dataclass(frozen=True, eq=False)
+class _Here:
+    """A point: the sums there, the loss, its gradient without that of the absolute values, and what holds there."""
+
+    v: Array
+    sums: Sums
+    loss: float
+    gradient: Array
+    held: Mask  # by a bound, or at zero by the l1 penalty
+    residual: Array  # of the optimality conditions, for each parameter
+
+    @property
+    def kkt(self) -> float:
+        """Return the KKT residual."""
+        return float(self.residual.max(initial=0.0))
+
+
+def minimise(net: Net, v: Array, xi: float, options: Options) -> Solution | None:
+    """Return the minimum found from v; None if it must be found in another way."""
+    at = net.coordinates
+    if not net.first_order or net.costly or at.pieces or at.wide is not None or net.extra_names:
+        return None
+    curvature, near, slow = net.curvatures.get(xi), False, False
+    here = _at(net, np.clip(v, at.lower, at.upper), xi, curvature)
+    history: list[dict[str, Any]] = []
+    while here is not None:
+        history.append(_row(here, xi, len(history), options.verbose))
+        if near and here.kkt <= (EXACT if net.pooled else options.tol):
+            break
+        if len(history) > options.max_iter:
+            return None
+        if curvature is None or slow or net.pooled or _lacks(curvature, here) or (here.kkt <= NEARLY and not near):
+            curvature, near = _curvature(net, here, xi), here.kkt <= NEARLY
+            if curvature is None:
+                return None
+            net.curvatures.clear()
+            net.curvatures[xi] = curvature
+            here = replace(here, residual=_residual(net, here, xi, curvature))
+        there = _advance(net, here, xi, curvature, history[-1])
+        if there is None and near and here.kkt <= options.tol:
+            break
+        if there is None and slow:
+            return None
+        slow = there is None or (there.kkt > SLOW * here.kkt and there.kkt > options.tol)
+        here = here if there is None else there
+    if here is None or curvature is None:
+        return None
+    return _solution(net, _polished(net, here, xi, curvature, options.tol), xi, curvature, history)
+
+
+def _row(here: _Here, xi: float, iteration: int, verbose: int) -> dict[str, Any]:
+    """Return the row of the history for a point."""
+    if verbose:
+        print(f"xi {xi:.6g}  iteration {iteration}  loss {here.loss:.10g}  KKT {here.kkt:.1e}")
+    return {"iteration": iteration, "xi": xi, "loss": here.loss, "kkt": here.kkt, "active": int(here.held.sum())}
+
+
+def _at(net: Net, v: Array, xi: float, curvature: Curvature | None) -> _Here | None:
+    """Return the point v, or None if the loss is not finite there."""
+    sums, gradient = net.sums_and_gradient(v, xi)
+    loss, gradient = loss_of(net, sums, xi), gradient / net.n_total
+    if not (math.isfinite(loss) and np.isfinite(gradient).all()):
+        return None
+    net.tell(loss)
+    zero = (v == 0.0) & (net.lasso > 0.0)
+    held = (zero & (np.abs(gradient) <= net.lasso)) | (~zero & binding_bounds(net, v, gradient))
+    here = _Here(v, sums, loss, gradient, held, gradient)
+    return replace(here, residual=_residual(net, here, xi, curvature))
+
+
+def _residual(net: Net, here: _Here, xi: float, curvature: Curvature | None) -> Array:
+    """Return the components of the gradient that should vanish, relative to what cancels in them."""
+    v, g = here.v, here.gradient
+    slope = g + net.lasso * np.sign(v)
+    parts, noise = np.abs(slope), 0.0
+    if xi != 0.0 and curvature is not None:
+        pull, error = np.zeros_like(v), np.zeros_like(v)
+        pull[curvature.at] = curvature.E.T @ (2.0 * xi * here.sums.t) / net.n_total
+        # each element of t is a sum of about sqrt(n) in absolute terms
+        unit = 4.0 * np.finfo(float).eps * abs(xi) / math.sqrt(net.n_total)
+        error[curvature.at] = unit * np.abs(curvature.E).sum(axis=0)
+        parts, noise = np.abs(slope - pull) + np.abs(pull), error
+    size = np.maximum(1.0, np.abs(v) / FAR)
+    free = size * np.maximum(np.abs(slope) - noise, 0.0) / (1.0 + parts)
+    beyond = np.maximum(np.abs(g) - net.lasso, 0.0) / (1.0 + np.abs(g))
+    return np.asarray(np.where(here.held, 0.0, np.where((v == 0.0) & (net.lasso > 0.0), beyond, free)))
+
+
+def _lacks(curvature: Curvature, here: _Here) -> bool:
+    """Return whether the model lacks a column that is not zero, or the one furthest from optimal."""
+    inside = np.zeros(here.v.size, dtype=bool)
+    inside[curvature.at] = True
+    return bool(here.v[~inside].any()) or here.residual[~inside].max(initial=0.0) > here.residual[inside].max()
+
+
+def _curvature(net: Net, here: _Here, xi: float) -> Curvature | None:
+    """Return the Hessian of the loss without the elastic net, in the columns that may matter."""
+    k, n = net.coordinates.n_baseline, net.n_total
+    if net.pooled and net.inner.closed_form is not None:
+        known = net.curvatures.get(xi)
+        return _of_moments(net, xi) if known is None else known
+    lasso, slope = net.lasso[k:], np.abs(here.gradient[k:])
+    working = (here.v[k:] != 0.0) | (lasso == 0.0)
+    wanted = np.flatnonzero(~working & (slope >= LIKELY * lasso))
+    size = k + int(working.sum())
+    most = max(1, min(max(FIRST_COLUMNS, size), net.n_rows - size))
+    working[wanted[np.argsort((lasso - slope)[wanted], kind="stable")[:most]]] = True
+    part, at = net.part(working)
+    d = part.derivatives(here.v[at], None if xi == 0.0 else 2.0 * xi * here.sums.t)
+    hessian = d.penalised(2.0 * xi) / n if xi != 0.0 else d.hessian / n
+    return Curvature(at, hessian, d.E) if np.isfinite(hessian).all() else None
+
+
+def _of_moments(net: Net, xi: float) -> Curvature:
+    """Return the quadratic part of the loss of a normal linear model: the rest is -log v_1."""
+    assert net.inner.closed_form is not None  # noqa: S101
+    (M, E), n, d = net.inner.closed_form, net.n_total, net.n_parameters
+    hessian, linear = M[:d, :d] / n, M[:d, d] / n
+    if xi != 0.0:
+        hessian, linear = hessian + (2.0 * xi / n) * E[:, :d].T @ E[:, :d], linear + (2.0 * xi / n) * E[:, :d].T @ E[:, d]
+    return Curvature(np.arange(d), hessian, E[:, :d], linear)
+
+
+def _with_ridge(net: Net, curvature: Curvature) -> Array:
+    """Return the Hessian of a model with the ridge."""
+    ridge, H = net.ridge[curvature.at], curvature.hessian
+    return H + np.diag(ridge) if ridge.any() else H
+
+
+def _advance(net: Net, here: _Here, xi: float, curvature: Curvature, row: dict[str, Any]) -> _Here | None:
+    """Return the point after a step towards the minimum of the model, or None if there is no descent."""
+    target = _target(net, here, curvature)
+    if target is None or np.array_equal(target, here.v):
+        return None
+    step = target - here.v
+    gain = -float(here.gradient @ step + net.lasso @ (np.abs(target) - np.abs(here.v)))
+    flat = gain <= RESOLUTION * (1.0 + abs(here.loss))
+    for share in SHARES:
+        v = target if share == 1.0 else here.v + share * step
+        there = _at(net, v, xi, curvature)
+        if there is not None and (
+            there.loss <= here.loss - ARMIJO * share * gain or (flat and there.kkt <= 0.5 * here.kkt)
+        ):
+            row |= {"model": "newton", "step": share}
+            return there
+        if flat:
+            break
+    return None
+
+
+def _target(net: Net, here: _Here, curvature: Curvature) -> Array | None:
+    """Return the minimum of the model, None if the model is not convex."""
+    at, H = curvature.at, _with_ridge(net, curvature)
+    v, lower, upper = here.v[at], net.coordinates.lower[at], net.coordinates.upper[at]
+    log = curvature.linear is not None
+    b = curvature.linear if curvature.linear is not None else here.gradient[at] - H @ v
+    found = NetModel(H, b, net.lasso[at], lower, upper, log).minimum(v, net.n_rows)
+    if found is None:
+        return None
+    target = np.zeros_like(here.v)
+    target[at] = found
+    return target
+
+
+def _polished(net: Net, here: _Here, xi: float, curvature: Curvature, tol: float) -> _Here:
+    """Return the point after one more step that is so short that it needs no pass over the rows; see ``newton``."""
+    target = None if net.pooled else _target(net, here, curvature)
+    if target is None or not np.array_equal(np.sign(target), np.sign(here.v)):
+        return here
+    step, n = target - here.v, net.n_total
+    pull = np.zeros_like(step)
+    pull[curvature.at] = curvature.E.T @ (2.0 * xi * here.sums.t) / n
+    slope = here.gradient - pull + net.lasso * np.sign(here.v)
+    neglected = (1.0 + 2.0 * abs(xi)) * float(np.abs(step).max()) ** 2
+    gain = abs(float((slope + pull) @ step))
+    if not (neglected <= NEGLIGIBLE * tol and gain <= LAST_GAIN * (1.0 + abs(here.loss))):
+        return here
+    sums = Sums(here.sums.loglik - n * float(slope @ step), here.sums.t + curvature.E @ step[curvature.at])
+    return replace(here, v=target, sums=sums, loss=loss_of(net, sums, xi))
+
+
+def _solution(net: Net, here: _Here, xi: float, curvature: Curvature, history: list[dict[str, Any]]) -> Solution:
+    """Return the solution, with its smallest curvature and the tangent of the path in xi."""
+    v, at, n, k = here.v, curvature.at, net.n_total, net.coordinates.n_baseline
+    H = _with_ridge(net, curvature)
+    if curvature.linear is not None:
+        H = H.copy()
+        H[1, 1] += 1.0 / v[1] ** 2
+    fixed = net.coordinates.lower == net.coordinates.upper
+    zero = (v == 0.0) & (net.lasso > 0.0)
+    free = ~(here.held | zero | fixed)[at]
+    inner = H[np.ix_(free, free)]
+    tangent = np.zeros_like(v)
+    if net.anchors is not None and free.any():
+        tangent[at[free]] = -solve_positive(inner, (2.0 / n) * (curvature.E.T @ here.sums.t)[free])
+    active = zero.copy()
+    active[:k] = (here.held & ~fixed)[:k]
+    lowest = smallest_eigenvalue(inner)
+    return Solution(
+        v,
+        xi,
+        here.sums,
+        here.loss,
+        here.kkt,
+        lowest,
+        active,
+        True,
+        "converged",
+        len(history) - 1,
+        tangent,
+        _embedded(H, at, v.size),
+        history=history,
+    )
+
+
+def _embedded(H: Array, at: Codes, size: int) -> Any:
+    """Return a matrix of all parameters with this block, zero elsewhere."""
+    if at.size == size:
+        return H
+    starts = np.zeros(size + 1, dtype=np.intp)
+    starts[at + 1] = at.size
+    return sp.csr_matrix((H.ravel(), np.tile(at, at.size), np.cumsum(starts)), shape=(size, size))

@@ -27,6 +27,7 @@ __all__ = [
     "add_log_slopes",
     "evaluate_rows",
     "weighted",
+    "weighted_gram",
 ]
 
 Array = NDArray[np.float64]
@@ -39,6 +40,14 @@ def weighted(weights: Array | None, sign: int, values: Array) -> Array:
     if weights is not None:
         values = weights * values
     return values if sign > 0 else -values
+
+
+def weighted_gram(C: Array, weights: Array) -> Array:
+    """Return C'diag(weights)C; as a product of one matrix with itself it takes half the time."""
+    if weights.size and not weights.min() >= 0.0:
+        return np.asarray(np.dot((C * weights[:, None]).T, C))
+    root = C * np.sqrt(weights)[:, None]
+    return np.asarray(np.dot(root.T, root))
 
 
 def evaluate_rows(link: Any, data: Rows, v: Array, k: int) -> tuple[RowValues, Array | None]:
@@ -167,7 +176,7 @@ class SecondOrder(Work):
             piece.part.add(G, own, C)
         if bend is not None:
             dr = dr + weighted(data.weights, data.sign, values.penalised.d2r * bend)
-        hessian += np.dot((C * dr[:, None]).T, C)
+        hessian += weighted_gram(C, dr)
         if slope is not None and data.slope is not None:
             k = self.n_baseline
             add_log_slopes(data, slope, gradient[:k], hessian[:k, :k])
@@ -201,7 +210,7 @@ class SecondOrder(Work):
             block = ends.cross(both, cross, X)
             hessian[:k, k:] += block
             hessian[k:, :k] += block.T
-            hessian[k:, k:] += np.dot((X * both[:, None]).T, X)
+            hessian[k:, k:] += weighted_gram(X, both)
 
 
 @dataclass(frozen=True, eq=False)

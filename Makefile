@@ -1,6 +1,7 @@
 # Each target sets up what it needs in .venv: a new machine needs Python 3.11+ and make only.
 PYTHON ?= python3
 BIN := .venv/bin
+KERNELS := hatch_build.py $(wildcard src/anchortm/kernels/*.[ch])
 
 .PHONY: help demo test test-slow test-lowest coverage bench bench-guard lint format accuracy r-report reliability docs docs-links docs-pictures docs-outputs reproduce clean
 
@@ -26,15 +27,15 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
 
-.venv/demo.stamp: pyproject.toml | $(BIN)/python
+.venv/demo.stamp: pyproject.toml $(KERNELS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[plot]"
 	@touch $@
 
-.venv/test.stamp: pyproject.toml | $(BIN)/python
+.venv/test.stamp: pyproject.toml $(KERNELS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[plot,test]"
 	@touch $@
 
-.venv/lint.stamp: pyproject.toml | $(BIN)/python
+.venv/lint.stamp: pyproject.toml $(KERNELS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[lint]"
 	@touch $@
 
@@ -62,7 +63,7 @@ coverage: .venv/test.stamp
 test-lowest: .venv-lowest/test.stamp
 	.venv-lowest/bin/python -m pytest -m "not slow"
 
-.venv/bench.stamp: pyproject.toml | $(BIN)/python
+.venv/bench.stamp: pyproject.toml $(KERNELS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	@touch $@
 
@@ -96,7 +97,7 @@ reproduce: .venv/demo.stamp
 	$(BIN)/anchortm reproduce all --jobs -1 --out reproduction
 	$(BIN)/python scripts/what_holds.py reproduction
 
-.venv/docs.stamp: pyproject.toml | $(BIN)/python
+.venv/docs.stamp: pyproject.toml $(KERNELS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	@touch $@
 

@@ -197,6 +197,38 @@ def test_kinds_of_residuals(family: Family) -> None:
 
 
 @members
+def test_deviances_are_squared_deviance_residuals(family: Family) -> None:
+    """Far from the mean, near it, and at the ends of the range."""
+    eta, y, trials = rows(family)
+    y[:3] = (0.0, M, 1.0) if family.family == "binomial" else (0.0, 700.0, 1.0) if family.discrete else (1e-6, 700.0, 1)
+    outcome, mu = family.outcome(y, trials), family.mean(eta).mu
+    if not family.discrete:
+        outcome[3:6, 0] = mu[3:6] * [1.0, 1.0 + 1e-9, 0.9]
+    D = family.deviance_residuals(eta, outcome, family.score_terms(eta, outcome)).r
+    np.testing.assert_allclose(family.deviances(eta, outcome), D**2, rtol=1e-13)
+
+
+@pytest.mark.parametrize("link", FAMILIES["binomial"])
+def test_zeros_and_ones_are_rows_with_one_trial(link: str) -> None:
+    """The values of 0/1 rows, far out too, are those of a mixture over the trials."""
+    family = get_family("binomial", link)
+    eta = np.repeat([-30.0, -4.0, -0.2] if link == "log" else [-30.0, -4.0, -0.2, 0.0, 3.0, 35.0], 2)
+    y = np.tile([0.0, 1.0], eta.size // 2)
+    binary, one = family.outcome(y), family.outcome(y, np.ones_like(y))
+    assert (binary.shape[1], one.shape[1]) == (2, 3)
+    for residual in ("score", "deviance"):
+        own = replace(family, residual=residual)
+        a, b = own.terms(eta, binary), own.terms(eta, one)
+        for left, right in zip((*a, *a.penalised[-3:]), (*b, *b.penalised[-3:]), strict=True):
+            np.testing.assert_allclose(left, right, rtol=1e-14)
+    for question in ("deviances", "pearson", "response_residuals", "information", "ways"):
+        ask = getattr(family, question)
+        given = ((binary,), (one,)) if question == "ways" else ((eta, binary), (eta, one))
+        with np.errstate(divide="ignore"):
+            np.testing.assert_allclose(*(ask(*arguments) for arguments in given), rtol=1e-13)
+
+
+@members
 def test_penalty_takes_the_residuals_that_are_named(family: Family) -> None:
     eta, y, _ = rows(family)
     score = values(family, eta, y)

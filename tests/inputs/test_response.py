@@ -279,3 +279,36 @@ def test_words_in_alphabetical_order_are_pointed_out() -> None:
         atm.OrdinalRegression().fit(FOUR.X, words)
     ordered = pd.Categorical(words, ["low", "medium", "high"], ordered=True)
     assert atm.OrdinalRegression().fit(FOUR.X, ordered).warnings_ == []
+
+
+@pytest.mark.parametrize("scale", ["continuous", "ordinal", "count"])
+def test_kinds_and_reach_by_definition(scale: str) -> None:
+    """The kinds of all combinations of ends, and the smallest and largest finite end."""
+    if scale == "continuous":
+        y = Interval([1.0, -inf, 2.0, 3.0, -inf], [1.0, 0.5, inf, 4.0, inf])
+        assert y.kind.tolist() == [Kind.EXACT, Kind.LEFT, Kind.RIGHT, Kind.INTERVAL, Kind.RIGHT]
+        assert y.counts() == {"exact": 1, "left": 1, "right": 2, "interval": 1}
+        assert y.reach() == (0.5, 4.0)
+        assert Interval([1.0, 5.0], [inf, inf]).reach() == (1.0, 5.0)
+        exact = as_response([3.0, -1.0, 2.0])
+        assert (exact.reach(), exact.counts()["exact"]) == ((-1.0, 3.0), 3)
+    elif scale == "ordinal":
+        for codes in ([0, 1], [0, 1, 2, 3], [2, 1, 1], [3, 2], [1, 1, 0]):
+            y = as_response([f"{k}" for k in codes], "ordinal", ["0", "1", "2", "3"])
+            ends = np.concatenate([y.lower, y.upper])
+            assert y.reach() == (ends[np.isfinite(ends)].min(), ends[np.isfinite(ends)].max())
+    else:
+        assert as_response([3, 0, 7], "count").reach() == (0.0, 7.0)
+        assert as_response([3, 2], "count").reach() == (2.0, 3.0)
+        assert as_response(Interval([2.0, 4.0], [inf, 4.0]), "count").reach() == (3.0, 4.0)
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [5, 3, 9], [True, False], [-4, -2], ["b", "a", "c"], [1.5, 0.5]])
+def test_classes_of_any_type(labels: list) -> None:
+    """Classes are counted or sorted, with the same cells."""
+    values = np.array(labels)[np.random.default_rng(0).integers(0, len(labels), 60)]
+    y, known = as_response(values, "ordinal"), sorted(set(labels))
+    assert list(y.levels) == known
+    codes = np.array([known.index(x) for x in values.tolist()])
+    np.testing.assert_array_equal(y.lower, np.where(codes == 0, -inf, codes - 1.0))
+    np.testing.assert_array_equal(y.upper, np.where(codes == len(known) - 1, inf, codes))

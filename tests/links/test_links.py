@@ -183,6 +183,15 @@ def test_infinite_ends(link: Link) -> None:
 
 
 @links
+def test_either_side(link: Link) -> None:
+    """Rows below h and rows above h side by side have the values of ``left`` and ``right``, in both tails."""
+    h = np.repeat(np.array([-40.0, -5.0, -0.3, 0.0, 0.3, 5.0, 40.0]), 2)
+    below = np.tile([True, False], h.size // 2)
+    for found, under, over in zip(link.either(h, below), link.left(h), link.right(h), strict=True):
+        np.testing.assert_allclose(found, np.where(below, under, over), rtol=1e-14)
+
+
+@links
 def test_impossible_rows(link: Link) -> None:
     assert link.interval(1.0, 1.0).l == -np.inf
     assert link.interval(1.0, 0.5).l == -np.inf

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm._util.columns import column_sums
 from anchortm.bases import Basis
 from anchortm.engine.objective.build import build_objective
 from anchortm.engine.objective.protocol import Objective
@@ -176,7 +177,7 @@ class Data(NamedTuple):
         """Return a checksum of the covariates; it detects that a user changed them in place."""
         X = self.design.matrix
         X = X.dense if isinstance(X, WideMatrix) else X  # the other columns are our own copies
-        return np.concatenate([X.sum(axis=0), X[0], X[-1]]) if X.size else np.zeros(0)
+        return np.concatenate([column_sums(X), X[0], X[-1]]) if X.size else np.zeros(0)
 
     def about(self) -> About:
         """Return the description of these inputs for a result."""

@@ -24,7 +24,7 @@ from anchortm.engine.solve.continuation import solve
 from anchortm.engine.solve.newton import Options, Solution, minimise
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import IdentificationError, InputError
-from anchortm.families import Family, NegativeBinomial, spread
+from anchortm.families import Family, NegativeBinomial
 from anchortm.inputs.mean_outcomes import check_rows, check_shares
 from anchortm.inputs.response import Response
 
@@ -35,7 +35,6 @@ Array = NDArray[np.float64]
 ALPHAS = (1e-6, 1e4)  # the range of the maximum-likelihood alpha
 ALPHA_STEP = 1e-4  # step in log(alpha) of finite differences
 SAVED = ("deviance", "pearson", "quasi_loglik", "dispersion", "alpha")  # fields in files
-NOTHING_LEFT = 1e-20  # a residual variance below this fraction of the variance of y counts as zero
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -281,9 +280,7 @@ class MeanProblem(Problem):
                 at["v"] = minimise(objective, at["v"], 0.0, options).v
             else:
                 at["v"] = solve(objective, self.start(objective, data), 0.0, options).v
-            eta, outcome, weights = objective.predictors(at["v"])
-            rows = own.in_log_alpha(eta, outcome).first
-            return float(rows.sum() if weights is None else weights @ rows)
+            return objective.fitted(at["v"]).total(lambda eta, outcome: own.in_log_alpha(eta, outcome).first)
 
         low, high = (math.log(a) for a in ALPHAS)
         if slope(low) <= 0.0:
@@ -303,10 +300,12 @@ class MeanProblem(Problem):
         """Return the start values of the solver: the mean of all outcomes, and coefficients of 0."""
         if self.spec.start is not None or objective.begin is not None:
             return super().start(objective, data)
-        link, inner = objective.link, _of_means(objective)
-        _, outcome, weights = inner.predictors(np.zeros(inner.n_parameters))
-        total = np.average(outcome[:, :-1], axis=0, weights=weights)
-        middle = float(total[0]) if total.size == 1 else (float(total[0]) + 0.01) / (float(total[1]) + 0.02)
+        link, (rows,) = objective.link, _of_means(objective).terms
+        assert rows.outcome is not None  # noqa: S101
+        middle = float(np.average(rows.outcome[:, 0], weights=rows.weights))
+        if math.isfinite(link.mean_range[1]):
+            trials = np.broadcast_to(link.trials(rows.outcome), rows.rows.shape)
+            middle = (middle + 0.01) / (float(np.average(trials, weights=rows.weights)) + 0.02)
         if not link.affine and not (middle > 0.0):
             middle = 1.0
         theta = np.array([link.eta(middle) - objective.mean_offset]) * link.eta_unit
@@ -320,17 +319,16 @@ class MeanProblem(Problem):
         in_unit = objective.loglik(solution.v, solution.sums)  # without a penalty on coefficients
         inner, response = _of_means(objective), self.data.response
         v, added = _with_effects(objective, solution.v)
-        link = self.fitted_link(objective, solution.v)
-        eta, outcome, weights = inner.predictors(v, added)
-        logliks = replace(inner.link, dispersion=float(link.dispersion)).loglik(eta, outcome)
-        given_effects = float((np.ones(eta.size) if weights is None else weights) @ logliks)
+        rows = inner.fitted(v, added)
+        link = inner.with_dispersion(v, rows)
         own = {
             "quasi_loglik": in_unit * unit**2 - inner.n_total * (inner.link.lacking if unit != 1.0 else 0.0),
-            "deviance": inner.deviance(v, added) * unit**2,
-            "pearson": inner.pearson(v, added) * unit**2,
-            "loglik": given_effects if self.data.clusters is None else in_unit,
+            "deviance": rows.deviance * unit**2,
+            "pearson": rows.pearson * unit**2,
+            # counts and trials have no dispersion in their likelihood
+            "loglik": in_unit if link.discrete else rows.total(replace(rows.link, dispersion=link.dispersion).loglik),
             "outcome_range": (float(response.upper.min()), float(response.upper.max())),
-            "at_edge": 0 if solution.converged else int(inner.link.near_edge(eta).sum()),
+            "at_edge": 0 if solution.converged else int(inner.link.near_edge(rows.eta).sum()),
             "estimated_alpha": spec.estimates_alpha,
             "asked_alpha": spec.alpha,
             "asked_dispersion": spec.dispersion,
@@ -340,21 +338,14 @@ class MeanProblem(Problem):
         if not result.unpenalised or result.random is not None:
             return result
         factor = unit**2 / result.dispersion
+        if inner.link.link == inner.link.canonical:  # the observed information is the expected one
+            return replace(result, information=factor * result.information)
         return replace(result, information=factor * _information(inner, v, spec.estimates_alpha))
 
     def fitted_link(self, objective: Objective, v: Array) -> Family:
         """Return the family with its dispersion, in the units of y."""
-        inner = _of_means(objective)
-        link, (v, added) = inner.link, _with_effects(objective, v)
-        eta, outcome, weights = inner.predictors(v, added)
-        left = np.average(link.response_residuals(eta, outcome) ** 2, weights=weights)
-        if not link.discrete and left <= NOTHING_LEFT * spread(outcome[:, 0], weights) ** 2:
-            raise IdentificationError(
-                "the covariates explain y without error, so the dispersion is 0 (is y, or a variable that it was "
-                "computed from, among them?): leave covariates out"
-            )
-        fitted: Family = replace(link, dispersion=inner.dispersion(v) * link.loss_unit**2, unit=1.0, push=1.0)
-        return fitted
+        inner, (v, added) = _of_means(objective), _with_effects(objective, v)
+        return inner.with_dispersion(v, inner.fitted(v, added))
 
     def link_to_refit(self, result: FitResult) -> Any:
         """Return the family; without alpha if refits estimate it again."""
@@ -371,8 +362,8 @@ class MeanProblem(Problem):
         likeliest = _of_means(self.plain_objective(link, data))
         first = solve(likeliest, self.start(likeliest, data), 0.0, self._tight).v
         joint = likeliest.with_log_alpha(first)
-        eta, outcome, _ = likeliest.predictors(first)
-        scores = -link.terms(eta, outcome).r[:, None] * likeliest.terms[0].C
+        rows_then = likeliest.fitted(first)
+        scores = -link.terms(rows_then.eta, rows_then.outcome).r[:, None] * likeliest.terms[0].C
         across = np.linalg.solve(joint.hessian, joint.cross)
         rows = (joint.scores - scores @ across) / (joint.own - joint.cross @ across)
         # central differences, because not all residuals have a closed-form derivative
@@ -433,10 +424,10 @@ def _of_means(objective: Objective) -> MeanObjective:
     return inner
 
 
-def _with_effects(objective: Objective, v: Array) -> tuple[Array, Array | float]:
+def _with_effects(objective: Objective, v: Array) -> tuple[Array, Array | None]:
     """Return the parameters of the rows, and what the most likely random effects add to eta."""
     inner = objective.unpenalised
-    return (v[: inner.n_fixed], inner.likeliest_shift(v)) if isinstance(inner, EffectsObjective) else (v, 0.0)
+    return (v[: inner.n_fixed], inner.likeliest_shift(v)) if isinstance(inner, EffectsObjective) else (v, None)
 
 
 def _in_units(solution: Solution, link: Family, n: float) -> Solution:

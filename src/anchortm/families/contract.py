@@ -80,6 +80,8 @@ class Family(MeanOfEta):
     discrete: ClassVar[bool] = False
     #: Whether the family has the parameter alpha.
     uses_alpha: ClassVar[bool] = False
+    #: The link for which the observed -l'' is the expected one, "" if there is none.
+    canonical: ClassVar[str] = ""
     #: Links for which the log-likelihood is not concave in eta.
     not_concave: ClassVar[frozenset[str]] = frozenset()
     #: Links for which -l'' >= |r''|, so that the loss is convex where 2 xi |P r| <= 1.
@@ -121,7 +123,7 @@ class Family(MeanOfEta):
 
     @abstractmethod
     def outcome(self, y: Array, trials: Array | None = None) -> Array:
-        """Return what rows keep of their outcome: y, the trials of binomial rows, and the constant in l last."""
+        """Return what rows keep of their outcome: y, trials if there are several, and the constant in l last."""
 
     @staticmethod
     def trials(outcome: Array) -> Any:
@@ -165,15 +167,19 @@ class Family(MeanOfEta):
     def deviance_residuals(self, eta: Array, outcome: Array, terms: OneEnd) -> Penalised:
         """Return D = sign(y - mu) sqrt(2 (l_sat - l)) and its derivatives in eta, accurate also where y = mu."""
 
+    def deviances(self, eta: Array, outcome: Array) -> Array:
+        """Return D^2 = 2 (l_sat - l); override it if it is cheaper without the derivatives of D."""
+        return self.deviance_residuals(eta, outcome, self.score_terms(eta, outcome)).r ** 2
+
     def pearson(self, eta: Array, outcome: Array) -> Array:
         """Return (y - mu) / sqrt(variance), at dispersion 1, in the unit of the family."""
-        m, mu = self.trials(outcome), self.mean(eta).mu
+        m, mu = self.trials(outcome), self.mu(eta)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray((outcome[:, 0] - m * mu) / np.sqrt(m * self.variance(mu)))
 
     def response_residuals(self, eta: Array, outcome: Array) -> Array:
         """Return y - mu, with mu times the trials of binomial rows, in the unit of the family."""
-        return np.asarray(outcome[:, 0] - self.trials(outcome) * self.mean(eta).mu)
+        return np.asarray(outcome[:, 0] - self.trials(outcome) * self.mu(eta))
 
     def information(self, eta: Array, outcome: Array) -> Array:
         """Return the expected -l'' of each row."""

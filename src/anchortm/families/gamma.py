@@ -13,7 +13,7 @@ from scipy import optimize, special
 from anchortm._typing import Array
 from anchortm.families.contract import Family, InMean, refuse_row
 from anchortm.families.mean_links import Identity, Inverse, Log, MeanLink
-from anchortm.families.numerics import excess
+from anchortm.families.numerics import columns, excess
 from anchortm.links import OneEnd, Penalised
 
 __all__ = ["Gamma", "likeliest_shape"]
@@ -35,6 +35,7 @@ class Gamma(Family):
 
     family: ClassVar[str] = "gamma"
     links: ClassVar[Mapping[str, MeanLink]] = {"log": Log(), "inverse": Inverse(), "identity": Identity()}
+    canonical: ClassVar[str] = "inverse"
     not_concave: ClassVar[frozenset[str]] = frozenset({"identity"})
     certified_links: ClassVar[frozenset[str]] = frozenset({"log"})
     effects: ClassVar[Mapping[str, str]] = {"log": "ratio of means"}
@@ -46,7 +47,7 @@ class Gamma(Family):
         return self if self.link == "log" else self.measured_in(float(np.average(y, weights=weights)))
 
     def outcome(self, y: Array, trials: Array | None = None) -> Array:
-        return np.column_stack([y / self.unit, np.full(y.size, -math.log(self.unit))])
+        return columns(y / self.unit, np.full(y.size, -math.log(self.unit)))
 
     def variance(self, mu: Array) -> Array:
         return mu**2

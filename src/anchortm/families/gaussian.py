@@ -13,7 +13,7 @@ from anchortm._typing import Array
 from anchortm.exceptions import InputError
 from anchortm.families.contract import Family, InMean
 from anchortm.families.mean_links import Identity, Log, MeanLink
-from anchortm.families.numerics import spread
+from anchortm.families.numerics import columns, spread
 from anchortm.links import LOG_SQRT_2PI, OneEnd, Penalised
 
 __all__ = ["Gaussian"]
@@ -26,6 +26,7 @@ class Gaussian(Family):
     family: ClassVar[str] = "gaussian"
     links: ClassVar[Mapping[str, MeanLink]] = {"identity": Identity(), "log": Log()}
     mean_range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+    canonical: ClassVar[str] = "identity"
     not_concave: ClassVar[frozenset[str]] = frozenset({"log"})
     effects: ClassVar[Mapping[str, str]] = {"log": "ratio of means"}
 
@@ -49,7 +50,7 @@ class Gaussian(Family):
 
     def outcome(self, y: Array, trials: Array | None = None) -> Array:
         # in another unit the constant could be so large that no digits are left of l: it is ``lacking``
-        return np.column_stack([y / self.unit, np.full(y.size, self.lacking - LOG_SQRT_2PI)])
+        return columns(y / self.unit, np.full(y.size, self.lacking - LOG_SQRT_2PI))
 
     def variance(self, mu: Array) -> Array:
         return np.ones_like(mu)

@@ -46,6 +46,10 @@ class MeanLink(ABC):
     def mean(self, eta: Array, unit: float) -> Mean:
         """Return the mean and its derivatives in eta."""
 
+    def mu(self, eta: Array, unit: float) -> Array:
+        """Return the mean alone; override it if it is cheaper without derivatives."""
+        return self.mean(eta, unit).mu
+
     @abstractmethod
     def eta(self, mu: float, unit: float) -> float:
         """Return the eta of a mean inside the range."""
@@ -147,6 +151,9 @@ class FromDistribution(MeanLink):
         F = self.F
         mu, f, psi = np.exp(F.log_cdf(eta)), np.exp(F.log_density(eta)), F.psi(eta)
         return Mean(mu, f, f * psi, f * (F.dpsi(eta) + psi**2))
+
+    def mu(self, eta: Array, unit: float) -> Array:
+        return np.exp(self.F.log_cdf(eta))
 
     def eta(self, mu: float, unit: float) -> float:
         return float(self.F.quantile(mu))

@@ -86,6 +86,10 @@ class MeanOfEta(ABC):
         """Return the mean (of one trial) and its derivatives in eta."""
         return self.mean_link.mean(eta, self.unit)
 
+    def mu(self, eta: Array) -> Array:
+        """Return the mean (of one trial) alone."""
+        return self.mean_link.mu(eta, self.unit)
+
     def eta(self, mu: float) -> float:
         """Return the eta of a mean inside the range."""
         return self.mean_link.eta(mu, self.unit)

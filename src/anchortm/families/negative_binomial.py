@@ -15,10 +15,10 @@ from scipy import special
 
 from anchortm._typing import Array
 from anchortm.families.contract import Family, InMean
-from anchortm.families.deviance import Part, deviance_residuals
+from anchortm.families.deviance import Apart, Part
 from anchortm.families.mean_links import Identity, Log, MeanLink, Root
 from anchortm.families.mixture import mixture
-from anchortm.families.numerics import half_mean_difference
+from anchortm.families.numerics import columns, half_mean_difference
 from anchortm.links import Logistic, OneEnd, Penalised
 
 __all__ = ["InLogAlpha", "NegativeBinomial"]
@@ -56,7 +56,7 @@ class NegativeBinomial(Family):
         k = self.k
         with np.errstate(invalid="ignore"):
             constant = special.gammaln(y + k) - special.gammaln(k) - special.gammaln(y + 1.0)
-            return np.column_stack([y, constant])
+            return columns(y, constant)
 
     def variance(self, mu: Array) -> Array:
         assert self.alpha is not None  # noqa: S101
@@ -76,13 +76,18 @@ class NegativeBinomial(Family):
         y, at = outcome[:, 0], eta + math.log(self.alpha)
         return mixture(LOGISTIC.left(at), LOGISTIC.right(at), y, np.full(y.size, self.k), outcome[:, -1])
 
+    def deviances(self, eta: Array, outcome: Array) -> Array:
+        return self._apart(eta, outcome).deviances(self.score_terms(eta, outcome).l - outcome[:, -1])
+
     def deviance_residuals(self, eta: Array, outcome: Array, terms: OneEnd) -> Penalised:
+        return self._apart(eta, outcome).residuals(terms.l - outcome[:, -1], terms)
+
+    def _apart(self, eta: Array, outcome: Array) -> Apart:
         y, mean = outcome[:, 0], self.mean(eta)
         delta, lowest, own = mean.mu - y, y == 0.0, 1.0 / (y + self.k)
         safe = np.where(lowest, 1.0, y)
         parts = [Part(1.0, 1.0, 1.0 / safe, delta / safe), Part(-1.0, 1.0, own, delta * own)]
-        never = np.zeros(y.shape, dtype=bool)
-        return deviance_residuals(delta, mean.d1, mean.d2, parts, terms.l - outcome[:, -1], terms, lowest, never)
+        return Apart(delta, mean.d1, mean.d2, parts, lowest)
 
     def in_log_alpha(self, eta: Array, outcome: Array) -> InLogAlpha:
         """Return the derivatives of the log-likelihood in log(alpha)."""

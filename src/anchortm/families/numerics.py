@@ -8,11 +8,17 @@ import numpy as np
 
 from anchortm._typing import Array
 
-__all__ = ["excess", "half_mean_difference", "spread"]
+__all__ = ["columns", "excess", "excess_alone", "half_mean_difference", "spread"]
 
 SERIES = 0.2  # K is summed as a series below this
 TERMS = 24
+COEFFICIENTS = np.array([2.0 * (-1.0) ** j / (j + 2) for j in range(TERMS + 1)])
 STEP, STEPS = 0.1, 400  # of the integral of ``half_mean_difference``
+
+
+def columns(*values: Array) -> Array:
+    """Return values as the columns of a matrix, each of them contiguous."""
+    return np.array(values).T
 
 
 def excess(u: Array) -> tuple[Array, Array, Array]:
@@ -28,9 +34,22 @@ def excess(u: Array) -> tuple[Array, Array, Array]:
         for j in range(TERMS, -1, -1):  # Horner's scheme, with derivatives
             a2 = a2 * s + 2.0 * a1
             a1 = a1 * s + a0
-            a0 = a0 * s + 2.0 * (-1.0) ** j / (j + 2)
+            a0 = a0 * s + COEFFICIENTS[j]
         K[small], K1[small], K2[small] = a0, a1, a2
     return K, K1, K2
+
+
+def excess_alone(u: Array) -> Array:
+    """Return K(u) without its derivatives."""
+    small = np.abs(u) < SERIES
+    x = np.where(small, 1.0, u)
+    K = 2.0 * (x - np.log1p(x)) / x**2
+    if small.any():
+        s, a = u[small], np.zeros(int(small.sum()))
+        for c in COEFFICIENTS[::-1]:
+            a = a * s + c
+        K[small] = a
+    return np.asarray(K)
 
 
 def half_mean_difference(closed: Array, mu: Array, alpha: float) -> Array:

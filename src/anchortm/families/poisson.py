@@ -11,9 +11,9 @@ from scipy import special
 
 from anchortm._typing import Array
 from anchortm.families.contract import Family, InMean
-from anchortm.families.deviance import Part, deviance_residuals
+from anchortm.families.deviance import Apart, Part
 from anchortm.families.mean_links import Identity, Log, MeanLink, Root
-from anchortm.families.numerics import excess, half_mean_difference
+from anchortm.families.numerics import columns, excess, half_mean_difference
 from anchortm.links import OneEnd, Penalised
 
 __all__ = ["Poisson"]
@@ -28,12 +28,13 @@ class Poisson(Family):
     family: ClassVar[str] = "poisson"
     links: ClassVar[Mapping[str, MeanLink]] = {"log": Log(), "identity": Identity(), "sqrt": Root()}
     discrete: ClassVar[bool] = True
+    canonical: ClassVar[str] = "log"
     certified_links: ClassVar[frozenset[str]] = frozenset({"log"})
     effects: ClassVar[Mapping[str, str]] = {"log": "rate ratio"}
 
     def outcome(self, y: Array, trials: Array | None = None) -> Array:
         with np.errstate(invalid="ignore"):
-            return np.column_stack([y, -special.gammaln(y + 1.0)])
+            return columns(y, -special.gammaln(y + 1.0))
 
     def variance(self, mu: Array) -> Array:
         return mu
@@ -47,13 +48,17 @@ class Poisson(Family):
         y, mu = outcome[:, 0], np.exp(eta)
         return OneEnd(y * eta - mu + outcome[:, -1], mu - y, mu, mu)
 
+    def deviances(self, eta: Array, outcome: Array) -> Array:
+        return self._apart(eta, outcome).deviances(self.score_terms(eta, outcome).l - outcome[:, -1])
+
     def deviance_residuals(self, eta: Array, outcome: Array, terms: OneEnd) -> Penalised:
+        return self._apart(eta, outcome).residuals(terms.l - outcome[:, -1], terms)
+
+    def _apart(self, eta: Array, outcome: Array) -> Apart:
         y, mean = outcome[:, 0], self.mean(eta)
         delta, lowest = mean.mu - y, y == 0.0
         safe = np.where(lowest, 1.0, y)
-        parts = [Part(1.0, 1.0, 1.0 / safe, delta / safe)]
-        never = np.zeros(y.shape, dtype=bool)
-        return deviance_residuals(delta, mean.d1, mean.d2, parts, terms.l - outcome[:, -1], terms, lowest, never)
+        return Apart(delta, mean.d1, mean.d2, [Part(1.0, 1.0, 1.0 / safe, delta / safe)], lowest)
 
     def law(self, mu: Array, trials: Array) -> Any:
         from scipy import stats

@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from anchortm._typing import Array
 from anchortm.links.numerics import NEGLIGIBLE, as_array, last_where, panels, quiet
@@ -55,6 +55,8 @@ class Link(ABC):
     convex_kinds: ClassVar[frozenset[str]] = frozenset()
     #: Whether log f(z) = -z^2 / 2 - log sqrt(2 pi): residuals of exact rows are z itself, and the loss is quadratic.
     quadratic: ClassVar[bool] = False
+    #: Whether f(-z) = f(z).
+    symmetric: ClassVar[bool] = False
 
     @abstractmethod
     def log_density(self, z: ArrayLike) -> Array:
@@ -189,6 +191,14 @@ class Link(ABC):
     def exact(self, z: ArrayLike) -> OneEnd:
         """Return the values of exactly observed rows: l = log f(z)."""
         return OneEnd(self.log_density(z), -self.psi(z), -self.dpsi(z), -self.d2psi(z))
+
+    def either(self, h: Array, below: NDArray[np.bool_]) -> OneEnd:
+        """Return the values of rows known to lie at or below h where ``below`` is True, and above h elsewhere."""
+        if not self.symmetric:
+            return OneEnd(*(np.where(below, a, b) for a, b in zip(self.left(h), self.right(h), strict=True)))
+        sign = np.where(below, -1.0, 1.0)
+        t = self.right(sign * h)
+        return OneEnd(t.l, sign * t.r, t.dr, sign * t.d2r)
 
     def interval(self, v: ArrayLike, u: ArrayLike, width: ArrayLike | None = None) -> TwoEnds:
         """Return the values of rows known to lie in (v, u]: l = log(F(u) - F(v)).

@@ -32,6 +32,7 @@ class Logistic(Link):
 
     name: ClassVar[str] = "logit"
     convex_kinds: ClassVar[frozenset[str]] = frozenset({"exact", "left", "right", "interval"})
+    symmetric: ClassVar[bool] = True
 
     def effect_name(self, sign: float) -> str:
         return "odds ratio"  # of larger outcomes with sign -1, of smaller ones with sign 1
@@ -78,8 +79,9 @@ class Logistic(Link):
         return self.log_sf(-as_array(z))
 
     def log_sf(self, z: ArrayLike) -> Array:
+        z = as_array(z)
         with quiet():
-            return -np.logaddexp(0.0, z)
+            return -np.maximum(z, 0.0) - np.log1p(np.exp(-np.abs(z)))  # several times faster than logaddexp
 
     def quantile_from_log_cdf(self, log_p: ArrayLike) -> Array:
         log_p = as_array(log_p)

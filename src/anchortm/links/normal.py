@@ -79,6 +79,7 @@ class Normal(Link):
     name: ClassVar[str] = "probit"
     convex_kinds: ClassVar[frozenset[str]] = frozenset({"exact"})
     quadratic: ClassVar[bool] = True
+    symmetric: ClassVar[bool] = True
 
     def widened_by_normal(self, sd: Array) -> Array:
         return np.sqrt(1.0 + sd**2)  # the sum of two independent normal variables is normal

@@ -7,6 +7,7 @@ import pytest
 from simulated import FOUR
 
 import anchortm as atm
+from anchortm.engine.solve import continuation
 from anchortm.exceptions import ConvergenceWarning
 
 
@@ -71,3 +72,22 @@ def test_a_stopped_path_is_judged_at_its_own_xi() -> None:
     assert model.loss_ == pytest.approx(-model.loglik_ / FOUR.n + 10.0 * model.penalty_)
     assert model.xi_ == 10.0
     assert "not reached" in str(model.summary())
+
+
+@pytest.mark.parametrize("xi", [0.0, 5.0])
+def test_a_second_sample_leads_to_the_same_minimum(xi: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Very many rows start from the minimum of a sample, after one step on a larger one."""
+    rng = np.random.default_rng(4)
+    X, site = rng.normal(size=(20_000, 3)), rng.integers(0, 8, 20_000)
+    y = X @ [0.5, -0.3, 0.2] + 0.2 * site + rng.logistic(size=20_000)
+    model = atm.ContinuousLogit(xi=xi, order=4)
+    whole = model.fit(X, y, anchors=site)
+    expected, steps = whole.coef_.copy(), []
+    monkeypatch.setattr("anchortm.engine.solve.continuation.SUBSAMPLE_FROM", 1000)
+    monkeypatch.setattr("anchortm.engine.rows.blocks.Blocks.sample_rows", 500)
+    step = continuation.shrunken_step
+    monkeypatch.setattr(continuation, "shrunken_step", lambda o, *rest: steps.append(o.n_rows) or step(o, *rest))
+    found = model.fit(X, y, anchors=site)
+    assert steps == [2500]
+    assert found.kkt_ <= model.tol
+    np.testing.assert_allclose(found.coef_, expected, rtol=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,11 +17,15 @@ from anchortm.engine.rows.block_sums import Influence, LogLikelihood, SecondOrde
 from anchortm.engine.rows.blocks import Blocks
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.projections import Centred, Projection
+from anchortm.engine.rows.standardised import BLOCK_ROWS
 from anchortm.exceptions import IdentificationError
+from anchortm.families import Family, spread
 
-__all__ = ["LogAlpha", "MeanObjective"]
+__all__ = ["FittedRows", "LogAlpha", "MeanObjective"]
 
 Array = NDArray[np.float64]
+
+NOTHING_LEFT = 1e-20  # a residual variance below this fraction of the variance of y counts as zero
 
 
 class LogAlpha(NamedTuple):
@@ -30,6 +35,39 @@ class LogAlpha(NamedTuple):
     cross: Array
     own: float
     scores: Array
+
+
+class FittedRows(NamedTuple):
+    """Rows at their linear predictors, and sums over them, which are taken block by block."""
+
+    link: Any  # a Family
+    eta: Array
+    outcome: Array
+    weights: Array | None
+
+    def total(self, values: Callable[[Array, Array], Array]) -> float:
+        """Return the weighted sum of a function of eta and the outcomes."""
+        total = 0.0
+        for start in range(0, self.eta.size, BLOCK_ROWS):
+            rows = slice(start, start + BLOCK_ROWS)
+            part = values(self.eta[rows], self.outcome[rows])
+            total += float(part.sum() if self.weights is None else self.weights[rows] @ part)
+        return total
+
+    @property
+    def deviance(self) -> float:
+        """Return the deviance."""
+        return self.total(self.link.deviances)
+
+    @property
+    def pearson(self) -> float:
+        """Return Pearson's chi-square."""
+        return self.total(lambda eta, outcome: self.link.pearson(eta, outcome) ** 2)
+
+    @property
+    def left(self) -> float:
+        """Return the sum of squared differences between outcomes and means."""
+        return self.total(lambda eta, outcome: self.link.response_residuals(eta, outcome) ** 2)
 
 
 class MeanObjective(RowObjective):
@@ -55,15 +93,19 @@ class MeanObjective(RowObjective):
         link = replace(self.link, residual="score", push=1.0)
         return MeanObjective(link, self.coordinates, anchors, self.blocks, self.names)
 
-    def predictors(self, v: Array, added: Any = 0.0) -> tuple[Array, Array, Array | None]:
-        """Return eta, the outcomes and the weights of the rows; ``added`` is what random effects add to eta."""
+    def fitted(self, v: Array, added: Array | None = None) -> FittedRows:
+        """Return the rows at v; ``added`` is what random effects add to eta."""
         (term,) = self.terms
         size, w = term.C.shape[1], self.coordinates.unfold(v)
         eta = term.C @ w[:size]
-        eta += 0.0 if term.wide is None else term.wide.values(w[size:])
-        eta += added if term.offset is None else term.offset + added
+        if term.wide is not None:
+            eta += term.wide.values(w[size:])
+        if term.offset is not None:
+            eta += term.offset
+        if added is not None:
+            eta += added
         assert term.outcome is not None  # noqa: S101
-        return eta, term.outcome, term.weights
+        return FittedRows(self.link, eta, term.outcome, term.weights)
 
     def at_alpha(self, factor: float) -> MeanObjective:
         """Return the objective of negative binomial rows with alpha times a factor; its loglik lacks a constant."""
@@ -72,7 +114,7 @@ class MeanObjective(RowObjective):
 
     def with_log_alpha(self, v: Array) -> LogAlpha:
         """Return the derivatives of the negative binomial log-likelihood with log(alpha) among the parameters."""
-        eta, outcome, weights = self.predictors(v)
+        _, eta, outcome, weights = self.fitted(v)
         y, mean, k = outcome[:, 0], self.link.mean(eta), 1.0 / self.link.alpha
         w, far = np.ones(y.size) if weights is None else weights, mean.mu + k
         slope = special.digamma(y + k) - special.digamma(k) - np.log1p(mean.mu / k) + (mean.mu - y) / far
@@ -80,11 +122,12 @@ class MeanObjective(RowObjective):
         cross = self.terms[0].C.T @ (-w * k * mean.d1 * (mean.mu - y) / far**2)
         return LogAlpha(self.derivatives(v).hessian, cross, -float(w @ (k * slope + k**2 * bend)), -k * slope)
 
-    def dispersion(self, v: Array) -> float:
+    def dispersion(self, v: Array, rows: FittedRows | None = None) -> float:
         """Return the dispersion: given, by Pearson's chi-square or by maximum likelihood, in the unit of the family."""
         link = self.link
         if not link.free_dispersion:
             return float((1.0 if link.estimate is None else link.estimate) / link.loss_unit**2)
+        rows = self.fitted(v) if rows is None else rows
         if link.estimate != "ml":
             size = 1 + int(np.count_nonzero(v[1:]))  # coefficients that an elastic net has set to zero do not count
             df = self.n_total - size
@@ -93,20 +136,23 @@ class MeanObjective(RowObjective):
                     f"{size} parameters for a total weight of {self.n_total:g}: too few rows to estimate the "
                     "dispersion; give dispersion a number"
                 )
-            return self.pearson(v) / df
-        return float(link.likeliest_dispersion(self.deviance(v), self.n_total))
+            return rows.pearson / df
+        return float(link.likeliest_dispersion(rows.deviance, self.n_total))
 
-    def deviance(self, v: Array, added: Any = 0.0) -> float:
-        """Return the deviance."""
-        eta, outcome, weights = self.predictors(v, added)
-        squares = self.link.deviance_residuals(eta, outcome, self.link.terms(eta, outcome)).r ** 2
-        return float(squares.sum() if weights is None else weights @ squares)
-
-    def pearson(self, v: Array, added: Any = 0.0) -> float:
-        """Return Pearson's chi-square."""
-        eta, outcome, weights = self.predictors(v, added)
-        squares = self.link.pearson(eta, outcome) ** 2
-        return float(squares.sum() if weights is None else weights @ squares)
+    def with_dispersion(self, v: Array, rows: FittedRows) -> Family:
+        """Return the family with its dispersion, in the units of y."""
+        link = self.link
+        if (
+            not link.discrete
+            and rows.left <= NOTHING_LEFT * self.n_total * spread(rows.outcome[:, 0], rows.weights) ** 2
+        ):
+            raise IdentificationError(
+                "the covariates explain y without error, so the dispersion is 0 (is y, or a variable that it was "
+                "computed from, among them?): leave covariates out"
+            )
+        dispersion = self.dispersion(v, rows) * link.loss_unit**2
+        fitted: Family = replace(link, dispersion=dispersion, unit=1.0, push=1.0)
+        return fitted
 
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Influence:
         work = super().influence(v, pull, bread, K)
@@ -114,7 +160,7 @@ class MeanObjective(RowObjective):
             return work
         k = self.coordinates.n_baseline
         sums = self.blocks.total(LogLikelihood(self.link, v, k, self.n_sums))[1][0]
-        slopes = self.blocks.total(SecondOrder(self.link, v, k, self.n_sums))[1][2]
+        slopes = self.blocks.total(SecondOrder(self.link, v, k, self.n_sums))[1][3]
         return replace(work, centre=(float(self.anchors.mean(sums)), self.anchors.mean(slopes)))
 
     @staticmethod

@@ -56,6 +56,7 @@ class _Latest(NamedTuple):
     sums: Sums
     multiplier: Array | None
     derivatives: Derivatives
+    near: float  # relative error that the multiplier may have
 
     def serves(self, v: Array, multiplier: Array | None) -> bool:
         """Return whether these are the derivatives at v for this multiplier, or nearly so."""
@@ -63,8 +64,24 @@ class _Latest(NamedTuple):
             return False
         if multiplier is None or self.multiplier is None:
             return True
-        # far from the minimum the multiplier's part of the Hessian need not be accurate, and near it the guess is
-        return bool(np.linalg.norm(multiplier - self.multiplier) <= NEAR * np.linalg.norm(multiplier))
+        # with an error as small as the step before, Newton's method still squares its error from step to step
+        return bool(np.linalg.norm(multiplier - self.multiplier) <= self.near * np.linalg.norm(multiplier))
+
+
+def _one_pass(objective: RowObjective, v: Array, multiplier: Array | None) -> _Latest:
+    """Return sums and derivatives at v."""
+    first, second = objective._first_order(v), objective._second_order(v, multiplier)
+    work = second if isinstance(second, SecondOrder) else Together(first, second)
+    loglik, arrays = objective.blocks.total(work)
+    cut, before = len(first.shapes), objective._latest
+    sums, derivatives = Sums(loglik, objective._t(arrays[:cut])), objective._derivatives(arrays[cut:])
+    near = NEAR if before is None else min(NEAR, float(np.abs(v - before.v).max(initial=0.0)))
+    return _Latest(v.copy(), sums, multiplier, derivatives, near)
+
+
+def _or_none(multiplier: Array | None) -> Array | None:
+    """Return a multiplier, or None if it is zero."""
+    return multiplier if multiplier is not None and multiplier.any() else None
 
 
 def convex_facts(link: Any, found: frozenset[tuple[str, int]]) -> tuple[bool, bool, bool]:
@@ -123,20 +140,19 @@ class RowObjective(AnchoredObjective):
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
         if self._seen is not None and np.array_equal(self._seen[0], v):
             return self._seen[1]
-        work = self._first_order(v)
-        if not self.costly:
-            loglik, arrays = self.blocks.total(work)
+        if self._latest is not None and np.array_equal(self._latest.v, v):
+            return self._latest.sums
+        if expected is None and not self.costly:
+            loglik, arrays = self.blocks.total(self._first_order(v))
             return Sums(loglik, self._t(arrays))
-        if self._latest is None or not np.array_equal(self._latest.v, v):
-            loglik, arrays = self.blocks.total(Together(work, self._second_order(v, expected)))
-            own, rest = arrays[: len(work.shapes)], arrays[len(work.shapes) :]
-            self._latest = _Latest(v.copy(), Sums(loglik, self._t(own)), expected, self._derivatives(rest))
+        self._latest = _one_pass(self, v, _or_none(expected))
         return self._latest.sums
 
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
-        if self._latest is not None and self._latest.serves(v, multiplier):
-            return self._latest.derivatives
-        return self._derivatives(self.blocks.total(self._second_order(v, multiplier))[1])
+        multiplier = _or_none(multiplier)
+        if self._latest is None or not self._latest.serves(v, multiplier):
+            self._latest = _one_pass(self, v, multiplier)
+        return self._latest.derivatives
 
     def gradient(self, v: Array, multiplier: Array | None = None) -> Array:
         if self.coordinates.wide is not None:

@@ -134,8 +134,8 @@ class Loss(ABC):
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
         """Return the log-likelihood and t at v.
 
-        If a pass over the rows is costly, an implementation can take the derivatives in the same pass, for the
-        multiplier that is ``expected`` in the next call of ``derivatives``.
+        If ``expected`` is given, ``derivatives`` will probably be called next with about this multiplier (zeros, of any
+        size, stand for none): an implementation can take the derivatives in the same pass over the rows.
         """
 
     @abstractmethod

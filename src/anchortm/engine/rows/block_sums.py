@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from anchortm.engine.rows.blocks import Block, Piece, Shape, Work
 from anchortm.engine.rows.standardised import Rows
+from anchortm.kernels import rows as compiled
 from anchortm.links import RowValues
 
 if TYPE_CHECKING:
@@ -76,6 +77,34 @@ def evaluate_rows(link: Any, data: Rows, v: Array, k: int) -> tuple[RowValues, A
     return (link.left(h) if data.kind == "left" else link.right(h)), None
 
 
+def fused(
+    link: Any, data: Rows, v: Array, bend: Array | None, derivatives: tuple[Array, Array] | None
+) -> tuple[float, Array, Array] | None:
+    """Return what the compiled kernel finds in one pass over rows, or None where it does not serve."""
+    law = compiled.LAWS.get((link.name, data.kind))
+    if law is None or data.wide is not None:
+        return None
+    at = data.C, data.slope, data.offset, data.outcome, data.weights, data.sign
+    return compiled.one_end(law, *at, v, bend, derivatives)
+
+
+def loglik_of(data: Rows, values: RowValues, slope: Array | None) -> float:
+    """Return the log-likelihood of rows, with their weights and sign; ``slope`` is h' of exact rows."""
+    loglik = values.l
+    if slope is not None:
+        loglik = np.where(slope > 0.0, loglik + np.log(slope), -np.inf)
+    return data.sign * float(loglik.sum() if data.weights is None else data.weights @ loglik)
+
+
+def reliable_sum(parts: list[float]) -> float:
+    """Return the sum of log-likelihoods; minus infinity if it is a difference of large numbers.
+
+    Far out, truncated rows are such differences, without a correct digit.
+    """
+    total, size = sum(parts), sum(map(abs, parts))
+    return total if size <= LARGEST * (1.0 + abs(total)) else -math.inf
+
+
 @dataclass(frozen=True, eq=False)
 class LogLikelihood(Work):
     """The log-likelihood, and the anchors' sums of the residuals."""
@@ -93,30 +122,23 @@ class LogLikelihood(Work):
     def __call__(self, block: Block, arrays: list[Array]) -> float:
         parts = []
         for piece in block.pieces:
-            values, slope = evaluate_rows(self.link, piece.data, self.v, self.n_baseline)
-            parts.append(_loglik(piece, values, slope, arrays[0]))
-        return _total(parts)
+            data = piece.data
+            found = fused(self.link, data, self.v, None, None)
+            if found is None:
+                values, slope = evaluate_rows(self.link, data, self.v, self.n_baseline)
+                part = loglik_of(data, values, slope)
+                if piece.part is not None:
+                    piece.part.add(arrays[0], weighted(data.weights, data.sign, values.penalised.r), None)
+            else:
+                part = found[0]
+                if piece.part is not None:
+                    piece.part.add(arrays[0], found[1], None)
+            parts.append(part)
+        return reliable_sum(parts)
 
     def residual_slopes(self, data: Rows) -> Array:
         """Return dr/dshift of these rows."""
         return evaluate_rows(self.link, data, self.v, self.n_baseline)[0].dr
-
-
-def _loglik(piece: Piece, values: RowValues, slope: Array | None, sums: Array) -> float:
-    """Return the log-likelihood of a piece with its sign, and add the anchors' sums of its residuals."""
-    data, loglik = piece.data, values.l
-    if slope is not None:
-        loglik = np.where(slope > 0.0, loglik + np.log(slope), -np.inf)
-    if piece.part is not None:
-        piece.part.add(sums, weighted(data.weights, data.sign, values.penalised.r), None)
-    return data.sign * float(loglik.sum() if data.weights is None else data.weights @ loglik)
-
-
-def _total(parts: list[float]) -> float:
-    """Return the sum of the log-likelihoods of a block's pieces."""
-    total, size = sum(parts), sum(abs(part) for part in parts)
-    # far out, truncated rows are differences of large numbers, without a correct digit
-    return total if size <= LARGEST * (1.0 + abs(total)) else -math.inf
 
 
 def add_log_slopes(data: Rows, slope: Array, gradient: Array, hessian: Array) -> None:
@@ -130,7 +152,7 @@ def add_log_slopes(data: Rows, slope: Array, gradient: Array, hessian: Array) ->
 
 @dataclass(frozen=True, eq=False)
 class SecondOrder(Work):
-    """Gradient and Hessian of -loglik, and the anchors' sums of dr/dv.
+    """The log-likelihood, the anchors' sums of r, gradient and Hessian of -loglik, and the anchors' sums of dr/dv.
 
     ``spread`` are coefficients of the anchors: the Hessian includes the curvature of r along them.
     """
@@ -145,17 +167,37 @@ class SecondOrder(Work):
     @property
     def shapes(self) -> list[Shape]:
         d = self.v.size
-        return [(d,), (d, d), (self.n_sums, d)]
+        return [(self.n_sums,), (d,), (d, d), (self.n_sums, d)]
 
     def __call__(self, block: Block, arrays: list[Array]) -> float:
+        sums, gradient, hessian, G = arrays
+        parts = []
         for piece in block.pieces:
             bend = None if self.spread is None or piece.part is None else piece.part.spread(self.spread)
-            values, slope = evaluate_rows(self.link, piece.data, self.v, self.n_baseline)
-            if piece.data.ends is None:
-                self._add_one_end(piece, values, slope, bend, *arrays)
+            found = fused(self.link, piece.data, self.v, bend, (gradient, hessian))
+            if found is None:
+                part, _ = self._add(piece, bend, sums, gradient, hessian, G)
             else:
-                self._add_two_ends(piece, cast("TwoEnds", values), bend, *arrays)
-        return 0.0
+                part, r, dr = found
+                if piece.part is not None:
+                    piece.part.add(sums, r, None)
+                    piece.part.add(G, dr, piece.data.C)
+            parts.append(part)
+        return reliable_sum(parts)
+
+    def _add(
+        self, piece: Piece, bend: Array | None, sums: Array, gradient: Array, hessian: Array, G: Array
+    ) -> tuple[float, RowValues]:
+        """Add the sums of rows; return their log-likelihood and their values."""
+        data = piece.data
+        values, slope = evaluate_rows(self.link, data, self.v, self.n_baseline)
+        if piece.part is not None:
+            piece.part.add(sums, weighted(data.weights, data.sign, values.penalised.r), None)
+        if data.ends is None:
+            self._add_one_end(piece, values, slope, bend, gradient, hessian, G)
+        else:
+            self._add_two_ends(piece, cast("TwoEnds", values), bend, gradient, hessian, G)
+        return loglik_of(data, values, slope), values
 
     def _add_one_end(
         self,
@@ -256,7 +298,9 @@ class FirstOrder(Work):
         for piece in block.pieces:
             data = piece.data
             t, slope = evaluate_rows(self.link, data, self.v, k)
-            parts.append(_loglik(piece, t, slope, sums))
+            parts.append(loglik_of(data, t, slope))
+            if piece.part is not None:
+                piece.part.add(sums, weighted(data.weights, data.sign, t.penalised.r), None)
             bend = None if self.spread is None or piece.part is None else piece.part.spread(self.spread)
             pull = weighted(data.weights, data.sign, t.r if bend is None else t.r + t.penalised.dr * bend)
             if data.ends is None:
@@ -268,7 +312,7 @@ class FirstOrder(Work):
             width = weighted(data.weights, data.sign, ends.l_d if bend is None else ends.l_d - ends.r_d * bend)
             gradient[:k] += data.ends.gradient(pull, width)
             gradient[k:] += np.dot(data.C.T, pull)
-        return _total(parts)
+        return reliable_sum(parts)
 
 
 @dataclass(frozen=True, eq=False)

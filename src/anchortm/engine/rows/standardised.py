@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from anchortm._util.columns import scale_columns
 from anchortm.bases import Basis
 from anchortm.engine.rows.coordinates import Coordinates, Places
 from anchortm.engine.rows.interval_columns import CellEnds, Ends, RowEnds
@@ -231,6 +232,11 @@ def standardised(
     covariates = columns.shape[1]
     C = np.empty((m, covariates if two_ends else k + covariates))
     in_design = part.rows if order is None else order[part.rows]
+    together = order is None and m and part.rows[-1] - part.rows[0] == m - 1  # rows of the design without a gap
+    first = int(part.rows[0]) if together else 0
+    baseline = C.shape[1] - covariates
+    factor = np.concatenate([np.ones(baseline), sign / scale[at]])
+    away = np.concatenate([np.zeros(baseline), shift[at]])
     ends = _ends(basis, part, make, shift[:k], basis.discrete and mixture is None) if two_ends else None
     slope = np.empty((m, k)) if exact else None
     for start in range(0, m, BLOCK_ROWS):
@@ -240,7 +246,9 @@ def standardised(
         if slope is not None:
             slope[block] = make(basis.derivative_rows(part.end[block]), block)
         if covariates:
-            np.subtract(columns[in_design[block]] * (sign / scale[at]), shift[at], out=C[block, -covariates:])
+            own = slice(first + block.start, first + block.stop) if together else in_design[block]
+            C[block, baseline:] = columns[own]
+            scale_columns(C[block], factor, away)
     return Rows(
         part.kind,
         part.sign,

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from anchortm.engine.rows.block_sums import SecondOrder, evaluate_rows, weighted
+from anchortm.engine.rows.block_sums import SecondOrder, reliable_sum, weighted
 from anchortm.engine.rows.blocks import Block, Piece, Shape
 from anchortm.links import RowValues
-
-if TYPE_CHECKING:
-    from anchortm.links import TwoEnds
 
 __all__ = ["WideSecondOrder"]
 
@@ -23,7 +20,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class WideSecondOrder(SecondOrder):
-    """Gradient and Hessian of a wide design, in the parameters that ``Coordinates.unfold`` gives.
+    """The same sums for a wide design, in the parameters that ``Coordinates.unfold`` gives.
 
     The Hessian of the levels is diagonal. Besides the Hessian of the other parameters there are the sums across (a row
     for each level), the diagonal, and the anchors' sums of the levels. No matrix is rows by levels or levels by levels.
@@ -34,21 +31,19 @@ class WideSecondOrder(SecondOrder):
     @property
     def shapes(self) -> list[Shape]:
         levels, rest = self.n_levels, self.v.size - self.n_levels
-        return [(self.v.size,), (rest, rest), (self.n_sums, rest), (levels, rest), (levels,), (self.n_sums, levels)]
+        dense = [(self.n_sums,), (self.v.size,), (rest, rest), (self.n_sums, rest)]
+        return [*dense, (levels, rest), (levels,), (self.n_sums, levels)]
 
     def __call__(self, block: Block, arrays: list[Array]) -> float:
-        gradient, hessian, G = arrays[:3]
+        sums, gradient, hessian, G = arrays[:4]
+        parts = []
         for piece in block.pieces:
             bend = None if self.spread is None or piece.part is None else piece.part.spread(self.spread)
-            values, slope = evaluate_rows(self.link, piece.data, self.v, self.n_baseline)
             c = piece.data.n_dense(self.n_baseline)
-            inner = gradient[:c], hessian[:c, :c], G[:, :c]
-            if piece.data.ends is None:
-                self._add_one_end(piece, values, slope, bend, *inner)
-            else:
-                self._add_two_ends(piece, cast("TwoEnds", values), bend, *inner)
-            self._add_wide(piece, values, bend, *arrays)
-        return 0.0
+            part, values = self._add(piece, bend, sums, gradient[:c], hessian[:c, :c], G[:, :c])
+            self._add_wide(piece, values, bend, *arrays[1:])
+            parts.append(part)
+        return reliable_sum(parts)
 
     def _add_wide(
         self,

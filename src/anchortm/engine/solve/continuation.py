@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.engine.objective.protocol import Objective, Point
+from anchortm.engine.objective.protocol import Objective, Point, Sums
 from anchortm.engine.solve.ends_of_path import linear_solution, over_identified
 from anchortm.engine.solve.faces import limit, minimise
 from anchortm.engine.solve.newton import (
@@ -25,6 +25,7 @@ from anchortm.engine.solve.newton import (
     is_strict,
     kkt_residual,
     loss_of,
+    shrunken_step,
     solution_at,
 )
 from anchortm.engine.solve.start import startable
@@ -45,6 +46,7 @@ KINK_POINTS = 11  # places along a step where a kink may be
 RUNAWAY = 1e6  # growth of the largest standardised parameter from xi = 0 on
 NO_MINIMUM = "the branch connected to xi = 0 ends near xi = {:.3g}, and no other minimum was found"
 SUBSAMPLE_FROM = 100_000
+LARGER = 8  # one row in so many is in a second sample, if that is at least twice the first
 NET_STEPS = 30  # first limit of Newton steps with a penalty; an easy fit takes about ten
 STRONGER = tuple(2.0**k for k in range(7, 0, -1))  # factors of penalties on the way to a weak one
 WIDE_STEPS = 10  # Newton steps from the solution of some levels to that of all
@@ -257,9 +259,9 @@ def _on_ray(objective: Objective, v: Array, xi: float, options: Options) -> Solu
 def first_solution(objective: Objective, v: Array, options: Options, xi: float = 0.0) -> Solution:
     """Return the solution that a path starts from; large data start from the optimum of a sample of rows."""
     near = _from_sample(objective, v, xi, options)
-    v = _start(objective, v, options) if near is None else near
+    v, sums = (_start(objective, v, options), None) if near is None else near
     if not objective.penalised:
-        return _checked(objective, minimise(objective, v, xi, options))
+        return _checked(objective, minimise(objective, v, xi, options, sums))
     found = minimise(objective, v, xi, replace(options, max_iter=min(options.max_iter, NET_STEPS)))
     if not found.converged:  # from stronger penalties, which leave fewer coefficients
         for factor in STRONGER:
@@ -282,8 +284,8 @@ def _checked(objective: Objective, solution: Solution) -> Solution:
     return solution
 
 
-def _from_sample(objective: Objective, v: Array, xi: float, options: Options) -> Array | None:
-    """Return the solution of a sample of the rows of large data, or None if it is not a good start.
+def _from_sample(objective: Objective, v: Array, xi: float, options: Options) -> tuple[Array, Sums] | None:
+    """Return the solution of a sample of the rows of large data and the sums there, or None if it is not a good start.
 
     The sample is a hint: if it lacks an event, a class or a branch, that says nothing about all rows.
     """
@@ -296,9 +298,22 @@ def _from_sample(objective: Objective, v: Array, xi: float, options: Options) ->
             near = follow(sample, near, xi, options)
     except (ArithmeticError, InputError):
         return None
-    good = is_strict(sample, near) and not near.folds
-    v = sample.to_whole(objective, near.v)
-    return v if good and math.isfinite(objective.sums(v).loglik) else None
+    if not is_strict(sample, near) or near.folds:
+        return None
+    v = _nearer(objective, sample.to_whole(objective, near.v), xi)
+    sums = objective.sums(v)
+    return (v, sums) if math.isfinite(sums.loglik) else None
+
+
+def _nearer(objective: Objective, v: Array, xi: float) -> Array:
+    """Return v after one Newton step on a larger sample of very many rows, which saves a step on all of them."""
+    size = objective.n_rows // LARGER
+    wide = objective.costly or objective.penalised or objective.coordinates.wide is not None
+    if wide or size < 2 * objective.sample_rows:
+        return v
+    larger = objective.sample(size)
+    there = None if larger is objective else shrunken_step(larger, v, xi, 1.0)
+    return v if there is None else there
 
 
 def solve(objective: Objective, v: Array, xi: float, options: Options) -> Solution:
@@ -312,10 +327,11 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
     if 0.0 < xi < math.inf and enough and not objective.affine:
         near = _from_sample(objective, v, xi, options)
         if near is not None:
+            v_near, sums = near
             if objective.coordinates.wide is None:
-                return _checked(objective, minimise(objective, near, xi, options))
+                return _checked(objective, minimise(objective, v_near, xi, options, sums))
             # levels that the sample lacks have poor start values: the branch is the same if the way is short and smooth
-            found = minimise(objective, near, xi, replace(options, max_iter=min(options.max_iter, WIDE_STEPS)))
+            found = minimise(objective, v_near, xi, replace(options, max_iter=min(options.max_iter, WIDE_STEPS)), sums)
             if found.converged and _smooth(found):
                 return _checked(objective, found)
     return solve_path(objective, v, [xi], options)[0]

@@ -15,6 +15,7 @@ import scipy.linalg as la
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from anchortm._util.columns import FOLD, column_ends, column_sums, folded
 from anchortm.engine.rows.standardised import BLOCK_ROWS
 from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.inputs.anchors import AnchorColumns
@@ -47,6 +48,8 @@ EPSILON = float(np.finfo(float).eps)
 RESOLVED = 5e-8  # least share of a column that others may leave unexplained; R drops columns with less too
 UNTURNED = 1e-5  # the same if the solver does not turn the columns
 HARDLY = 1e-4  # a smaller share is worth a warning
+CHECKED_ROWS = 4096  # of a block that stays in the cache
+SQUARED = (1e-120, 1e120)  # sums of squares of numbers of these sizes are doubles
 SOME_ROWS, MOST_EXPLAINING = 1000, 500  # rows for a first look at the anchors, most covariates for a full look
 
 
@@ -140,19 +143,13 @@ def check_covariates(
     if penalised is not None and isinstance(X, np.ndarray):
         own = np.flatnonzero(~penalised).tolist()
         check_covariates(X[:, own], [names[j] for j in own])
-        return Checked(np.array([X.min(axis=0), X.max(axis=0)]))
+        return Checked(covariate_ranges(X))
     check_size(p, n)
     if isinstance(X, WideMatrix):
         _check_wide(X, names)
         return Checked(covariate_ranges(X))
-    blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
-    centre = X[:: max(1, n // 1000)].mean(axis=0)
-    low = np.min([X[block].min(axis=0) for block in blocks], axis=0)
-    high = np.max([X[block].max(axis=0) for block in blocks], axis=0)
-    spread = np.maximum(high - centre, centre - low)
-    unit = np.where(spread > 0.0, spread, 1.0)
-    sums = [CovariateSums.of((X[block] - centre) / unit) for block in blocks]
-    correlation = sum(sums[1:], sums[0]).correlation(names, still(low, high, centre))
+    low, high, centre, unit, sums = _sums_of(X)
+    correlation = sums.correlation(names, still(low, high, centre))
     ranges = np.array([low, high])
     if np.linalg.eigvalsh(correlation)[0] > NEARLY:
         return Checked(ranges)
@@ -167,6 +164,30 @@ def check_covariates(
     if share < (RESOLVED if turned is None or max(near) < turned else UNTURNED):
         _refuse_collinear(near, names)
     return Checked(ranges, near, share)
+
+
+def _sums_of(X: Array) -> tuple[Array, Array, Array, Array, CovariateSums]:
+    """Return ends, centres and units of the columns, and their sums in these units, from one pass over the rows."""
+    n, p = X.shape
+    blocks = [slice(start, start + CHECKED_ROWS) for start in range(0, n, CHECKED_ROWS)]
+    centre = X[:: max(1, n // 1000)].mean(axis=0)
+    many = np.tile(centre, FOLD)
+    low, high, total, gram = np.full(p, np.inf), np.full(p, -np.inf), np.zeros(p), np.zeros((p, p))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for block in blocks:
+            lowest, highest = column_ends(X[block])
+            np.minimum(low, lowest, out=low)
+            np.maximum(high, highest, out=high)
+            wide, rest = folded(X[block])
+            for Z in ((wide - many).reshape(-1, p), rest - centre):
+                total += column_sums(Z)
+                gram += Z.T @ Z
+    spread = np.maximum(high - centre, centre - low)
+    unit = np.where(spread > 0.0, spread, 1.0)
+    if unit.min() > SQUARED[0] and unit.max() < SQUARED[1]:
+        return low, high, centre, unit, CovariateSums(n, total / unit, gram / np.outer(unit, unit))
+    parts = [CovariateSums.of((X[block] - centre) / unit) for block in blocks]
+    return low, high, centre, unit, sum(parts[1:], parts[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,7 +309,7 @@ def _constant_within(codes: NDArray[np.int32], values: NDArray[Any]) -> bool:
 def covariate_ranges(X: Matrix) -> Array:
     """Return the smallest and largest value of each covariate."""
     if not isinstance(X, WideMatrix):
-        return np.array([X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)])
+        return np.array(column_ends(X)) if X.shape[0] else np.array([[np.inf], [-np.inf]]) * np.ones(X.shape[1])
     low, high = np.zeros(X.shape[1]), np.ones(X.shape[1])
     low[X.dense_at], high[X.dense_at] = X.dense.min(axis=0), X.dense.max(axis=0)
     if X.sparse_at.size:

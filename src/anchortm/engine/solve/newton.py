@@ -219,7 +219,8 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
 def _first_state(objective: Objective, v: Array, xi: float, sums: Sums | None) -> State:
     """Return the state at the start values, within their bounds; refuse those where the loss is not finite."""
     v = np.clip(v, objective.coordinates.lower, objective.coordinates.upper)
-    sums = objective.sums(v) if sums is None else sums
+    if sums is None:
+        sums = objective.sums(v, np.zeros(0) if xi == 0.0 else None)
     if not math.isfinite(sums.loglik):
         raise ArithmeticError("the log-likelihood is not finite at the start values")
     state = expand(objective, v, sums, xi)
@@ -336,9 +337,9 @@ def _sums_along(objective: Objective, state: State, step: Array, length: float, 
     v = np.clip(state.v + length * step, lower, upper)
     if length == 1.0:  # v + (bound - v) can differ from the bound by rounding
         v = np.where(step == lower - state.v, lower, np.where(step == upper - state.v, upper, v))
-    # t there, to first order
-    expected = None if xi == 0.0 else 2.0 * xi * (state.sums.t + state.E @ (v - state.v))
-    return v, objective.sums(v, expected)
+    if length < 1.0 and not objective.costly:  # a trial, whose derivatives may not be needed
+        return v, objective.sums(v)
+    return v, objective.sums(v, 2.0 * xi * (state.sums.t + state.E @ (v - state.v)))  # t there, to first order
 
 
 def _line_search(objective: Objective, state: State, step: Array, xi: float) -> tuple[Array, Sums, float] | None:

@@ -167,7 +167,8 @@ def _of_moments(net: Net, xi: float) -> Curvature:
     (M, E), n, d = net.inner.closed_form, net.n_total, net.n_parameters
     hessian, linear = M[:d, :d] / n, M[:d, d] / n
     if xi != 0.0:
-        hessian, linear = hessian + (2.0 * xi / n) * E[:, :d].T @ E[:, :d], linear + (2.0 * xi / n) * E[:, :d].T @ E[:, d]
+        inside = (2.0 * xi / n) * E[:, :d].T @ E
+        hessian, linear = hessian + inside[:, :d], linear + inside[:, d]
     return Curvature(np.arange(d), hessian, E[:, :d], linear)
 
 

@@ -18,7 +18,15 @@ from scipy.optimize import lsq_linear
 
 from anchortm.engine.objective.protocol import FLAT
 
-__all__ = ["bounded_minimum", "bounded_step", "cholesky", "convex_model", "qp_with_equalities", "smallest_eigenvalue", "solve_positive"]
+__all__ = [
+    "bounded_minimum",
+    "bounded_step",
+    "cholesky",
+    "convex_model",
+    "qp_with_equalities",
+    "smallest_eigenvalue",
+    "solve_positive",
+]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

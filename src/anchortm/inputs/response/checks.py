@@ -49,6 +49,8 @@ def as_numbers(values: object, what: str, infinite: bool = False) -> Array:
         missing = np.array([is_missing(x) for x in array])
         refuse(missing, array, what, "has a missing value", "drop or impute such rows")
     numbers = as_floats(array, what, "turn it into numbers, or drop such rows")
+    if array.dtype.kind in "biu":
+        return numbers
     refuse(np.isnan(numbers), array, what, "has a missing value", "drop or impute such rows")
     if not infinite:
         refuse(np.isinf(numbers), array, what, "is infinite", "for a censored outcome use Surv or Interval")

@@ -46,7 +46,6 @@ def as_classes(y: Outcome, levels: Sequence[Hashable] | None) -> Response:
     found = categories_of(y)
     if found is None:
         labels, codes = _factorise(one_column(y, "y"))
-        levels = labels if levels is None else levels
     else:
         labels, codes, ordered = found
         if not ordered:
@@ -56,8 +55,8 @@ def as_classes(y: Outcome, levels: Sequence[Hashable] | None) -> Response:
             )
         shown = np.where(codes < 0, "missing", "")
         refuse(codes < 0, shown, "y", "has a missing class", "drop or impute such rows")
-        if levels is None:
-            return _cells(codes, tuple(labels))
+    if levels is None:
+        return _cells(codes, tuple(labels))
     known = {level: code for code, level in enumerate(levels)}
     translated = np.array([known.get(label, -1) for label in labels], dtype=np.intp)[codes]
     if (translated < 0).any():
@@ -98,16 +97,17 @@ def plain_words(levels: Sequence[Hashable]) -> bool:
 
 def _factorise(values: NDArray[Any]) -> tuple[list[Hashable], NDArray[np.intp]]:
     """Return the sorted distinct values and the position of each value among them."""
-    objects = values.dtype.kind == "O"
-    missing = np.array([is_missing(x) for x in values]) if objects else values != values
-    refuse(missing, values, "y", "has a missing class", "drop or impute such rows")
     if values.dtype.kind in "ib":
         low, high = int(values.min()), int(values.max())
         if high - low < 10_000:  # counting is faster than sorting
-            codes = values.astype(np.intp) - low
+            codes = values.astype(np.intp) - low if low else values.astype(np.intp, copy=False)
             seen = np.bincount(codes) > 0
             labels = np.arange(low, high + 1)[seen].astype(values.dtype)
-            return labels.tolist(), (np.cumsum(seen) - 1)[codes]
+            return labels.tolist(), codes if seen.all() else (np.cumsum(seen) - 1)[codes]
+    else:
+        objects = values.dtype.kind == "O"
+        missing = np.array([is_missing(x) for x in values]) if objects else values != values
+        refuse(missing, values, "y", "has a missing class", "drop or impute such rows")
     try:
         labels, codes = np.unique(values, return_inverse=True)
     except TypeError:
@@ -119,6 +119,7 @@ def _cells(codes: NDArray[np.intp], levels: tuple[Hashable, ...]) -> Response:
     """Return classes as intervals between their thresholds."""
     if len(levels) < 2:
         raise InputError(f"an ordinal outcome needs at least two classes, not only {list(levels)}")
-    lower = np.where(codes == 0, -np.inf, codes - 1.0)
-    upper = np.where(codes == len(levels) - 1, np.inf, codes.astype(np.float64))
+    # the ends of a class are looked up: its own code, and the one below
+    ends = np.concatenate([[-np.inf], np.arange(len(levels) - 1.0), [np.inf]])
+    lower, upper = ends[:-1][codes], ends[1:][codes]
     return Response(lower, upper, scale="ordinal", levels=levels)

@@ -82,22 +82,25 @@ class Response:
     index: pd.Index | None = None
 
     def __post_init__(self) -> None:
+        one = self.upper is self.lower  # of exact rows
         for name in ("lower", "upper", "entry", "exit", "trials"):
             values = getattr(self, name)
             if values is not None:
                 values = values.view()
                 values.flags.writeable = False
                 object.__setattr__(self, name, values)
+        if one:
+            object.__setattr__(self, "upper", self.lower)
 
     @cached_property
     def kind(self) -> NDArray[np.int8]:
         """Return the ``Kind`` of each row."""
+        if self.lower is self.upper:
+            return np.full(len(self), Kind.EXACT, dtype=np.int8)
         bounded_below, bounded_above = np.isfinite(self.lower), np.isfinite(self.upper)
-        kind = np.full(len(self), Kind.RIGHT, dtype=np.int8)
-        kind[bounded_above] = Kind.LEFT
-        kind[bounded_above & bounded_below] = Kind.INTERVAL
-        kind[self.lower == self.upper] = Kind.EXACT
-        return kind
+        kind = Kind.LEFT * bounded_above.view(np.int8) + Kind.RIGHT * bounded_below.view(np.int8)  # both: an interval
+        kind += Kind.RIGHT * (kind == 0).view(np.int8)  # without any end
+        return np.asarray(kind * (self.lower != self.upper), dtype=np.int8)
 
     def __len__(self) -> int:
         return int(self.lower.shape[0])
@@ -116,10 +119,11 @@ class Response:
         def take(values: Any) -> Any:
             return None if values is None else values[rows]
 
+        lower = self.lower[rows]
         return replace(
             self,
-            lower=self.lower[rows],
-            upper=self.upper[rows],
+            lower=lower,
+            upper=lower if self.upper is self.lower else self.upper[rows],
             entry=take(self.entry),
             exit=take(self.exit),
             trials=take(self.trials),
@@ -138,19 +142,18 @@ class Response:
 
     def counts(self) -> dict[str, int]:
         """Return the number of exact, left-, right- and interval-censored rows."""
-        numbers = np.bincount(self.kind, minlength=4)
-        return dict(zip(("exact", "left", "right", "interval"), map(int, numbers), strict=True))
+        return {kind.name.lower(): int(np.count_nonzero(self.kind == kind)) for kind in Kind}
 
     def reach(self) -> tuple[float, float]:
         """Return the smallest and the largest finite end of any row."""
         if self.scale == "count":  # k is (k - 1, k]
-            known = np.isfinite(self.upper)
-            first = np.where(np.isfinite(self.lower), self.lower + 1.0, 0.0)
-            return float(first.min()), float(self.upper.max(initial=first.max(), where=known))
-        ends = [self.lower] if self.lower is self.upper else [self.lower, self.upper]
-        finite = [np.isfinite(values) for values in ends]
-        low = min(float(values.min(initial=np.inf, where=f)) for values, f in zip(ends, finite, strict=True))
-        return low, max(float(values.max(initial=-np.inf, where=f)) for values, f in zip(ends, finite, strict=True))
+            last = max(_largest(self.upper), float(self.lower.max()) + 1.0, 0.0)
+            return max(float(self.lower.min()) + 1.0, 0.0), last
+        if self.scale == "ordinal":  # rows without a lower end have the smallest upper one
+            low, high = float(self.lower.min()), float(self.upper.max())
+            first = low if np.isfinite(low) else float(self.upper.min())
+            return first, high if np.isfinite(high) else float(self.lower.max())
+        return min(_smallest(self.lower), _smallest(self.upper)), max(_largest(self.lower), _largest(self.upper))
 
     @property
     def codes(self) -> NDArray[np.intp]:
@@ -171,3 +174,14 @@ class Response:
             trials = "" if self.trials is None else f", out of {self.trials.sum():.0f} trials"
             return f" of counts: {int(np.isneginf(self.lower).sum())} at zero{trials}"
         return (" of time: " if self.scale == "time" else ": ") + ", ".join(parts)
+
+
+def _smallest(values: Array) -> float:
+    """Return the smallest finite value, infinity if there is none."""
+    least = float(values.min())
+    return least if np.isfinite(least) else float(np.where(np.isfinite(values), values, np.inf).min())
+
+
+def _largest(values: Array) -> float:
+    """Return the largest finite value, minus infinity if there is none."""
+    return -_smallest(-values)

@@ -1,0 +1,214 @@
+"""Sums over rows in C against the same sums in NumPy, and the values of the links in C against the links."""
+
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from anchortm.engine.rows.block_sums import LogLikelihood, SecondOrder
+from anchortm.engine.rows.blocks import Block, Piece
+from anchortm.engine.rows.standardised import Rows
+from anchortm.kernels import NAME, rows
+from anchortm.kernels.build import FOLDER, LIBRARY, build
+from anchortm.links import LINKS
+
+compiled = pytest.mark.skipif(NAME != "compiled", reason="the kernels are not compiled")
+LAWS = [pytest.param(*law, id="-".join(law)) for law in rows.LAWS if law[0] in LINKS]
+
+
+def values(law: tuple[str, str], h: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return l, r, dr and d2r of rows at h, each found by a call for one row or from differences of weights."""
+    ones, found = np.ones((1, 1)), []
+    for x in h:
+        grams = []
+        for bend in (None, np.ones(1)):
+            g, H = np.zeros(1), np.zeros((1, 1))
+            result = rows.one_end(rows.LAWS[law], ones, None, None, None, None, 1, np.array([x]), bend, (g, H))
+            assert result is not None
+            grams.append(H[0, 0])
+        loglik, r, dr = result
+        assert g[0] == r[0]
+        assert grams[0] == dr[0]
+        found.append((loglik, r[0], dr[0], grams[1] - grams[0]))
+    return tuple(np.array(found).T)
+
+
+@compiled
+@pytest.mark.parametrize(("name", "kind"), LAWS)
+def test_values_are_those_of_the_links(name: str, kind: str) -> None:
+    rng = np.random.default_rng(1)
+    h = np.concatenate([rng.normal(size=60), rng.uniform(-30, 30, 60), [0.0, 1e-12, -1e-9, 0.3466, -0.3466, 1e-300]])
+    if name == "cloglog":
+        h = h[h < 25.0]
+    h = np.concatenate([h, [-600.0] if name == "cloglog" else [-600.0, 600.0]])
+    expected = getattr(LINKS[name], kind)(h)
+    loglik, r, dr, d2r = values((name, kind), h)
+    assert_allclose(loglik, expected.l, rtol=3e-13, atol=0)
+    assert_allclose(r, expected.r, rtol=3e-13, atol=0)
+    assert_allclose(dr, expected.dr, rtol=3e-13, atol=0)
+    assert_allclose(d2r, expected.d2r, rtol=3e-13, atol=1e-15)  # a difference of sums
+
+
+@compiled
+@pytest.mark.parametrize(("name", "kind"), LAWS)
+@pytest.mark.parametrize("far", [701.0, -1e5, math.inf, math.nan])
+def test_far_rows_are_left_to_the_links(name: str, kind: str, far: float) -> None:
+    C = np.array([[0.0], [1.0], [far]])
+    g, H = np.zeros(1), np.zeros((1, 1))
+    assert rows.one_end(rows.LAWS[name, kind], C, None, None, None, None, 1, np.ones(1), None, (g, H)) is None
+    assert not g.any()
+    assert not H.any()
+
+
+@compiled
+@pytest.mark.parametrize("slope", [0.0, -1.0, 1e-300, 1e300, math.nan, math.inf])
+def test_slopes_without_a_logarithm_are_left_to_numpy(slope: float) -> None:
+    C, S = np.zeros((3, 2)), np.array([[1.0], [slope], [2.0]])
+    assert rows.one_end(1, C, S, None, None, None, 1, np.ones(2), None, None) is None
+    assert rows.log_slopes(S, None, 1, np.ones(1), None) is None
+
+
+class AllAnchors:
+    """One anchor level for all rows."""
+
+    def add(self, sums: np.ndarray, weights: np.ndarray, C: np.ndarray | None) -> None:
+        sums += weights.sum() if C is None else weights @ C
+
+    def spread(self, coefficients: np.ndarray) -> np.ndarray:
+        return np.repeat(coefficients[0], self.n)
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+
+CASES = [(1, 1), (255, 3), (256, 4), (257, 5), (1000, 17), (700, 64), (300, 65)]
+
+
+@pytest.mark.parametrize(("name", "kind"), LAWS)
+@pytest.mark.parametrize(("n", "d"), CASES)
+@pytest.mark.parametrize("plain", [True, False])
+def test_sums_are_those_of_numpy(
+    name: str, kind: str, n: int, d: int, plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(n + d)
+    k = min(d, 3)
+    C = rng.normal(size=(n, d))
+    data = Rows(
+        kind,
+        1 if plain or kind == "exact" else -1,  # only truncation is subtracted
+        np.arange(n),
+        C,
+        None,
+        rng.uniform(0.2, 3.0, (n, k)) if kind == "exact" else None,
+        None if plain else rng.uniform(0.1, 4.0, n),
+        None if plain else rng.normal(size=n),
+    )
+    v = rng.uniform(0.1, 0.5, d) / math.sqrt(d)
+    block = Block(0, n, [Piece(data, AllAnchors(n))], None)
+
+    def sums() -> list[np.ndarray]:
+        found = []
+        for work in (
+            LogLikelihood(LINKS[name], v, k, 1),
+            SecondOrder(LINKS[name], v, k, 1),
+            SecondOrder(LINKS[name], v, k, 1, np.array([0.3])),
+        ):
+            arrays = [np.zeros(shape) for shape in work.shapes]
+            found += [np.array(work(block, arrays)), *arrays]
+        return found
+
+    here = sums()
+    monkeypatch.setattr(rows, "_one_end", None)
+    for a, b in zip(here, sums(), strict=True):
+        assert_allclose(a, b, rtol=1e-11, atol=1e-12 * n)
+
+
+@compiled
+def test_sums_of_log_slopes_and_grams() -> None:
+    rng = np.random.default_rng(3)
+    S, w, v = rng.uniform(0.1, 2.0, (601, 7)), rng.uniform(0.5, 2.0, 601), rng.uniform(0.1, 1.0, 7)
+    g, H = np.zeros(7), np.zeros((7, 7))
+    slope = S @ v
+    assert_allclose(rows.log_slopes(S, w, 1, v, (g, H)), w @ np.log(slope), rtol=1e-13)
+    assert_allclose(g, -S.T @ (w / slope), rtol=1e-13)
+    assert_allclose(H, (S * (w / slope**2)[:, None]).T @ S, rtol=1e-13)
+    assert rows.add_gram(S, slope, w, g, H)
+    assert_allclose(g, S.T @ (slope - w / slope), rtol=1e-12)
+    assert_allclose(H, (S * (w / slope**2 + w)[:, None]).T @ S, rtol=1e-13)
+
+
+@compiled
+def test_arrays_that_cannot_be_handed_over_are_left_to_numpy() -> None:
+    C = np.ones((4, 3))
+    for wrong in (np.asfortranarray(C), C[:, :2], C.astype(np.float32)):
+        assert rows.one_end(1, wrong, None, None, None, None, 1, np.ones(wrong.shape[1]), None, None) is None
+
+
+# kernels/__init__.py imports the library, so the folder is set in a module of its own beforehand
+ELSEWHERE = (
+    "import sys, runpy, types, pathlib, anchortm; "
+    "build = types.ModuleType('anchortm.kernels.build'); "
+    "build.__dict__.update(runpy.run_path(str(pathlib.Path(anchortm.__file__).parent / 'kernels' / 'build.py'))); "
+    "build.FOLDER = build.fingerprint.__globals__['FOLDER'] = pathlib.Path({!r}); "
+    "sys.modules['anchortm.kernels.build'] = build"
+)
+FIT = """
+import numpy as np, anchortm as atm
+from anchortm.kernels import NAME
+rng = np.random.default_rng(0)
+X, site = rng.normal(size=(800, 3)), rng.integers(0, 8, 800)
+y = np.exp(X[:, 0] + 0.3 * site + rng.logistic(size=800))
+model = atm.ContinuousLogit(xi=5.0, log_first=True).fit(X, atm.Surv(np.minimum(y, 20.0), y < 20.0), anchors=site)
+print(NAME, *model.coef_.tolist())
+"""
+
+
+def run(code: str, choice: str) -> str:
+    """Return what code prints, or its error, with this choice of kernels."""
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code],
+        env={"ANCHORTM_KERNELS": choice, "PYTHONPATH": ":".join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+@compiled
+def test_a_fit_is_the_same_with_and_without() -> None:
+    (name, *one), (other, *two) = (run(FIT, choice).split() for choice in ("compiled", "numpy"))
+    assert (name, other) == ("compiled", "numpy")
+    assert_allclose(np.array(one, float), np.array(two, float), rtol=1e-9)
+
+
+def test_another_choice_is_refused() -> None:
+    expected = "ANCHORTM_KERNELS is 'fast', but must be one of compiled, numpy, or not set"
+    assert expected in run("import anchortm.kernels", "fast")
+
+
+@pytest.mark.parametrize(("choice", "expected"), [("", "numpy"), ("compiled", "cannot be used")])
+def test_what_is_no_library_is_not_used(tmp_path: Path, choice: str, expected: str) -> None:
+    (tmp_path / LIBRARY).write_bytes(b"not a library")
+    assert expected in run(f"{ELSEWHERE.format(str(tmp_path))}; from anchortm.kernels import NAME; print(NAME)", choice)
+
+
+@compiled
+def test_a_library_of_other_sources_is_not_used(tmp_path: Path) -> None:
+    for path in [*FOLDER.glob("*.[ch]"), FOLDER / LIBRARY]:
+        shutil.copy(path, tmp_path)
+    with (tmp_path / "rows.c").open("a") as file:
+        file.write("/* changed */")
+    assert "made from other sources" in run(f"{ELSEWHERE.format(str(tmp_path))}; import anchortm.kernels", "compiled")
+
+
+def test_without_a_compiler_the_reason_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert build(tmp_path / "kernels.so") in ("no C compiler was found", "no kernels are built on Windows")
+    assert not list(tmp_path.iterdir())
+    assert (FOLDER / "rows.c").exists()

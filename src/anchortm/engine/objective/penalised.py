@@ -47,16 +47,20 @@ class Known(NamedTuple):
         return Squares(scale, coordinates.mean[own] - self.mean, self.deviation**2, pull)
 
 
-class Curvature(NamedTuple):
+@dataclass(eq=False)
+class Curvature:
     """A Hessian of the loss without the elastic net, in the parameters ``at``, and E = dt/dv there.
 
-    With ``linear`` the loss is quadratic, with this linear part, up to -log v_1.
+    With ``linear`` the loss is quadratic, with this linear part, up to -log v_1. ``solver`` solves with the Hessian
+    plus a ridge.
     """
 
     at: NDArray[np.intp]
     hessian: Array
     E: Array
     linear: Array | None = None
+    ridge: Array | None = None
+    solver: Any = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrs
 
-from anchortm.engine.solve.quadratic_program import cholesky
+from anchortm.engine.solve.active_solver import ActiveSolver
 
 __all__ = ["NetModel"]
 
@@ -34,7 +33,7 @@ FIRST_COLUMNS = 50  # join at once, or as many as are free already
 class NetModel:
     """The function to minimise; ``log`` says whether it contains - log w_1."""
 
-    H: Array
+    solver: ActiveSolver  # with H
     b: Array
     lasso: Array
     lower: Array
@@ -62,7 +61,7 @@ class NetModel:
 
     def _slope(self, w: Array) -> Array:
         """Return the gradient without that of the absolute values."""
-        slope = self.H @ w + self.b
+        slope = self.solver.H @ w + self.b
         if self.log:
             slope[1] -= 1.0 / w[1]
         return np.asarray(slope)
@@ -70,7 +69,7 @@ class NetModel:
     def _value(self, w: Array) -> float:
         if self.log and not w[1] > 0.0:
             return math.inf
-        value = float(w @ (0.5 * (self.H @ w) + self.b) + self.lasso @ np.abs(w))
+        value = float(w @ (0.5 * (self.solver.H @ w) + self.b) + self.lasso @ np.abs(w))
         return value - math.log(w[1]) if self.log else value
 
     def _free(self, w: Array, slope: Array, room: int) -> tuple[Mask, Array]:
@@ -90,25 +89,18 @@ class NetModel:
 
     def _solved(self, w: Array, slope: Array, free: Mask, sign: Array) -> Array | None:
         """Return the minimum if the free parameters keep their signs and the others stay."""
-        at = np.flatnonzero(free)
-        factor = cholesky(self.H[np.ix_(at, at)].T)  # in Fortran's order
-        if factor is None:
+        right = np.zeros((w.size, 2 if self.log else 1))
+        right[:, 0] = slope + self.lasso * sign
+        if self.log:
+            right[1] += 1.0 / w[1], 1.0
+        found = self.solver.solve(free, right)
+        if found is None:
             return None
-        target = w.copy()
-        pull = slope[at] + self.lasso[at] * sign[at]
-        if not self.log or not free[1]:
-            target[at] -= dpotrs(factor, pull)[0]
-            return target
-        # w = base + u / w_1 with u = H^-1 e_1, so w_1 solves w_1^2 - base_1 w_1 = u_1
-        own = int(np.searchsorted(at, 1))
-        right = np.zeros((at.size, 2))
-        pull[own] += 1.0 / w[1]
-        right[:, 0], right[own, 1] = pull, 1.0
-        found = dpotrs(factor, right)[0]
-        base, u = w[at] - found[:, 0], found[:, 1]
-        root = math.sqrt(base[own] ** 2 + 4.0 * u[own])
-        first = 0.5 * (base[own] + root) if base[own] > 0.0 else 2.0 * u[own] / (root - base[own])
-        target[at] = base + u / first
+        target = np.asarray(w - found[:, 0])
+        if self.log:  # w = target + u / w_1 with u = H^-1 e_1, so w_1^2 - target_1 w_1 = u_1
+            u, b = found[:, 1], float(target[1])
+            root = math.sqrt(b * b + 4.0 * float(u[1]))
+            target += u / (0.5 * (b + root) if b > 0.0 else 2.0 * float(u[1]) / (root - b))
         return target
 
     def _towards(self, w: Array, target: Array, free: Mask, sign: Array) -> tuple[Array | None, bool]:

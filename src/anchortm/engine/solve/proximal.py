@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.penalised import Curvature, Net
 from anchortm.engine.objective.protocol import Sums
+from anchortm.engine.solve.active_solver import ActiveSolver
 from anchortm.engine.solve.net_model import FIRST_COLUMNS, NetModel
 from anchortm.engine.solve.newton import (
     ARMIJO,
@@ -172,10 +173,13 @@ def _of_moments(net: Net, xi: float) -> Curvature:
     return Curvature(np.arange(d), hessian, E[:, :d], linear)
 
 
-def _with_ridge(net: Net, curvature: Curvature) -> Array:
-    """Return the Hessian of a model with the ridge."""
-    ridge, H = net.ridge[curvature.at], curvature.hessian
-    return H + np.diag(ridge) if ridge.any() else H
+def _solver(net: Net, curvature: Curvature) -> ActiveSolver:
+    """Return what solves with the Hessian of a model, the ridge included."""
+    ridge = net.ridge[curvature.at]
+    if curvature.ridge is None or not np.array_equal(curvature.ridge, ridge):
+        H = curvature.hessian + np.diag(ridge) if ridge.any() else curvature.hessian
+        curvature.ridge, curvature.solver = ridge, ActiveSolver(H)
+    return curvature.solver  # type: ignore[no-any-return]
 
 
 def _advance(net: Net, here: _Here, xi: float, curvature: Curvature, row: dict[str, Any]) -> _Here | None:
@@ -201,11 +205,11 @@ def _advance(net: Net, here: _Here, xi: float, curvature: Curvature, row: dict[s
 
 def _target(net: Net, here: _Here, curvature: Curvature) -> Array | None:
     """Return the minimum of the model, None if the model is not convex."""
-    at, H = curvature.at, _with_ridge(net, curvature)
+    at, solver = curvature.at, _solver(net, curvature)
     v, lower, upper = here.v[at], net.coordinates.lower[at], net.coordinates.upper[at]
     log = curvature.linear is not None
-    b = curvature.linear if curvature.linear is not None else here.gradient[at] - H @ v
-    found = NetModel(H, b, net.lasso[at], lower, upper, log).minimum(v, net.n_rows)
+    b = curvature.linear if curvature.linear is not None else here.gradient[at] - solver.H @ v
+    found = NetModel(solver, b, net.lasso[at], lower, upper, log).minimum(v, net.n_rows)
     if found is None:
         return None
     target = np.zeros_like(here.v)
@@ -233,7 +237,8 @@ def _polished(net: Net, here: _Here, xi: float, curvature: Curvature, tol: float
 def _solution(net: Net, here: _Here, xi: float, curvature: Curvature, history: list[dict[str, Any]]) -> Solution:
     """Return the solution, with its smallest curvature and the tangent of the path in xi."""
     v, at, n, k = here.v, curvature.at, net.n_total, net.coordinates.n_baseline
-    H = _with_ridge(net, curvature)
+    solver = _solver(net, curvature)
+    H = solver.H
     if curvature.linear is not None:
         H = H.copy()
         H[1, 1] += 1.0 / v[1] ** 2

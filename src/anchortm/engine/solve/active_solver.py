@@ -10,6 +10,8 @@ kept, so that a subset that differs a little from an earlier one costs little; i
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
@@ -27,6 +29,18 @@ MOST_CHANGES = 0.25  # of the size of the factor, and
 FEW_CHANGES = 8
 
 
+class _Change(NamedTuple):
+    """A subset relative to that of the factor: indices more and less, their Z, and factors of Schur complements."""
+
+    free: Mask
+    more: Codes
+    less: Codes
+    Za: Array
+    Zr: Array
+    inner: Array | None
+    outer: Array | None
+
+
 class ActiveSolver:
     """Solves H_FF x = b for subsets F, which may change from call to call."""
 
@@ -36,37 +50,58 @@ class ActiveSolver:
         self._root: Array | None = None
         self._Z = np.zeros((0, 0))
         self._place = np.full(H.shape[0], -1)  # of each index in Z
+        self._latest: _Change | None = None
 
     def solve(self, free: Mask, right: Array) -> Array | None:
         """Return the solution on the subset ``free`` for right-hand sides in the rows of all indices.
 
         It is zero elsewhere; None if the matrix is not safely positive definite there.
         """
-        changed = self._changed(free)
-        if changed is None or self._root is None:
+        if self._latest is None or not np.array_equal(self._latest.free, free):
+            self._latest = self._change(free)
+        change, x = self._latest, np.zeros_like(right)
+        if change is None or self._root is None:
             return None
-        more, less = changed
-        x = np.zeros_like(right)
-        if not more.size and not less.size:
+        if not change.more.size and not change.less.size:
             x[self._at] = dpotrs(self._root, right[self._at])[0]
             return x
         x[free] = right[free]
         z = solve_triangular(self._root, x[self._at], trans="T", check_finite=False)
-        Za, Zr = self._Z[:, self._place[more]], self._Z[:, self._place[less]]
-        if less.size:  # what is left without these
+        if change.inner is not None:  # what is left without these
+            z = z - change.Zr @ dpotrs(change.inner, change.Zr.T @ z)[0]
+        if change.outer is not None:
+            x[change.more] = dpotrs(change.outer, right[change.more] - change.Za.T @ z)[0]
+            z = z - change.Za @ x[change.more]
+        x[self._at] = solve_triangular(self._root, z, check_finite=False)
+        x[change.less] = 0.0
+        return x
+
+    def _change(self, free: Mask) -> _Change | None:
+        """Return how a subset differs from that of the factor; a new factor if it differs much."""
+        inside = np.zeros(free.size, dtype=bool)
+        inside[self._at] = True
+        new = np.flatnonzero((free != inside) & (self._place < 0))
+        if self._root is None or self._Z.shape[1] + new.size > FEW_CHANGES + MOST_CHANGES * self._at.size:
+            if not self._factored(free):
+                return None
+            inside, new = free, new[:0]
+        elif new.size:
+            B = self.H[np.ix_(self._at, new)]
+            B[:, inside[new]] = self._at[:, None] == new[inside[new]]
+            self._place[new] = self._Z.shape[1] + np.arange(new.size)
+            self._Z = np.hstack([self._Z, solve_triangular(self._root, B, trans="T", check_finite=False)])
+        more, less = np.flatnonzero(free & ~inside), np.flatnonzero(inside & ~free)
+        Za, Zr, inner, outer = self._Z[:, self._place[more]], self._Z[:, self._place[less]], None, None
+        if less.size:
             inner = cholesky(Zr.T @ Zr)
             if inner is None:
                 return None
-            Za, z = Za - Zr @ dpotrs(inner, Zr.T @ Za)[0], z - Zr @ dpotrs(inner, Zr.T @ z)[0]
+            Za = Za - Zr @ dpotrs(inner, Zr.T @ Za)[0] if more.size else Za
         if more.size:
             outer = cholesky(self.H[np.ix_(more, more)] - Za.T @ Za)
             if outer is None:
                 return None
-            x[more] = dpotrs(outer, right[more] - Za.T @ z)[0]
-            z = z - Za @ x[more]
-        x[self._at] = solve_triangular(self._root, z, check_finite=False)
-        x[less] = 0.0
-        return x
+        return _Change(free.copy(), more, less, Za, Zr, inner, outer)
 
     def _factored(self, free: Mask) -> bool:
         """Make the factor of a subset; return whether the matrix is safely positive definite there."""
@@ -77,18 +112,3 @@ class ActiveSolver:
         self._at, self._root, self._Z = at, root, np.zeros((at.size, 0))
         self._place[:] = -1
         return True
-
-    def _changed(self, free: Mask) -> tuple[Codes, Codes] | None:
-        """Return which indices the subset has more and less than the factor, after making Z or the factor for them."""
-        none = np.zeros(0, dtype=np.intp)
-        inside = np.zeros(free.size, dtype=bool)
-        inside[self._at] = True
-        new = np.flatnonzero((free != inside) & (self._place < 0))
-        if self._root is None or self._Z.shape[1] + new.size > FEW_CHANGES + MOST_CHANGES * self._at.size:
-            return (none, none) if self._factored(free) else None
-        if new.size:
-            B = self.H[np.ix_(self._at, new)]
-            B[:, inside[new]] = self._at[:, None] == new[inside[new]]
-            self._place[new] = self._Z.shape[1] + np.arange(new.size)
-            self._Z = np.hstack([self._Z, solve_triangular(self._root, B, trans="T", check_finite=False)])
-        return np.flatnonzero(free & ~inside), np.flatnonzero(inside & ~free)

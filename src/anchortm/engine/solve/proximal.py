@@ -12,6 +12,7 @@ If the loss curves down on the way, or no step helps, ``solve.faces`` finds the 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,7 +34,7 @@ from anchortm.engine.solve.newton import (
     binding_bounds,
     loss_of,
 )
-from anchortm.engine.solve.quadratic_program import smallest_eigenvalue, solve_positive
+from anchortm.engine.solve.quadratic_program import smallest_eigenvalue
 
 __all__ = ["minimise"]
 
@@ -45,6 +46,7 @@ SHARES = (1.0, 0.5, 0.25, 0.1, 0.03)  # of a step
 NEARLY = 1e-4  # the last Hessian is computed where the KKT residual is below this
 SLOW = 0.3  # a step with an old Hessian that reduces the KKT residual by less asks for a new one
 LIKELY = 0.75  # columns whose slope is at least this fraction of the penalty are in the model
+LANCZOS_FROM = 150  # parameters; with fewer all eigenvalues take less time
 EXACT = 1e-14  # KKT residual that further steps do not improve
 RESOLUTION = 1e-9  # expected gains below this, relative to the loss, are judged by the KKT residual instead
 
@@ -237,21 +239,19 @@ def _polished(net: Net, here: _Here, xi: float, curvature: Curvature, tol: float
 def _solution(net: Net, here: _Here, xi: float, curvature: Curvature, history: list[dict[str, Any]]) -> Solution:
     """Return the solution, with its smallest curvature and the tangent of the path in xi."""
     v, at, n, k = here.v, curvature.at, net.n_total, net.coordinates.n_baseline
-    solver = _solver(net, curvature)
-    H = solver.H
-    if curvature.linear is not None:
-        H = H.copy()
-        H[1, 1] += 1.0 / v[1] ** 2
     fixed = net.coordinates.lower == net.coordinates.upper
     zero = (v == 0.0) & (net.lasso > 0.0)
     free = ~(here.held | zero | fixed)[at]
-    inner = H[np.ix_(free, free)]
+    H, solve = _inverse(net, here, curvature, free)
     tangent = np.zeros_like(v)
     if net.anchors is not None and free.any():
-        tangent[at[free]] = -solve_positive(inner, (2.0 / n) * (curvature.E.T @ here.sums.t)[free])
+        tangent[at[free]] = -solve((2.0 / n) * (curvature.E.T @ here.sums.t)[free])
     active = zero.copy()
     active[:k] = (here.held & ~fixed)[:k]
-    lowest = smallest_eigenvalue(inner)
+    size = int(free.sum())
+    lowest = smallest_eigenvalue(size, solve) if size > LANCZOS_FROM else None
+    if lowest is None:
+        lowest = float(np.linalg.eigvalsh(H[np.ix_(free, free)])[0]) if size else math.inf
     return Solution(
         v,
         xi,
@@ -267,6 +267,30 @@ def _solution(net: Net, here: _Here, xi: float, curvature: Curvature, history: l
         _embedded(H, at, v.size),
         history=history,
     )
+
+
+def _inverse(net: Net, here: _Here, curvature: Curvature, free: Mask) -> tuple[Array, Callable[[Array], Array]]:
+    """Return the Hessian at a minimum, and the product with the inverse of its free part."""
+    solver = _solver(net, curvature)
+
+    def solve(right: Array) -> Array:
+        whole = np.zeros((free.size, 1))
+        whole[free, 0] = right
+        found = solver.solve(free, whole)
+        assert found is not None  # noqa: S101 - the minimum was found with the same matrix
+        return np.asarray(found[free, 0])
+
+    if curvature.linear is None:
+        return solver.H, solve
+    H, square, first = solver.H.copy(), here.v[1] ** 2, int(free[:1].sum())
+    H[1, 1] += 1.0 / square
+    u = solve(np.eye(1, int(free.sum()), first)[0])
+
+    def with_logarithm(right: Array) -> Array:
+        z = solve(right)
+        return np.asarray(z - u * (z[first] / (square + u[first])))
+
+    return H, with_logarithm
 
 
 def _embedded(H: Array, at: Codes, size: int) -> Any:

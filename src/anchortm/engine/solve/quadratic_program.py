@@ -6,7 +6,7 @@ of its eigenvalues. A dense QP solver (daqp) finds the minimiser; its answer is 
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from contextlib import suppress
 
 import daqp
@@ -33,7 +33,7 @@ Mask = NDArray[np.bool_]
 
 QP_TOLERANCE = 1e-6  # of the slope at a solution of the QP, relative to the slope at its start
 BIG = 1e30  # the QP solver takes this for infinity
-LANCZOS_FROM, MOST_LANCZOS, LANCZOS_TOLERANCE = 150, 100, 1e-5  # of the residual; the eigenvalue has its square
+MOST_LANCZOS, LANCZOS_TOLERANCE = 100, 1e-4  # of the residual; the eigenvalue has its square
 LIFTS = (1e-8, 1e-6, 1e-4, 1e-2)  # added to a flat matrix, relative to its largest curvature
 
 
@@ -70,27 +70,17 @@ def solve_positive(matrix: Array, right: Array) -> Array:
     return np.asarray(np.linalg.lstsq(matrix, right, rcond=1e-12)[0])
 
 
-def smallest_eigenvalue(matrix: Array) -> float:
-    """Return the smallest eigenvalue of a symmetric matrix, infinity if it is empty.
+def smallest_eigenvalue(size: int, solve: Callable[[Array], Array]) -> float | None:
+    """Return the smallest eigenvalue of a positive definite matrix by Lanczos steps with its inverse.
 
-    That of a large positive definite matrix comes from Lanczos steps with its inverse.
+    ``solve`` multiplies with the inverse. None if the steps do not converge.
     """
-    if not matrix.size:
-        return math.inf
-    factor = cholesky(matrix.T) if matrix.shape[0] > LANCZOS_FROM else None
-    found = None if factor is None else _lanczos(factor)
-    return float(np.linalg.eigvalsh(matrix)[0]) if found is None else found
-
-
-def _lanczos(factor: Array) -> float | None:
-    """Return the smallest eigenvalue from a Cholesky factor; None if the steps do not converge."""
-    size = factor.shape[0]
     Q = np.empty((MOST_LANCZOS + 1, size))
     diagonal, beside = np.zeros(MOST_LANCZOS), np.zeros(MOST_LANCZOS)
     Q[0] = np.random.default_rng(0).normal(size=size)
     Q[0] /= np.linalg.norm(Q[0])
     for j in range(MOST_LANCZOS):
-        z = dpotrs(factor, Q[j])[0]
+        z = solve(Q[j])
         diagonal[j] = z @ Q[j]
         for _ in range(2):  # the second time removes rounding errors
             z -= Q[: j + 1].T @ (Q[: j + 1] @ z)

@@ -29,6 +29,7 @@ __all__ = ["Curvature", "Known", "Net", "Penalty", "check_strengths"]
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+SPARE = 1.25  # a part of the columns serves for this many fewer
 HEAVIEST = 1e12  # weight of the square of a standardised coefficient; with more, rounding errors would dominate
 
 
@@ -178,7 +179,7 @@ class Net(Wrapped):
         self.lasso, self.ridge = lasso, ridge
         self.working = lasso[self.coordinates.n_baseline :] == 0.0
         self.working[self.working.size - len(inner.extra_names) :] = True  # not columns that can be left out
-        self._part: tuple[Mask, Objective] | None = None
+        self._parts: list[tuple[Mask, Objective]] = []  # the latest one
         self.curvatures: dict[float, Curvature] = {}  # the latest one, by xi
 
     @classmethod
@@ -199,7 +200,7 @@ class Net(Wrapped):
 
     def scaled(self, factor: float) -> Net:
         result = Net(self.inner, factor * self.lasso, factor * self.ridge)
-        result.curvatures = self.curvatures
+        result.curvatures, result._parts = self.curvatures, self._parts
         return result
 
     @property
@@ -239,8 +240,10 @@ class Net(Wrapped):
         return Sums(sums.loglik - self.n_total * self.amount(v), sums.t), gradient
 
     def part(self, working: Mask) -> tuple[Objective, NDArray[np.intp]]:
-        """Return the loss without the net in these columns, and the places of its parameters."""
-        self.working = working
+        """Return the loss without the net in these columns or a few more, and the places of its parameters."""
+        known = self._parts[0][0] if self._parts else ~working
+        few = int(known.sum()) <= SPARE * int(working.sum())
+        self.working = known.copy() if few and not (working & ~known).any() else working
         return self._worked()
 
     def restricted(self, columns: NDArray[np.intp]) -> Net:
@@ -285,9 +288,9 @@ class Net(Wrapped):
         """Return the objective of the working columns, and the places of its parameters."""
         if self.working.all():
             return self.inner, np.arange(self.n_parameters)
-        if self._part is None or not np.array_equal(self._part[0], self.working):
-            self._part = (self.working.copy(), self.inner.restricted(np.flatnonzero(self.working)))
-        return self._part[1], self.coordinates.places(np.flatnonzero(self.working))
+        if not self._parts or not np.array_equal(self._parts[0][0], self.working):
+            self._parts[:] = [(self.working.copy(), self.inner.restricted(np.flatnonzero(self.working)))]
+        return self._parts[0][1], self.coordinates.places(np.flatnonzero(self.working))
 
     def face(self, sign: Array) -> tuple[Net, NDArray[np.intp]]:
         """Return the objective of the working columns with these signs, and the places of its parameters."""

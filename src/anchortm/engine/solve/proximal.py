@@ -43,9 +43,9 @@ Mask = NDArray[np.bool_]
 Codes = NDArray[np.intp]
 
 SHARES = (1.0, 0.5, 0.25, 0.1, 0.03)  # of a step
-NEARLY = 1e-4  # the last Hessian is computed where the KKT residual is below this
-SLOW = 0.3  # a step with an old Hessian that reduces the KKT residual by less asks for a new one
-LIKELY = 0.75  # columns whose slope is at least this fraction of the penalty are in the model
+NEARLY = 1e-6  # the last Hessian is computed where the KKT residual is below this
+SLOW = 0.6  # a step with an old Hessian that reduces the KKT residual by less asks for a new one
+LIKELY = 0.7  # columns whose slope is at least this fraction of the penalty are in the model
 LANCZOS_FROM = 150  # parameters; with fewer all eigenvalues take less time
 EXACT = 1e-14  # KKT residual that further steps do not improve
 RESOLUTION = 1e-9  # expected gains below this, relative to the loss, are judged by the KKT residual instead
@@ -125,14 +125,14 @@ def _residual(net: Net, here: _Here, xi: float, curvature: Curvature | None) -> 
     """Return the components of the gradient that should vanish, relative to what cancels in them."""
     v, g = here.v, here.gradient
     slope = g + net.lasso * np.sign(v)
-    parts, noise = np.abs(slope), 0.0
+    parts, noise = np.abs(slope), np.zeros_like(v)
     if xi != 0.0 and curvature is not None:
-        pull, error = np.zeros_like(v), np.zeros_like(v)
+        pull = np.zeros_like(v)
         pull[curvature.at] = curvature.E.T @ (2.0 * xi * here.sums.t) / net.n_total
         # each element of t is a sum of about sqrt(n) in absolute terms
         unit = 4.0 * np.finfo(float).eps * abs(xi) / math.sqrt(net.n_total)
-        error[curvature.at] = unit * np.abs(curvature.E).sum(axis=0)
-        parts, noise = np.abs(slope - pull) + np.abs(pull), error
+        noise[curvature.at] = unit * np.abs(curvature.E).sum(axis=0)
+        parts = np.abs(slope - pull) + np.abs(pull)
     size = np.maximum(1.0, np.abs(v) / FAR)
     free = size * np.maximum(np.abs(slope) - noise, 0.0) / (1.0 + parts)
     beyond = np.maximum(np.abs(g) - net.lasso, 0.0) / (1.0 + np.abs(g))

@@ -4,6 +4,7 @@ import math
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from numpy.testing import assert_allclose
 from anchortm.engine.rows.block_sums import LogLikelihood, SecondOrder
 from anchortm.engine.rows.blocks import Block, Piece
 from anchortm.engine.rows.standardised import Rows
-from anchortm.kernels import NAME, rows
+from anchortm.families import Family, get_family
+from anchortm.kernels import NAME, columns, rows
 from anchortm.kernels.build import FOLDER, LIBRARY, build
 from anchortm.links import LINKS
 
@@ -128,6 +130,61 @@ def test_sums_are_those_of_numpy(
         assert_allclose(a, b, rtol=1e-11, atol=1e-12 * n)
 
 
+FAMILY_LAWS = [law[0] for law in rows.LAWS if law[1] == "mean"]
+
+
+def outcomes(family: Family, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return outcomes that a family can have."""
+    y = rng.exponential(size=n)
+    return (y > 0.7).astype(float) if family.family == "binomial" else np.round(3.0 * y) if family.discrete else y
+
+
+@pytest.mark.parametrize("name", FAMILY_LAWS)
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (257, 5), (1000, 11)])
+@pytest.mark.parametrize("plain", [True, False])
+def test_sums_of_families_are_those_of_numpy(
+    name: str, n: int, d: int, plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(n + d)
+    family = get_family(*name.split("-"))
+    outcome = family.outcome(outcomes(family, n, rng))
+    weights, offset = (None, None) if plain else (rng.uniform(0.1, 4.0, n), rng.normal(size=n))
+    v = rng.normal(size=d) / math.sqrt(d)
+    data = Rows("mean", 1, np.arange(n), rng.normal(size=(n, d)), None, None, weights, offset, outcome=outcome)
+    block = Block(0, n, [Piece(data, AllAnchors(n))], None)
+
+    def sums(family: Family) -> list[np.ndarray]:
+        found = []
+        for work in (LogLikelihood(family, v, 1, 1), SecondOrder(family, v, 1, 1, np.array([0.3]))):
+            arrays = [np.zeros(shape) for shape in work.shapes]
+            found += [np.array(work(block, arrays)), *arrays]
+        return found
+
+    others = [family.expected(), replace(family, residual="deviance"), replace(family, push=2.0)]
+    assert not any(other.name_of_rows(outcome) for other in others)
+    here = sums(family)
+    monkeypatch.setattr(rows, "_one_end", None)
+    for a, b in zip(here, sums(family), strict=True):
+        assert_allclose(a, b, rtol=1e-12, atol=1e-13 * n)
+
+
+@compiled
+@pytest.mark.parametrize("name", FAMILY_LAWS)
+def test_values_are_those_of_the_families(name: str) -> None:
+    """One row at a time: l, r and dr, far out too, where 0 and 1 are certain."""
+    family, rng = get_family(*name.split("-")), np.random.default_rng(2)
+    eta = np.concatenate([rng.uniform(-30, 30, 60), [0.0, 1e-9, -0.3466]])
+    outcome = family.outcome(outcomes(family, eta.size, rng))
+    expected = family.terms(eta, outcome)
+    for i, h in enumerate(eta):
+        y = np.ascontiguousarray(outcome[i : i + 1, 0])
+        law = rows.LAWS[name, "mean"]
+        loglik, r, dr = rows.one_end(law, np.ones((1, 1)), None, None, y, None, 1, np.array([h]), None, None)
+        assert_allclose(loglik, expected.l[i] - outcome[i, -1], rtol=3e-13, atol=1e-15 * y[0])
+        assert_allclose(r[0], expected.r[i], rtol=3e-13, atol=1e-15 * y[0])
+        assert_allclose(dr[0], expected.dr[i], rtol=3e-13)
+
+
 @compiled
 def test_sums_of_log_slopes_and_grams() -> None:
     rng = np.random.default_rng(3)
@@ -212,3 +269,21 @@ def test_without_a_compiler_the_reason_is_said(tmp_path: Path, monkeypatch: pyte
     assert build(tmp_path / "kernels.so") in ("no C compiler was found", "no kernels are built on Windows")
     assert not list(tmp_path.iterdir())
     assert (FOLDER / "rows.c").exists()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (300, 3), (50, 70)])
+def test_rows_of_a_matrix(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows in any order, scaled and put beside other columns; arrays in other layouts are left to NumPy."""
+    rng = np.random.default_rng(5)
+    X, (factor, shift) = rng.normal(size=shape), rng.normal(size=(2, shape[1]))
+    picked = rng.integers(0, shape[0], 2 * shape[0])
+    out = np.full((picked.size, shape[1] + 2), 7.0)
+    done = columns.scaled_rows(X, picked, factor, shift, out[:, 1:-1])
+    assert done == (NAME == "compiled")
+    if done:
+        assert_allclose(out[:, 1:-1], X[picked] * factor - shift, rtol=1e-15, atol=1e-15)
+    assert (out[:, [0, -1]] == 7.0).all()
+    for matrix, own in ((X, picked), (np.asfortranarray(X), picked), (X, picked.astype(np.int32))):
+        np.testing.assert_array_equal(columns.taken(matrix, own), X[picked])
+    monkeypatch.setattr(columns, "_scaled_rows", None)
+    np.testing.assert_array_equal(columns.taken(X, picked), X[picked])

@@ -30,7 +30,7 @@ from anchortm.exceptions import (
 )
 from anchortm.inputs.parts import refusal
 from anchortm.models.boosted.booster import Booster
-from anchortm.models.boosted.trees import binned, grow
+from anchortm.models.boosted.growth import binned, grow
 from anchortm.saving import digest
 
 N = 160
@@ -87,7 +87,7 @@ def dense_loss(b: Booster, f: np.ndarray, theta: np.ndarray) -> float:
 def test_pseudo_residuals_are_the_slope_of_the_loss(name: str) -> None:
     weights = np.random.default_rng(2).uniform(0.5, 2.0, N)
     b = booster(name, weights=weights)
-    b.f = 0.3 * np.sin(np.arange(N))
+    b.put(0.3 * np.sin(np.arange(N)), b.solution.v)
     theta = b.parameters[0]
     found, step = -b.pseudo_residuals() / weights.sum(), 1e-5
     for i in range(0, N, 7):
@@ -113,11 +113,13 @@ def test_projection_is_the_dense_one(kinds: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_gradient_and_hessian_of_leaves_are_those_of_the_loss(name: str) -> None:
+@pytest.mark.parametrize("by", ["leaves", "columns"])
+def test_gradient_and_hessian_of_leaves_are_those_of_the_loss(name: str, by: str) -> None:
     b = booster(name)
-    b.f = 0.3 * np.sin(np.arange(N))
-    Z = np.eye(4)[np.random.default_rng(3).integers(0, 4, N)]
-    objective = b.with_columns(Z)
+    b.put(0.3 * np.sin(np.arange(N)), b.solution.v)
+    leaf = np.random.default_rng(3).integers(0, 4, N)
+    Z = np.eye(4)[leaf]
+    objective = b.with_leaves(leaf, 4) if by == "leaves" else b.with_columns(Z)
     k = b.solution.v.size
     v = np.append(b.solution.v, np.zeros(4))
     # columns are centred inside: leaf values move the constant too, and the map takes account of it

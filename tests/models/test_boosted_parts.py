@@ -314,7 +314,7 @@ def test_pseudo_residuals_of_a_family_are_the_slope_of_the_loss(name: str, resid
     problem = glm(name, xi, residual=residual).problem(None, y, anchors=SITE)
     b = Booster(problem.spec, problem.data, type(problem))
     size = 100.0 if name == "gaussian" else 1.0
-    b.f = 0.3 * size * np.sin(np.arange(N))
+    b.put(0.3 * size * np.sin(np.arange(N)), b.solution.v)
     found, v, step = b.pseudo_residuals(), b.solution.v, 1e-5 * size
 
     def loss(f: np.ndarray) -> float:

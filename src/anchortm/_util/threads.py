@@ -1,4 +1,4 @@
-"""One BLAS thread while our own threads or processes run, or blocks are small."""
+"""How many threads work on rows, and one BLAS thread while our own threads or processes run, or blocks are small."""
 
 from __future__ import annotations
 
@@ -10,7 +10,22 @@ from typing import Any
 
 import threadpoolctl
 
-__all__ = ["one_blas_thread"]
+__all__ = ["one_blas_thread", "usual_threads"]
+
+MANY_ROWS = 200_000  # from which a second thread pays
+
+
+def usual_threads(n_rows: int) -> int:
+    """Return how many threads share rows in memory if the user has not said: 2 for many rows, else 1.
+
+    A thread that is not the main one is probably one of several at work, and so is a process that was told to use few
+    threads by OMP_NUM_THREADS, as those of joblib are.
+    """
+    if n_rows < MANY_ROWS or threading.current_thread() is not threading.main_thread():
+        return 1
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(2, cores, int(told) if told.isdigit() else cores))
 
 
 class _Process:

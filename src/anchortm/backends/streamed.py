@@ -282,7 +282,7 @@ class Stream:
         return projection_of(self.reader.anchors.frame, self.second.anchors)
 
     def objective(
-        self, link: Link, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int = 1
+        self, link: Link, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int | None = None
     ) -> RowObjective:
         """Return the anchor loss of all rows; the intercept and the number of threads were set before."""
         plan = self._plan(link, basis, sign)

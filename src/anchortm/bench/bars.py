@@ -6,7 +6,6 @@ import gc
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,8 @@ from anchortm.bench.engine import (
     first_line,
     grams,
     in_child,
+    measured,
+    named,
     outcome,
     peak,
     reset_peak,
@@ -32,15 +33,18 @@ from anchortm.bench.rows import Bar, Comparison, Line
 
 __all__ = [
     "XIS",
+    "boston_c_logit",
     "c_logit",
     "c_probit_path",
     "fits",
     "growth",
     "import_time",
+    "in_grams",
     "leave_one_out",
     "memory",
     "o_logit",
     "predictions",
+    "small_fit",
     "wide_factor",
 ]
 
@@ -81,10 +85,16 @@ def o_logit(n: int, levels: int = 100) -> Side:
     return lambda: OrdinalRegression(xi=10.0).fit(X, y, anchors=site), _no_facts
 
 
+COMPILED, NUMPY = "compiled kernels", "NumPy only"
+C_LOGIT, C_PROBIT = "c-logit, 10 % right-censored, xi = 10, n = {large}", "c-probit exact, path of 6 xi, n = {large}"
+O_LOGIT = "o-logit, K = 6, xi = 10, n = {large}"
 FITS: dict[Bar, Callable[[int], Side]] = {
-    Bar("c-logit, 10 % right-censored, xi = 10, n = {large}", "Grams", 20.0): c_logit,
-    Bar("c-probit exact, path of 6 xi, n = {large}", "Grams", 20.0): c_probit_path,
-    Bar("o-logit, K = 6, xi = 10, n = {large}", "Grams", 20.0): o_logit,
+    Bar(f"{C_LOGIT}, {COMPILED}", "Grams", 12.0, kernels="compiled"): c_logit,
+    Bar(f"{C_LOGIT}, {NUMPY}", "Grams", 15.0, kernels="numpy"): c_logit,
+    Bar(f"{C_PROBIT}, {COMPILED}", "Grams", 15.0, kernels="compiled"): c_probit_path,
+    Bar(f"{C_PROBIT}, {NUMPY}", "Grams", 15.0, kernels="numpy"): c_probit_path,
+    Bar(f"{O_LOGIT}, {COMPILED}", "Grams", 15.0, kernels="compiled"): o_logit,
+    Bar(f"{O_LOGIT}, {NUMPY}", "Grams", 15.0, kernels="numpy"): o_logit,
 }
 
 
@@ -96,13 +106,44 @@ def _lines(bar: Bar, options: Options, measure: Callable[[], float], note: str =
         return [bar.failed(first_line(error), options)]
 
 
+def in_grams(side: str, n: int, repeats: int) -> Facts:
+    """Return the time of a side in Grams."""
+    return {"value": grams(named(side)(n)[0], n, repeats)}
+
+
 def fits(options: Options) -> Rows:
-    """Return the times of the large fits in Grams."""
+    """Return the times of the large fits in Grams, with both kinds of kernels."""
 
-    def measure(side: Callable[[int], Side]) -> float:
-        return grams(side(options.sizes.large)[0], options.sizes.large, options.repeats)
+    def measure(side: Callable[[int], Side], bar: Bar) -> Line:
+        name, n = f"{side.__module__}:{side.__qualname__}", options.sizes.large
+        found = in_child(in_grams, name, n, options.repeats, kernels=bar.kernels)
+        return bar.failed(found["error"], options) if "error" in found else bar.line(found["value"], options)
 
-    return [row for bar, side in FITS.items() for row in _lines(bar, options, partial(measure, side))]
+    return [measure(side, bar) for bar, side in FITS.items()]
+
+
+def boston_c_logit(n: int) -> Side:
+    """Return an anchored c-logit fit of BostonHousing2 with the capped prices censored."""
+    from anchortm.datasets import load_boston_housing2
+    from anchortm.inputs.response import Surv
+    from anchortm.models.transformation import ContinuousLogit
+
+    data = load_boston_housing2().iloc[:n]
+    X, y, town = data[COVARIATES], Surv(data.cmedv, data.cmedv != 50), data.town
+    return lambda: ContinuousLogit(xi=10.0).fit(X, y, anchors=town), _no_facts
+
+
+def small_fit(options: Options) -> Rows:
+    """Return the milliseconds of one fit of BostonHousing2."""
+    rows: Rows = []
+    for kernels, words in (("compiled", COMPILED), ("numpy", NUMPY)):
+        bar = Bar(f"c-logit censored, BostonHousing2, xi = 10, n = 506, {words}", "milliseconds", None)
+        name = f"{__name__}:{boston_c_logit.__qualname__}"
+        found = in_child(measured, name, [506], 10 * options.repeats, kernels=kernels)
+        rows.append(
+            bar.failed(found["error"], options) if "error" in found else bar.line(1e3 * found["seconds"], options)
+        )
+    return rows
 
 
 def leave_one_out(options: Options) -> Rows:
@@ -124,11 +165,9 @@ def leave_one_out(options: Options) -> Rows:
         for model, response in models:
             leave_one_environment_out(model, X, response, town, XIS)
 
-    bar = Bar("BostonHousing2, {towns} towns x 6 xi x 4 models left out", "seconds, one process", 10.0)
-    repeats = min(2, options.repeats)
+    bar = Bar("BostonHousing2, {towns} towns x 6 xi x 4 models left out", "seconds, one core", 4.0)
     with threadpool_limits(1):
-        alone = best(work, repeats)
-    return _lines(bar, options, lambda: best(work, repeats), f"{alone:.3g} with one BLAS thread")
+        return _lines(bar, options, lambda: best(work, options.repeats))
 
 
 def predictions(options: Options) -> Rows:
@@ -150,10 +189,12 @@ def predictions(options: Options) -> Rows:
         return min(seconds for seconds, _ in found) / min(unit for _, unit in found)
 
     fits_of = "fits of {predictor} rows"
+    seconds = Bar("means of {predicted} predicted distributions, c-logit", "seconds", 1.0)
     means = Bar("means of {predicted} predicted distributions, c-logit", fits_of, 50.0)
     scores = Bar("CRPS of {predicted} predicted distributions, c-logit", fits_of, 50.0)
     quantiles = Bar("3 quantiles of {large} predicted distributions, c-logit", "Grams", 6.0)
     return [
+        *_lines(seconds, options, lambda: best(some.mean, repeats)),
         *_lines(means, options, lambda: in_fits(some.mean)),
         *_lines(scores, options, lambda: in_fits(lambda: crps(some, seen))),
         *_lines(quantiles, options, lambda: grams(lambda: many.ppf([0.1, 0.5, 0.9]), sizes.large, repeats)),

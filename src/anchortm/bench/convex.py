@@ -1,4 +1,4 @@
-"""Peers on convex problems: cvxpy with Clarabel on the paper's formulation, ivmodels, glum.
+"""Peers on convex problems: cvxpy with Clarabel on the paper's formulation, ivmodels.
 
 The losses of both sides are computed from their parameters by the same code.
 """
@@ -16,11 +16,10 @@ from anchortm.bench.engine import Facts, Side, outcome, simulate
 
 __all__ = [
     "anchor_regression_ivmodels",
-    "binary_glum",
-    "binary_ours",
     "c_probit_cvxpy",
     "c_probit_cvxpy_simulated",
     "c_probit_ours",
+    "least_squares_loss",
     "linear_anchor_ours",
     "lm_cvxpy",
     "lm_ours",
@@ -129,15 +128,14 @@ def c_probit_cvxpy_simulated(n: int) -> Side:
     return _cvxpy(ContinuousProbit, X, outcome(latent), site)
 
 
-def _least_squares_loss(X: Array, y: Array, codes: NDArray[Any], slope: Array, intercept: float) -> float:
-    """Return the anchor loss of Lm with the best sigma: sigma^2 = (|(I - P) e|^2 + gamma |P e|^2) / n."""
-    e = y - intercept - X @ slope
-    variance = (e @ e + 2.0 * XI * (e @ within_levels(e, codes))) / e.size
+def least_squares_loss(e: Array, codes: NDArray[Any], xi: float) -> float:
+    """Return the anchor loss of Lm with errors e and the best sigma: sigma^2 = (|(I - P) e|^2 + gamma |P e|^2) / n."""
+    variance = (e @ e + 2.0 * xi * (e @ within_levels(e, codes))) / e.size
     return 0.5 * math.log(2.0 * math.pi * variance) + 0.5
 
 
 def _anchor_facts(X: Array, y: Array, codes: NDArray[Any], slope: Array, intercept: float) -> Facts:
-    return {"loss": _least_squares_loss(X, y, codes, slope, intercept), "coef": slope.tolist()}
+    return {"loss": least_squares_loss(y - intercept - X @ slope, codes, XI), "coef": slope.tolist()}
 
 
 def normal_linear_ours(n: int) -> Side:
@@ -175,31 +173,3 @@ def anchor_regression_ivmodels(n: int) -> Side:
         return _anchor_facts(X, y, site, np.ravel(model.coef_), float(model.intercept_))
 
     return lambda: AnchorRegression(gamma=2.0 * XI + 1.0).fit(X, y, Z=Z), facts
-
-
-def _binary(n: int) -> tuple[Array, NDArray[np.int64]]:
-    X, latent, _ = simulate(n)
-    return X, (latent > 0.0).astype(np.int64)
-
-
-def _binary_facts(X: Array, y: NDArray[np.int64], slope: Array, intercept: float) -> Facts:
-    h = np.where(y == 1, 1.0, -1.0) * (intercept + X @ slope)
-    return {"loss": float(np.logaddexp(0.0, -h).mean()), "coef": slope.tolist()}
-
-
-def binary_ours(n: int) -> Side:
-    """Return an ordinal model with two classes."""
-    from anchortm.models.transformation import OrdinalRegression
-
-    X, y = _binary(n)
-    return lambda: OrdinalRegression().fit(X, y), lambda m: _binary_facts(X, y, m.coef_, -m.baseline_[0])
-
-
-def binary_glum(n: int) -> Side:
-    """Return a logistic regression without penalty by glum."""
-    from glum import GeneralizedLinearRegressor
-
-    X, y = _binary(n)
-    made = GeneralizedLinearRegressor(family="binomial", alpha=0.0)
-    target = y.astype(float)
-    return lambda: made.fit(X, target), lambda m: _binary_facts(X, y, np.asarray(m.coef_), float(m.intercept_))

@@ -29,6 +29,7 @@ from anchortm.inputs.response import Response, Surv
 __all__ = [
     "FULL",
     "QUICK",
+    "WARM_ROWS",
     "Facts",
     "Options",
     "Side",
@@ -41,6 +42,7 @@ __all__ = [
     "grams",
     "in_child",
     "measured",
+    "named",
     "outcome",
     "peak",
     "reset_peak",
@@ -55,6 +57,7 @@ Side = tuple[Callable[[], Any], Callable[[Any], Facts]]
 WARM_ROWS = 500  # rows of a first fit, which triggers the lazy imports
 ENOUGH = 20.0  # seconds after which work is not repeated
 SHORT = 0.2  # seconds for which short work is repeated
+KERNELS = "ANCHORTM_KERNELS"  # environment variable that chooses the kernels at import
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,15 @@ class Sizes:
     wide_levels: int = 10_000  # levels of a factor among the covariates
     predicted: int = 100_000  # rows whose means and scores are computed
     predictor: int = 10_000  # rows of the fit that predicts them
+    glm: int = 1_000_000  # rows of the GLMs
+    tall: tuple[int, int] = (100_000, 200)  # rows and covariates of the elastic nets with many rows
+    broad: tuple[int, int] = (2000, 1000)  # and of those with many covariates
+    lambdas: int = 50  # strengths of the elastic net
+    boosted: int = 100_000  # rows of the boosted models
+    rounds: int = 100  # of boosting
+    clustered: int = 100_000  # rows of the normal random intercepts
+    clusters: int = 5000
+    clustered_ordinal: int = 10_000  # rows of the ordinal random intercepts, ten in each cluster
     curve_rows: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000)
     curve_peer_rows: tuple[int, ...] = (10_000, 30_000, 100_000)
     curve_levels: tuple[int, ...] = (10, 100, 1000, 10_000, 100_000)
@@ -97,6 +109,15 @@ QUICK = Sizes(
     wide_levels=1000,
     predicted=10_000,
     predictor=2000,
+    glm=50_000,
+    tall=(5000, 50),
+    broad=(400, 200),
+    lambdas=20,
+    boosted=5000,
+    rounds=20,
+    clustered=10_000,
+    clusters=500,
+    clustered_ordinal=1000,
     curve_rows=(1000, 10_000),
     curve_peer_rows=(1000,),
     curve_levels=(10, 1000),
@@ -218,11 +239,16 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-def in_child(function: Callable[..., Any], *arguments: Any, timeout: float = 3600.0) -> Facts:
-    """Run a function in a separate process and return its facts, or ``{"error": ...}``."""
+def in_child(function: Callable[..., Any], *arguments: Any, timeout: float = 3600.0, kernels: str = "") -> Facts:
+    """Run a function in a separate process and return its facts, or ``{"error": ...}``.
+
+    ``kernels="numpy"`` leaves the compiled kernels out, ``"compiled"`` fails without them.
+    """
     call = json.dumps([f"{function.__module__}:{function.__qualname__}", *arguments])
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
     environment = os.environ | threads | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    if kernels:
+        environment[KERNELS] = kernels
     line = [sys.executable, "-m", "anchortm.bench.child", call]
     try:
         done = subprocess.run(line, capture_output=True, text=True, env=environment, timeout=timeout, check=False)  # noqa: S603

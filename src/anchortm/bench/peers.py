@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anchortm.bench import adam, convex, survival
+from anchortm.bench import adam, boosting, convex, glms, nets, r_peers, survival
 from anchortm.bench.engine import Options
 from anchortm.bench.rows import Bar, Comparison, Line, Peer, compare
 
@@ -31,7 +31,7 @@ PEERS = (
         convex.c_probit_ours,
         convex.c_probit_cvxpy,
         lambda _: [BOSTON],
-        bar=Bar("one anchored c-probit fit of BostonHousing2", "times faster than cvxpy with Clarabel", 5.0, True),
+        bars=(Bar("one anchored c-probit fit of BostonHousing2", "times faster than cvxpy with Clarabel", 5.0, True),),
     ),
     Peer(
         "statsmodels",
@@ -41,11 +41,13 @@ PEERS = (
         survival.ordinal_ours,
         survival.ordinal_statsmodels,
         lambda sizes: [sizes.ordinal],
-        bar=Bar(
-            "ordinal logit, n = {ordinal}, p = 10, K = 6",
-            "times faster than statsmodels OrderedModel (bfgs)",
-            20.0,
-            True,
+        bars=(
+            Bar(
+                "ordinal logit, n = {ordinal}, p = 10, K = 6",
+                "times faster than statsmodels OrderedModel (bfgs)",
+                20.0,
+                True,
+            ),
         ),
     ),
     Peer(
@@ -157,15 +159,10 @@ PEERS = (
         convex.anchor_regression_ivmodels,
         lambda sizes: [sizes.peers],
     ),
-    Peer(
-        "glum",
-        "binary logit, no penalty",
-        "glum GeneralizedLinearRegressor",
-        "glum",
-        convex.binary_ours,
-        convex.binary_glum,
-        lambda sizes: [sizes.peers],
-    ),
+    *glms.PEERS,
+    *nets.PEERS,
+    *boosting.PEERS,
+    *r_peers.PEERS,
 )
 
 

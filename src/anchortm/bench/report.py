@@ -9,9 +9,11 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from anchortm.bench import r
 from anchortm.bench.curves import Curve
 from anchortm.bench.engine import Options
-from anchortm.bench.rows import Comparison, Line
+from anchortm.bench.rows import SLOWER, Comparison, Line
+from anchortm.kernels import NAME
 
 __all__ = ["machine", "report"]
 
@@ -31,17 +33,26 @@ PACKAGES = [
     "scikit-survival",
     "ivmodels",
     "glum",
+    "celer",
+    "skglm",
+    "anchorboosting",
+    "lightgbm",
     "matplotlib",
 ]
 
 READING = """\
 Times are ratios within one run: on other machines the seconds differ, but the ratios are similar. A Gram is the time of
 one weighted cross-product of n x 17 numbers (whole array, one BLAS thread), roughly the least that a Newton step must
-do. In each comparison both sides run in their own process with one BLAS thread. The best of several runs counts; time
-for imports and for making the data does not. *Times faster* is the peer's time divided by ours: below 1 the peer is
-faster. *Loss difference* is the peer's mean loss minus ours on the same data: positive means that ours is lower. If
-both fit the same model, the same code computes it from both sets of parameters. *Memory* is the peer's peak divided by
-ours, data included, above what was held after imports and a first small fit."""
+do. In each comparison both sides run in their own process, in turns, with one thread; the best of several runs counts.
+Time for imports, for making the data and for handing them to R does not count. R times its own fits and uses the
+linear algebra that it was installed with.
+
+*Times faster* is the peer's time divided by ours: below 1 the peer is faster, and the number is in bold. *Loss
+difference* is the peer's mean loss minus ours on the same data: positive means that ours is lower. If both fit the same
+model, the same code computes it from both sets of parameters. *Memory* is the peer's peak divided by ours, data
+included, above what was held after imports and a first small fit; that of R is not measured. *KKT* of an elastic-net
+path is the largest violation of the optimality conditions, as a fraction of the largest lambda. *Equal KKT* is the
+loosest tolerance at which the peer's is no larger than ours, or the tightest that was tried if it never is."""
 
 
 def machine() -> str:
@@ -80,6 +91,8 @@ def _head(parts: list[str] | None, options: Options) -> list[str]:
         "",
         f"- Machine: {machine()}",
         f"- Python {platform.python_version()}; {_versions()}",
+        f"- {r.versions()}",
+        f"- Kernels: {NAME}, unless a line says otherwise",
         f"- Repeats: the best of at least {options.repeats}, fewer where one takes long",
         "",
     ]
@@ -93,11 +106,17 @@ def report(
 ) -> str:
     """Return the report in Markdown; ``parts`` names the parts if not all were run."""
     text = _head(parts, options)
-    lines = [[row.work, row.unit, row.measured, row.bar, row.met] for row in rows if isinstance(row, Line)]
+    lines = [
+        [row.work, row.unit, row.measured, row.bar, "**no**" if row.met == "no" else row.met]
+        for row in rows
+        if isinstance(row, Line)
+    ]
     if lines:
         text += ["## Bars", "", *_table(["work", "unit", "measured", "bar", "met"], lines)]
     peers = [
-        [row.work, row.peer, row.faster, row.loss, row.memory, row.note] for row in rows if isinstance(row, Comparison)
+        [row.work, row.peer, _marked(row.faster), row.loss, row.memory, row.note]
+        for row in rows
+        if isinstance(row, Comparison)
     ]
     if peers:
         head = ["work", "peer", "times faster", "loss difference", "memory", "note"]
@@ -105,5 +124,10 @@ def report(
     if picture is not None:
         text += ["## Growth", "", f"![Time against rows and against anchor levels]({picture})", ""]
     troubles = [row.trouble for row in rows if row.trouble] + [t for curve in curves for t in curve.troubles]
-    lost = "; ".join(troubles) + "." if troubles else "nothing."
-    return "\n".join([*text, f"**Failed, missed or lost:** {lost}", "", "## How to read it", "", READING, ""])
+    lost = [f"- {trouble}" for trouble in troubles] or ["- nothing"]
+    return "\n".join([*text, "## Failed, missed or lost", "", *lost, "", "## How to read it", "", READING, ""])
+
+
+def _marked(faster: str) -> str:
+    """Return the cell in bold if the peer is faster."""
+    return f"**{faster}**" if faster.endswith(SLOWER) else faster

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from anchortm._util.files import make_folder, write_figure, write_whole
@@ -18,23 +19,18 @@ __all__ = ["FIGURE", "PARTS", "check_parts", "run"]
 Rows = list[Line | Comparison]
 
 FIGURE = "figure"
-PARTS: dict[str, Callable[[Options], Rows]] = {
+OWN: dict[str, Callable[[Options], Rows]] = {
     "fits": bars.fits,
+    "small-fit": bars.small_fit,
     "leave-one-out": bars.leave_one_out,
-    "cvxpy": lambda options: peers.compare_all("cvxpy", options),
-    "statsmodels": lambda options: peers.compare_all("statsmodels", options),
     "wide-factor": bars.wide_factor,
     "predictions": bars.predictions,
     "memory": bars.memory,
     "out-of-core": disk.out_of_core,
     "growth": bars.growth,
     "import": bars.import_time,
-    "adam": lambda options: peers.compare_all("adam", options),
-    "lifelines": lambda options: peers.compare_all("lifelines", options),
-    "scikit-survival": lambda options: peers.compare_all("scikit-survival", options),
-    "ivmodels": lambda options: peers.compare_all("ivmodels", options),
-    "glum": lambda options: peers.compare_all("glum", options),
 }
+PARTS = OWN | {part: partial(peers.compare_all, part) for part in dict.fromkeys(peer.part for peer in peers.PEERS)}
 
 
 def check_parts(names: list[str]) -> list[str]:

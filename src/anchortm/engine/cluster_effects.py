@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.data import Data
+from anchortm.engine.objective.normal_mixed import NormalMixedObjective
 from anchortm.engine.objective.random_effects import MixedObjective
 from anchortm.engine.rows.quadrature import MOST_NODES
 from anchortm.engine.solve.newton import Solution
@@ -21,7 +22,7 @@ from anchortm.inputs.clusters import INTERCEPT, Clusters, Effects
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NESTED", "NOTHING", "ONE_GROUPING", "NormalEffects", "RandomEffects"]
+__all__ = ["CLOSED_FORM", "NESTED", "NOTHING", "ONE_GROUPING", "NormalEffects", "RandomEffects"]
 
 Array = NDArray[np.float64]
 
@@ -31,6 +32,7 @@ NOTHING = 1e-12  # variances below this count as zero
 NOTICEABLE = 1e-5  # a larger error of the gradient, in standardised parameters, gives a warning
 LEAST_WEIGHT = 1e-25  # nodes with smaller weights are left out
 MOST_SAVED = 1_000_000  # largest number of posterior nodes in a file
+CLOSED_FORM = "exact: exact rows and normal link"
 ONE_GROUPING = (
     "clusters of {cluster} and the anchor {name} are the same groups, so random intercepts and penalty work against "
     "each other: random intercepts act like anchor regression with gamma < 1 (s2 / (s2 + n tau2) for normal outcomes), "
@@ -96,21 +98,26 @@ class RandomEffects(NormalEffects):
     tau: Array  # entries of L, the Cholesky factor of their covariance
     labels: tuple[Any, ...]  # names of the clusters
     sizes: NDArray[np.intp]
-    n_nodes: int
-    error: float  # change of the gradient with more nodes, on the scale of the KKT residual
+    n_nodes: int  # of ``points``, in each dimension
+    error: float  # change of the gradient with more nodes, on the scale of the KKT residual; 0 without quadrature
     points: Array | None  # (clusters, nodes, effects), standardised; None if a file has too many clusters
     weights: Array | None  # (clusters, nodes)
 
     @classmethod
-    def of(cls, objective: MixedObjective, clusters: Clusters, solution: Solution, tau: Array) -> RandomEffects:
+    def of(
+        cls, objective: MixedObjective | NormalMixedObjective, clusters: Clusters, solution: Solution, tau: Array
+    ) -> RandomEffects:
         """Return the random effects of a solution."""
-        n_nodes = objective.n_nodes
-        finer = MixedObjective(objective.fixed, objective.clusters._replace(n_nodes=n_nodes + max(4, n_nodes // 2)))
-        error = quadrature_error(objective, finer, solution.v, objective.sums(solution.v), solution.xi)
         points, weights = objective.posterior(solution.v)
-        points = points * clusters.effects.estimate(tau).any(axis=1)  # effects without variance are 0 in every cluster
-        labels = tuple(clusters.labels[k] for k in np.unique(clusters.codes))
-        sizes = clusters.sizes[clusters.sizes > 0]
+        n_nodes, error = round(weights.shape[1] ** (1.0 / clusters.effects.size)), 0.0
+        if objective.n_nodes is not None:
+            finer = objective.with_nodes(n_nodes + max(4, n_nodes // 2))
+            error = quadrature_error(objective, finer, solution.v, objective.sums(solution.v), solution.xi)
+        some = clusters.effects.estimate(tau).any(axis=1)
+        points = points if some.all() else points * some  # effects without variance are 0 in every cluster
+        found, sizes = clusters.gapless()[0], clusters.sizes
+        labels = clusters.labels if found.size == sizes.size else tuple(clusters.labels[k] for k in found)
+        sizes = sizes[found]
         return cls(clusters.effects, np.array(tau), labels, sizes, n_nodes, error, points, weights)
 
     @property
@@ -192,6 +199,8 @@ class RandomEffects(NormalEffects):
         if names == (INTERCEPT,) and variance is not None:
             share = sd[0] ** 2 / (sd[0] ** 2 + variance)
             facts["random sd"] += f"; share of the variance of h {share:.3f}"
+        if self.error == 0.0:
+            return facts | {"integrals": CLOSED_FORM}
         return facts | {"quadrature": f"{self.n_nodes} nodes an effect, error of the gradient {self.error:.1e}"}
 
     def remarks(self, data: Any, xi: float, tol: float) -> Iterator[tuple[str, type[Warning] | None]]:

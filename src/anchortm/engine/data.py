@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._util.columns import column_sums
+from anchortm._util.threads import usual_threads
 from anchortm.bases import Basis
 from anchortm.engine.objective.build import build_objective
 from anchortm.engine.objective.protocol import Objective
@@ -136,7 +137,7 @@ class Data(NamedTuple):
         basis: Basis,
         sign: float,
         anchor_intercept: bool = True,
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
         coordinates: Coordinates | None = None,
     ) -> Objective:
         """Return the anchor loss of these rows, in new coordinates or in the given ones."""
@@ -153,7 +154,7 @@ class Data(NamedTuple):
                 self.offset,
                 sign,
                 anchor_intercept,
-                n_jobs=n_jobs,
+                n_jobs=usual_threads(len(self.response)) if n_jobs is None else n_jobs,
                 names=self.design.names,
                 coordinates=coordinates,
                 mixture=self.mixture,

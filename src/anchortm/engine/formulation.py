@@ -93,7 +93,8 @@ class Formulation:
     def plain_objective(self, link: Any, data: Any, coordinates: Coordinates | None = None) -> Objective:
         """Return the anchor loss of the rows, without further parts."""
         spec, known = self.spec, {} if coordinates is None else {"coordinates": coordinates}
-        found: Objective = data.objective(link, self.basis, spec.sign, spec.anchor_intercept, spec.threads, **known)
+        n_jobs = None if spec.n_jobs is None else spec.threads
+        found: Objective = data.objective(link, self.basis, spec.sign, spec.anchor_intercept, n_jobs, **known)
         return found
 
     def names_of(self, data: Any) -> tuple[str, ...]:
@@ -116,7 +117,10 @@ class Formulation:
 
     def threads(self, objective: Objective | None = None) -> AbstractContextManager[Any]:
         """Return a context that limits BLAS to one thread for large data, whose blocks are small matrices."""
-        rows = (self.objective if objective is None else objective).n_rows
+        if objective is None and self.data.in_memory:  # before the loss is made, which also goes block by block
+            rows = len(self.data.response)
+        else:
+            rows = (self.objective if objective is None else objective).n_rows
         return one_blas_thread() if rows > BLOCK_ROWS else nullcontext()
 
     def start(self, objective: Objective, data: Any = None) -> Array:

@@ -19,7 +19,7 @@ from anchortm.engine.result import FitResult
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.engine.rows.laplace import marginal_rows
-from anchortm.engine.rows.quadrature import moved_means
+from anchortm.engine.rows.quadrature import MovedMeans
 from anchortm.engine.solve.continuation import solve
 from anchortm.engine.solve.newton import Options, Solution, minimise
 from anchortm.engine.specification import Specification
@@ -391,7 +391,7 @@ class MeanProblem(Problem):
         eta = theta[0] + rows.design.matrix @ beta[:p] + (0.0 if rows.offset is None else rows.offset)
         outcome = link.outcome(rows.response.upper, rows.response.trials)
         if rows.clusters is not None:
-            return marginal_rows(moved_means(link, eta, outcome), rows.clusters, beta[p:])[0]
+            return marginal_rows(MovedMeans(link, eta, outcome), rows.clusters, beta[p:])[0]
         with np.errstate(all="ignore"):
             return np.asarray(link.loglik(eta, outcome))
 

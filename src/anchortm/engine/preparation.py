@@ -19,7 +19,7 @@ from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.inputs import parts
 from anchortm.inputs.anchors import anchor_columns
-from anchortm.inputs.baselines import stratum_labels, varying_groups
+from anchortm.inputs.baselines import cluster_labels, stratum_labels, varying_groups
 from anchortm.inputs.clusters import make_clusters, named_effects
 from anchortm.inputs.design import Design, WideMatrix, split_columns, to_design
 from anchortm.inputs.response import as_response, sorted_words
@@ -61,7 +61,7 @@ def split_off(spec: Specification, X: Any) -> tuple[Any, Any, Labels, list[Any]]
             )
     named = split_columns(X, anchors)[1] if anchors else None
     labels = stratum_labels(split_columns(X, strata, "strata")[1]) if strata else None
-    clusters = [stratum_labels(split_columns(X, [column], "random")[1], "clusters") for column in cluster]
+    clusters = [cluster_labels(split_columns(X, [column], "random")[1]) for column in cluster]
     return split_columns(X, [*anchors, *strata, *cluster])[0], named, labels, clusters
 
 
@@ -122,9 +122,11 @@ def _columns_given(X: Any) -> list[Any] | None:
     return list(X.columns) if is_frame(X) else None
 
 
-def _kept(data: Data, labels: Labels) -> Labels:
+def _kept(data: Data, labels: Any) -> Any:
     """Return the labels of the rows with positive weight."""
-    return labels if labels is None or data.kept is None else list(compress(labels, data.kept))
+    if labels is None or data.kept is None:
+        return labels
+    return labels[data.kept] if isinstance(labels, np.ndarray) else list(compress(labels, data.kept))
 
 
 def _check_sizes(data: Data, clusters: list[Any]) -> None:

@@ -22,7 +22,7 @@ from anchortm.engine.preparation import prepare
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.laplace import marginal_rows
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
-from anchortm.engine.rows.quadrature import moved_rows
+from anchortm.engine.rows.quadrature import MovedRows
 from anchortm.engine.solve.continuation import restarts, solve, solve_near, solve_path
 from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.solve.newton import Options, Solution
@@ -124,8 +124,8 @@ class Problem(Formulation):
         own = self.along(xis)
         if not self.data.in_memory:
             return self.data.together([self.at(xi=xi).fit for xi in xis])  # type: ignore[no-any-return]
-        objective, options = own.objective, own.spec.options
         with own.threads():
+            objective, options = own.objective, own.spec.options
             solutions = solve_path(objective, own.start(objective), xis, options)
             found = own._minima(solutions, replace(options, verbose=0))
         return [own.at(xi=s.xi).result(objective, s, others) for s, others in zip(solutions, found, strict=True)]
@@ -196,7 +196,7 @@ class Problem(Formulation):
         terms = build_terms(self.basis, rows.response)
         if rows.clusters is not None:
             signed = rows.clusters._replace(Z=spec.sign * rows.clusters.Z)
-            return marginal_rows(moved_rows(link, terms, theta, shift), signed, beta[p:])[0]
+            return marginal_rows(MovedRows(link, terms, theta, shift), signed, beta[p:])[0]
         return loglik_and_residuals(link, terms, theta, shift)[0]
 
     def draw(self, result: FitResult, rng: np.random.Generator) -> Array:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.engine.cluster_effects import FURTHEST, MARGINAL_NODES, NESTED, NOTHING, ONE_GROUPING, NormalEffects
+from anchortm.engine.cluster_effects import (
+    CLOSED_FORM,
+    FURTHEST,
+    MARGINAL_NODES,
+    NESTED,
+    NOTHING,
+    ONE_GROUPING,
+    NormalEffects,
+)
 from anchortm.engine.data import Data
 from anchortm.engine.objective.laplace import LaplaceObjective
 from anchortm.engine.solve.newton import Solution
@@ -110,7 +118,7 @@ class TwoEffects(NormalEffects):
             shares = squares / (squares.sum() + variance)
             spread += f"; shares of the variance of h {', '.join(f'{share:.3f}' for share in shares)}"
         listed = [f"{len(labels)} of {name}" for name, labels in zip(self.effects.names, self.labels, strict=True)]
-        how = "exact: exact rows and normal link" if self.exact else "Laplace approximation at the most likely effects"
+        how = CLOSED_FORM if self.exact else "Laplace approximation at the most likely effects"
         return {"clusters": ", ".join(listed), "random sd": spread, "integrals": how}
 
     def remarks(self, data: Any, xi: float, tol: float) -> Iterator[tuple[str, type[Warning] | None]]:

@@ -70,6 +70,9 @@ class Binomial(Family):
         first, second = y / mu - (1.0 - y) / rest, -y / mu**2 - (1.0 - y) / rest**2
         return l, first, second, 2.0 * y / mu**3 - 2.0 * (1.0 - y) / rest**3
 
+    def name_of_rows(self, outcome: Array) -> str:
+        return super().name_of_rows(outcome) if is_binary(outcome) else ""  # trials have other values than 0 and 1
+
     def score_terms(self, eta: Array, outcome: Array) -> OneEnd:
         y, m, constant = outcome[:, 0], self.trials(outcome), outcome[:, -1]
         if self.F is not None:

@@ -150,6 +150,11 @@ class Family(MeanOfEta):
             found = OtherPenalised.of(found, pushed)
         return found
 
+    def name_of_rows(self, outcome: Array) -> str:
+        """Return the name of rows that have the values of ``score_terms`` in the units of y, "" for others."""
+        plain = self.residual == "score" and self.push == self.unit == 1.0 and not self.expected_information
+        return self.name if plain else ""
+
     def score_terms(self, eta: Array, outcome: Array) -> OneEnd:
         """Return the values of rows whose penalty takes score residuals, by the chain rule from ``in_mean``."""
         mean = self.mean(eta)

@@ -18,7 +18,7 @@ from anchortm.families.contract import Family, InMean
 from anchortm.families.deviance import Apart, Part
 from anchortm.families.mean_links import Identity, Log, MeanLink, Root
 from anchortm.families.mixture import mixture
-from anchortm.families.numerics import columns, half_mean_difference
+from anchortm.families.numerics import columns, half_mean_difference, of_counts
 from anchortm.links import Logistic, OneEnd, Penalised
 
 __all__ = ["InLogAlpha", "NegativeBinomial"]
@@ -55,8 +55,9 @@ class NegativeBinomial(Family):
     def outcome(self, y: Array, trials: Array | None = None) -> Array:
         k = self.k
         with np.errstate(invalid="ignore"):
-            constant = special.gammaln(y + k) - special.gammaln(k) - special.gammaln(y + 1.0)
-            return columns(y, constant)
+            return columns(
+                y, of_counts(lambda j: special.gammaln(j + k) - special.gammaln(k) - special.gammaln(j + 1.0), y)
+            )
 
     def variance(self, mu: Array) -> Array:
         assert self.alpha is not None  # noqa: S101

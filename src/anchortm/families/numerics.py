@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from anchortm._typing import Array
 
-__all__ = ["columns", "excess", "excess_alone", "half_mean_difference", "spread"]
+__all__ = ["columns", "excess", "excess_alone", "half_mean_difference", "of_counts", "spread"]
 
 SERIES = 0.2  # K is summed as a series below this
 TERMS = 24
@@ -19,6 +20,14 @@ STEP, STEPS = 0.1, 400  # of the integral of ``half_mean_difference``
 def columns(*values: Array) -> Array:
     """Return values as the columns of a matrix, each of them contiguous."""
     return np.array(values).T
+
+
+def of_counts(values: Callable[[Array], Array], y: Array) -> Array:
+    """Return a function of counts, computed once for each count where rows are more than counts."""
+    largest = float(y.max(initial=0.0))
+    if not largest < y.size or (y != np.floor(y)).any():
+        return values(y)
+    return np.asarray(values(np.arange(largest + 1.0))[y.astype(np.intp)])
 
 
 def excess(u: Array) -> tuple[Array, Array, Array]:

@@ -13,7 +13,7 @@ from anchortm._typing import Array
 from anchortm.families.contract import Family, InMean
 from anchortm.families.deviance import Apart, Part
 from anchortm.families.mean_links import Identity, Log, MeanLink, Root
-from anchortm.families.numerics import columns, excess, half_mean_difference
+from anchortm.families.numerics import columns, excess, half_mean_difference, of_counts
 from anchortm.links import OneEnd, Penalised
 
 __all__ = ["Poisson"]
@@ -34,7 +34,7 @@ class Poisson(Family):
 
     def outcome(self, y: Array, trials: Array | None = None) -> Array:
         with np.errstate(invalid="ignore"):
-            return columns(y, -special.gammaln(y + 1.0))
+            return columns(y, of_counts(lambda k: -special.gammaln(k + 1.0), y))
 
     def variance(self, mu: Array) -> Array:
         return mu

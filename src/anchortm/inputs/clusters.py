@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from anchortm._typing import Array, Rows
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
-from anchortm.inputs.baselines import known_strata
+from anchortm.inputs.baselines import coded
 
 __all__ = ["INTERCEPT", "Clusters", "Effects", "make_clusters", "named_effects"]
 
@@ -51,12 +52,12 @@ class Effects:
         """Return the number of entries of L."""
         return self.size * (self.size + 1) // 2
 
-    @property
+    @cached_property
     def places(self) -> tuple[Codes, Codes]:
         """Return rows and columns of the entries of L."""
         return np.tril_indices(self.size)
 
-    @property
+    @cached_property
     def squared(self) -> NDArray[np.bool_]:
         """Return which parameters are squares."""
         rows, columns = self.places
@@ -174,6 +175,12 @@ class Clusters(NamedTuple):
         """Return how many rows each cluster has; 0 for clusters without rows here."""
         return np.bincount(self.codes, minlength=len(self.labels))
 
+    def gapless(self) -> tuple[Codes, Codes]:
+        """Return the codes of the clusters that have rows here, and the position of each row's cluster among these."""
+        some = self.sizes > 0
+        found = np.flatnonzero(some)
+        return found, self.codes if found.size == some.size else (np.cumsum(some) - 1)[self.codes]
+
 
 def named_effects(random: object) -> list[tuple[str | int, list[str | int]]]:
     """Return the columns of clusters that the argument ``random`` names, each with its effects; none, one or two."""
@@ -220,12 +227,10 @@ def _intercept_first(column: Any, effects: Any) -> list[str | int]:
 
 
 def make_clusters(
-    labels: Sequence[Any], column: str | int, effects: Sequence[str | int], names: Sequence[str], X: Array
+    labels: Sequence[Any] | Codes, column: str | int, effects: Sequence[str | int], names: Sequence[str], X: Array
 ) -> Clusters:
     """Return the clusters of rows with the columns of their effects."""
-    known = known_strata(labels)
-    place = {label: k for k, label in enumerate(known)}
-    codes = np.array([place[label] for label in labels], dtype=np.intp)
+    known, codes = coded(labels)
     found, centre, scale = [], [], []
     for effect in effects:
         name = INTERCEPT if effect == INTERCEPT else _name(effect, names)

@@ -84,8 +84,7 @@ def _kaplan_meier(response: Response, weights: Array) -> StepFunction:
     times = np.where(exact, response.upper, response.lower)
     if not exact.any():
         return StepFunction(np.unique(times), np.zeros(np.unique(times).size))
-    points = np.unique(times[exact])
-    still = _weight_from(times[exact], weights[exact], points)
+    points, still = _steps(times[exact], weights[exact])
     events = still - np.append(still[1:], 0.0)
     # at risk at t: entry < t <= time
     at_risk = still + _weight_from(times[~exact], weights[~exact], points)
@@ -100,8 +99,8 @@ def censoring_distribution(times: Array, event: NDArray[np.bool_], entry: Array 
     A row with an event at t was not censored at t or before: it leaves the risk set of censoring before the rows that
     are censored at t do, just as rows censored at t are still at risk of an event at t.
     """
-    points, ones = np.unique(times[~event]), np.ones(times.size)
-    still = _weight_from(times[~event], ones[~event], points)
+    ones = np.ones(times.size)
+    points, still = _steps(times[~event], ones[~event])
     censored = still - np.append(still[1:], 0.0)
     # at risk of censoring at t: censored at t or later, or an event later than t
     at_risk = still + _weight_from(times[event], ones[event], np.nextafter(points, np.inf))
@@ -110,13 +109,30 @@ def censoring_distribution(times: Array, event: NDArray[np.bool_], entry: Array 
     return StepFunction(points, np.asarray(1.0 - np.cumprod(1.0 - censored / at_risk), dtype=np.float64))
 
 
+def _tails(values: Array, weights: Array) -> tuple[Array, Array]:
+    """Return the values in order, and the weight from each of them on."""
+    if (weights == 1.0).all():  # sorting values is much faster than ordering them
+        return np.sort(values), np.arange(values.size, 0.0, -1.0)
+    order = np.argsort(values, kind="stable")
+    return values[order], np.cumsum(weights[order][::-1])[::-1]
+
+
+def _steps(values: Array, weights: Array) -> tuple[Array, Array]:
+    """Return the different values in order, and the weight of the values at or above each."""
+    values, tails = _tails(values, weights)
+    new = np.append(True, values[1:] != values[:-1])
+    return (values, tails) if new.all() else (values[new], tails[new])
+
+
 def _weight_from(values: Array, weights: Array, points: Array) -> Array:
     """Return the weight of the values at or above each of the increasing points."""
-    if (weights == 1.0).all():  # sorting values is much faster than ordering them
-        return values.size - np.searchsorted(np.sort(values), points, side="left").astype(np.float64)
-    order = np.argsort(values, kind="stable")
-    tail = np.r_[np.cumsum(weights[order][::-1])[::-1], 0.0]
-    return np.asarray(tail[np.searchsorted(values[order], points, side="left")])
+    values, tails = _tails(values, weights)
+    tails = np.append(tails, 0.0)
+    if points.size <= values.size:
+        return np.asarray(tails[np.searchsorted(values, points, side="left")])
+    # search for the fewer: a value is below the points behind its place
+    below = np.bincount(np.searchsorted(points, values, side="right"), minlength=points.size + 1)
+    return np.asarray(tails[np.cumsum(below[:-1])])
 
 
 def _turnbull(response: Response, weights: Array) -> StepFunction:

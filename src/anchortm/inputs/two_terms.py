@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from scipy.sparse.csgraph import connected_components
 
 from anchortm._typing import Array, Rows
 from anchortm.exceptions import IdentificationError, InputError
-from anchortm.inputs.baselines import known_strata
+from anchortm.inputs.baselines import coded
 from anchortm.inputs.clusters import Effects
 
 __all__ = ["Intercepts", "TwoTerms", "make_two_terms"]
@@ -45,7 +46,7 @@ class Intercepts(Effects):
         """Return the number of variances."""
         return self.size
 
-    @property
+    @cached_property
     def places(self) -> tuple[Codes, Codes]:
         """Return rows and columns of the entries of L."""
         return np.arange(self.size), np.arange(self.size)
@@ -124,17 +125,13 @@ def _within(codes: Codes, groups: Codes) -> bool:
     return bool((first[codes] == groups).all())
 
 
-def make_two_terms(labels: Sequence[Sequence[Any]], effects: Intercepts) -> TwoTerms:
+def make_two_terms(labels: Sequence[Sequence[Any] | Codes], effects: Intercepts) -> TwoTerms:
     """Return the terms from the labels of all rows in both groupings."""
-    levels = tuple(tuple(known_strata(own)) for own in labels)
-    codes = []
-    for own, known in zip(labels, levels, strict=True):
-        place = {label: k for k, label in enumerate(known)}
-        codes.append(np.array([place[label] for label in own], dtype=np.intp))
-    both, n = np.column_stack(codes), len(labels[0])
-    groups = _connected(both, (len(levels[0]), len(levels[1])))
+    (first, one), (second, other) = map(coded, labels)
+    both = np.column_stack([one, other])
+    groups = _connected(both, (len(first), len(second)))
     known_groups = tuple(range(int(groups.max(initial=-1)) + 1))
-    return TwoTerms(groups, known_groups, np.ones((n, 2)), effects, both, (levels[0], levels[1]))
+    return TwoTerms(groups, known_groups, np.ones(both.shape), effects, both, (tuple(first), tuple(second)))
 
 
 def _connected(own: NDArray[np.intp], sizes: tuple[int, int]) -> Codes:

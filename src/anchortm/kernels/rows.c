@@ -19,7 +19,7 @@
 typedef double lanes __attribute__((vector_size(LANES * 8), may_alias));
 
 /* the distributions whose values are known here; the numbers are also in rows.py */
-enum { LOGISTIC_EXACT = 1, LOGISTIC_RIGHT, LOGISTIC_LEFT, LOGISTIC_SHARE, MINIMUM_EXACT, MINIMUM_RIGHT, POISSON };
+enum { LOGISTIC_EXACT = 1, LOGISTIC_RIGHT, LOGISTIC_LEFT, LOGISTIC_SHARE, MINIMUM_EXACT, MINIMUM_RIGHT, POISSON, GAMMA };
 
 /* exp(x) - 1 and exp(x) for |x| <= 708: x = n log 2 + f with |f| <= log(2) / 2, and the Taylor polynomial in f */
 INLINE void exponentials(const double *x, double *less_one, double *e) {
@@ -104,6 +104,19 @@ INLINE void exponential_rate(values *t, int law) {
         t->r[i] = law == MINIMUM_EXACT ? t->less_one[i] : t->e[i] - y;
         t->dr[i] = t->e[i];
         t->d2r[i] = t->e[i];
+    }
+}
+
+/* gamma outcomes y with mean exp(h) */
+INLINE void exponential_ratio(values *t) {
+    for (int i = 0; i < TILE; i++) t->from[i] = -t->h[i];
+    exponentials(t->from, t->less_one, t->e);
+    for (int i = 0; i < TILE; i++) {
+        double ratio = t->y[i] * t->e[i];
+        t->l[i] = -ratio - t->h[i];
+        t->r[i] = 1.0 - ratio;
+        t->dr[i] = ratio;
+        t->d2r[i] = -ratio;
     }
 }
 
@@ -258,6 +271,7 @@ WIDE EXPORT int anchortm_one_end(
         else if (law == MINIMUM_EXACT) exponential_rate(&t, MINIMUM_EXACT);
         else if (law == MINIMUM_RIGHT) exponential_rate(&t, MINIMUM_RIGHT);
         else if (law == POISSON) exponential_rate(&t, POISSON);
+        else if (law == GAMMA) exponential_ratio(&t);
         else failed = 1;
         weigh(weights, sign, start, rows, w);
         for (int i = 0; i < TILE; i++) {
@@ -336,4 +350,15 @@ WIDE EXPORT int anchortm_add_gram(
     add_triangle(whole.gram, whole.size, d, hessian, d);
     free(space);
     return 0;
+}
+
+/* sums (a row of `stride` numbers for each group) += the weighted rows bounds[k] .. bounds[k + 1] of the n x d matrix C */
+WIDE EXPORT void anchortm_group_sums(
+    int64_t groups, int64_t d, int64_t stride, const int64_t *bounds, const double *w, const double *C, double *sums
+) {
+    for (int64_t g = 0; g < groups; g++) {
+        double *sum = sums + g * stride;
+        for (int64_t i = bounds[g]; i < bounds[g + 1]; i++)
+            for (int64_t j = 0; j < d; j++) sum[j] += w[i] * C[i * d + j];
+    }
 }

@@ -5,24 +5,29 @@ from __future__ import annotations
 from ctypes import byref, c_double, c_int64, c_void_p
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm.kernels.library import function, pointer
 
-__all__ = ["LAWS", "add_gram", "log_slopes", "one_end"]
+__all__ = ["LAWS", "add_gram", "add_group_sums", "log_slopes", "one_end"]
 
 # (link or family, kind of rows) -> the number of their values in rows.c
 LAWS = {
     ("logit", "exact"): 1,
     ("logit", "right"): 2,
     ("logit", "left"): 3,
+    ("binomial-logit", "mean"): 4,  # outcomes are 0 or 1
     ("cloglog", "exact"): 5,
     ("cloglog", "right"): 6,
+    ("poisson-log", "mean"): 7,
+    ("gamma-log", "mean"): 8,
 }
 MOST_COLUMNS = 64  # with more, tiles do not stay in the cache and a product of matrices is faster
 
 _one_end = function("anchortm_one_end", *[c_int64] * 4, *[c_void_p] * 5, c_double, *[c_void_p] * 7)
 _log_slopes = function("anchortm_log_slopes", *[c_int64] * 2, *[c_void_p] * 2, c_double, *[c_void_p] * 4)
+_group_sums = function("anchortm_group_sums", *[c_int64] * 3, *[c_void_p] * 4)
 _add_gram = function("anchortm_add_gram", *[c_int64] * 2, *[c_void_p] * 5)
 
 
@@ -85,6 +90,15 @@ def log_slopes(
         derivatives[0][:] += gradient
         derivatives[1][:] += hessian
     return total.value
+
+
+def add_group_sums(bounds: NDArray[np.int64], weights: Array, C: Array, sums: Array) -> bool:
+    """Add the weighted rows bounds[k] .. bounds[k + 1] of C to row k of the sums; return whether it was done."""
+    if _group_sums is None or not _fit(weights, C) or sums.strides[1] != 8 or not sums.flags.aligned:
+        return False
+    shape = bounds.size - 1, C.shape[1], sums.strides[0] // 8
+    _group_sums(*shape, pointer(bounds), pointer(weights), pointer(C), pointer(sums))
+    return True
 
 
 def add_gram(C: Array, r: Array, w: Array, gradient: Array, hessian: Array) -> bool:

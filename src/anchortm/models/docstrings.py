@@ -30,7 +30,8 @@ SHARED = """
         Tolerance for the scaled KKT residual (0 at an exact minimum), and the largest number of iterations of one
         minimisation.
     n_jobs : int, optional
-        Number of threads, which share the blocks of rows; -1 uses all cores.
+        Number of threads, which share the blocks of rows; -1 uses all cores. By default two for 200 000 rows in
+        memory or more, and else one.
     verbose : int
         1 prints every iteration.
     n_restarts, random_state : int, seed

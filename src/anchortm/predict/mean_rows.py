@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from anchortm._util.checks import finite_numbers
 from anchortm.engine.mean_problem import MeanResult
-from anchortm.engine.rows.quadrature import moved_means
+from anchortm.engine.rows.quadrature import MovedMeans
 from anchortm.exceptions import InputError
 from anchortm.inputs.mean_outcomes import check_rows
 from anchortm.inputs.response import Response
@@ -66,7 +66,7 @@ class MeanRows(NewRows):
         link = self.result.link
         eta, outcome = self.eta_and_outcome(X, y, offset)
         if self.result.random is not None:
-            loglik, r = self.marginal(X, moved_means(link, eta, outcome))
+            loglik, r = self.marginal(X, MovedMeans(link, eta, outcome))
             return loglik, -r
         with np.errstate(all="ignore"):
             return link.loglik(eta, outcome), -link.terms(eta, outcome).r

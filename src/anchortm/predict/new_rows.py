@@ -16,10 +16,10 @@ from anchortm.engine.preparation import one_column, row_offset
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.laplace import marginal_rows
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
-from anchortm.engine.rows.quadrature import moved_rows
+from anchortm.engine.rows.quadrature import MovedRows
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import AnchorTMWarning, InputError, UnavailableError
-from anchortm.inputs.baselines import Mixture, known_strata, stratum_codes, stratum_labels
+from anchortm.inputs.baselines import Mixture, cluster_labels, coded, stratum_codes, stratum_labels
 from anchortm.inputs.clusters import Clusters
 from anchortm.inputs.design import Design, check_columns, columns_of, split_columns, to_design, without_anchors
 from anchortm.inputs.formula import Formula
@@ -131,7 +131,7 @@ class NewRows:
         response, theta, shift = self.outcome_and_parts(X, y, offset)
         terms = build_terms(result.basis, response)
         if result.random is not None:
-            return self.marginal(X, moved_rows(result.link, terms, theta, shift))
+            return self.marginal(X, MovedRows(result.link, terms, theta, shift))
         loglik, r = loglik_and_residuals(result.link, terms, theta, shift)
         return loglik, r if which == "shift" else scale_residuals(result.link, terms, theta, shift)
 
@@ -174,18 +174,17 @@ class NewRows:
             )
         if isinstance(effects, Intercepts):
             return make_two_terms(labels, effects)
-        known = known_strata(labels[0])
-        place = {label: k for k, label in enumerate(known)}
+        known, codes = coded(labels[0])
         Z = effects.columns(self.result.coef_names, self.matrix(X))
-        return Clusters(np.array([place[label] for label in labels[0]], dtype=np.intp), tuple(known), Z, effects)
+        return Clusters(codes, tuple(known), Z, effects)
 
-    def _cluster_labels(self, X: Any, column: Any) -> Sequence[Any] | None:
+    def _cluster_labels(self, X: Any, column: Any) -> Sequence[Any] | NDArray[np.intp] | None:
         """Return the cluster of each new row in one column, or None if X has no such column."""
         X = native(self.covariates(X))
         if isinstance(X, Design):
             X = X.labels
         if is_frame(X):
-            return stratum_labels(X[[column]], "clusters") if column in list(X.columns) else None
+            return cluster_labels(X[[column]]) if column in list(X.columns) else None
         if X is None or np.ndim(X) != 2 or np.shape(X)[1] != self.result.n_features_in:
             return None
-        return stratum_labels(split_columns(X, [column], "random")[1], "clusters")
+        return cluster_labels(split_columns(X, [column], "random")[1])

@@ -11,6 +11,7 @@ from anchortm.bases import BernsteinBasis, ConstantBasis, OrdinalBasis
 from anchortm.engine.objective.build import build_objective
 from anchortm.engine.objective.laplace import LaplaceObjective
 from anchortm.engine.objective.location_scale import ScaledObjective
+from anchortm.engine.objective.normal_mixed import NormalMixedObjective
 from anchortm.engine.objective.partial_likelihood import build_partial
 from anchortm.engine.objective.penalised import Net, Penalty
 from anchortm.engine.objective.protocol import Objective
@@ -65,6 +66,12 @@ def mixed_counts() -> Objective:
     return MixedObjective(build_objective(get_family("poisson"), ConstantBasis(), counts, X, ANCHORS), clusters)
 
 
+def normal_mixed() -> Objective:
+    clusters = make_clusters([str(g) for g in GROUP], "g", ["1", "a"], ["a", "b"], X)
+    fixed = rows("probit", BernsteinBasis(3, (-3.0, 4.0)), EXACT, weights=(1.0 + GROUP % 3))
+    return NormalMixedObjective(fixed, clusters._replace(Z=-clusters.Z))
+
+
 def two_terms() -> Objective:
     terms = make_two_terms([GROUP.tolist(), (np.arange(N) // 7 % 9).tolist()], Intercepts.of(["g", "k"]))
     return LaplaceObjective(rows("cloglog", BernsteinBasis(2, (0.2, 3.0)), CENSORED, weights=None), terms)
@@ -96,6 +103,7 @@ KINDS: dict[str, Callable[[], Objective]] = {
     "scale effects": scaled,
     "random effects": mixed,
     "random effects of counts": mixed_counts,
+    "normal random effects": normal_mixed,
     "two random terms": two_terms,
     "elastic net": lambda: Net.of(plain(), Penalty(np.array([0.01, 0.02]), np.array([0.1, 0.3]))),
     "ridge of Cox": lambda: Net.of(partial(), Penalty(np.zeros(2), np.array([0.1, 0.3]))),
@@ -103,7 +111,7 @@ KINDS: dict[str, Callable[[], Objective]] = {
     "toy": lambda: SecantObjective(X, Y, projection(ANCHORS)),
 }
 kinds = pytest.mark.parametrize("name", KINDS)
-RANDOM = ("random effects", "random effects of counts", "two random terms")
+RANDOM = ("random effects", "random effects of counts", "normal random effects", "two random terms")
 WITH_EXTRA = ("scale effects", *RANDOM)  # parameters beside the coefficients
 NO_INFLUENCE = ("elastic net", "toy")  # an l1 penalty has no sandwich, and the toy does not say what rows contribute
 

@@ -103,6 +103,10 @@ def test_parts_add_up(name: str, weights) -> None:
     for rows in (np.arange(N // 3), np.arange(N // 3, N)):  # rows in two blocks
         P.part(rows).add_gram(sums, v[rows])
     np.testing.assert_allclose(P.root(P.root(sums).T), P.gram(v), atol=1e-9)
+    cross = P.cross(sp.csr_matrix(np.where(C > 0.0, C, 0.0)), weights)
+    dense = np.zeros((P.n_sums, 3))
+    P.part(slice(None)).add(dense, w, np.maximum(C, 0.0))
+    np.testing.assert_allclose(cross.toarray() if sp.issparse(cross) else cross, dense, atol=1e-10)
 
 
 @kinds

@@ -85,9 +85,9 @@ def test_a_second_sample_leads_to_the_same_minimum(xi: float, monkeypatch: pytes
     expected, steps = whole.coef_.copy(), []
     monkeypatch.setattr("anchortm.engine.solve.continuation.SUBSAMPLE_FROM", 1000)
     monkeypatch.setattr("anchortm.engine.rows.blocks.Blocks.sample_rows", 500)
-    step = continuation.shrunken_step
-    monkeypatch.setattr(continuation, "shrunken_step", lambda o, *rest: steps.append(o.n_rows) or step(o, *rest))
+    step = continuation.newton_step
+    monkeypatch.setattr(continuation, "newton_step", lambda o, *rest: steps.append(o.n_rows) or step(o, *rest))
     found = model.fit(X, y, anchors=site)
-    assert steps == [2500]
+    assert steps == [math.ceil(20_000 / continuation.LARGER)]
     assert found.kkt_ <= model.tol
     np.testing.assert_allclose(found.coef_, expected, rtol=1e-12)

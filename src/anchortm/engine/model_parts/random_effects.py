@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from anchortm.engine.cluster_effects import RandomEffects
 from anchortm.engine.model_parts.contract import MakeLoss, Part
 from anchortm.engine.objective.laplace import LaplaceObjective
+from anchortm.engine.objective.normal import NormalObjective
+from anchortm.engine.objective.normal_mixed import NormalMixedObjective
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.random_effects import MixedObjective
 from anchortm.engine.objective.with_effects import EffectsObjective
@@ -28,17 +30,22 @@ Array = NDArray[np.float64]
 
 
 def mixed(objective: Any, data: Any, sign: float, n_nodes: int | None) -> EffectsObjective:
-    """Return the loss of rows with the effects of their clusters integrated out."""
+    """Return the loss of rows with the effects of their clusters integrated out.
+
+    Exact rows under the normal link have a closed form; other rows need quadrature.
+    """
     order = None if data.anchors is None else data.anchors.order()
     clusters = data.clusters if order is None else data.clusters.take(order)
     clusters = clusters._replace(Z=sign * clusters.Z, n_nodes=n_nodes)
     if isinstance(clusters, TwoTerms):
         return LaplaceObjective(objective, clusters)
+    if isinstance(objective, NormalObjective):
+        return NormalMixedObjective(objective, clusters)
     return MixedObjective(objective, clusters)
 
 
 class RandomPart(Part):
-    """Normal effects of clusters, integrated out by adaptive quadrature; of two groupings by Laplace."""
+    """Normal effects of clusters, integrated out in closed form or by quadrature; of two groupings by Laplace."""
 
     key = "random"
 
@@ -55,9 +62,9 @@ class RandomPart(Part):
         return lambda data: mixed(make(data), data, formulation.spec.sign, data.clusters.n_nodes)
 
     def settle(self, objective: Objective, formulation: Formulation, data: Any) -> Objective:
-        """Return the loss with enough nodes for its integrals, unless their number is known."""
+        """Return the loss with enough nodes for its integrals, unless there are none or their number is known."""
         clusters = data.clusters
-        if clusters.slack is not None or isinstance(clusters, TwoTerms):
+        if clusters.slack is not None or objective.n_nodes is None:
             return objective
         start = formulation.start(objective, data)
         return with_enough_nodes(objective, start, formulation.spec.quiet, clusters.n_nodes is not None)
@@ -67,5 +74,5 @@ class RandomPart(Part):
         inner, clusters = objective.unpenalised, formulation.data.clusters
         if isinstance(inner, LaplaceObjective):
             return {"random": TwoEffects.of(inner, clusters, solution, own)}
-        assert isinstance(inner, MixedObjective)  # noqa: S101
+        assert isinstance(inner, (MixedObjective, NormalMixedObjective))  # noqa: S101
         return {"random": RandomEffects.of(inner, clusters, solution, own)}

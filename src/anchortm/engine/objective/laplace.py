@@ -203,7 +203,8 @@ class LaplaceObjective(EffectsObjective):
             up, down = (self._gradient(w + side * unit, multiplier) for side in (1.0, -1.0))
             sides = (up is not None) + (down is not None)
             H[j] = ((here if up is None else up) - (here if down is None else down)) / (max(sides, 1) * STEP)
-        return self._in_squares(v, Derivatives(gradient, 0.5 * (H + H.T), E), multiplier)
+        H = 0.5 * (H + H.T) + self.n_total * self.coordinates.faint
+        return self._in_squares(v, Derivatives(gradient, H, E), multiplier)
 
     def restricted(self, columns: NDArray[np.intp]) -> LaplaceObjective:
         """Return the loss of some coefficients alone, with both variances."""

@@ -8,16 +8,18 @@ and not even these if the slope h' is the same in all rows.
 
 from __future__ import annotations
 
+import copy
 import math
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import Derivatives, Sums
-from anchortm.engine.rows.block_sums import Together
-from anchortm.engine.rows.exact_sums import LogSlopes, Moments, SlopeDerivatives
+from anchortm.engine.rows.cluster_sums import ClusterSums, WithinMoments
+from anchortm.engine.rows.exact_sums import LogSlopes, Moments, OffsetMoments, SlopeDerivatives
 
 __all__ = ["NormalObjective"]
 
@@ -30,20 +32,42 @@ class NormalObjective(RowObjective):
     """The anchor loss of exact rows under the normal link."""
 
     _moments: tuple[Array, Array] | None = None
-    _slopes: tuple[Array, float, list[Array]] | None = None  # of the latest pass, if passes are costly
+    _slopes: tuple[Array, float, list[Array]] | None = None  # the terms log h' of the latest pass
 
     @property
     def moments(self) -> tuple[Array, Array]:
         """Return M = [C o]'W[C o] and E = Q'W[C o], o the offset; the rows are read once."""
         if self._moments is None:  # cached_property would hold a lock of the class while rows are read (Python 3.11)
-            _, (M, G) = self.blocks.total(Moments(self.n_parameters, self.n_sums))
-            self._moments = M, self._root(G)
+            self._moments = self._moments_of(Moments(self.n_parameters, self.n_sums))
         return self._moments
+
+    def _moments_of(self, work: Moments) -> tuple[Array, Array]:
+        _, (M, G) = self.blocks.total(work)
+        return M, self._root(G)
+
+    def within(self, clusters: ClusterSums) -> NormalObjective:
+        """Return the loss of the same rows within clusters: the baseline's slopes stay."""
+        result = copy.copy(self)
+        result._seen = None
+        result._moments = self._moments_of(WithinMoments(self.n_parameters, self.n_sums, clusters))
+        return result
+
+    def shifted(self, added: Array) -> Self:
+        """Return the loss of the same rows with other offsets; sums of the columns alone are not computed again."""
+        made = super().shifted(added)
+        M, E = (moments.copy() for moments in self.moments)
+        _, (cross, G) = made.blocks.total(OffsetMoments(self.n_parameters, self.n_sums))
+        M[-1] = M[:, -1] = cross
+        E[:, -1] = self._root(G)
+        made._moments = M, E
+        made.__dict__["_one_slope"] = self._one_slope
+        return made
 
     @property
     def pooled(self) -> bool:  # type: ignore[override]
-        """Return whether the moments take no more memory than the rows."""
-        return self.coordinates.wide is None and self.n_parameters <= max(self.n_rows, FEW)
+        """Return whether the moments are known, or take no more memory than the rows."""
+        few = self._moments is not None or self.n_parameters <= max(self.n_rows, FEW)
+        return few and self.coordinates.wide is None
 
     def gradient(self, v: Array, multiplier: Array | None = None) -> Array:
         if not self.pooled:
@@ -52,14 +76,14 @@ class NormalObjective(RowObjective):
         d, k = self.n_parameters, self.coordinates.n_baseline
         gradient = M[:d] @ np.append(v, 1.0)
         if self._one_slope is None:
-            gradient[:k] += self._slope_derivatives(v[:k])[0]
+            gradient[:k] += self._slope_pass(v[:k])[2][0]
         else:
             gradient[:k] -= self.n_total * self._one_slope / float(self._one_slope @ v[:k])
         return np.asarray(gradient if multiplier is None else gradient + multiplier @ E[:, :d])
 
-    def restricted(self, columns: NDArray[np.intp]) -> RowObjective:
+    def restricted(self, columns: NDArray[np.intp]) -> Self:
         result = super().restricted(columns)
-        if self._moments is not None and isinstance(result, NormalObjective):
+        if self._moments is not None:
             at = np.append(self.coordinates.places(columns), self.n_parameters)  # the offset is the last
             result._moments = self._moments[0][np.ix_(at, at)], self._moments[1][:, at]
         return result
@@ -70,7 +94,7 @@ class NormalObjective(RowObjective):
         M, E = self.moments
         extended = np.append(v, 1.0)
         quadratic = -0.5 * float(extended @ M @ extended) - self.n_total * 0.5 * math.log(2.0 * math.pi)
-        return Sums(quadratic + self._log_slopes(v), E @ extended)
+        return Sums(quadratic + self._log_slopes(v, expected is not None or self.costly), E @ extended)
 
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
         M, E = self.moments
@@ -78,7 +102,7 @@ class NormalObjective(RowObjective):
         gradient, hessian = M[:d] @ np.append(v, 1.0), M[:d, :d].copy()
         k = self.coordinates.n_baseline
         if self._one_slope is None:
-            g, H = self._slope_derivatives(v[:k])
+            g, H = self._slope_pass(v[:k])[2]
         else:
             D = self._one_slope / float(self._one_slope @ v[:k])
             g, H = -self.n_total * D, self.n_total * np.outer(D, D)
@@ -86,10 +110,11 @@ class NormalObjective(RowObjective):
         hessian[:k, :k] += H
         return Derivatives(gradient, hessian + self.n_total * self.coordinates.faint, E[:, :d])
 
-    def _slope_derivatives(self, v: Array) -> list[Array]:
-        if self._slopes is not None and np.array_equal(self._slopes[0], v):
-            return self._slopes[2]
-        return self.blocks.total(SlopeDerivatives(v))[1]
+    def _slope_pass(self, v: Array) -> tuple[Array, float, list[Array]]:
+        """Return v, the sum of log h' there, and the derivatives of minus that sum."""
+        if self._slopes is None or not np.array_equal(self._slopes[0], v):
+            self._slopes = (v.copy(), *self.blocks.total(SlopeDerivatives(v)))
+        return self._slopes
 
     @cached_property
     def _one_slope(self) -> Array | None:
@@ -105,13 +130,10 @@ class NormalObjective(RowObjective):
         """Return whether the transformation is linear in y, so that the minimum has a closed form."""
         return self._one_slope is not None
 
-    def _log_slopes(self, v: Array) -> float:
+    def _log_slopes(self, v: Array, derivatives: bool) -> float:
         k = self.coordinates.n_baseline
-        if self._one_slope is None and self.costly:
-            if self._slopes is None or not np.array_equal(self._slopes[0], v[:k]):
-                total, arrays = self.blocks.total(Together(LogSlopes(v[:k]), SlopeDerivatives(v[:k])))
-                self._slopes = (v[:k].copy(), total, arrays)
-            return self._slopes[1]
+        if self._one_slope is None and derivatives:
+            return self._slope_pass(v[:k])[1]
         if self._one_slope is None:
             return self.blocks.total(LogSlopes(v[:k]))[0]
         slope = float(self._one_slope @ v[:k])

@@ -163,7 +163,7 @@ class PartialObjective(AnchoredObjective):
                 a = [sets.by_time(square * (1.0 - 2.0 * mean) * f**q) for q in range(len(b))]
                 curvature = (1.0 + u) * at.hazard - sets.spread(m * mean / S)
             H = _gram(self.X, at.weighted * curvature)
-            risk, dying = self._sums_at_events(at.weighted)
+            risk, dying = _sums_at_events(sets, self.X, at.weighted)
             for j, x in enumerate(self.X if self.anchors is not None else ()):
                 jump, tied = b[0] * risk[j], None
                 if dying is not None:
@@ -172,7 +172,7 @@ class PartialObjective(AnchoredObjective):
             if u is None:
                 _subtract_squares(H, risk, dying, b)
             else:
-                along, died = self._sums_at_events(at.weighted * u)
+                along, died = _sums_at_events(sets, self.X, at.weighted * u)
                 half = 0.5 * a[0] * risk + b[0] * along
                 if dying is None or died is None:
                     product = risk @ half.T
@@ -181,20 +181,6 @@ class PartialObjective(AnchoredObjective):
                     product = risk @ half.T + dying @ (0.5 * a[2] * dying + b[2] * died - b[1] * along).T
                 H -= product + product.T
             return Derivatives(self.X @ self._times(self._r(at)), H, self._root(np.ascontiguousarray(G.T)))
-
-    def _sums_at_events(self, weights: Array) -> tuple[Array, Array | None]:
-        """Return weighted sums of all columns over those at risk at each event time; if ties count, over the dying."""
-        sets, p = self.sets, self.n_parameters
-        risk = np.empty((p, sets.times.size))
-        dying = np.empty_like(risk) if sets.tied else None
-        step = max(1, CHUNK // max(1, weights.size))
-        for start in range(0, p, step):
-            some = slice(start, start + step)
-            columns = self.X[some] * weights
-            risk[some] = sets.at_risk(columns)
-            if dying is not None:
-                dying[some] = sets.dying(columns)
-        return risk, dying
 
     def _row_values(self, t: Array) -> Array:
         """Return Q t in the rows of the risk sets."""
@@ -332,6 +318,20 @@ class PartialObjective(AnchoredObjective):
         best = sets.largest(value)[sets.dead_at]
         below = np.flatnonzero(value[sets.dead] < value[best] - tolerance)
         return np.asarray((self.X[:, sets.dead[below]] - self.X[:, best[below]]).T)
+
+
+def _sums_at_events(sets: RiskSets, X: Array, weights: Array) -> tuple[Array, Array | None]:
+    """Return weighted sums of all columns over those at risk at each event time; if ties count, over the dying."""
+    risk = np.empty((X.shape[0], sets.times.size))
+    dying = np.empty_like(risk) if sets.tied else None
+    step = max(1, CHUNK // max(1, weights.size))
+    for start in range(0, X.shape[0], step):
+        some = slice(start, start + step)
+        columns = X[some] * weights
+        risk[some] = sets.at_risk(columns)
+        if dying is not None:
+            dying[some] = sets.dying(columns)
+    return risk, dying
 
 
 def _gram(X: Array, weights: Array) -> Array:

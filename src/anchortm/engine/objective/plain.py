@@ -14,8 +14,9 @@ is 2 xi t for a finite xi and n lambda for xi = inf.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,7 @@ from anchortm.engine.rows.standardised import Rows
 from anchortm.engine.rows.wide_sums import WideSecondOrder
 from anchortm.exceptions import SeparationError
 from anchortm.inputs.design import MAX_DENSE
+from anchortm.links import RowValues
 
 __all__ = ["RowObjective"]
 
@@ -117,6 +119,7 @@ class RowObjective(AnchoredObjective):
         self.affine, self._concave, self._bounded = self._convex_facts(link, blocks.kinds)
         self._latest: _Latest | None = None
         self._seen: tuple[Array, Sums] | None = None  # of the latest gradient
+        self._values: tuple[Array, list[RowValues]] | None = None
 
     @property
     def memory(self) -> MemoryBlocks:
@@ -162,10 +165,20 @@ class RowObjective(AnchoredObjective):
         self._seen = v.copy(), Sums(loglik, self._t([sums]))
         return gradient
 
-    def restricted(self, columns: NDArray[np.intp]) -> RowObjective:
+    def restricted(self, columns: NDArray[np.intp]) -> Self:
         blocks = self.blocks.restricted(columns, self.coordinates.n_baseline, self.anchors)
         names = tuple(self.names[j] for j in columns)
         return type(self)(self.link, self.coordinates.restricted(columns), self.anchors, blocks, names)
+
+    def shifted(self, added: Array) -> Self:
+        """Return the loss of the same rows in memory with this added to their offsets, and so to h."""
+
+        def change(rows: Rows) -> Rows:
+            own = added[rows.rows]
+            return replace(rows, offset=own if rows.offset is None else rows.offset + own)
+
+        blocks = self.memory.changed(change)
+        return type(self)(self.link, self.coordinates, self.anchors, blocks, self.names)
 
     def _first_order(self, v: Array) -> Work:
         return LogLikelihood(self.link, self.coordinates.unfold(v), self.coordinates.n_baseline, self.n_sums)
@@ -246,19 +259,30 @@ class RowObjective(AnchoredObjective):
         values = [term.offset.mean() for term in self.blocks.at_hand if term.offset is not None]
         return float(np.mean(values)) if values else 0.0
 
+    def values(self, v: Array) -> list[RowValues]:
+        """Return the link's quantities at v for the rows of each term in memory; those of the latest v are kept."""
+        if self._values is None or not np.array_equal(self._values[0], v):
+            self._values = v.copy(), list(self._evaluated(v))
+        return self._values[1]
+
+    def _evaluated(self, v: Array) -> Iterator[RowValues]:
+        w, k = self.coordinates.unfold(v), self.coordinates.n_baseline
+        return (evaluate_rows(self.link, term, w, k)[0] for term in self.terms)
+
+    def of_rows(self, parts: Sequence[Array]) -> Array:
+        """Return numbers of rows from those of each term; a row can have two terms: its outcome, and a late entry."""
+        if len(parts) == 1:
+            return self.terms[0].sign * parts[0]
+        total = np.zeros(self.n_rows)
+        for term, part in zip(self.terms, parts, strict=True):
+            total[term.rows] += term.sign * part
+        return total
+
     def residuals(self, v: Array) -> Array:
-        r = np.zeros(self.n_rows)
-        for term in self.terms:
-            values, _ = evaluate_rows(self.link, term, self.coordinates.unfold(v), self.coordinates.n_baseline)
-            r[term.rows] += term.sign * values.r
-        return r
+        return self.of_rows([t.r for t in self._evaluated(v)])
 
     def residual_slopes(self, v: Array) -> Array:
-        slopes = np.zeros(self.n_rows)
-        for term in self.terms:
-            values, _ = evaluate_rows(self.link, term, self.coordinates.unfold(v), self.coordinates.n_baseline)
-            slopes[term.rows] += term.sign * values.dr
-        return slopes
+        return self.of_rows([t.dr for t in self._evaluated(v)])
 
     def anchor_information(self, v: Array) -> Array:
         assert self.anchors is not None  # noqa: S101

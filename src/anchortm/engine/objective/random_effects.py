@@ -92,7 +92,8 @@ class MixedObjective(EffectsObjective):
         m = None
         if multiplier is not None and self._part is not None:
             m = self._part.spread(self._spread(multiplier))  # type: ignore[arg-type]
-        gradient, H, J = np.zeros(d), np.zeros((d, d)), np.zeros((self.n_rows, d if self._part is not None else 0))
+        gradient, H = np.zeros(d), np.zeros((d, d)) + self.n_total * self.coordinates.faint
+        J = np.zeros((self.n_rows, d if self._part is not None else 0))
         with np.errstate(all="ignore"):
             for chunk, found in zip(self._chunks, at.posteriors, strict=True):
                 part = self._moments(chunk, found, v)
@@ -114,7 +115,7 @@ class MixedObjective(EffectsObjective):
 
     def sample(self, size: int) -> MixedObjective:
         """Return the objective of some clusters with about ``size`` rows, in the same coordinates."""
-        found, codes = np.unique(self.clusters.codes, return_inverse=True)
+        found, codes = self.clusters.gapless()
         order = np.random.default_rng(0).permutation(found.size)
         enough = int(np.searchsorted(np.cumsum(np.bincount(codes)[order]), size)) + 1
         chosen = np.isin(codes, order[: max(2, enough)])

@@ -104,7 +104,7 @@ class EffectsObjective(AnchoredObjective):
         H[own] *= first[:, None]
         H[:, own] *= first
         H[own, own] += np.diag(bend)
-        return Derivatives(gradient, H + self.n_total * self.coordinates.faint, E)
+        return Derivatives(gradient, H, E)
 
     def _with_anchors(self, work: Any, r: Array, own: Array) -> Array:
         """Return the influence of rows from the gradients ``own`` of their losses, in the entries of L."""

@@ -83,7 +83,7 @@ class Wrapped(Objective):
 
     def sample(self, size: int) -> Objective:
         """Return the wrapped loss of about ``size`` rows."""
-        return self.around(self.inner.sample(size))
+        return self._rewrapped(self.inner.sample(size))
 
     def _rewrapped(self, inner: Objective) -> Objective:
         return self if inner is self.inner else self.around(inner)

@@ -81,11 +81,17 @@ def fused(
     link: Any, data: Rows, v: Array, bend: Array | None, derivatives: tuple[Array, Array] | None
 ) -> tuple[float, Array, Array] | None:
     """Return what the compiled kernel finds in one pass over rows, or None where it does not serve."""
-    law = compiled.LAWS.get((link.name, data.kind))
+    law = compiled.LAWS.get((link.name if data.outcome is None else link.name_of_rows(data.outcome), data.kind))
     if law is None or data.wide is not None:
         return None
-    at = data.C, data.slope, data.offset, data.outcome, data.weights, data.sign
-    return compiled.one_end(law, *at, v, bend, derivatives)
+    if data.outcome is None:
+        at = data.C, data.slope, data.offset, None, data.weights, data.sign
+        return compiled.one_end(law, *at, v, bend, derivatives)
+    y, constant = np.ascontiguousarray(data.outcome[:, 0]), data.outcome[:, -1]
+    found = compiled.one_end(law, data.C, None, data.offset, y, data.weights, data.sign, v, bend, derivatives)
+    if found is None:
+        return None
+    return found[0] + float(constant.sum() if data.weights is None else data.weights @ constant), *found[1:]
 
 
 def loglik_of(data: Rows, values: RowValues, slope: Array | None) -> float:

@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
@@ -140,6 +141,8 @@ class Blocks(ABC):
 class MemoryBlocks(Blocks):
     """Rows in memory, cut into blocks; threads share the blocks."""
 
+    _parts: list[Part | None] | None = None
+
     def __init__(
         self,
         terms: list[Rows],
@@ -166,6 +169,14 @@ class MemoryBlocks(Blocks):
             )
             for start in range(0, n_rows, block_rows)
         ]
+
+    @property
+    def parts(self) -> list[Part | None]:
+        """Return the anchors of each term."""
+        if self._parts is None:
+            anchors = self.blocks[0].anchors
+            self._parts = [None if anchors is None else anchors.part(term.rows) for term in self.terms]
+        return self._parts
 
     def total(self, work: Work) -> Total:
         jobs = min(self.n_jobs, len(self.blocks))
@@ -205,22 +216,30 @@ class MemoryBlocks(Blocks):
 
     def restricted(self, columns: NDArray[np.intp], n_baseline: int, anchors: Projection | None) -> MemoryBlocks:
         whole = np.concatenate([np.arange(n_baseline), n_baseline + columns])
-        return self.changed(lambda part: replace(part, C=part.C[:, whole if part.ends is None else columns]), anchors)
+        return self.changed(lambda part: replace(part, C=part.C[:, whole if part.ends is None else columns]))
 
-    def changed(self, change: Callable[[Rows], Rows], anchors: Projection | None) -> MemoryBlocks:
-        """Return the same rows, changed."""
-        terms = [change(term) for term in self.terms]
-        return MemoryBlocks(terms, anchors, self.n_rows, self.weights, self.block_rows, self.n_jobs)
+    def changed(self, change: Callable[[Rows], Rows]) -> MemoryBlocks:
+        """Return the same rows, changed: other columns, or another offset."""
+        made = copy(self)
+        made.terms = [change(term) for term in self.terms]
+        made.blocks = []
+        for block in self.blocks:
+            cuts = (term.cut(block.start, block.start + block.size) for term in made.terms)
+            pieces = zip((data for data in cuts if data.rows.size), block.pieces, strict=True)
+            made.blocks.append(replace(block, pieces=[Piece(data, piece.part) for data, piece in pieces]))
+        return made
 
     def take(
         self, chosen: NDArray[np.bool_], anchors: Projection | None, change: Callable[[Rows], Rows]
     ) -> tuple[MemoryBlocks, Projection | None]:
         """Return the chosen rows, changed, with the projection on their own anchors."""
-        picks, place = np.flatnonzero(chosen), np.cumsum(chosen) - 1
-        terms = []
+        picks, terms = np.flatnonzero(chosen), []
         for term in self.terms:
-            own = np.flatnonzero(chosen[term.rows])
-            terms.append(change(term.take(own, place[term.rows[own]])))
+            if term.rows.size == self.n_rows:  # all rows, in their order
+                terms.append(change(term.take(picks, np.arange(picks.size))))
+            else:
+                own = np.flatnonzero(chosen[term.rows])
+                terms.append(change(term.take(own, np.searchsorted(picks, term.rows[own]))))
         weights = None if self.weights is None else self.weights[picks]
         anchors = None if anchors is None else anchors.subset(picks, weights)
         return MemoryBlocks(terms, anchors, picks.size, weights, self.block_rows, self.n_jobs), anchors

@@ -15,7 +15,7 @@ from anchortm.exceptions import InputError
 from anchortm.inputs.clusters import Clusters
 from anchortm.links import OneEnd, RowValues, TwoEnds
 
-__all__ = ["Chunk", "ClusterPiece", "cut_clusters"]
+__all__ = ["Chunk", "ClusterPiece", "cluster_weights", "cut_clusters"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -80,16 +80,12 @@ class Chunk(NamedTuple):
         return loglik, r, dr
 
 
-def cut_clusters(
-    terms: list[Rows], clusters: Clusters, weights: Array | None, n_rows: int, n_nodes: int
-) -> Iterator[Chunk]:
-    """Yield chunks of whole clusters; ``n_nodes`` is the number of nodes that each row is evaluated at."""
-    found, codes = np.unique(clusters.codes, return_inverse=True)
-    sizes = np.bincount(codes)
-    per = np.cumsum(sizes) * n_nodes // CHUNK
-    group = per[codes]
-    weights = np.ones(n_rows) if weights is None else weights
-    first = np.empty(found.size)
+def cluster_weights(clusters: Clusters, weights: Array | None) -> Array:
+    """Return the weight of each cluster that has rows; refuse weights that differ within one."""
+    found, codes = clusters.gapless()
+    first = np.ones(found.size)
+    if weights is None:
+        return first
     first[codes] = weights
     if not (first[codes] == weights).all():
         row = int(np.flatnonzero(first[codes] != weights)[0])
@@ -97,6 +93,16 @@ def cut_clusters(
             f"weights differ within {clusters.effects.cluster} {clusters.labels[found[codes[row]]]}: "
             "weights replicate clusters, so give all rows of one the same"
         )
+    return first
+
+
+def cut_clusters(
+    terms: list[Rows], clusters: Clusters, weights: Array | None, n_rows: int, n_nodes: int
+) -> Iterator[Chunk]:
+    """Yield chunks of whole clusters; ``n_nodes`` is the number of nodes that each row is evaluated at."""
+    codes = clusters.gapless()[1]
+    per = np.cumsum(np.bincount(codes)) * n_nodes // CHUNK
+    group, first = per[codes], cluster_weights(clusters, weights)
     for chunk in np.unique(per):
         rows, own = np.flatnonzero(group == chunk), np.flatnonzero(per == chunk)
         code = np.searchsorted(own, codes[rows])

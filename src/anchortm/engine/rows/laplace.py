@@ -21,7 +21,8 @@ import scipy.linalg as la
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from anchortm.engine.rows.quadrature import adder, quadrature_rows
+from anchortm.engine.rows.cluster_sums import closed_rows
+from anchortm.engine.rows.quadrature import Moved, adder, quadrature_rows
 from anchortm.inputs.clusters import Clusters
 from anchortm.inputs.two_terms import TwoTerms
 
@@ -183,11 +184,11 @@ def _laplace_rows(values: Values, terms: TwoTerms, tau: Array) -> tuple[Array, A
     return (total / np.bincount(code))[code], r
 
 
-def marginal_rows(values: Values, clusters: Clusters | TwoTerms, tau: Array) -> tuple[Array, Array]:
+def marginal_rows(values: Moved, clusters: Clusters | TwoTerms, tau: Array) -> tuple[Array, Array]:
     """Return an equal share of each row in the log-likelihood of the rows that it depends on, and its residual.
 
-    One random term is integrated by quadrature, and its residuals are marginal; two are by Laplace.
+    One random term is integrated in closed form or by quadrature, and its residuals are marginal; two are by Laplace.
     """
     if isinstance(clusters, TwoTerms):
         return _laplace_rows(values, clusters, tau)
-    return quadrature_rows(values, clusters, tau)
+    return (closed_rows if values.quadratic else quadrature_rows)(values, clusters, tau)

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from anchortm.engine.rows.anchor_sums import AnchorFrame, AnchorMoments, group_weights, mixed_moments
 from anchortm.inputs.anchors import AnchorColumns
+from anchortm.kernels.rows import add_group_sums
 
 __all__ = ["Centred", "GroupProjection", "Part", "Projection", "projection", "projection_of"]
 
@@ -51,6 +52,10 @@ class Part(ABC):
     def add_cells(self, sums: Array, weights: Array, cell: NDArray[np.intp], table: Array) -> None:
         """Add A'diag(weights) table[cell] to ``sums``."""
         self.add(sums, weights, table[cell])
+
+    @abstractmethod
+    def add_codes(self, sums: Array, weights: Array, codes: NDArray[np.intp]) -> None:
+        """Add A'diag(weights) Z to ``sums``, where the columns of Z indicate the codes of the rows."""
 
     @abstractmethod
     def add_sparse(self, sums: Array, weights: Array, M: sp.csr_matrix) -> None:
@@ -87,6 +92,10 @@ class Projection(ABC):
     @abstractmethod
     def gram(self, weights: Array) -> Array:
         """Return Q'diag(weights)Q, rank x rank."""
+
+    @abstractmethod
+    def cross(self, M: sp.csr_matrix, weights: Array | None) -> Any:
+        """Return A'WM for sparse columns M of all rows: sparse if the anchors are factors, else an array."""
 
     @abstractmethod
     def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
@@ -146,6 +155,9 @@ class Centred(Projection):
     def gram(self, weights: Array) -> Array:
         return self._off(self._off(self.inner.gram(weights)).T)
 
+    def cross(self, M: sp.csr_matrix, weights: Array | None) -> Any:
+        return self.inner.cross(M, weights)
+
     def subset(self, rows: NDArray[np.intp], weights: Array | None) -> Projection:
         return Centred(self.inner.subset(rows, weights), weights, rows.size)
 
@@ -161,26 +173,32 @@ class _GroupPart(Part):
         self._sizes = np.diff(bounds)
         self._occupied = np.flatnonzero(self._sizes)
         self._starts = bounds[:-1][self._occupied]
-        self._bounds, n = bounds, int(bounds[-1])
-        # a sparse row for each level, its entries the weights: one pass over C
-        self._sparse = sp.csr_matrix((np.ones(n), np.arange(n), bounds), shape=(self._sizes.size, n))
+        self._bounds = np.ascontiguousarray(bounds, dtype=np.int64)
 
     def add(self, sums: Array, weights: Array, C: Array | None) -> None:
         if C is None:
             if weights.size:
                 sums[self._levels][self._occupied] += np.add.reduceat(weights, self._starts)
-        else:
-            self._sparse.data = weights
-            sums[self._levels] += self._sparse @ C
+        elif not add_group_sums(self._bounds, weights, C, sums[self._levels]):
+            sums[self._levels] += self._with(weights) @ C
+
+    def _with(self, weights: Array) -> sp.csr_matrix:
+        """Return a sparse row for each level, its entries the weights: a product takes one pass over a matrix."""
+        n = weights.size
+        return sp.csr_matrix((weights, np.arange(n), self._bounds), shape=(self._sizes.size, n))
 
     def add_cells(self, sums: Array, weights: Array, cell: NDArray[np.intp], table: Array) -> None:
         # entries of a level that share a cell are added by the product
         by_level = sp.csr_matrix((weights, cell, self._bounds), shape=(self._sizes.size, table.shape[0]))
         sums[self._levels] += by_level @ table
 
+    def add_codes(self, sums: Array, weights: Array, codes: NDArray[np.intp]) -> None:
+        size = sums.shape[1]
+        cells = np.repeat(size * np.arange(self._sizes.size), self._sizes) + codes
+        sums[self._levels] += np.bincount(cells, weights, self._sizes.size * size).reshape(-1, size)
+
     def add_sparse(self, sums: Array, weights: Array, M: sp.csr_matrix) -> None:
-        self._sparse.data = weights
-        sums[self._levels] += (self._sparse @ M).toarray()
+        sums[self._levels] += (self._with(weights) @ M).toarray()
 
     def add_gram(self, sums: Array, weights: Array) -> None:
         self.add(np.einsum("ii->i", sums), weights, None)  # a view of the diagonal
@@ -213,6 +231,14 @@ class GroupProjection(Projection):
     def gram(self, weights: Array) -> Array:
         return np.diag(self._root**2 * np.bincount(self._codes, weights, self.n_sums))
 
+    def cross(self, M: sp.csr_matrix, weights: Array | None) -> Any:
+        n = self._codes.size
+        bounds = np.searchsorted(self._codes, np.arange(self.n_sums + 1))
+        groups = sp.csr_matrix(
+            (np.ones(n) if weights is None else weights, np.arange(n), bounds), shape=(self.n_sums, n)
+        )
+        return groups @ M
+
     def on(self, anchors: AnchorColumns) -> GroupProjection:
         return _with(self, _codes=anchors.factors[anchors.main or 0])
 
@@ -223,6 +249,10 @@ class GroupProjection(Projection):
 @dataclass(frozen=True, eq=False)
 class _DensePart(Part):
     Q: Array
+
+    def add_codes(self, sums: Array, weights: Array, codes: NDArray[np.intp]) -> None:
+        by_code = sp.csc_matrix((weights, codes, np.arange(codes.size + 1)), shape=(sums.shape[1], codes.size))
+        sums += (by_code @ self.Q).T
 
     def add(self, sums: Array, weights: Array, C: Array | None) -> None:
         sums += self.Q.T @ (weights if C is None else weights[:, None] * C)
@@ -265,6 +295,9 @@ class DenseProjection(Projection):
     def gram(self, weights: Array) -> Array:
         return np.asarray((self._Q * weights[:, None]).T @ self._Q)
 
+    def cross(self, M: sp.csr_matrix, weights: Array | None) -> Any:
+        return (M.T @ (self._Q if weights is None else weights[:, None] * self._Q)).T
+
     def coefficients(self, t: Array) -> Array:
         return t
 
@@ -298,6 +331,11 @@ class _MixedPart(Part):
     group: Part
     n_groups: int
     B: sp.csr_matrix
+
+    def add_codes(self, sums: Array, weights: Array, codes: NDArray[np.intp]) -> None:
+        self.group.add_codes(sums[: self.n_groups], weights, codes)
+        by_code = sp.csc_matrix((weights, codes, np.arange(codes.size + 1)), shape=(sums.shape[1], codes.size))
+        sums[self.n_groups :] += (by_code @ self.B).toarray().T
 
     def add(self, sums: Array, weights: Array, C: Array | None) -> None:
         self.group.add(sums[: self.n_groups], weights, C)
@@ -360,6 +398,10 @@ class MixedProjection(Projection):
         A = sp.hstack([groups, self._B], format="csr")
         sums = np.asarray((A.T @ A.multiply(weights[:, None])).todense())
         return self.root(self.root(sums).T)
+
+    def cross(self, M: sp.csr_matrix, weights: Array | None) -> Any:
+        others = self._B if weights is None else self._B.multiply(weights[:, None])
+        return sp.vstack([self._main.cross(M, weights), others.T @ M], format="csr")
 
     def on(self, anchors: AnchorColumns) -> MixedProjection:
         return _with(self, _main=self._main.on(anchors), _B=self._frame.others(anchors))

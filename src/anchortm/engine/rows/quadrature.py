@@ -6,7 +6,9 @@ The nodes u of the rule are moved to the mode of the integrand and scaled by its
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,13 +22,14 @@ from anchortm.links import Link
 __all__ = [
     "MOST_NODES",
     "NODES",
+    "Moved",
+    "MovedMeans",
+    "MovedRows",
     "Posterior",
     "Rule",
     "adder",
     "integrate",
     "make_rule",
-    "moved_means",
-    "moved_rows",
     "quadrature_rows",
 ]
 
@@ -134,30 +137,53 @@ def _lifted(H: Array) -> Array:
     return np.asarray((vectors * np.maximum(values, LEAST_CURVATURE)[:, None, :]) @ vectors.transpose(0, 2, 1))
 
 
-def moved_rows(link: Link, terms: Sequence[Term], theta: Array, shift: Array) -> Values:
-    """Return log-likelihood, residual and its derivative of rows as a function of what random effects add to h."""
+class Moved(ABC):
+    """Log-likelihood, residual and its derivative of rows, as a function of what random effects add to h."""
 
-    def values(moved: Array) -> tuple[Array, Array, Array]:
+    quadratic = False  # whether the log-likelihood is so
+
+    @abstractmethod
+    def __call__(self, moved: Array) -> tuple[Array, Array, Array]:
+        """Return them at shifts of shape (rows, nodes)."""
+
+
+@dataclass(frozen=True, eq=False)
+class MovedRows(Moved):
+    """Rows under a link, with these baselines and shifts."""
+
+    link: Link
+    terms: Sequence[Term]
+    theta: Array
+    shift: Array
+
+    @property
+    def quadratic(self) -> bool:  # type: ignore[override]
+        return self.link.quadratic and all((term.kind, term.sign) == ("exact", 1) for term in self.terms)
+
+    def __call__(self, moved: Array) -> tuple[Array, Array, Array]:
         loglik, r, dr = (np.zeros(moved.shape) for _ in range(3))
-        for term in terms:
-            at = evaluate(link, term, theta, shift + moved.T)
+        for term in self.terms:
+            at = evaluate(self.link, term, self.theta, self.shift + moved.T)
             t = at.values
             loglik[term.rows] += term.sign * at.loglik.T
             r[term.rows] += term.sign * t.r.T
             dr[term.rows] += term.sign * t.dr.T
         return loglik, r, dr
 
-    return values
 
+@dataclass(frozen=True, eq=False)
+class MovedMeans(Moved):
+    """Rows of a family, with these linear predictors and outcomes."""
 
-def moved_means(family: Any, eta: Array, outcome: Array) -> Values:
-    """Return the same for rows of a family with these linear predictors."""
+    family: Any
+    eta: Array
+    outcome: Array
 
-    def values(moved: Array) -> tuple[Array, Array, Array]:
-        at = family.score_terms((eta[:, None] + moved).ravel(), np.repeat(outcome, moved.shape[1], axis=0))
+    def __call__(self, moved: Array) -> tuple[Array, Array, Array]:
+        at = self.family.score_terms(
+            (self.eta[:, None] + moved).ravel(), np.repeat(self.outcome, moved.shape[1], axis=0)
+        )
         return at.l.reshape(moved.shape), at.r.reshape(moved.shape), at.dr.reshape(moved.shape)
-
-    return values
 
 
 def quadrature_rows(values: Values, clusters: Clusters, tau: Array) -> tuple[Array, Array]:
@@ -167,7 +193,7 @@ def quadrature_rows(values: Values, clusters: Clusters, tau: Array) -> tuple[Arr
     """
     effects = clusters.effects
     n_nodes = clusters.n_nodes or max(NODES[effects.size][1:3])
-    found, code = np.unique(clusters.codes, return_inverse=True)
+    found, code = clusters.gapless()
     of, A = adder(code, found.size), clusters.Z @ effects.root(tau)
     with np.errstate(all="ignore"):
         loglik, r = (part[:, 0] for part in values(np.zeros((code.size, 1)))[:2])

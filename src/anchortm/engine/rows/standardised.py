@@ -18,6 +18,7 @@ from anchortm.engine.rows.likelihood import Layout
 from anchortm.exceptions import IdentificationError
 from anchortm.inputs.baselines import Mixture
 from anchortm.inputs.design import Matrix, WideMatrix
+from anchortm.kernels import columns as compiled
 
 __all__ = ["BLOCK_ROWS", "Rows", "WideRows", "make_coordinates", "standardised"]
 
@@ -85,12 +86,15 @@ class Rows:
         """Return a part of these rows, standing at ``rows`` in the response."""
 
         def part(values: Array | None) -> Array | None:
-            return None if values is None else values[own]
+            if values is None or isinstance(own, slice) or values.ndim == 1:
+                return None if values is None else values[own]
+            return compiled.taken(values, own)
 
         ends = None if self.ends is None else self.ends.take(own)
         slope, weights, offset, outcome = map(part, (self.slope, self.weights, self.offset, self.outcome))
         wide = None if self.wide is None else self.wide.take(own)
-        return Rows(self.kind, self.sign, rows, self.C[own], ends, slope, weights, offset, wide, outcome)
+        C = self.C[own] if isinstance(own, slice) else compiled.taken(self.C, own)
+        return Rows(self.kind, self.sign, rows, C, ends, slope, weights, offset, wide, outcome)
 
 
 def _reduced(basis: Basis) -> tuple[Array, Array, Array]:
@@ -205,6 +209,23 @@ def _ends(basis: Basis, part: Layout, make: Callable[[Array, slice], Array], shi
     return RowEnds(V, D)
 
 
+def _columns_of_rows(
+    columns: Array, rows: NDArray[np.intp], factor: Array, shift: Array
+) -> Callable[[slice, Array], None]:
+    """Return a function that puts columns[rows] * factor - shift of a block of rows where it is told."""
+    m = rows.size
+    gaps = m == 0 or rows[-1] - rows[0] != m - 1 or not (np.diff(rows) == 1).all()
+
+    def put(block: slice, out: Array) -> None:
+        if compiled.scaled_rows(columns, rows[block], factor, shift, out):
+            return
+        own = columns[rows[block]] if gaps else columns[rows[0] + block.start : rows[0] + block.stop].copy()
+        scale_columns(own, factor, shift)
+        out[:] = own
+
+    return put
+
+
 def standardised(
     basis: Basis,
     part: Layout,
@@ -232,11 +253,7 @@ def standardised(
     covariates = columns.shape[1]
     C = np.empty((m, covariates if two_ends else k + covariates))
     in_design = part.rows if order is None else order[part.rows]
-    together = order is None and m and part.rows[-1] - part.rows[0] == m - 1  # rows of the design without a gap
-    first = int(part.rows[0]) if together else 0
-    baseline = C.shape[1] - covariates
-    factor = np.concatenate([np.ones(baseline), sign / scale[at]])
-    away = np.concatenate([np.zeros(baseline), shift[at]])
+    put = _columns_of_rows(columns, in_design, sign / scale[at], shift[at])
     ends = _ends(basis, part, make, shift[:k], basis.discrete and mixture is None) if two_ends else None
     slope = np.empty((m, k)) if exact else None
     for start in range(0, m, BLOCK_ROWS):
@@ -246,9 +263,7 @@ def standardised(
         if slope is not None:
             slope[block] = make(basis.derivative_rows(part.end[block]), block)
         if covariates:
-            own = slice(first + block.start, first + block.stop) if together else in_design[block]
-            C[block, baseline:] = columns[own]
-            scale_columns(C[block], factor, away)
+            put(block, C[block, C.shape[1] - covariates :])
     return Rows(
         part.kind,
         part.sign,

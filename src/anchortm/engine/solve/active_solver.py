@@ -57,6 +57,8 @@ class ActiveSolver:
 
         It is zero elsewhere; None if the matrix is not safely positive definite there.
         """
+        if not free.any():
+            return np.zeros_like(right)
         if self._latest is None or not np.array_equal(self._latest.free, free):
             self._latest = self._change(free)
         change, x = self._latest, np.zeros_like(right)

@@ -25,7 +25,7 @@ from anchortm.engine.solve.newton import (
     is_strict,
     kkt_residual,
     loss_of,
-    shrunken_step,
+    newton_step,
     solution_at,
 )
 from anchortm.engine.solve.start import startable
@@ -46,7 +46,7 @@ KINK_POINTS = 11  # places along a step where a kink may be
 RUNAWAY = 1e6  # growth of the largest standardised parameter from xi = 0 on
 NO_MINIMUM = "the branch connected to xi = 0 ends near xi = {:.3g}, and no other minimum was found"
 SUBSAMPLE_FROM = 100_000
-LARGER = 8  # one row in so many is in a second sample, if that is at least twice the first
+LARGER = 6  # one row in so many is in a second sample, if that is at least twice the first
 NET_STEPS = 30  # first limit of Newton steps with a penalty; an easy fit takes about ten
 STRONGER = tuple(2.0**k for k in range(7, 0, -1))  # factors of penalties on the way to a weak one
 WIDE_STEPS = 10  # Newton steps from the solution of some levels to that of all
@@ -299,6 +299,8 @@ def _from_sample(objective: Objective, v: Array, xi: float, options: Options) ->
     if (objective.n_rows < SUBSAMPLE_FROM and not objective.costly) or (objective.pooled and objective.kinked):
         return None
     sample = objective.sample(objective.sample_rows)
+    if sample is objective:
+        return None
     try:
         near = minimise(sample, _start(sample, sample.from_whole(objective, v), options), 0.0, options)
         if xi > 0.0 and near.converged:
@@ -308,7 +310,7 @@ def _from_sample(objective: Objective, v: Array, xi: float, options: Options) ->
     if not is_strict(sample, near) or near.folds:
         return None
     v = _nearer(objective, sample.to_whole(objective, near.v), xi)
-    sums = objective.sums(v)
+    sums = objective.sums(v, np.zeros(0) if xi == 0.0 else None)
     return (v, sums) if math.isfinite(sums.loglik) else None
 
 
@@ -319,8 +321,7 @@ def _nearer(objective: Objective, v: Array, xi: float) -> Array:
     if wide or size < 2 * objective.sample_rows:
         return v
     larger = objective.sample(size)
-    there = None if larger is objective else shrunken_step(larger, v, xi, 1.0)
-    return v if there is None else there
+    return v if larger is objective else newton_step(larger, v, xi)
 
 
 def solve(objective: Objective, v: Array, xi: float, options: Options) -> Solution:

@@ -70,35 +70,53 @@ class _Here:
 
 def minimise(net: Net, v: Array, xi: float, options: Options) -> Solution | None:
     """Return the minimum found from v; None if it must be found in another way."""
-    at = net.coordinates
-    if not net.first_order or net.costly or at.pieces or at.wide is not None or net.extra_names:
+    if not _serves(net):
         return None
-    curvature, near, slow = net.curvatures.get(xi), False, False
-    here = _at(net, np.clip(v, at.lower, at.upper), xi, curvature)
+    model = _Model(net.curvatures.get(xi))
+    here = _at(net, np.clip(v, net.coordinates.lower, net.coordinates.upper), xi, model.curvature)
     history: list[dict[str, Any]] = []
-    while here is not None:
+    while here is not None and len(history) <= options.max_iter:
         history.append(_row(here, xi, len(history), options.verbose))
-        if near and here.kkt <= (EXACT if net.pooled else options.tol):
-            break
-        if len(history) > options.max_iter:
-            return None
-        if curvature is None or slow or net.pooled or _lacks(curvature, here) or (here.kkt <= NEARLY and not near):
-            curvature, near = _curvature(net, here, xi), here.kkt <= NEARLY
-            if curvature is None:
-                return None
+        if model.near and here.kkt <= (EXACT if net.pooled else options.tol):
+            return _solution(net, here, xi, model.curvature, history, options.tol)
+        renewed = not model.serves(net, here)
+        if renewed:
+            model = _Model(_curvature(net, here, xi), here.kkt <= NEARLY)
             net.curvatures.clear()
-            net.curvatures[xi] = curvature
-            here = replace(here, residual=_residual(net, here, xi, curvature))
-        there = _advance(net, here, xi, curvature, history[-1])
-        if there is None and near and here.kkt <= options.tol:
-            break
-        if there is None and slow:
-            return None
-        slow = there is None or (there.kkt > SLOW * here.kkt and there.kkt > options.tol)
+            net.curvatures[xi] = model.curvature
+            here = replace(here, residual=_residual(net, here, xi, model.curvature))
+        there = _advance(net, here, xi, model.curvature, history[-1])
+        if there is None and renewed:  # no step helps, even with the Hessian of this point
+            done = model.near and here.kkt <= options.tol
+            return _solution(net, here, xi, model.curvature, history, options.tol) if done else None
+        model.slow = there is None or (there.kkt > SLOW * here.kkt and there.kkt > options.tol)
         here = here if there is None else there
-    if here is None or curvature is None:
-        return None
-    return _solution(net, _polished(net, here, xi, curvature, options.tol), xi, curvature, history)
+    return None
+
+
+def _serves(net: Net) -> bool:
+    """Return whether this way serves for a loss: gradients are cheap, and all parameters are plain numbers."""
+    plain = not net.coordinates.pieces and net.coordinates.wide is None and not net.extra_names
+    return plain and net.first_order and not net.costly
+
+
+@dataclass(eq=False)
+class _Model:
+    """The model of a minimisation, whether its Hessian is that of a point near the minimum, and whether steps fail."""
+
+    curvature: Any = None
+    near: bool = False
+    slow: bool = False
+
+    def serves(self, net: Net, here: _Here) -> bool:
+        """Return whether the model serves for the next step, so that no new Hessian is needed."""
+        if self.curvature is None or self.slow or net.pooled or (here.kkt <= NEARLY and not self.near):
+            return False
+        inside = np.zeros(here.v.size, dtype=bool)
+        inside[self.curvature.at] = True
+        # it has all columns that are not zero, and the one furthest from optimal
+        outside = here.residual[~inside].max(initial=0.0)
+        return not here.v[~inside].any() and outside <= here.residual[inside].max(initial=0.0)
 
 
 def _row(here: _Here, xi: float, iteration: int, verbose: int) -> dict[str, Any]:
@@ -139,14 +157,7 @@ def _residual(net: Net, here: _Here, xi: float, curvature: Curvature | None) -> 
     return np.asarray(np.where(here.held, 0.0, np.where((v == 0.0) & (net.lasso > 0.0), beyond, free)))
 
 
-def _lacks(curvature: Curvature, here: _Here) -> bool:
-    """Return whether the model lacks a column that is not zero, or the one furthest from optimal."""
-    inside = np.zeros(here.v.size, dtype=bool)
-    inside[curvature.at] = True
-    return bool(here.v[~inside].any()) or here.residual[~inside].max(initial=0.0) > here.residual[inside].max()
-
-
-def _curvature(net: Net, here: _Here, xi: float) -> Curvature | None:
+def _curvature(net: Net, here: _Here, xi: float) -> Curvature:
     """Return the Hessian of the loss without the elastic net, in the columns that may matter."""
     k, n = net.coordinates.n_baseline, net.n_total
     if net.pooled and net.inner.closed_form is not None:
@@ -161,7 +172,7 @@ def _curvature(net: Net, here: _Here, xi: float) -> Curvature | None:
     part, at = net.part(working)
     d = part.derivatives(here.v[at], None if xi == 0.0 else 2.0 * xi * here.sums.t)
     hessian = d.penalised(2.0 * xi) / n if xi != 0.0 else d.hessian / n
-    return Curvature(at, hessian, d.E) if np.isfinite(hessian).all() else None
+    return Curvature(at, hessian, d.E)
 
 
 def _of_moments(net: Net, xi: float) -> Curvature:
@@ -236,12 +247,17 @@ def _polished(net: Net, here: _Here, xi: float, curvature: Curvature, tol: float
     return replace(here, v=target, sums=sums, loss=loss_of(net, sums, xi))
 
 
-def _solution(net: Net, here: _Here, xi: float, curvature: Curvature, history: list[dict[str, Any]]) -> Solution:
-    """Return the solution, with its smallest curvature and the tangent of the path in xi."""
+def _solution(
+    net: Net, here: _Here, xi: float, curvature: Curvature, history: list[dict[str, Any]], tol: float
+) -> Solution | None:
+    """Return the solution, with its smallest curvature and the tangent of the path in xi; None without curvature."""
+    here = _polished(net, here, xi, curvature, tol)
     v, at, n, k = here.v, curvature.at, net.n_total, net.coordinates.n_baseline
     fixed = net.coordinates.lower == net.coordinates.upper
     zero = (v == 0.0) & (net.lasso > 0.0)
     free = ~(here.held | zero | fixed)[at]
+    if _solver(net, curvature).solve(free, np.zeros((at.size, 1))) is None:
+        return None
     H, solve = _inverse(net, here, curvature, free)
     tangent = np.zeros_like(v)
     if net.anchors is not None and free.any():
@@ -277,7 +293,7 @@ def _inverse(net: Net, here: _Here, curvature: Curvature, free: Mask) -> tuple[A
         whole = np.zeros((free.size, 1))
         whole[free, 0] = right
         found = solver.solve(free, whole)
-        assert found is not None  # noqa: S101 - the minimum was found with the same matrix
+        assert found is not None  # noqa: S101 - the matrix has a factor
         return np.asarray(found[free, 0])
 
     if curvature.linear is None:

@@ -11,7 +11,14 @@ ways, along directions that change nothing else (``pieces``).
 
 from anchortm.inputs.baselines.corners import Corners, Inside, Mixture
 from anchortm.inputs.baselines.groups import Group
-from anchortm.inputs.baselines.strata import known_strata, stratum_codes, stratum_labels, stratum_sets
+from anchortm.inputs.baselines.strata import (
+    cluster_labels,
+    coded,
+    known_strata,
+    stratum_codes,
+    stratum_labels,
+    stratum_sets,
+)
 from anchortm.inputs.baselines.varying import Varying, check_corners, make_corners, make_mixture, varying_groups
 
 __all__ = [
@@ -21,6 +28,8 @@ __all__ = [
     "Mixture",
     "Varying",
     "check_corners",
+    "cluster_labels",
+    "coded",
     "known_strata",
     "make_corners",
     "make_mixture",

@@ -15,7 +15,10 @@ from anchortm.exceptions import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["known_strata", "stratum_codes", "stratum_labels", "stratum_sets"]
+__all__ = ["cluster_labels", "coded", "known_strata", "stratum_codes", "stratum_labels", "stratum_sets"]
+
+WIDEST = 10  # range of labels, relative to the number of rows, up to which they are counted rather than sorted
+MOST_EXACT = 2.0**53  # whole numbers below this are exact as floats
 
 
 def stratum_labels(columns: Labels, what: str = "strata") -> list[Any]:
@@ -32,6 +35,40 @@ def stratum_labels(columns: Labels, what: str = "strata") -> list[Any]:
         return next(iter(made.values()))
     rows = zip(*made.values(), strict=True)
     return [", ".join(f"{name}={value}" for name, value in zip(made, row, strict=True)) for row in rows]
+
+
+def cluster_labels(columns: Labels) -> Sequence[Any] | NDArray[np.intp]:
+    """Return the cluster of each row; a column of whole numbers stays an array, because there can be many rows."""
+    table: Any = columns
+    array = np.asarray(native(table[table.columns[0]])) if hasattr(table, "columns") else np.asarray(table).ravel()
+    if array.dtype.kind == "f" and (np.abs(array) < MOST_EXACT).all() and (array % 1.0 == 0.0).all():
+        array = array.astype(np.intp)
+    if array.dtype.kind in "iu" and array.dtype != np.uint64:
+        return array.astype(np.intp, copy=False)
+    return stratum_labels(columns, "clusters")
+
+
+def coded(labels: Sequence[Any] | NDArray[np.intp]) -> tuple[list[Any], NDArray[np.intp]]:
+    """Return the different labels, in order, and the code of each row."""
+    if isinstance(labels, np.ndarray):
+        return _coded_numbers(labels)
+    known = known_strata(labels)
+    place = {label: k for k, label in enumerate(known)}
+    return known, np.array([place[label] for label in labels], dtype=np.intp)
+
+
+def _coded_numbers(labels: NDArray[np.intp]) -> tuple[list[int], NDArray[np.intp]]:
+    """Return the different whole numbers and the code of each row; if their range is narrow, without sorting."""
+    if not labels.size:
+        return [], np.zeros(0, dtype=np.intp)
+    first, last = int(labels.min()), int(labels.max())
+    if last - first > WIDEST * labels.size:
+        found, codes = np.unique(labels, return_inverse=True)
+        return found.tolist(), codes
+    seen = np.zeros(last - first + 1, dtype=bool)
+    seen[labels - first] = True
+    known = np.flatnonzero(seen)
+    return (known + first).tolist(), (np.cumsum(seen) - 1)[labels - first]
 
 
 def stratum_sets(frame: pd.DataFrame) -> tuple[list[Any], NDArray[np.intp]]:

@@ -24,14 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.data import Data
+from anchortm.engine.objective.leaves import LeafObjective
 from anchortm.engine.objective.penalised import Net
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.pulled import Pulled
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FitResult
-from anchortm.engine.rows.block_sums import evaluate_rows
-from anchortm.engine.rows.standardised import Rows
 from anchortm.engine.solve.continuation import solve
 from anchortm.engine.solve.newton import Solution, minimise, shrunken_step
 from anchortm.engine.specification import Specification
@@ -95,6 +94,7 @@ class Booster:
         self.objective: Objective = problem.objective
         self.offset = np.zeros(n) if data.offset is None else data.offset
         self.f = np.zeros(n)
+        self._part = None if self.objective.anchors is None else self.objective.anchors.part(slice(None))
         self.solution: Solution = solve(self.objective, problem.start(self.objective), self.xi, self.options)
 
     def result(self) -> tuple[Problem, FitResult]:
@@ -115,26 +115,23 @@ class Booster:
         """Return the fit after the rounds so far."""
         return Stage.of(self.problem.result(self.objective, self.solution, [self.solution]))
 
-    @property
-    def _shift(self) -> Array:
-        """Return the offset and f of each row, as they are added to h."""
-        return np.asarray(self.sign * (self.offset + self.f) / self.objective.coordinates.unit)
-
     def project(self, values: Array) -> Array:
         """Return P v, or zeros without anchors."""
         P = self.objective.anchors
-        return np.zeros_like(values) if P is None else P(values, self.data.weights)
+        if P is None or self._part is None:
+            return np.zeros_like(values)
+        sums = np.zeros(P.n_sums)
+        self._part.add(sums, values if self.data.weights is None else values * self.data.weights, None)
+        return self._part.spread(P.coefficients(P.root(sums)))
 
     def pseudo_residuals(self) -> Array:
         """Return -n dL/df for each row (of a family with units, in its unit)."""
-        objective, shift = self.rows, self._shift
-        l_h, r, dr = np.zeros((3, shift.size))
-        for term in objective.terms:
-            moved = replace(term, offset=shift[term.rows])
-            t, _ = evaluate_rows(objective.link, moved, self.solution.v, objective.coordinates.n_baseline)
-            for total, values in ((l_h, t.r), (r, t.penalised.r), (dr, t.penalised.dr)):
-                total[term.rows] += term.sign * values
-        pull = l_h if self.xi == 0.0 else l_h + 2.0 * self.xi * dr * self.project(r)
+        rows = self.rows
+        values = rows.values(self.solution.v)
+        pull = rows.of_rows([t.r for t in values])
+        if self.xi != 0.0:
+            r, dr = (rows.of_rows([getattr(t.penalised, name) for t in values]) for name in ("r", "dr"))
+            pull = pull + 2.0 * self.xi * dr * self.project(r)
         return np.asarray(-self.sign * (pull if self.data.weights is None else self.data.weights * pull))
 
     @property
@@ -159,50 +156,81 @@ class Booster:
             lower=np.concatenate([c.lower, np.full(p, -np.inf)]),
             upper=np.concatenate([c.upper, np.full(p, np.inf)]),
         )
-        shift = self._shift
-
-        def change(rows: Rows) -> Rows:
-            C = np.hstack([rows.C, own[rows.rows]]) if p else rows.C
-            return replace(rows, C=C, offset=shift[rows.rows])
-
-        blocks = objective.memory.changed(change, objective.anchors)
+        blocks = objective.memory.changed(lambda rows: replace(rows, C=np.hstack([rows.C, own[rows.rows]])))
         names = (*objective.names, *(f"z{j}" for j in range(p)))
-        made = type(objective)(objective.link, wider, objective.anchors, blocks, names)
+        return self._penalised(type(objective)(objective.link, wider, objective.anchors, blocks, names))
+
+    def with_leaves(self, leaf: NDArray[np.intp], n_leaves: int) -> LeafObjective:
+        """Return the objective with f as offset and a value for each leaf, without penalties on the linear part."""
+        return LeafObjective(self.rows, leaf, n_leaves, self.sign)
+
+    def _penalised(self, objective: Objective) -> Objective:
+        """Return the objective with the penalties on the linear part; it may have more parameters, which come last."""
         lasso, ridge = self.objective.lasso, self.objective.ridge
-        return made if lasso is None or ridge is None else Net(made, np.pad(lasso, (0, p)), np.pad(ridge, (0, p)))
+        more = (0, objective.n_parameters - self.objective.n_parameters)
+        return objective if lasso is None or ridge is None else Net(objective, np.pad(lasso, more), np.pad(ridge, more))
 
-    def step(self, Z: Array, share: float, l2: float) -> Array | None:
-        """Take a fraction of a Newton step in the coefficients of Z, theta and beta; return the coefficients of Z.
+    def step(self, Z: Array, share: float) -> Array | None:
+        """Take a fraction of a Newton step in the coefficients of covariates Z, theta and beta.
 
-        Afterwards theta and beta are refitted for the new f. Return None if no step improves the loss.
+        Afterwards theta and beta are refitted for the new f. Return the coefficients, or None if no step improves the
+        loss.
+        """
+        wider = self.with_columns(Z)
+        there = self._newton_step(wider, share)
+        if there is None:
+            return None
+        theta, beta = wider.coordinates.split(there)
+        old = beta.size - Z.shape[1]
+        self.put(self.f + Z @ beta[old:], self.objective.coordinates.join(theta, beta[:old]))
+        return beta[old:]
+
+    def put(self, f: Array, v: Array) -> None:
+        """Set f, and refit theta and beta from the start values v."""
+        added = self.sign * (f - self.f) / self.objective.coordinates.unit
+        self.f = f
+        self._refit(self.rows.shifted(added), v)
+
+    def leaf_step(self, leaf: NDArray[np.intp], n_leaves: int, share: float, l2: float) -> Array | None:
+        """Take a fraction of a Newton step in the values of leaves, theta and beta, and refit theta and beta.
 
         Parameters
         ----------
-        Z : array of shape (n, k)
-            Indicators of leaves, or covariates.
+        leaf : array of shape (n,)
+            The leaf of each row.
+        n_leaves : int
+            Number of leaves.
         share : float
             Learning rate: the fraction of the Newton step.
         l2 : float
-            Ridge on the coefficients of Z, as a number of rows.
+            Ridge on the leaf values, as a number of rows.
+
+        Returns
+        -------
+        array of shape (n_leaves,) or None
+            What the leaves add to f; None if no step improves the loss.
         """
-        objective = self.with_columns(Z)
-        k = self.solution.v.size
-        v = np.append(self.solution.v, np.zeros(Z.shape[1]))
-        scale = objective.coordinates.scale[k:]
-        ridge = np.diag(np.append(np.zeros(k), l2 / objective.n_total / scale**2))
-        there = shrunken_step(Pulled(objective, v, ridge), v, self.xi, share)
+        wider = self.with_leaves(leaf, n_leaves)
+        there = self._newton_step(self._penalised(wider), share, l2)
         if there is None:
             return None
-        theta, beta = objective.coordinates.split(there)
-        own = beta[beta.size - Z.shape[1] :]
-        self.f = self.f + Z @ own
-        self._solve(theta, beta[: beta.size - Z.shape[1]])
-        return own
+        values = wider.coordinates.split(there)[1][-n_leaves:]
+        self.f = self.f + values[leaf]
+        self._refit(*wider.moved(there))
+        return values
 
-    def _solve(self, theta: Array, beta: Array) -> None:
-        """Refit theta and beta for the current f, from these start values."""
-        self.objective = self.with_columns(np.zeros((self.f.size, 0)))
-        self.solution = minimise(self.objective, self.objective.coordinates.join(theta, beta), self.xi, self.options)
+    def _newton_step(self, objective: Objective, share: float, l2: float = 0.0) -> Array | None:
+        """Return the parameters after a fraction of a Newton step; those that the objective adds start at 0."""
+        k = self.solution.v.size
+        v = np.append(self.solution.v, np.zeros(objective.n_parameters - k))
+        ridge = np.zeros(v.size)
+        ridge[k:] = l2 / objective.n_total / objective.coordinates.scale[k:] ** 2
+        return shrunken_step(Pulled(objective, v, np.diag(ridge)), v, self.xi, share, self.solution.sums)
+
+    def _refit(self, rows: RowObjective, v: Array) -> None:
+        """Refit theta and beta to the rows with the new f as offset, from the start values v."""
+        self.objective = self._penalised(rows)
+        self.solution = minimise(self.objective, v, self.xi, self.options)
 
 
 def _reordered(data: Data, order: NDArray[np.intp]) -> Data:

@@ -28,10 +28,11 @@ from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.inputs import parts
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.booster import Booster, Stage
+from anchortm.models.boosted.growth import Binned, binned, grow
 from anchortm.models.boosted.result import BoostedResult
 from anchortm.models.boosted.rows import Watched, beside, check_covariates, covariate_ranges, mean_nll
 from anchortm.models.boosted.shape import Shape
-from anchortm.models.boosted.trees import Binned, Tree, binned, grow
+from anchortm.models.boosted.trees import Tree
 from anchortm.models.boosted.uncertainty import Resampled
 from anchortm.models.boosted.validation import Groups, check_validation, environment_groups, held_out, without
 from anchortm.models.from_formula import FormulaMixin
@@ -390,14 +391,13 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         """Return the tree or the coefficients that a round adds to f; None if nothing improves the loss."""
         if bins is None:
             scale = X.std(axis=0)
-            found = booster.step(X / scale, self.learning_rate, 0.0)
+            found = booster.step(X / scale, self.learning_rate)
             return None if found is None else found / scale
-        weights = np.ones(X.shape[0]) if booster.data.weights is None else booster.data.weights
         pull = booster.pseudo_residuals()
-        tree, leaf = grow(bins, pull, weights, self.max_leaf_nodes, self.min_samples_leaf, self.l2_leaf)
+        tree, leaf = grow(bins, pull, booster.data.weights, self.max_leaf_nodes, self.min_samples_leaf, self.l2_leaf)
         if tree.leaves.size < 2:
             return None
-        values = booster.step(np.eye(tree.leaves.size)[leaf], self.learning_rate, self.l2_leaf)
+        values = booster.leaf_step(leaf, tree.leaves.size, self.learning_rate, self.l2_leaf)
         return None if values is None else tree.with_values(values)
 
     def with_boosted(self, model: TransformationModel, boosted: BoostedResult) -> Self:

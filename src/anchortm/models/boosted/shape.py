@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.models.boosted.trees import Tree
+from anchortm.models.boosted.trees import Tree, summed
 
 __all__ = ["Shape"]
 
@@ -33,7 +33,7 @@ class Shape:
         """Return f(x) for each row."""
         if self.learner == "linear":
             return np.asarray(X @ self.coef)
-        return np.asarray(sum((tree.predict(X) for tree in self.trees), np.zeros(X.shape[0])))
+        return summed(self.trees, X)
 
     def columns(self, X: Array) -> Array:
         """Return Z with f = Z @ values: indicators of the leaves of all trees, or the scaled covariates."""

@@ -1,0 +1,24 @@
+/* Columns of tall matrices. */
+
+#include "kernels.h"
+
+#define AHEAD 24 /* rows that are fetched before they are needed, because they are far apart in memory */
+
+/* out[i, j] = X[rows[i], j] factor[j] - shift[j] for n rows and p columns; rows may be NULL: all in their order.
+   Rows of X lie p numbers apart, those of out `width`. */
+WIDE EXPORT int anchortm_scaled_rows(
+    int64_t n, int64_t p, int64_t width, const double *X, const int64_t *rows, const double *factor,
+    const double *shift, double *out
+) {
+    for (int64_t i = 0; i < n; i++) {
+        if (rows && i + AHEAD < n) {
+            const double *next = X + rows[i + AHEAD] * p;
+            for (int64_t j = 0; j < p; j += 8) __builtin_prefetch(next + j);
+            __builtin_prefetch(next + p - 1);
+        }
+        const double *x = X + (rows ? rows[i] : i) * p;
+        double *own = out + i * width;
+        for (int64_t j = 0; j < p; j++) own[j] = x[j] * factor[j] - shift[j];
+    }
+    return 0;
+}

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from high_precision import DIGITS, ENDS, WIDTHS, all_measured_errors, grid  # noqa: E402
+from high_precision import (  # noqa: E402
+    DIGITS,
+    ENDS,
+    WIDTHS,
+    all_measured_errors,
+    compiled_terms,
+    grid,
+    measured_errors,
+)
+
+from anchortm.kernels import NAME  # noqa: E402
+from anchortm.kernels.rows import LAWS  # noqa: E402
+from anchortm.links import LINKS  # noqa: E402
 
 HEAD = f"""# How exact: links and row terms
 
@@ -23,9 +36,23 @@ Written by `make accuracy`; the bounds 1e-11 (second derivatives of r: 1e-6) are
 """
 
 
-def table(kinds: tuple[str, ...]) -> list[str]:
+COMPILED = """## In the compiled kernels
+
+The same values of h. Rows with |h| of 700 or more are left to the functions above. The bound 3e-13 is a test in
+`tests/kernels/test_rows.py`.
+"""
+
+
+def compiled_errors() -> Iterator[tuple[str, str, str, float]]:
+    for name, kind in LAWS:
+        if name in LINKS:
+            for quantity, error in measured_errors(LINKS[name], kind, compiled_terms(name, kind)):
+                yield name, kind, quantity, error
+
+
+def table(measured: Iterable[tuple[str, str, str, float]], kinds: tuple[str, ...]) -> list[str]:
     errors: dict[tuple[str, str], dict[str, float]] = {}
-    for link, kind, quantity, error in all_measured_errors():
+    for link, kind, quantity, error in measured:
         if kind in kinds:
             errors.setdefault((link, kind), {})[quantity] = error
     quantities = list(next(iter(errors.values())))
@@ -36,8 +63,11 @@ def table(kinds: tuple[str, ...]) -> list[str]:
 
 
 def main() -> None:
-    lines = [HEAD, "## One end", "", *table(("exact", "left", "right")), ""]
-    lines += ["## Two ends", "", *table(("interval",)), ""]
+    one_end = ("exact", "left", "right")
+    lines = [HEAD, "## One end", "", *table(all_measured_errors(), one_end), ""]
+    lines += ["## Two ends", "", *table(all_measured_errors(), ("interval",)), ""]
+    if NAME == "compiled":
+        lines += [COMPILED, *table(compiled_errors(), one_end), ""]
     target = ROOT / "docs" / "accuracy.md"
     target.write_text("\n".join(lines))
     print("\n".join(lines))

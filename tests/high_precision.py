@@ -10,12 +10,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import mpmath as mp
 import numpy as np
 
-from anchortm.links import LINKS, Link
+from anchortm.kernels import rows
+from anchortm.links import LINKS, Link, OneEnd
 
 DIGITS = 80
 SMALLEST = 1e-290  # below this a double has fewer digits, and no relative error can be asked for
@@ -144,19 +145,36 @@ def relative_errors(computed: np.ndarray, truth: list[mpf], scale: list[mpf]) ->
         )
 
 
-def measured_errors(link: Link, kind: str) -> Iterator[tuple[str, float]]:
-    """Yield (quantity, largest relative error on the grid).
+def measured_errors(link: Link, kind: str, terms: Any = None) -> Iterator[tuple[str, float]]:
+    """Yield (quantity, largest relative error on the grid), of the link itself or of ``terms`` on the grid.
 
     r and its second derivatives have roots; they are measured relative to
     max(|value|, r_u + r_v). All others are relative to their own value.
     """
     truth = reference(link.name, kind)
-    terms = getattr(link, kind)(*np.array(grid(kind)).T)
+    terms = getattr(link, kind)(*np.array(grid(kind)).T) if terms is None else terms
     slope = [a + b for a, b in zip(truth["r_u"], truth["r_v"], strict=True)] if kind == "interval" else truth["dr"]
     for quantity, values in truth.items():
         rooted = quantity in ("r", "d2r", "r_uu", "r_uv", "r_vv")
         scale = [max(abs(t), s if rooted else 0, mpf(SMALLEST)) for t, s in zip(values, slope, strict=True)]
         yield quantity, float(relative_errors(getattr(terms, quantity), values, scale).max())
+
+
+def compiled_terms(name: str, kind: str) -> OneEnd:
+    """Return the values that the compiled kernel has for rows on the grid, from calls for one row each."""
+    found = []
+    for (h,) in grid(kind):
+        curvatures = []
+        for bend in (None, np.ones(1)):
+            g, H = np.zeros(1), np.zeros((1, 1))
+            at = np.ones((1, 1)), None, None, None, None, 1, np.array([h])
+            result = rows.one_end(rows.LAWS[name, kind], *at, bend, (g, H))
+            assert result is not None
+            curvatures.append(H[0, 0])
+        loglik, r, dr = result
+        assert (g[0], curvatures[0]) == (r[0], dr[0])
+        found.append((loglik, r[0], dr[0], curvatures[1] - curvatures[0]))
+    return OneEnd(*np.array(found).T)
 
 
 def all_measured_errors() -> Iterator[tuple[str, str, str, float]]:

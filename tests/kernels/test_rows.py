@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from high_precision import compiled_terms, measured_errors
 from numpy.testing import assert_allclose
 
 from anchortm.engine.rows.block_sums import LogLikelihood, SecondOrder
@@ -23,37 +24,11 @@ compiled = pytest.mark.skipif(NAME != "compiled", reason="the kernels are not co
 LAWS = [pytest.param(*law, id="-".join(law)) for law in rows.LAWS if law[0] in LINKS]
 
 
-def values(law: tuple[str, str], h: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return l, r, dr and d2r of rows at h, each found by a call for one row or from differences of weights."""
-    ones, found = np.ones((1, 1)), []
-    for x in h:
-        grams = []
-        for bend in (None, np.ones(1)):
-            g, H = np.zeros(1), np.zeros((1, 1))
-            result = rows.one_end(rows.LAWS[law], ones, None, None, None, None, 1, np.array([x]), bend, (g, H))
-            assert result is not None
-            grams.append(H[0, 0])
-        loglik, r, dr = result
-        assert g[0] == r[0]
-        assert grams[0] == dr[0]
-        found.append((loglik, r[0], dr[0], grams[1] - grams[0]))
-    return tuple(np.array(found).T)
-
-
 @compiled
 @pytest.mark.parametrize(("name", "kind"), LAWS)
-def test_values_are_those_of_the_links(name: str, kind: str) -> None:
-    rng = np.random.default_rng(1)
-    h = np.concatenate([rng.normal(size=60), rng.uniform(-30, 30, 60), [0.0, 1e-12, -1e-9, 0.3466, -0.3466, 1e-300]])
-    if name == "cloglog":
-        h = h[h < 25.0]
-    h = np.concatenate([h, [-600.0] if name == "cloglog" else [-600.0, 600.0]])
-    expected = getattr(LINKS[name], kind)(h)
-    loglik, r, dr, d2r = values((name, kind), h)
-    assert_allclose(loglik, expected.l, rtol=3e-13, atol=0)
-    assert_allclose(r, expected.r, rtol=3e-13, atol=0)
-    assert_allclose(dr, expected.dr, rtol=3e-13, atol=0)
-    assert_allclose(d2r, expected.d2r, rtol=3e-13, atol=1e-15)  # a difference of sums
+def test_values_have_as_many_digits_as_those_of_the_links(name: str, kind: str) -> None:
+    errors = dict(measured_errors(LINKS[name], kind, compiled_terms(name, kind)))
+    assert max(errors.values()) < 3e-13, errors
 
 
 @compiled
@@ -287,3 +262,12 @@ def test_rows_of_a_matrix(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatc
         np.testing.assert_array_equal(columns.taken(matrix, own), X[picked])
     monkeypatch.setattr(columns, "_scaled_rows", None)
     np.testing.assert_array_equal(columns.taken(X, picked), X[picked])
+
+
+@compiled
+def test_centred_columns_and_their_ends() -> None:
+    X = np.random.default_rng(6).normal(3.0, 2.0, size=(333, 5))
+    low, high, centre = np.full(5, 1.5), np.full(5, 3.5), X.mean(axis=0)
+    np.testing.assert_array_equal(columns.centred(X, centre, low, high), X - centre)
+    np.testing.assert_array_equal((low, high), (np.minimum(X.min(axis=0), 1.5), np.maximum(X.max(axis=0), 3.5)))
+    assert columns.centred(np.asfortranarray(X), centre, low, high) is None

@@ -26,6 +26,17 @@ def test_sums_by_bin_are_those_of_bincount(n_bins: int, some: bool, weighted: bo
 
 
 @compiled
+@pytest.mark.parametrize("n_edges", [0, 1, 2, 100, 255])
+def test_bins_are_those_of_searchsorted(n_edges: int) -> None:
+    rng = np.random.default_rng(n_edges)
+    X = rng.normal(size=(1000, 3))
+    edges = np.sort(rng.choice(X.ravel(), n_edges, replace=False))  # some numbers are edges themselves
+    X[:3, 1] = -np.inf, np.inf, 0.0
+    for x in (X[:, 1], X[::-2, 1], np.asfortranarray(X)[:, 2]):
+        np.testing.assert_array_equal(trees.bin_codes(x, edges), np.searchsorted(edges, x))
+
+
+@compiled
 @pytest.mark.parametrize("cut", [0, 3, 8, 9])
 @pytest.mark.parametrize("some", [False, True])
 def test_rows_of_a_split_keep_their_order(cut: int, some: bool) -> None:

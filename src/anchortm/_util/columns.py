@@ -6,13 +6,13 @@ import numpy as np
 
 from anchortm._typing import Array
 
-__all__ = ["FOLD", "column_ends", "column_sums", "folded", "scale_columns"]
+__all__ = ["column_ends", "column_sums", "scale_columns"]
 
 FOLD = 128  # rows that lie side by side in a folded matrix
 FEW = 64  # columns that folding pays off for
 
 
-def folded(X: Array) -> tuple[Array, Array]:
+def _folded(X: Array) -> tuple[Array, Array]:
     """Return the rows of X as rows of a matrix with ``FOLD`` of them side by side, and the rows that are left over."""
     n, p = X.shape
     many = n // FOLD if X.flags.c_contiguous and p <= FEW else 0
@@ -20,7 +20,7 @@ def folded(X: Array) -> tuple[Array, Array]:
 
 
 def _reduced(reduce: np.ufunc, X: Array) -> Array:
-    many, rest = folded(X)
+    many, rest = _folded(X)
     if not many.size:
         return np.asarray(reduce.reduce(X, axis=0))
     own = reduce.reduce(many, axis=0).reshape(FOLD, X.shape[1])
@@ -37,11 +37,10 @@ def column_ends(X: Array) -> tuple[Array, Array]:
     return _reduced(np.minimum, X), _reduced(np.maximum, X)
 
 
-def scale_columns(X: Array, factor: Array, shift: Array) -> None:
-    """Multiply each column by its factor, and subtract its shift, in place."""
-    many, rest = folded(X)
-    if many.size:
-        many *= np.tile(factor, FOLD)
-        many -= np.tile(shift, FOLD)
-    rest *= factor
-    rest -= shift
+def scale_columns(X: Array, factor: Array | None, shift: Array) -> None:
+    """Multiply each column by its factor, if there are any, and subtract its shift, in place."""
+    for rows, times in zip(_folded(X), (FOLD, 1), strict=True):
+        if rows.size and factor is not None:
+            rows *= np.tile(factor, times)
+        if rows.size:
+            rows -= np.tile(shift, times)

@@ -32,6 +32,8 @@ __all__ = [
     "take",
 ]
 
+NUMBERS = "biuf"  # kinds of NumPy's types of truth values and numbers
+
 
 def native(values: Any) -> Any:
     """Return arrays, pandas and polars data as they are, other tables and columns as pandas.
@@ -203,7 +205,11 @@ def _has_huge(values: Any) -> bool:
 def refuse_missing(frame: pd.DataFrame, what: str) -> None:
     """Refuse columns with missing values; ``what`` is their role in the message."""
     for name in frame:
-        missing = frame[name].isna().to_numpy()
+        column = frame[name]
+        kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else "O"
+        if kind in "biu":
+            continue
+        missing = np.isnan(column.to_numpy()) if kind == "f" else column.isna().to_numpy()
         if missing.any():
             first, count = int(np.flatnonzero(missing)[0]), int(missing.sum())
             rows = "1 row" if count == 1 else f"{count} rows"
@@ -214,6 +220,8 @@ def _plain(column: pd.Series) -> Any:
     """Return a pandas column without its index, nullable types as NumPy's where nothing is missing."""
     import pandas as pd
 
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in NUMBERS:
+        return column.to_numpy()
     values = column.array
     if isinstance(column.dtype, pd.CategoricalDtype) or isinstance(values, np.ndarray) or column.isna().any():
         return values

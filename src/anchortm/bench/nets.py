@@ -8,6 +8,7 @@ which its residual is no larger than ours, or its tightest one if it never is.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -26,21 +27,18 @@ Given = dict[str, Any]  # what our side tells a peer: the strengths, and our KKT
 TRUE = 20  # coefficients that are not 0
 SMALLEST = 0.01  # the last strength as a fraction of the first
 DEFAULT = 1e-7  # glmnet's own threshold
-THRESHOLDS = [DEFAULT, 1e-11, 1e-15, 1e-19]  # tighter ones than the last gain nothing
+THRESHOLDS = [DEFAULT, 1e-9, 1e-11, 1e-13, 1e-15, 1e-17, 1e-19]  # the KKT residual falls like the root of it
+PATIENCE = 40.0  # seconds after which no tighter threshold is tried
 GAPS = [1e-4, 1e-7, 1e-10, 1e-14]  # celer's tolerances: its own first
 
 GLMNET = """
-X <- given("X", {p}); y <- given("y"); lambdas <- given("lambdas"); thresholds <- given("thresholds")
+X <- given("X", {p}); y <- given("y"); lambdas <- given("lambdas")
 if ("{kind}" == "cox") y <- cbind(time = y, status = given("event"))
 family <- list(lm = "gaussian", binary = "binomial", cox = "cox")[["{kind}"]]
-times <- c(); intercepts <- c(); coefs <- c()
-for (threshold in thresholds) {{
-  done <- best(function() glmnet(X, y, family = family, lambda = lambdas, thresh = threshold, standardize = FALSE,
-    maxit = 1e7))
-  times <- c(times, done$seconds); coefs <- c(coefs, as.matrix(done$found$beta))
-  intercepts <- c(intercepts, if ("{kind}" == "cox") rep(0, length(lambdas)) else done$found$a0)
-}}
-give("seconds", times); give("intercepts", intercepts); give("coefs", coefs)
+done <- best(function() glmnet(X, y, family = family, lambda = lambdas, thresh = {threshold}, standardize = FALSE,
+  maxit = 1e7))
+give("coefs", as.matrix(done$found$beta)); give("seconds", done$seconds)
+give("intercepts", if ("{kind}" == "cox") rep(0, length(lambdas)) else done$found$a0)
 """
 
 
@@ -141,41 +139,34 @@ def net_ours(n: int, p: int, kind: str, strengths: int) -> Side:
 def _glmnet(n: int, p: int, kind: str, given: Given, thresholds: list[float]) -> Side:
     """Return glmnet's path at the loosest threshold whose KKT residual is no larger than ours, or at the tightest."""
     X, y, event = data = net_data(n, p, kind)
-    k, p = len(given["lambdas"]), X.shape[1]
-    arrays = {"X": X, "y": y, "event": event, "lambdas": given["lambdas"], "thresholds": thresholds}
+    arrays = {"X": X, "y": y, "event": event, "lambdas": given["lambdas"]}
 
-    def facts(found: dict[str, Array]) -> Facts:
-        told: Facts = {}
-        every = zip(
-            thresholds,
-            found["seconds"],
-            found["intercepts"].reshape(-1, k),
-            found["coefs"].reshape(-1, k, p),
-            strict=True,
-        )
-        for threshold, seconds, intercepts, coefs in every:
-            told = _facts(data, kind, given["lambdas"], intercepts, coefs)
-            told |= {"seconds": float(seconds), "note": f"KKT of the peer {told['kkt']:.1e} (thresh = {threshold:g})"}
-            if told["kkt"] <= given["kkt"]:
+    def at(threshold: float) -> Facts:
+        found = r.run("glmnet", GLMNET.format(p=X.shape[1], kind=kind, threshold=threshold), arrays)
+        coefs = found["coefs"].reshape(len(given["lambdas"]), -1)
+        told = _facts(data, kind, given["lambdas"], found["intercepts"], coefs)
+        note = f"KKT of the peer {told['kkt']:.1e} (thresh = {threshold:g})"
+        return told | {"seconds": float(found["seconds"][0]), "memory": None, "note": note}
+
+    def work() -> Facts:
+        start, told = time.perf_counter(), at(thresholds[0])
+        for threshold in thresholds[1:]:
+            if told["kkt"] <= given["kkt"] or time.perf_counter() - start > PATIENCE:
                 break
+            told = at(threshold)
         return told
 
-    return r.side("glmnet", GLMNET.format(p=p, kind=kind), arrays, facts)
+    return work, lambda told: told
 
 
-def net_glmnet(n: int, p: int, kind: str, _: int, given: Given | None = None) -> Side:
+def net_glmnet(n: int, p: int, kind: str, _: int, given: Given) -> Side:
     """Return glmnet's path at its own threshold."""
-    return _glmnet(n, p, kind, given or _few(n, p, kind), [DEFAULT])
+    return _glmnet(n, p, kind, given, [DEFAULT])
 
 
-def net_glmnet_exact(n: int, p: int, kind: str, _: int, given: Given | None = None) -> Side:
+def net_glmnet_exact(n: int, p: int, kind: str, _: int, given: Given) -> Side:
     """Return glmnet's path at equal KKT."""
-    return _glmnet(n, p, kind, given or _few(n, p, kind), THRESHOLDS)
-
-
-def _few(n: int, p: int, kind: str) -> Given:
-    X, y, _ = net_data(n, p, kind)
-    return {"lambdas": [float(np.abs((y - y.mean()) @ X).max()) / len(y)], "kkt": 1e-6}
+    return _glmnet(n, p, kind, given, THRESHOLDS)
 
 
 def net_celer(n: int, p: int, kind: str, _: int, given: Given) -> Side:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from anchortm.bench import adam, boosting, convex, glms, nets, r_peers, survival
 from anchortm.bench.engine import Options
 from anchortm.bench.rows import Bar, Comparison, Line, Peer, compare
@@ -166,6 +168,8 @@ PEERS = (
 )
 
 
-def compare_all(part: str, options: Options) -> list[Line | Comparison]:
-    """Return the rows of one part."""
-    return [row for peer in PEERS if peer.part == part for row in compare(peer, options)]
+def compare_all(part: str, options: Options) -> Iterator[Line | Comparison]:
+    """Yield the rows of one part, as they are measured."""
+    for peer in PEERS:
+        if peer.part == part:
+            yield from compare(peer, options)

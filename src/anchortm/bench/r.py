@@ -37,7 +37,7 @@ best <- function(fit) {
   times <- c()
   while (length(times) < 3 || (sum(times) < 0.2 && length(times) < 6)) {
     times <- c(times, system.time(found <- fit())[["elapsed"]])
-    if (sum(times) > 15) break
+    if (sum(times) > 8) break
   }
   list(found = found, seconds = max(min(times), 5e-4)) # R's clock has milliseconds
 }

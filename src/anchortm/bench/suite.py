@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +19,7 @@ __all__ = ["FIGURE", "PARTS", "check_parts", "run"]
 Rows = list[Line | Comparison]
 
 FIGURE = "figure"
-OWN: dict[str, Callable[[Options], Rows]] = {
+OWN: dict[str, Callable[[Options], Iterable[Line | Comparison]]] = {
     "fits": bars.fits,
     "small-fit": bars.small_fit,
     "leave-one-out": bars.leave_one_out,
@@ -59,12 +59,12 @@ def run(names: list[str], folder: Path, options: Options, say: Callable[[str], N
                 found = curves(options, say)
                 picture = write_figure(folder / "times.png", draw(found, options), 150).name
                 continue
-            new = PARTS[name](options)
+            for row in PARTS[name](options):
+                say(f"    {row.work}: {_short(row)}")
+                rows.append(row)
         except Exception as error:
-            new = [unfinished(name, first_line(error))]
-        for row in new:
-            say(f"    {row.work}: {_short(row)}")
-        rows += new
+            rows.append(unfinished(name, first_line(error)))
+            say(f"    {_short(rows[-1])}")
     text = report(rows, found, chosen if names else None, picture, options)
     write_whole(folder / "results.md", lambda file: file.write_text(text, encoding="utf-8"))
     return text

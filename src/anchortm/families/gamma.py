@@ -13,7 +13,7 @@ from scipy import optimize, special
 from anchortm._typing import Array
 from anchortm.families.contract import Family, InMean, refuse_row
 from anchortm.families.mean_links import Identity, Inverse, Log, MeanLink
-from anchortm.families.numerics import columns, excess
+from anchortm.families.numerics import columns, excess, excess_alone
 from anchortm.links import OneEnd, Penalised
 
 __all__ = ["Gamma", "likeliest_shape"]
@@ -67,20 +67,33 @@ class Gamma(Family):
                 return OneEnd(l, y - 1.0 / eta, 1.0 / eta**2, -2.0 / eta**3)
         return super().score_terms(eta, outcome)
 
+    def deviances(self, eta: Array, outcome: Array) -> Array:
+        with np.errstate(all="ignore"):
+            ratio = self._ratio(eta, outcome[:, 0])
+            u = ratio - 1.0
+            far = (ratio < NEAR_ONE) | (ratio > 1.0 / NEAR_ONE)
+            return np.where(far, 2.0 * (u - np.log(ratio)), u**2 * excess_alone(u))
+
+    def _ratio(self, eta: Array, y: Array) -> Array:
+        """Return y / mu."""
+        if self.link == "log":
+            return np.asarray(y * self.unit * np.exp(-eta))
+        return np.asarray(y * eta if self.link == "inverse" else y / eta)
+
     def deviance_residuals(self, eta: Array, outcome: Array, terms: OneEnd) -> Penalised:
         """Return D and its derivatives, with D^2 = u^2 K(u), u = y / mu - 1.
 
         They are functions of u and of the derivatives of log(mu) in eta. Nothing else is as small or as large as a
         power of mu, which a trial step can take to the end of doubles.
         """
-        y = outcome[:, 0]
         with np.errstate(all="ignore"):
             if self.link == "log":
-                ratio, slope, bend = y * self.unit * np.exp(-eta), np.ones_like(eta), np.zeros_like(eta)
+                slope, bend = np.ones_like(eta), np.zeros_like(eta)
             elif self.link == "inverse":
-                ratio, slope, bend = y * eta, -1.0 / eta, 1.0 / eta**2
+                slope, bend = -1.0 / eta, 1.0 / eta**2
             else:
-                ratio, slope, bend = y / eta, 1.0 / eta, -1.0 / eta**2
+                slope, bend = 1.0 / eta, -1.0 / eta**2
+            ratio = self._ratio(eta, outcome[:, 0])
             u = ratio - 1.0
             K, K1, K2 = excess(u)
             root = np.sqrt(K)

@@ -59,6 +59,12 @@ class Gaussian(Family):
         one = np.ones_like(mu)
         return -0.5 * (y - mu) ** 2, y - mu, -one, 0.0 * one
 
+    def score_terms(self, eta: Array, outcome: Array) -> OneEnd:
+        if not self.affine:
+            return super().score_terms(eta, outcome)
+        r, one = eta - outcome[:, 0], np.ones_like(eta)
+        return OneEnd(outcome[:, -1] - 0.5 * r**2, r, one, np.zeros_like(eta))
+
     def deviance_residuals(self, eta: Array, outcome: Array, terms: OneEnd) -> Penalised:
         mean = self.mean(eta)
         return Penalised(outcome[:, 0] - mean.mu, -mean.d1, -mean.d2)

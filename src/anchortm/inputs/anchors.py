@@ -197,6 +197,8 @@ def _factor(column: Any, what: str) -> tuple[Codes, NDArray[Any]] | None:
         return _compress(np.asarray(declared.codes, dtype=np.intp), np.asarray(declared.categories, dtype=object), what)
     column = native(column)
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    if values.dtype.kind == "O" and values.ndim == 1 and set(map(type, values)) == {str}:
+        return _factor_of_words(values)
     entries = values if values.dtype.kind == "O" else ()
     if values.dtype.kind == "c" or any(isinstance(x, (complex, np.complexfloating)) for x in entries):
         raise InputTypeError(f"{what} is complex; anchors are factors or real numbers")
@@ -222,8 +224,6 @@ def _factor_of_levels(values: NDArray[Any], what: str) -> tuple[Codes, NDArray[A
 
 def _factor_of_objects(values: NDArray[Any], what: str) -> tuple[Codes, NDArray[Any]] | None:
     """Return the codes and levels of objects as text, or None where all are numbers with a fraction."""
-    import pandas as pd
-
     missing = [is_missing(x) for x in values]
     if any(missing):
         raise InputError(f"{what} is missing at row {missing.index(True)}; drop such rows")
@@ -232,7 +232,13 @@ def _factor_of_objects(values: NDArray[Any], what: str) -> tuple[Codes, NDArray[
         raise InputTypeError(f"{what} has entries such as {nested!r}: give one number or word for each row")
     if all(isinstance(x, (float, Decimal, np.floating)) for x in values):
         return None
-    words = np.array([str(x) for x in values], dtype=object)  # each as long as it is, not as the longest
+    return _factor_of_words(np.array([str(x) for x in values], dtype=object))  # each as long as it is
+
+
+def _factor_of_words(words: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:
+    """Return the codes and levels of words."""
+    import pandas as pd
+
     codes, levels = pd.factorize(words, sort=True)
     return codes.astype(np.intp), levels
 

@@ -22,3 +22,20 @@ WIDE EXPORT int anchortm_scaled_rows(
     }
     return 0;
 }
+
+/* out = X - centre for n rows of p columns; low and high become the smallest and the largest value of each column, if
+   these are beyond what they were. */
+WIDE EXPORT int anchortm_centred(
+    int64_t n, int64_t p, const double *X, const double *centre, double *low, double *high, double *out
+) {
+    for (int64_t i = 0; i < n; i++) {
+        const double *x = X + i * p;
+        double *own = out + i * p;
+        for (int64_t j = 0; j < p; j++) {
+            low[j] = x[j] < low[j] ? x[j] : low[j];
+            high[j] = x[j] > high[j] ? x[j] : high[j];
+            own[j] = x[j] - centre[j];
+        }
+    }
+    return 0;
+}

@@ -1,5 +1,6 @@
 /* Sums over bins of covariates, and the rows on either side of a split, for trees on histograms. */
 
+#include <math.h>
 #include <string.h>
 
 #include "kernels.h"
@@ -40,5 +41,18 @@ EXPORT void anchortm_split_rows(int64_t m, const uint8_t *code, const int64_t *r
         *low = *high = row; /* one of them is overwritten by the next row */
         low += is_low;
         high += 1 - is_low;
+    }
+}
+
+/* The number of edges below each x, by a search in which nothing branches; numbers x are stride doubles apart. */
+EXPORT void anchortm_bin(int64_t n, int64_t stride, const double *x, int64_t n_edges, const double *edges,
+                         uint8_t *codes) {
+    double padded[BINS];
+    for (int64_t k = 0; k < BINS; k++) padded[k] = k < n_edges ? edges[k] : INFINITY;
+    for (int64_t i = 0; i < n; i++) {
+        double own = x[i * stride];
+        int64_t code = 0;
+        for (int64_t step = BINS / 2; step; step /= 2) code += -(int64_t)(padded[code + step - 1] < own) & step;
+        codes[i] = (uint8_t)code;
     }
 }

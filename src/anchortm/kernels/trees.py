@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from anchortm._typing import Array
 from anchortm.kernels.library import function, pointer
 
-__all__ = ["bin_sums", "split_rows"]
+__all__ = ["bin_codes", "bin_sums", "split_rows"]
 
 Codes = NDArray[np.uint8]
 Rows = NDArray[np.intp]
@@ -21,10 +21,21 @@ WORD = np.dtype(np.intp).itemsize
 _bin_sums = function("anchortm_bin_sums", *[c_int64] * 4, *[c_void_p] * 5)
 _split_rows = function("anchortm_split_rows", c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p)
 
+_bin = function("anchortm_bin", c_int64, c_int64, c_void_p, c_int64, *[c_void_p] * 2)
+
 
 def _ready(*arrays: NDArray[Any] | None) -> bool:
     """Return whether arrays can be handed over as they are; row numbers must have 64 bits."""
     return WORD == 8 and all(a is None or a.flags.c_contiguous for a in arrays)
+
+
+def bin_codes(x: Array, edges: Array) -> Codes | None:
+    """Return the number of edges below each x; there are at most 255 edges."""
+    if _bin is None or x.dtype != np.float64 or x.strides[0] % 8 or not x.flags.aligned or not _ready(edges):
+        return None
+    codes = np.empty(x.size, dtype=np.uint8)
+    _bin(x.size, x.strides[0] // 8, pointer(x), edges.size, pointer(edges), pointer(codes))
+    return codes
 
 
 def bin_sums(codes: Codes, rows: Rows | None, gradient: Array, curvature: Array | None, n_bins: int) -> Array | None:

@@ -12,6 +12,7 @@ from anchortm.engine.objective.build import build_objective
 from anchortm.engine.objective.laplace import LaplaceObjective
 from anchortm.engine.objective.location_scale import ScaledObjective
 from anchortm.engine.objective.normal_mixed import NormalMixedObjective
+from anchortm.engine.objective.normal_two_terms import NormalTwoTermsObjective
 from anchortm.engine.objective.partial_likelihood import build_partial
 from anchortm.engine.objective.penalised import Net, Penalty
 from anchortm.engine.objective.protocol import Objective
@@ -77,6 +78,11 @@ def two_terms() -> Objective:
     return LaplaceObjective(rows("cloglog", BernsteinBasis(2, (0.2, 3.0)), CENSORED, weights=None), terms)
 
 
+def normal_two_terms() -> Objective:
+    terms = make_two_terms([GROUP.tolist(), (np.arange(N) // 7 % 9).tolist()], Intercepts.of(["g", "k"]))
+    return NormalTwoTermsObjective(rows("probit", BernsteinBasis(3, (-3.0, 4.0)), EXACT, weights=None), terms)
+
+
 def scaled() -> Objective:
     both = rows("logit", BernsteinBasis(3, (-3.0, 4.0)), EXACT, np.hstack([X, -X[:, :1]]))
     return ScaledObjective(both, 1, ("a", "b", "a (scale)"), None)
@@ -105,13 +111,14 @@ KINDS: dict[str, Callable[[], Objective]] = {
     "random effects of counts": mixed_counts,
     "normal random effects": normal_mixed,
     "two random terms": two_terms,
+    "two normal random terms": normal_two_terms,
     "elastic net": lambda: Net.of(plain(), Penalty(np.array([0.01, 0.02]), np.array([0.1, 0.3]))),
     "ridge of Cox": lambda: Net.of(partial(), Penalty(np.zeros(2), np.array([0.1, 0.3]))),
     "pulled": pulled,
     "toy": lambda: SecantObjective(X, Y, projection(ANCHORS)),
 }
 kinds = pytest.mark.parametrize("name", KINDS)
-RANDOM = ("random effects", "random effects of counts", "normal random effects", "two random terms")
+RANDOM = tuple(name for name in KINDS if "random" in name)
 WITH_EXTRA = ("scale effects", *RANDOM)  # parameters beside the coefficients
 NO_INFLUENCE = ("elastic net", "toy")  # an l1 penalty has no sandwich, and the toy does not say what rows contribute
 

@@ -12,6 +12,7 @@ from anchortm.engine.model_parts.contract import MakeLoss, Part
 from anchortm.engine.objective.laplace import LaplaceObjective
 from anchortm.engine.objective.normal import NormalObjective
 from anchortm.engine.objective.normal_mixed import NormalMixedObjective
+from anchortm.engine.objective.normal_two_terms import NormalTwoTermsObjective
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.random_effects import MixedObjective
 from anchortm.engine.objective.with_effects import EffectsObjective
@@ -37,10 +38,11 @@ def mixed(objective: Any, data: Any, sign: float, n_nodes: int | None) -> Effect
     order = None if data.anchors is None else data.anchors.order()
     clusters = data.clusters if order is None else data.clusters.take(order)
     clusters = clusters._replace(Z=sign * clusters.Z, n_nodes=n_nodes)
+    if isinstance(objective, NormalObjective):
+        two = isinstance(clusters, TwoTerms)
+        return NormalTwoTermsObjective(objective, clusters) if two else NormalMixedObjective(objective, clusters)
     if isinstance(clusters, TwoTerms):
         return LaplaceObjective(objective, clusters)
-    if isinstance(objective, NormalObjective):
-        return NormalMixedObjective(objective, clusters)
     return MixedObjective(objective, clusters)
 
 

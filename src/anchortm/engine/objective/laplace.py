@@ -7,8 +7,9 @@ r_i = -l_i'(c_i'v + m_i'u*), and so the loss is
 
     L(v) = -l(v, L) / n + (xi / n) |Q'W r|^2
 
-For exact rows under the normal link f is quadratic, and both are those of the integral itself. Gradients are exact
-derivatives of this loss: with w = (v, L), J = dr/dw and K = dr'/dw at fixed u, and a_i = m_i'H^-1 m_i,
+For exact rows under the normal link f is quadratic, and both are those of the integral itself; ``normal_two_terms`` has
+their sums without rows. Gradients are exact derivatives of this loss: with w = (v, L), J = dr/dw and K = dr'/dw at
+fixed u, and a_i = m_i'H^-1 m_i,
 
     du*/dw = -H^-1 (M'J + (dM/dw)'r),      dr/dw = J + D M du*/dw
     dl/dw  = df/dw - (sum_i a_i (K_i + r_i'' m_i'du*/dw) + 2 sum_i r_i' (dm_i/dw)'H^-1 m_i) / 2
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -206,10 +207,10 @@ class LaplaceObjective(EffectsObjective):
         H = 0.5 * (H + H.T) + self.n_total * self.coordinates.faint
         return self._in_squares(v, Derivatives(gradient, H, E), multiplier)
 
-    def restricted(self, columns: NDArray[np.intp]) -> LaplaceObjective:
+    def restricted(self, columns: NDArray[np.intp]) -> Self:
         """Return the loss of some coefficients alone, with both variances."""
         own = columns[columns < self.coordinates.n_coefs - self.effects.n_parameters]
-        return LaplaceObjective(self.fixed.restricted(own), self.clusters)
+        return type(self)(self.fixed.restricted(own), self.clusters)
 
     def residuals(self, v: Array) -> Array:
         """Return the residuals at the most likely effects."""

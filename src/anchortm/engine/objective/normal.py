@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import Derivatives, Sums
-from anchortm.engine.rows.cluster_sums import ClusterSums, WithinMoments
-from anchortm.engine.rows.exact_sums import LogSlopes, Moments, OffsetMoments, SlopeDerivatives
+from anchortm.engine.rows.exact_sums import Groups, LogSlopes, Moments, OffsetMoments, SlopeDerivatives, WithinMoments
 
 __all__ = ["NormalObjective"]
 
@@ -45,11 +44,11 @@ class NormalObjective(RowObjective):
         _, (M, G) = self.blocks.total(work)
         return M, self._root(G)
 
-    def within(self, clusters: ClusterSums) -> NormalObjective:
-        """Return the loss of the same rows within clusters: the baseline's slopes stay."""
+    def within(self, groups: Groups) -> NormalObjective:
+        """Return the loss of the same rows within groups: the baseline's slopes stay."""
         result = copy.copy(self)
         result._seen = None
-        result._moments = self._moments_of(WithinMoments(self.n_parameters, self.n_sums, clusters))
+        result._moments = self._moments_of(WithinMoments(self.n_parameters, self.n_sums, groups))
         return result
 
     def shifted(self, added: Array) -> Self:

@@ -79,7 +79,7 @@ class NormalMixedObjective(EffectsObjective):
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
         """Return the log-likelihood and t at v."""
-        within = self._within.sums(v[: self.n_fixed])
+        within = self._within.sums(v[: self.n_fixed], expected)
         with np.errstate(all="ignore"):  # a trial step may overflow
             at = self._at(v)
             between = 0.5 * float(self._weights @ ((at.f * at.g).sum(axis=0) + at.log_det))

@@ -96,6 +96,7 @@ def convex_facts(link: Any, found: frozenset[tuple[str, int]]) -> tuple[bool, bo
     return affine, not truncated, not truncated and kinds <= link.convex_kinds
 
 
+# house: methods because it answers all that the protocol of losses asks, for rows anywhere
 class RowObjective(AnchoredObjective):
     """The anchor loss of a transformation model, wherever its rows are: sums and derivatives at any v."""
 
@@ -253,11 +254,6 @@ class RowObjective(AnchoredObjective):
         constant = np.full(whole.coordinates.wide.share.size, own.mean())
         constant[self.levels] = own
         return whole.coordinates.from_levels(u, constant)
-
-    @property
-    def mean_offset(self) -> float:
-        values = [term.offset.mean() for term in self.blocks.at_hand if term.offset is not None]
-        return float(np.mean(values)) if values else 0.0
 
     def values(self, v: Array) -> list[RowValues]:
         """Return the link's quantities at v for the rows of each term in memory; those of the latest v are kept."""

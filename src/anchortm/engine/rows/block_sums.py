@@ -147,6 +147,14 @@ class LogLikelihood(Work):
         return evaluate_rows(self.link, data, self.v, self.n_baseline)[0].dr
 
 
+def add_products(C: Array, r: Array, w: Array, gradient: Array, hessian: Array) -> None:
+    """Add C'r and C'diag(w)C."""
+    if compiled.add_gram(C, r, w, gradient, hessian):
+        return
+    gradient += np.dot(C.T, r)
+    hessian += weighted_gram(C, w)
+
+
 def add_log_slopes(data: Rows, slope: Array, gradient: Array, hessian: Array) -> None:
     """Add the derivatives of -sum log h': gradient -c'/h', Hessian c'c''/h'^2 (c' the derivative rows)."""
     assert data.slope is not None  # noqa: S101
@@ -217,14 +225,14 @@ class SecondOrder(Work):
     ) -> None:
         data, C = piece.data, piece.data.C
         # l' = -r, so the gradient of -l is r c; its Hessian r' c c'
-        gradient += np.dot(C.T, weighted(data.weights, data.sign, values.r))
+        r = weighted(data.weights, data.sign, values.r)
         dr = weighted(data.weights, data.sign, values.dr)
         if piece.part is not None:
             own = dr if values.penalised is values else weighted(data.weights, data.sign, values.penalised.dr)
             piece.part.add(G, own, C)
         if bend is not None:
             dr = dr + weighted(data.weights, data.sign, values.penalised.d2r * bend)
-        hessian += weighted_gram(C, dr)
+        add_products(C, r, dr, gradient, hessian)
         if slope is not None and data.slope is not None:
             k = self.n_baseline
             add_log_slopes(data, slope, gradient[:k], hessian[:k, :k])

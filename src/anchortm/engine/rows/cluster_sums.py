@@ -21,12 +21,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from anchortm.engine.rows.exact_sums import Moments
 from anchortm.engine.rows.projections import Projection
 from anchortm.engine.rows.standardised import Rows
 from anchortm.inputs.clusters import Clusters
 
-__all__ = ["ClusterColumns", "ClusterSums", "Shrinkage", "WithinMoments", "closed_rows", "products"]
+__all__ = ["ClusterColumns", "ClusterSums", "Shrinkage", "closed_rows", "products"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -103,6 +102,13 @@ class ClusterSums(ClusterColumns):
         T = None if anchors is None else anchors.cross(spread, weights)
         return cls(columns.code, columns.Q, columns.U, c.reshape(q, G, -1), T)
 
+    def remove(self, rows: Codes, C: Array) -> Array:
+        """Return the columns C of these rows within clusters."""
+        code, width = self.code[rows], C.shape[1]
+        for column, part in zip(self.Q[rows].T, self.c, strict=True):
+            C = C - column[:, None] * part[code, :width]
+        return C
+
 
 def closed_rows(values: Values, clusters: Clusters, tau: Array) -> tuple[Array, Array]:
     """Return an equal share of each exact normal row in the log-likelihood of its cluster, and its marginal residual.
@@ -146,18 +152,3 @@ def _orthonormal(Z: Array, code: Codes, G: int) -> tuple[Array, Array]:
         U[b, b] = np.where(size > SPANNED * whole, np.sqrt(size), 0.0)
         Q[:, b] = left * np.divide(1.0, U[b, b], out=np.zeros(G), where=U[b, b] > 0.0)[code]
     return Q, U
-
-
-@dataclass(frozen=True, eq=False)
-class WithinMoments(Moments):
-    """The moments of rows within clusters: of C - Q c in place of C."""
-
-    clusters: ClusterSums
-
-    def columns(self, data: Rows) -> Array:
-        """Return the rows within clusters, the offset last."""
-        own, C = self.clusters, super().columns(data)
-        code, m = own.code[data.rows], C.shape[1]
-        for column, part in zip(own.Q[data.rows].T, own.c, strict=True):
-            C = C - column[:, None] * part[code, :m]
-        return C

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from anchortm.engine.rows.blocks import Block, Shape, Work
 from anchortm.engine.rows.standardised import Rows
 from anchortm.kernels.rows import log_slopes
 
-__all__ = ["LogSlopes", "Moments", "OffsetMoments", "SlopeDerivatives"]
+__all__ = ["Groups", "LogSlopes", "Moments", "OffsetMoments", "SlopeDerivatives", "WithinMoments"]
 
 Array = NDArray[np.float64]
 
@@ -46,6 +46,24 @@ class Moments(Work):
             if piece.part is not None:
                 piece.part.add(arrays[1][:, columns], ones, C)
         return 0.0
+
+
+class Groups(Protocol):
+    """Sums over groups of rows that remove what the groups have in common."""
+
+    def remove(self, rows: NDArray[np.intp], C: Array) -> Array:
+        """Return the columns C of these rows without what their groups have in common."""
+
+
+@dataclass(frozen=True, eq=False)
+class WithinMoments(Moments):
+    """The moments of rows within groups."""
+
+    groups: Groups
+
+    def columns(self, data: Rows) -> Array:
+        """Return the columns of rows within groups, the offset last if there is one."""
+        return self.groups.remove(data.rows, super().columns(data))
 
 
 @dataclass(frozen=True, eq=False)

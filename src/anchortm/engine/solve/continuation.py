@@ -38,6 +38,7 @@ Array = NDArray[np.float64]
 FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
 ROUGH = 1e-3  # KKT residual of points on the branch that rounding or quadrature keep from convergence
 MOST_ROUGH = {False: 12, True: 2}  # number of such points before they are accepted; the second for integrals
+ON_THE_WAY = 1e-5  # KKT residual of points on the branch between the xi that are asked for
 MOST_FAILED = 5  # steps before the path stops
 SLOW = 20  # more Newton steps than this from a predictor count as a failure: derivatives are inexact there
 MOST_CORRECTIONS = 25  # Newton steps from a predictor, if a shorter step of the path is possible
@@ -46,7 +47,7 @@ KINK_POINTS = 11  # places along a step where a kink may be
 RUNAWAY = 1e6  # growth of the largest standardised parameter from xi = 0 on
 NO_MINIMUM = "the branch connected to xi = 0 ends near xi = {:.3g}, and no other minimum was found"
 SUBSAMPLE_FROM = 100_000
-LARGER = 6  # one row in so many is in a second sample, if that is at least twice the first
+LARGER = 8  # one row in so many is in a second sample, if that is at least twice the first
 NET_STEPS = 30  # first limit of Newton steps with a penalty; an easy fit takes about ten
 STRONGER = tuple(2.0**k for k in range(7, 0, -1))  # factors of penalties on the way to a weak one
 WIDE_STEPS = 10  # Newton steps from the solution of some levels to that of all
@@ -68,7 +69,7 @@ def follow(
     while here.xi < target and tracked:
         left = math.log1p(target) - math.log1p(here.xi)
         xi = target if step >= left else math.expm1(math.log1p(here.xi) + step)
-        there = _correct(objective, here, xi, control.limits(step))
+        there = _correct(objective, here, xi, control.limits(step, xi == target))
         move, miss = _distances(objective, here, there, xi)
         tracked, accepted = control.judge(there, miss <= 0.5 * move + 1e-6)
         if control.exhausted and not (accepted and xi == target):
@@ -103,11 +104,15 @@ class _Control:
     n_rough: int = 0
     n_failed: int = 0
 
-    def limits(self, step: float) -> Options:
-        """Return the options of a corrector: few Newton steps if the step of the path can be shortened."""
+    def limits(self, step: float, last: bool) -> Options:
+        """Return the options of a corrector.
+
+        It takes few Newton steps if the step of the path can be shortened, and ends early at points on the way.
+        """
+        options = self.options if last else replace(self.options, tol=max(self.options.tol, ON_THE_WAY))
         if step <= SHORTEST_STEP:
-            return self.options
-        return replace(self.options, max_iter=min(self.options.max_iter, MOST_CORRECTIONS))
+            return options
+        return replace(options, max_iter=min(options.max_iter, MOST_CORRECTIONS))
 
     def judge(self, there: Solution, close: bool) -> tuple[bool, bool]:
         """Count a step; return whether the path can go on from its end, and whether the step is accepted.

@@ -15,12 +15,14 @@ import scipy.linalg as la
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from anchortm._util.columns import FOLD, column_ends, column_sums, folded
+from anchortm._util.columns import column_ends, column_sums, scale_columns
 from anchortm.engine.rows.standardised import BLOCK_ROWS
 from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.inputs.anchors import AnchorColumns
 from anchortm.inputs.design import Matrix, WideMatrix
 from anchortm.inputs.response import Response
+from anchortm.kernels import columns as compiled
+from anchortm.kernels import rows as compiled_rows
 
 __all__ = [
     "HARDLY",
@@ -166,20 +168,30 @@ def check_covariates(
     return Checked(ranges, near, share)
 
 
+def _centred(X: Array, centre: Array, low: Array, high: Array) -> Array:
+    """Return X - centre, and extend the ends ``low`` and ``high`` of the columns."""
+    found = compiled.centred(X, centre, low, high)
+    if found is not None:
+        return found
+    lowest, highest = column_ends(X)
+    np.minimum(low, lowest, out=low)
+    np.maximum(high, highest, out=high)
+    Z = np.array(X, order="C")
+    scale_columns(Z, None, centre)
+    return Z
+
+
 def _sums_of(X: Array) -> tuple[Array, Array, Array, Array, CovariateSums]:
     """Return ends, centres and units of the columns, and their sums in these units, from one pass over the rows."""
     n, p = X.shape
     blocks = [slice(start, start + CHECKED_ROWS) for start in range(0, n, CHECKED_ROWS)]
     centre = X[:: max(1, n // 1000)].mean(axis=0)
-    many = np.tile(centre, FOLD)
     low, high, total, gram = np.full(p, np.inf), np.full(p, -np.inf), np.zeros(p), np.zeros((p, p))
     with np.errstate(over="ignore", invalid="ignore"):
         for block in blocks:
-            lowest, highest = column_ends(X[block])
-            np.minimum(low, lowest, out=low)
-            np.maximum(high, highest, out=high)
-            wide, rest = folded(X[block])
-            for Z in ((wide - many).reshape(-1, p), rest - centre):
+            Z = _centred(X[block], centre, low, high)
+            ones = np.ones(Z.shape[0])
+            if not compiled_rows.add_gram(Z, ones, ones, total, gram):
                 total += column_sums(Z)
                 gram += Z.T @ Z
     spread = np.maximum(high - centre, centre - low)

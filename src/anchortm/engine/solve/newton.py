@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.protocol import FLAT, STRICT, Objective, Sums
 from anchortm.engine.rows.factor_hessian import Arrow
-from anchortm.engine.solve.quadratic_program import bounded_step, cholesky, convex_model, solve_positive
+from anchortm.engine.solve.quadratic_program import bounded_step, cholesky, convex_model, inner_of, solve_positive
 from anchortm.exceptions import IdentificationError
 
 __all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise", "newton_step", "shrunken_step"]
@@ -24,6 +24,7 @@ __all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "mini
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+EPSILON = float(np.finfo(float).eps)
 ARMIJO = 1e-4
 NEGLIGIBLE, LAST_GAIN = 1e-3, 1e-15  # errors that a step without a pass over the rows may leave, of tol and the loss
 # With as many rows the last step needs no pass, from a gradient of this times tol: the step is below 1e-6, and what
@@ -160,7 +161,7 @@ def expand(objective: Objective, v: Array, sums: Sums, xi: float) -> State:
         d.gradient / n + penalty_gradient,
         np.abs(d.gradient / n) + np.abs(penalty_gradient),
         # each element of t is a sum of about sqrt(n) in absolute terms
-        4.0 * np.finfo(float).eps * abs(xi) / math.sqrt(n) * np.abs(d.E).sum(axis=0),
+        4.0 * EPSILON * abs(xi) / math.sqrt(n) * np.abs(d.E).sum(axis=0),
         hessian,
         d.E,
         d.gradient / n,
@@ -193,14 +194,10 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
         if options.verbose:
             print(f"xi {xi:.6g}  iteration {iteration}  loss {state.loss:.10g}  KKT {kkt:.1e}")
         small, held, lowest, highest = state.small(objective, binding)
-        almost = ALMOST if objective.n_rows >= MANY else 1.0
-        if kkt <= almost * options.tol and _is_minimum(small, held):
-            polished = _polished(objective, state, small, held, binding, xi, options.tol)
-            if kkt > options.tol and polished is not state:
-                kkt = max(kkt_residual(polished, binding), NEGLIGIBLE * options.tol)  # with what was neglected
-            if kkt <= options.tol:
-                reason, converged, state = "converged", True, polished
-                break
+        last = _last(objective, state, small, held, binding, kkt, xi, options.tol)
+        if last is not None:
+            reason, converged, (state, kkt) = "converged", True, last
+            break
         if iteration == options.max_iter:
             break
         H, model = convex_model(small.hessian, held)
@@ -250,6 +247,19 @@ def _shortened(step: Array, v: Array) -> Array:
     return step if size <= longest else step * (longest / size)
 
 
+def _last(
+    objective: Objective, state: State, small: State, held: Mask, binding: Mask, kkt: float, xi: float, tol: float
+) -> tuple[State, float] | None:
+    """Return the state to end with and its KKT residual, or None if the search must go on."""
+    almost = ALMOST if objective.n_rows >= MANY else 1.0
+    if not (kkt <= almost * tol and _is_minimum(small, held)):
+        return None
+    polished = _polished(objective, state, small, held, binding, xi, tol)
+    if kkt > tol and polished is not state:
+        kkt = max(kkt_residual(polished, binding), NEGLIGIBLE * tol)  # with what was neglected
+    return (polished, kkt) if kkt <= tol else None
+
+
 def _polished(
     objective: Objective, state: State, small: State, held: Mask, binding: Mask, xi: float, tol: float
 ) -> State:
@@ -259,7 +269,7 @@ def _polished(
     only; its sums and gradient then follow from the derivatives, up to rounding.
     """
     free = ~held
-    inner = small.hessian[np.ix_(free, free)]
+    inner = inner_of(small.hessian, free)
     if not free.any() or cholesky(inner) is None:
         return state
     step = np.zeros_like(small.gradient)
@@ -270,7 +280,7 @@ def _polished(
     # neglected: in the gradient about step^2, times xi for the penalty; in the loss half the gain
     neglected = (1.0 + 2.0 * abs(xi)) * float(np.abs(step).max()) ** 2
     gain = abs(float(state.gradient @ step))
-    rounding = np.finfo(float).eps * float(np.abs(np.diag(small.hessian)).max() * np.abs(v).sum())
+    rounding = EPSILON * float(np.abs(np.diag(small.hessian)).max() * np.abs(v).sum())
     if rounding > 10.0 * NEGLIGIBLE * tol:  # v itself is not exact enough for a better gradient
         return state
     if not (neglected <= NEGLIGIBLE * tol and gain <= LAST_GAIN * (1.0 + abs(state.loss)) and inside[~binding].all()):
@@ -287,7 +297,7 @@ def _is_minimum(state: State, binding: Mask) -> bool:
     free = ~binding
     if not free.any():
         return True
-    eigenvalues = np.linalg.eigvalsh(state.hessian[np.ix_(free, free)])
+    eigenvalues = np.linalg.eigvalsh(inner_of(state.hessian, free))
     return bool(eigenvalues[0] >= -1e-8 * max(1.0, eigenvalues[-1]))
 
 

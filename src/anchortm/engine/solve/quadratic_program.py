@@ -23,6 +23,7 @@ __all__ = [
     "bounded_step",
     "cholesky",
     "convex_model",
+    "inner_of",
     "qp_with_equalities",
     "smallest_eigenvalue",
     "solve_positive",
@@ -93,6 +94,11 @@ def smallest_eigenvalue(size: int, solve: Callable[[Array], Array]) -> float | N
     return None
 
 
+def inner_of(matrix: Array, free: Mask) -> Array:
+    """Return the rows and columns of the free parameters."""
+    return matrix if free.all() else matrix[np.ix_(free, free)]
+
+
 def convex_model(hessian: Array, binding: Mask) -> tuple[Array, str]:
     """Return a matrix that is positive definite on the free parameters, and which one it is.
 
@@ -100,7 +106,7 @@ def convex_model(hessian: Array, binding: Mask) -> tuple[Array, str]:
     leads away from a saddle instead of towards it.
     """
     free = ~binding
-    inner = hessian[np.ix_(free, free)]
+    inner = inner_of(hessian, free)
     if not free.any() or cholesky(inner) is not None or _scaled_cholesky(inner)[0] is not None:
         return hessian, "newton"
     values, vectors = np.linalg.eigh(inner)
@@ -116,7 +122,7 @@ def bounded_step(gradient: Array, H: Array, binding: Mask, lower: Array, upper: 
     """Return the minimiser of the quadratic model under the bounds; ``loss`` sets the scale for rounding."""
     free = ~binding
     step = np.zeros_like(gradient)
-    inner = H[np.ix_(free, free)]
+    inner = inner_of(H, free)
     step[free] = solve_positive(inner, -gradient[free])
     if (step >= lower).all() and (step <= upper).all():
         return step

@@ -34,7 +34,7 @@ from anchortm.engine.result import FitResult
 from anchortm.engine.solve.continuation import solve
 from anchortm.engine.solve.newton import Solution, minimise, shrunken_step
 from anchortm.engine.specification import Specification
-from anchortm.models.boosted.rows import mean_nll
+from anchortm.models.boosted.rows import Watched
 
 __all__ = ["Booster", "Stage"]
 
@@ -107,9 +107,9 @@ class Booster:
         """Return theta and beta."""
         return self.objective.coordinates.split(self.solution.v)
 
-    def nll(self, rows: Data) -> float:
-        """Return the mean negative log-likelihood of other rows, whose offset includes f."""
-        return mean_nll(self.problem, self.problem.fitted_link(self.objective, self.solution.v), *self.parameters, rows)
+    def nll(self, rows: Watched) -> float:
+        """Return the mean negative log-likelihood of held-out environments."""
+        return rows.mean_nll(self.problem, self.problem.fitted_link(self.objective, self.solution.v), *self.parameters)
 
     def stage(self) -> Stage:
         """Return the fit after the rounds so far."""

@@ -30,7 +30,7 @@ from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.booster import Booster, Stage
 from anchortm.models.boosted.growth import Binned, binned, grow
 from anchortm.models.boosted.result import BoostedResult
-from anchortm.models.boosted.rows import Watched, beside, check_covariates, covariate_ranges, mean_nll
+from anchortm.models.boosted.rows import Watched, beside, check_covariates, covariate_ranges
 from anchortm.models.boosted.shape import Shape
 from anchortm.models.boosted.trees import Tree
 from anchortm.models.boosted.uncertainty import Resampled
@@ -317,13 +317,16 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
             for held, lost in zip(sets, gone, strict=True)
         ]
         # all fits advance together, round by round
-        watched = [self._boost(spec, part, [data.take(e) for e in held]) for part, held in zip(kept, sets, strict=True)]
+        watched = [
+            self._boost(spec, part, (data.take(np.concatenate(held)), [own.size for own in held]))
+            for part, held in zip(kept, sets, strict=True)
+        ]
         curve, states, best = self._watch(watched)
         rounds = int(np.argmin(curve)) if curve else self.n_rounds
         if best is not None and not self.all_rows:
             part, states = kept[0], [*states[:rounds], states[rounds]._replace(booster=best)]
         else:
-            part, states = data, list(islice(self._boost(spec, data, []), rounds + 1))
+            part, states = data, list(islice(self._boost(spec, data), rounds + 1))
         inner, boosted = self._stored(part, states, np.array(curve), names)
         state = {name: value for name, value in self.__dict__.items() if name != "formula_"}
         # one assignment, so that an interrupted or failed fit leaves the model unchanged
@@ -366,26 +369,25 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         spec = self.check()
         fitted = self._fit(spec, self._checked(spec, data), groups)
         inner, problem = fitted.model_.result_, fitted.model_.problem_
-        rows = Watched(problem, held, self.learner)
+        rows = Watched(problem, self.learner, held, [len(held.response)])
         rows.f += fitted.boosted_.shape.f(rows.X)
-        nll = mean_nll(problem, inner.link, inner.baseline, inner.coef, rows.data)
+        nll = rows.mean_nll(problem, inner.link, inner.baseline, inner.coef)
         return nll, {"converged": inner.converged, "rounds": fitted.n_rounds_}
 
-    def _boost(self, spec: Specification, data: Data, held: list[Data]) -> Iterator[State]:
-        """Yield the state before the first round and after each, until a round does not improve the loss."""
+    def _boost(self, spec: Specification, data: Data, held: tuple[Data, list[int]] | None = None) -> Iterator[State]:
+        """Yield the state after 0, 1, ... rounds until none improves the loss; ``held``: held-out rows and sizes."""
         booster = Booster(spec, beside(self.learner, data), self._kind)
         X = data.design.matrix[booster.order]
         bins = binned(X) if self.learner != "linear" else None
-        watched = [Watched(booster.problem, rows, self.learner) for rows in held]
+        watched = None if held is None else Watched(booster.problem, self.learner, *held)
         found: Tree | Array | None = None
         while True:
-            nll = float(np.mean([booster.nll(rows.data) for rows in watched])) if watched else math.nan
-            yield State(booster, booster.stage(), found, nll)
+            yield State(booster, booster.stage(), found, math.nan if watched is None else booster.nll(watched))
             found = self._round(booster, X, bins)
             if found is None:
                 return
-            for rows in watched:
-                rows.f += found.predict(rows.X) if isinstance(found, Tree) else rows.X @ found
+            if watched is not None:
+                watched.f += found.predict(watched.X) if isinstance(found, Tree) else watched.X @ found
 
     def _round(self, booster: Booster, X: Array, bins: Binned | None) -> Tree | Array | None:
         """Return the tree or the coefficients that a round adds to f; None if nothing improves the loss."""

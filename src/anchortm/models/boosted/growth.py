@@ -55,7 +55,8 @@ def binned(X: Array) -> Binned:
     edges = tuple(_edges(x) for x in X.T)
     codes = np.empty(X.shape[::-1], dtype=np.uint8)
     for row, x, edge in zip(codes, X.T, edges, strict=True):
-        row[:] = np.searchsorted(edge, x)
+        found = kernels.bin_codes(x, edge)
+        row[:] = np.searchsorted(edge, x) if found is None else found
     return Binned(codes, edges)
 
 

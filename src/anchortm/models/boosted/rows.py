@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError
 from anchortm.inputs.design import Design
 
-__all__ = ["Watched", "beside", "check_covariates", "covariate_ranges", "mean_nll"]
+__all__ = ["Watched", "beside", "check_covariates", "covariate_ranges"]
 
 Array = NDArray[np.float64]
 
@@ -59,23 +60,20 @@ def covariate_ranges(data: Data) -> Array:
     return np.array([known[name] for name in corners.covariates]).reshape(-1, 2).T
 
 
-def mean_nll(problem: Problem, link: Any, theta: Array, beta: Array, rows: Data) -> float:
-    """Return the mean negative log-likelihood of rows, whose offset includes f."""
-    return float(-np.average(problem.logliks(link, theta, beta, rows), weights=rows.weights))
-
-
 class Watched:
-    """The rows of a held-out environment, and the current f of each."""
+    """The rows of held-out environments, and the current f of each; ``sizes`` are the numbers of rows of each."""
 
-    def __init__(self, problem: Problem, rows: Data, learner: str) -> None:
+    def __init__(self, problem: Problem, learner: str, rows: Data, sizes: Sequence[int]) -> None:
         try:
             self.rows = problem.held_out(beside(learner, rows))
         except InputError as error:
             raise InputError(f"a held-out environment has a class that no other environment has: {error}") from None
-        self.X = rows.design.matrix
+        self.X, self.environment = rows.design.matrix, np.repeat(np.arange(len(sizes)), sizes)
         self.f = np.zeros(self.X.shape[0]) if rows.offset is None else rows.offset.copy()
 
-    @property
-    def data(self) -> Data:
-        """Return the rows with f as their offset."""
-        return self.rows._replace(offset=self.f)
+    def mean_nll(self, problem: Problem, link: Any, theta: Array, beta: Array) -> float:
+        """Return the mean negative log-likelihood of each environment, averaged over environments."""
+        rows = self.rows._replace(offset=self.f)
+        nll = -problem.logliks(link, theta, beta, rows)
+        total = np.bincount(self.environment, nll if rows.weights is None else rows.weights * nll)
+        return float(np.mean(total / np.bincount(self.environment, rows.weights)))

@@ -141,7 +141,7 @@ def test_information_is_the_expected_curvature(family: Family) -> None:
         assert expectation(family, eta, of("r")) == pytest.approx(0.0, abs=2e-4 * math.sqrt(information))
         assert expectation(family, eta, of("r", 2)) == pytest.approx(information, rel=2e-3)
         assert expectation(family, eta, of("dr")) == pytest.approx(information, rel=2e-3)
-        terms = family.expected().terms(np.array([eta]), outcome)
+        terms = replace(family, expected_information=True).terms(np.array([eta]), outcome)
         assert terms.dr[0] == information
         assert terms.r == values(family, np.array([eta]), np.ones(1)).r
 

@@ -16,7 +16,7 @@ from anchortm.engine.rows.block_sums import LogLikelihood, SecondOrder
 from anchortm.engine.rows.blocks import Block, Piece
 from anchortm.engine.rows.standardised import Rows
 from anchortm.families import Family, get_family
-from anchortm.kernels import NAME, columns, rows
+from anchortm.kernels import NAME, rows
 from anchortm.kernels.build import FOLDER, LIBRARY, build
 from anchortm.links import LINKS
 
@@ -135,7 +135,11 @@ def test_sums_of_families_are_those_of_numpy(
             found += [np.array(work(block, arrays)), *arrays]
         return found
 
-    others = [family.expected(), replace(family, residual="deviance"), replace(family, push=2.0)]
+    others = [
+        replace(family, expected_information=True),
+        replace(family, residual="deviance"),
+        replace(family, push=2.0),
+    ]
     assert not any(other.name_of_rows(outcome) for other in others)
     here = sums(family)
     monkeypatch.setattr(rows, "_one_end", None)
@@ -253,21 +257,21 @@ def test_rows_of_a_matrix(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatc
     X, (factor, shift) = rng.normal(size=shape), rng.normal(size=(2, shape[1]))
     picked = rng.integers(0, shape[0], 2 * shape[0])
     out = np.full((picked.size, shape[1] + 2), 7.0)
-    done = columns.scaled_rows(X, picked, factor, shift, out[:, 1:-1])
+    done = rows.scaled_rows(X, picked, factor, shift, out[:, 1:-1])
     assert done == (NAME == "compiled")
     if done:
         assert_allclose(out[:, 1:-1], X[picked] * factor - shift, rtol=1e-15, atol=1e-15)
     assert (out[:, [0, -1]] == 7.0).all()
     for matrix, own in ((X, picked), (np.asfortranarray(X), picked), (X, picked.astype(np.int32))):
-        np.testing.assert_array_equal(columns.taken(matrix, own), X[picked])
-    monkeypatch.setattr(columns, "_scaled_rows", None)
-    np.testing.assert_array_equal(columns.taken(X, picked), X[picked])
+        np.testing.assert_array_equal(rows.taken(matrix, own), X[picked])
+    monkeypatch.setattr(rows, "_scaled_rows", None)
+    np.testing.assert_array_equal(rows.taken(X, picked), X[picked])
 
 
 @compiled
 def test_centred_columns_and_their_ends() -> None:
     X = np.random.default_rng(6).normal(3.0, 2.0, size=(333, 5))
     low, high, centre = np.full(5, 1.5), np.full(5, 3.5), X.mean(axis=0)
-    np.testing.assert_array_equal(columns.centred(X, centre, low, high), X - centre)
+    np.testing.assert_array_equal(rows.centred(X, centre, low, high), X - centre)
     np.testing.assert_array_equal((low, high), (np.minimum(X.min(axis=0), 1.5), np.maximum(X.max(axis=0), 3.5)))
-    assert columns.centred(np.asfortranarray(X), centre, low, high) is None
+    assert rows.centred(np.asfortranarray(X), centre, low, high) is None

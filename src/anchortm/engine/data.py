@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm._util.columns import column_sums
 from anchortm._util.threads import usual_threads
 from anchortm.bases import Basis
 from anchortm.engine.objective.build import build_objective
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.rows.coordinates import Coordinates
+from anchortm.engine.rows.standardised import column_sums
 from anchortm.exceptions import rows_of
 from anchortm.inputs.anchors import AnchorColumns
 from anchortm.inputs.baselines import Mixture, known_strata, stratum_codes

@@ -338,8 +338,6 @@ class MeanProblem(Problem):
         if not result.unpenalised or result.random is not None:
             return result
         factor = unit**2 / result.dispersion
-        if inner.link.link == inner.link.canonical:  # the observed information is the expected one
-            return replace(result, information=factor * result.information)
         return replace(result, information=factor * _information(inner, v, spec.estimates_alpha))
 
     def fitted_link(self, objective: Objective, v: Array) -> Family:
@@ -411,9 +409,11 @@ def _information(objective: MeanObjective, v: Array, alpha: bool) -> Any:
         # as statsmodels: the observed information of all parameters
         joint = objective.with_log_alpha(v)
         return joint.hessian - np.outer(joint.cross, joint.cross) / joint.own
+    if objective.link.link == objective.link.canonical:  # the observed information is the expected one
+        return objective.scored.derivatives(v).hessian
     # as R and statsmodels: the expected information
-    expected = MeanObjective(objective.link.expected(), objective.coordinates, objective.anchors, objective.blocks)
-    return expected.derivatives(v).hessian
+    link = replace(objective.link, expected_information=True)
+    return MeanObjective(link, objective.coordinates, objective.anchors, objective.blocks).derivatives(v).hessian
 
 
 def _of_means(objective: Objective) -> MeanObjective:

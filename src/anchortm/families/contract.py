@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,10 +197,6 @@ class Family(MeanOfEta):
         if self.discrete and self.eta_range[0] == -math.inf:
             result[outcome[:, 0] == 0.0] = -1
         return result
-
-    def expected(self) -> Self:
-        """Return the family with the expected instead of the observed information."""
-        return replace(self, expected_information=True)
 
     def loglik(self, eta: Array, outcome: Array) -> Array:
         """Return the log-likelihood of rows, with the dispersion where the family has one."""

@@ -197,9 +197,7 @@ def _factor(column: Any, what: str) -> tuple[Codes, NDArray[Any]] | None:
         return _compress(np.asarray(declared.codes, dtype=np.intp), np.asarray(declared.categories, dtype=object), what)
     column = native(column)
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
-    if values.dtype.kind == "O" and values.ndim == 1 and set(map(type, values)) == {str}:
-        return _factor_of_words(values)
-    entries = values if values.dtype.kind == "O" else ()
+    entries = values if values.dtype.kind == "O" and set(map(type, values)) != {str} else ()
     if values.dtype.kind == "c" or any(isinstance(x, (complex, np.complexfloating)) for x in entries):
         raise InputTypeError(f"{what} is complex; anchors are factors or real numbers")
     if values.dtype.kind in "mM" or any(isinstance(x, TIMES) for x in entries):
@@ -224,6 +222,8 @@ def _factor_of_levels(values: NDArray[Any], what: str) -> tuple[Codes, NDArray[A
 
 def _factor_of_objects(values: NDArray[Any], what: str) -> tuple[Codes, NDArray[Any]] | None:
     """Return the codes and levels of objects as text, or None where all are numbers with a fraction."""
+    if set(map(type, values)) == {str}:
+        return _factor_of_words(values)
     missing = [is_missing(x) for x in values]
     if any(missing):
         raise InputError(f"{what} is missing at row {missing.index(True)}; drop such rows")

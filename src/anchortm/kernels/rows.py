@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from anchortm._typing import Array
 from anchortm.kernels.library import function, pointer
 
-__all__ = ["LAWS", "add_gram", "add_group_sums", "log_slopes", "one_end"]
+__all__ = ["LAWS", "add_gram", "add_group_sums", "centred", "log_slopes", "one_end", "scaled_rows", "taken"]
 
 # (link or family, kind of rows) -> the number of their values in rows.c
 LAWS = {
@@ -29,6 +29,10 @@ _one_end = function("anchortm_one_end", *[c_int64] * 4, *[c_void_p] * 5, c_doubl
 _log_slopes = function("anchortm_log_slopes", *[c_int64] * 2, *[c_void_p] * 2, c_double, *[c_void_p] * 4)
 _group_sums = function("anchortm_group_sums", *[c_int64] * 3, *[c_void_p] * 4)
 _add_gram = function("anchortm_add_gram", *[c_int64] * 2, *[c_void_p] * 5)
+
+
+_scaled_rows = function("anchortm_scaled_rows", *[c_int64] * 3, *[c_void_p] * 5)
+_centred = function("anchortm_centred", *[c_int64] * 2, *[c_void_p] * 5)
 
 
 def _fit(*arrays: Array | None) -> bool:
@@ -112,3 +116,31 @@ def add_gram(C: Array, r: Array, w: Array, gradient: Array, hessian: Array) -> b
     gradient += g
     hessian += H
     return True
+
+
+def centred(X: Array, centre: Array, low: Array, high: Array) -> Array | None:
+    """Return X - centre, and extend the ends ``low`` and ``high`` of the columns; None where NumPy has to do it."""
+    if _centred is None or not _fit(X, centre, low, high):
+        return None
+    out = np.empty(X.shape)
+    return None if _centred(*X.shape, *map(pointer, (X, centre, low, high, out))) else out
+
+
+def scaled_rows(X: Array, rows: NDArray[np.intp], factor: Array, shift: Array, out: Array) -> bool:
+    """Put X[rows] * factor - shift into ``out``, whose rows may lie apart; return whether it was done."""
+    if (
+        _scaled_rows is None
+        or not _fit(X, factor, shift)
+        or rows.dtype != np.int64
+        or not rows.flags.c_contiguous
+        or not out.size
+    ):
+        return False
+    at = map(pointer, (X, rows, factor, shift, out))
+    return not _scaled_rows(rows.size, X.shape[1], out.strides[0] // out.itemsize, *at)
+
+
+def taken(X: Array, rows: NDArray[np.intp]) -> Array:
+    """Return X[rows] for rows that may be far apart."""
+    out, p = np.empty((rows.size, X.shape[1])), X.shape[1]
+    return out if scaled_rows(X, rows, np.ones(p), np.zeros(p), out) else X[rows]

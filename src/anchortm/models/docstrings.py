@@ -25,7 +25,8 @@ SHARED = """
         ``(1 + x | patient)`` among the covariates. Two columns, ``["patient", "ward"]`` or ``(1 | patient) +
         (1 | ward)``, have crossed or nested intercepts, by a Laplace approximation of the likelihood.
     n_nodes : int, optional
-        Number of quadrature nodes for each effect of one random term. By default as many as ``tol`` requires.
+        Number of quadrature nodes for each effect of one random term. By default as many as ``tol`` requires. The fit
+        of exact outcomes under the normal link has a closed form and needs none.
     tol, max_iter : float, int
         Tolerance for the scaled KKT residual (0 at an exact minimum), and the largest number of iterations of one
         minimisation.

@@ -113,3 +113,4 @@ def test_shifted_rows_are_rows_with_an_offset(name: str, weights: Any) -> None:
         np.testing.assert_allclose(made.sums(v).t, wanted.sums(v).t, atol=1e-11)
         np.testing.assert_allclose(made.derivatives(v).hessian, wanted.derivatives(v).hessian, atol=1e-9)
         assert made.mean_offset == pytest.approx(wanted.mean_offset)
+        assert abs(made.mean_offset) > 1e-4

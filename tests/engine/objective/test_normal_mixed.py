@@ -106,6 +106,18 @@ def test_clusters_that_differ_much_cost_no_digits(effects: str) -> None:
     np.testing.assert_allclose(closed.sums(v).t, slow.sums(v).t, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("spread", [0.0, 1e-14, 1e-11, 1e-6])
+def test_slopes_of_covariates_that_hardly_vary_within_clusters(spread: float) -> None:
+    x = np.sin(GROUP.astype(float)) + spread * RNG.normal(size=N)
+    clusters = make_clusters(GROUP.tolist(), "g", ["1", "a"], ["a"], x[:, None])
+    fixed = build_objective(get_link("probit"), LinearBasis(), as_response(Y), x[:, None], names=("a",))
+    closed, slow = NormalMixedObjective(fixed, clusters), MixedObjective(fixed, clusters)
+    v = inside(closed)
+    assert closed.sums(v).loglik == pytest.approx(slow.sums(v).loglik, rel=1e-13)
+    for mine, other in zip(closed.derivatives(v), slow.derivatives(v), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-10, atol=1e-10)
+
+
 def dense(p: np.ndarray, xi: float, effects: list[str]) -> float:
     """Return the anchor loss at (intercept, log sigma, slopes, entries of L), with n x n matrices."""
     Z = np.column_stack([np.ones(N) if name == "1" else X[:, 0] for name in effects])

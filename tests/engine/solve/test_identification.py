@@ -5,7 +5,7 @@ import pytest
 from simulated import FOUR
 
 import anchortm as atm
-from anchortm._util.columns import column_ends, column_sums, scale_columns
+from anchortm.engine.rows.standardised import column_ends, column_sums, scale_columns
 from anchortm.engine.solve.identification import check_covariates
 from anchortm.exceptions import IdentificationError, InputError
 

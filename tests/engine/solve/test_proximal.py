@@ -10,7 +10,8 @@ import anchortm as atm
 from anchortm.engine.solve import proximal
 from anchortm.engine.solve.active_solver import ActiveSolver
 from anchortm.engine.solve.net_model import NetModel
-from anchortm.engine.solve.quadratic_program import bounded_minimum, smallest_eigenvalue
+from anchortm.engine.solve.quadratic_program import bounded_minimum
+from anchortm.engine.solve.smallest_eigenvalue import smallest_eigenvalue
 
 RNG = np.random.default_rng(8)
 

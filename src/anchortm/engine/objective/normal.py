@@ -44,11 +44,15 @@ class NormalObjective(RowObjective):
         _, (M, G) = self.blocks.total(work)
         return M, self._root(G)
 
-    def within(self, groups: Groups) -> NormalObjective:
-        """Return the loss of the same rows within groups: the baseline's slopes stay."""
+    def moments_within(self, groups: Groups) -> tuple[Array, Array]:
+        """Return the moments of the rows within groups."""
+        return self._moments_of(WithinMoments(self.n_parameters, self.n_sums, groups))
+
+    def with_moments(self, moments: tuple[Array, Array]) -> NormalObjective:
+        """Return the loss of rows with other moments and the same slopes of the baseline."""
         result = copy.copy(self)
         result._seen = None
-        result._moments = self._moments_of(WithinMoments(self.n_parameters, self.n_sums, groups))
+        result._moments = moments
         return result
 
     def shifted(self, added: Array) -> Self:

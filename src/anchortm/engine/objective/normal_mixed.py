@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,12 +56,16 @@ class NormalMixedObjective(EffectsObjective):
     fixed: NormalObjective
     clusters: Clusters
 
-    def __init__(self, fixed: NormalObjective, clusters: Clusters) -> None:
+    def __init__(
+        self, fixed: NormalObjective, clusters: Clusters, known: tuple[ClusterSums, NormalObjective] | None = None
+    ) -> None:
         super().__init__(fixed, clusters)
         (self._rows,) = fixed.terms
         self._weights = cluster_weights(clusters, fixed.weights)
-        self._sums = ClusterSums.of_rows(self._rows, clusters, fixed.anchors, fixed.weights)
-        self._within = fixed.within(self._sums)
+        if known is None:
+            sums = ClusterSums.of_rows(self._rows, clusters, fixed.anchors, fixed.weights)
+            known = sums, fixed.with_moments(fixed.moments_within(sums))
+        self._sums, self._within = known
         self._here: _At | None = None
 
     def _at(self, v: Array) -> _At:
@@ -125,7 +130,10 @@ class NormalMixedObjective(EffectsObjective):
     def restricted(self, columns: NDArray[np.intp]) -> NormalMixedObjective:
         """Return the loss of some coefficients alone, with all parameters of the covariance."""
         own = columns[columns < self.coordinates.n_coefs - self.effects.n_parameters]
-        return NormalMixedObjective(self.fixed.restricted(own), self.clusters)
+        fixed, places = self.fixed.restricted(own), np.append(self.row_coordinates.places(own), self.n_fixed)
+        M, E = self._within.moments
+        within = fixed.with_moments((M[np.ix_(places, places)], E[:, places]))
+        return NormalMixedObjective(fixed, self.clusters, (replace(self._sums, c=self._sums.c[:, :, places]), within))
 
     def residuals(self, v: Array) -> Array:
         """Return the marginal residuals."""

@@ -33,7 +33,7 @@ class NormalTwoTermsObjective(LaplaceObjective):
         super().__init__(fixed, clusters)
         (rows,) = fixed.terms
         self._sums = PairSums.of(rows, self._pairs, fixed.anchors, fixed.weights)
-        self._within = fixed.within(self._sums)
+        self._within = fixed.with_moments(fixed.moments_within(self._sums))
         self._both_weights = np.concatenate(self._level_weights)
         self._resolved: tuple[Array, Resolved] | None = None
 

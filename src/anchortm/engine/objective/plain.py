@@ -14,16 +14,15 @@ is 2 xi t for a finite xi and n lambda for xi = inf.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.engine.objective.anchored import AnchoredObjective
 from anchortm.engine.objective.protocol import Convexity, Derivatives, Loss, Point, Sums
 from anchortm.engine.objective.separation import Ways, recession, separated
+from anchortm.engine.objective.single_rows import SingleRows
 from anchortm.engine.rows.block_sums import (
     AnchorInformation,
     FirstOrder,
@@ -31,7 +30,6 @@ from anchortm.engine.rows.block_sums import (
     LogLikelihood,
     SecondOrder,
     Together,
-    evaluate_rows,
 )
 from anchortm.engine.rows.blocks import Blocks, MemoryBlocks, Work
 from anchortm.engine.rows.coordinates import Coordinates
@@ -42,13 +40,17 @@ from anchortm.engine.rows.standardised import Rows
 from anchortm.engine.rows.wide_sums import WideSecondOrder
 from anchortm.exceptions import SeparationError
 from anchortm.inputs.design import MAX_DENSE
-from anchortm.links import RowValues
 
 __all__ = ["RowObjective"]
 
 Array = NDArray[np.float64]
 
 NEAR = 0.01  # largest relative error of a multiplier for which derivatives are used again
+
+
+def _same(v: Array, w: Array) -> bool:
+    """Return whether two vectors of parameters are equal."""
+    return v.size == w.size and int(np.count_nonzero(v != w)) == 0
 
 
 class _Latest(NamedTuple):
@@ -62,7 +64,7 @@ class _Latest(NamedTuple):
 
     def serves(self, v: Array, multiplier: Array | None) -> bool:
         """Return whether these are the derivatives at v for this multiplier, or nearly so."""
-        if not np.array_equal(self.v, v) or (multiplier is None) != (self.multiplier is None):
+        if not _same(self.v, v) or (multiplier is None) != (self.multiplier is None):
             return False
         if multiplier is None or self.multiplier is None:
             return True
@@ -83,7 +85,7 @@ def _one_pass(objective: RowObjective, v: Array, multiplier: Array | None) -> _L
 
 def _or_none(multiplier: Array | None) -> Array | None:
     """Return a multiplier, or None if it is zero."""
-    return multiplier if multiplier is not None and multiplier.any() else None
+    return multiplier if multiplier is not None and np.count_nonzero(multiplier) else None
 
 
 def convex_facts(link: Any, found: frozenset[tuple[str, int]]) -> tuple[bool, bool, bool]:
@@ -96,8 +98,7 @@ def convex_facts(link: Any, found: frozenset[tuple[str, int]]) -> tuple[bool, bo
     return affine, not truncated, not truncated and kinds <= link.convex_kinds
 
 
-# house: methods because it answers all that the protocol of losses asks, for rows anywhere
-class RowObjective(AnchoredObjective):
+class RowObjective(SingleRows):
     """The anchor loss of a transformation model, wherever its rows are: sums and derivatives at any v."""
 
     blocks: Blocks
@@ -120,7 +121,6 @@ class RowObjective(AnchoredObjective):
         self.affine, self._concave, self._bounded = self._convex_facts(link, blocks.kinds)
         self._latest: _Latest | None = None
         self._seen: tuple[Array, Sums] | None = None  # of the latest gradient
-        self._values: tuple[Array, list[RowValues]] | None = None
 
     @property
     def memory(self) -> MemoryBlocks:
@@ -142,9 +142,9 @@ class RowObjective(AnchoredObjective):
         self.blocks.tell(loss)
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
-        if self._seen is not None and np.array_equal(self._seen[0], v):
+        if self._seen is not None and _same(self._seen[0], v):
             return self._seen[1]
-        if self._latest is not None and np.array_equal(self._latest.v, v):
+        if self._latest is not None and _same(self._latest.v, v):
             return self._latest.sums
         if expected is None and not self.costly:
             loglik, arrays = self.blocks.total(self._first_order(v))
@@ -170,16 +170,6 @@ class RowObjective(AnchoredObjective):
         blocks = self.blocks.restricted(columns, self.coordinates.n_baseline, self.anchors)
         names = tuple(self.names[j] for j in columns)
         return type(self)(self.link, self.coordinates.restricted(columns), self.anchors, blocks, names)
-
-    def shifted(self, added: Array) -> Self:
-        """Return the loss of the same rows in memory with this added to their offsets, and so to h."""
-
-        def change(rows: Rows) -> Rows:
-            own = added[rows.rows]
-            return replace(rows, offset=own if rows.offset is None else rows.offset + own)
-
-        blocks = self.memory.changed(change)
-        return type(self)(self.link, self.coordinates, self.anchors, blocks, self.names)
 
     def _first_order(self, v: Array) -> Work:
         return LogLikelihood(self.link, self.coordinates.unfold(v), self.coordinates.n_baseline, self.n_sums)
@@ -255,30 +245,10 @@ class RowObjective(AnchoredObjective):
         constant[self.levels] = own
         return whole.coordinates.from_levels(u, constant)
 
-    def values(self, v: Array) -> list[RowValues]:
-        """Return the link's quantities at v for the rows of each term in memory; those of the latest v are kept."""
-        if self._values is None or not np.array_equal(self._values[0], v):
-            self._values = v.copy(), list(self._evaluated(v))
-        return self._values[1]
-
-    def _evaluated(self, v: Array) -> Iterator[RowValues]:
-        w, k = self.coordinates.unfold(v), self.coordinates.n_baseline
-        return (evaluate_rows(self.link, term, w, k)[0] for term in self.terms)
-
-    def of_rows(self, parts: Sequence[Array]) -> Array:
-        """Return numbers of rows from those of each term; a row can have two terms: its outcome, and a late entry."""
-        if len(parts) == 1:
-            return self.terms[0].sign * parts[0]
-        total = np.zeros(self.n_rows)
-        for term, part in zip(self.terms, parts, strict=True):
-            total[term.rows] += term.sign * part
-        return total
-
-    def residuals(self, v: Array) -> Array:
-        return self.of_rows([t.r for t in self._evaluated(v)])
-
-    def residual_slopes(self, v: Array) -> Array:
-        return self.of_rows([t.dr for t in self._evaluated(v)])
+    @property
+    def mean_offset(self) -> float:
+        values = [term.offset.mean() for term in self.blocks.at_hand if term.offset is not None]
+        return float(np.mean(values)) if values else 0.0
 
     def anchor_information(self, v: Array) -> Array:
         assert self.anchors is not None  # noqa: S101

@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Values = Callable[[Array], tuple[Array, Array, Array]]
 
-SPANNED = 1e-12  # squared length of a column of a cluster, relative to its own, that counts as zero
+SPANNED = 1e-24  # squared length of a column of a cluster, relative to its own, that counts as zero
 
 
 class Shrinkage(NamedTuple):
@@ -145,9 +145,10 @@ def _orthonormal(Z: Array, code: Codes, G: int) -> tuple[Array, Array]:
     Q, U = np.zeros(Z.shape), np.zeros((q, q, G))
     for b in range(q):
         left = Z[:, b].copy()
-        for a in range(b):
-            U[a, b] = np.bincount(code, Q[:, a] * left, minlength=G)
-            left -= U[a, b][code] * Q[:, a]
+        for a in 2 * list(range(b)):  # twice, for what rounding leaves of nearly collinear columns
+            along = np.bincount(code, Q[:, a] * left, minlength=G)
+            left -= along[code] * Q[:, a]
+            U[a, b] += along
         size, whole = (np.bincount(code, column**2, minlength=G) for column in (left, Z[:, b]))
         U[b, b] = np.where(size > SPANNED * whole, np.sqrt(size), 0.0)
         Q[:, b] = left * np.divide(1.0, U[b, b], out=np.zeros(G), where=U[b, b] > 0.0)[code]

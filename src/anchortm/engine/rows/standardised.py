@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from anchortm._util.columns import scale_columns
 from anchortm.bases import Basis
 from anchortm.engine.rows.coordinates import Coordinates, Places
 from anchortm.engine.rows.interval_columns import CellEnds, Ends, RowEnds
@@ -18,16 +17,61 @@ from anchortm.engine.rows.likelihood import Layout
 from anchortm.exceptions import IdentificationError
 from anchortm.inputs.baselines import Mixture
 from anchortm.inputs.design import Matrix, WideMatrix
-from anchortm.kernels import columns as compiled
+from anchortm.kernels import rows as compiled
 
-__all__ = ["BLOCK_ROWS", "Rows", "WideRows", "make_coordinates", "standardised"]
+__all__ = [
+    "BLOCK_ROWS",
+    "Rows",
+    "WideRows",
+    "column_ends",
+    "column_sums",
+    "make_coordinates",
+    "scale_columns",
+    "standardised",
+]
 
 Array = NDArray[np.float64]
 
 BLOCK_ROWS = 16_384
 MAX_CELLS = 1000  # with at most this many classes or counts, sums are taken over cells
 FURTHEST = 1e12  # largest deviation of a baseline column; columns in the support have about 1
+FOLD = 128  # rows that lie side by side in a folded matrix: NumPy takes rows of a few numbers one by one
+FEW = 64  # columns that folding pays off for
 SCALE_ROWS = 25_000  # means and deviations of the columns are taken from about as many rows
+
+
+def _folded(X: Array) -> tuple[Array, Array]:
+    """Return the rows of X as rows of a matrix with ``FOLD`` of them side by side, and the rows that are left over."""
+    n, p = X.shape
+    many = n // FOLD if X.flags.c_contiguous and p <= FEW else 0
+    return X[: many * FOLD].reshape(many, FOLD * p), X[many * FOLD :]
+
+
+def _over_rows(reduce: np.ufunc, X: Array) -> Array:
+    many, rest = _folded(X)
+    if not many.size:
+        return np.asarray(reduce.reduce(X, axis=0))
+    own = reduce.reduce(many, axis=0).reshape(FOLD, X.shape[1])
+    return np.asarray(reduce.reduce(np.concatenate([own, rest]), axis=0))
+
+
+def column_sums(X: Array) -> Array:
+    """Return the sum of each column."""
+    return _over_rows(np.add, X)
+
+
+def column_ends(X: Array) -> tuple[Array, Array]:
+    """Return the smallest and the largest value of each column; X must have rows."""
+    return _over_rows(np.minimum, X), _over_rows(np.maximum, X)
+
+
+def scale_columns(X: Array, factor: Array | None, shift: Array) -> None:
+    """Multiply each column by its factor, if there are any, and subtract its shift, in place."""
+    for rows, times in zip(_folded(X), (FOLD, 1), strict=True):
+        if rows.size and factor is not None:
+            rows *= np.tile(factor, times)
+        if rows.size:
+            rows -= np.tile(shift, times)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,9 +25,9 @@ from anchortm.engine.solve.newton import (
     is_strict,
     kkt_residual,
     loss_of,
-    newton_step,
     solution_at,
 )
+from anchortm.engine.solve.one_step import newton_step
 from anchortm.engine.solve.start import startable
 from anchortm.exceptions import InputError, OverIdentifiedError
 
@@ -38,7 +38,6 @@ Array = NDArray[np.float64]
 FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
 ROUGH = 1e-3  # KKT residual of points on the branch that rounding or quadrature keep from convergence
 MOST_ROUGH = {False: 12, True: 2}  # number of such points before they are accepted; the second for integrals
-ON_THE_WAY = 1e-5  # KKT residual of points on the branch between the xi that are asked for
 MOST_FAILED = 5  # steps before the path stops
 SLOW = 20  # more Newton steps than this from a predictor count as a failure: derivatives are inexact there
 MOST_CORRECTIONS = 25  # Newton steps from a predictor, if a shorter step of the path is possible
@@ -69,7 +68,7 @@ def follow(
     while here.xi < target and tracked:
         left = math.log1p(target) - math.log1p(here.xi)
         xi = target if step >= left else math.expm1(math.log1p(here.xi) + step)
-        there = _correct(objective, here, xi, control.limits(step, xi == target))
+        there = _correct(objective, here, xi, control.limits(step))
         move, miss = _distances(objective, here, there, xi)
         tracked, accepted = control.judge(there, miss <= 0.5 * move + 1e-6)
         if control.exhausted and not (accepted and xi == target):
@@ -104,15 +103,11 @@ class _Control:
     n_rough: int = 0
     n_failed: int = 0
 
-    def limits(self, step: float, last: bool) -> Options:
-        """Return the options of a corrector.
-
-        It takes few Newton steps if the step of the path can be shortened, and ends early at points on the way.
-        """
-        options = self.options if last else replace(self.options, tol=max(self.options.tol, ON_THE_WAY))
+    def limits(self, step: float) -> Options:
+        """Return the options of a corrector: few Newton steps if the step of the path can be shortened."""
         if step <= SHORTEST_STEP:
-            return options
-        return replace(options, max_iter=min(options.max_iter, MOST_CORRECTIONS))
+            return self.options
+        return replace(self.options, max_iter=min(self.options.max_iter, MOST_CORRECTIONS))
 
     def judge(self, there: Solution, close: bool) -> tuple[bool, bool]:
         """Count a step; return whether the path can go on from its end, and whether the step is accepted.

@@ -15,14 +15,12 @@ import scipy.linalg as la
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from anchortm._util.columns import column_ends, column_sums, scale_columns
-from anchortm.engine.rows.standardised import BLOCK_ROWS
+from anchortm.engine.rows.standardised import BLOCK_ROWS, column_ends, column_sums, scale_columns
 from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.inputs.anchors import AnchorColumns
 from anchortm.inputs.design import Matrix, WideMatrix
 from anchortm.inputs.response import Response
-from anchortm.kernels import columns as compiled
-from anchortm.kernels import rows as compiled_rows
+from anchortm.kernels import rows as compiled
 
 __all__ = [
     "HARDLY",
@@ -191,7 +189,7 @@ def _sums_of(X: Array) -> tuple[Array, Array, Array, Array, CovariateSums]:
         for block in blocks:
             Z = _centred(X[block], centre, low, high)
             ones = np.ones(Z.shape[0])
-            if not compiled_rows.add_gram(Z, ones, ones, total, gram):
+            if not compiled.add_gram(Z, ones, ones, total, gram):
                 total += column_sums(Z)
                 gram += Z.T @ Z
     spread = np.maximum(high - centre, centre - low)

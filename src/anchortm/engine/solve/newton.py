@@ -16,10 +16,17 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.protocol import FLAT, STRICT, Objective, Sums
 from anchortm.engine.rows.factor_hessian import Arrow
-from anchortm.engine.solve.quadratic_program import bounded_step, cholesky, convex_model, inner_of, solve_positive
+from anchortm.engine.solve.quadratic_program import (
+    bounded_step,
+    cholesky,
+    convex_model,
+    every,
+    inner_of,
+    solve_positive,
+)
 from anchortm.exceptions import IdentificationError
 
-__all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "loss_of", "minimise", "newton_step", "shrunken_step"]
+__all__ = ["FLAT", "Options", "Solution", "State", "is_strict", "line_search", "loss_of", "minimise", "shortened"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -124,7 +131,7 @@ class State:
     def finite(self) -> bool:
         """Return whether loss and derivatives are numbers."""
         H = self.hessian.schur if isinstance(self.hessian, Arrow) else self.hessian
-        return math.isfinite(self.loss) and bool(np.isfinite(self.gradient).all() and np.isfinite(H).all())
+        return math.isfinite(self.loss) and every(np.isfinite(self.gradient)) and every(np.isfinite(H))
 
     def small(self, objective: Objective, binding: Mask) -> tuple[State, Mask, Array, Array]:
         """Return the state, the parameters held and the bounds on a step; without the levels of a wide factor."""
@@ -190,7 +197,9 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
         state.v = objective.coordinates.shared_out(state.v)
         binding = binding_bounds(objective, state.v, state.gradient)
         kkt = kkt_residual(state, binding)
-        history.append({"iteration": iteration, "xi": xi, "loss": state.loss, "kkt": kkt, "active": int(binding.sum())})
+        history.append(
+            {"iteration": iteration, "xi": xi, "loss": state.loss, "kkt": kkt, "active": int(np.count_nonzero(binding))}
+        )
         if options.verbose:
             print(f"xi {xi:.6g}  iteration {iteration}  loss {state.loss:.10g}  KKT {kkt:.1e}")
         small, held, lowest, highest = state.small(objective, binding)
@@ -205,7 +214,7 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
             step = state.whole(bounded_step(small.gradient, H, held, lowest, highest, small.loss))
         else:
             step = _escape(objective, state, small, held, xi)
-        step = _shortened(step, state.v)
+        step = shortened(step, state.v)
         there, length = _advance(objective, state, step, xi, kkt if model == "newton" else 0.0)
         history[-1] |= {"model": model, "step": length}
         if there is None:
@@ -240,7 +249,7 @@ def _at_rounding(state: State, step: Array) -> bool:
     return short and gain <= LAST_GAIN * (1.0 + abs(state.loss))
 
 
-def _shortened(step: Array, v: Array) -> Array:
+def shortened(step: Array, v: Array) -> Array:
     """Return the step, shortened if a flat region makes it longer than standardised parameters ever need."""
     longest = LONGEST * (1.0 + float(np.abs(v).max()))
     size = float(np.abs(step).max())
@@ -295,9 +304,10 @@ def _polished(
 def _is_minimum(state: State, binding: Mask) -> bool:
     """Return whether no free direction curves down."""
     free = ~binding
-    if not free.any():
+    inner = inner_of(state.hessian, free)
+    if not inner.size or cholesky(inner) is not None:
         return True
-    eigenvalues = np.linalg.eigvalsh(inner_of(state.hessian, free))
+    eigenvalues = np.linalg.eigvalsh(inner)
     return bool(eigenvalues[0] >= -1e-8 * max(1.0, eigenvalues[-1]))
 
 
@@ -325,7 +335,7 @@ def _advance(objective: Objective, state: State, step: Array, xi: float, kkt: fl
         if there is not None:
             return there, 1.0
     share = 1.0
-    while (found := _line_search(objective, state, share * step, xi)) is not None:
+    while (found := line_search(objective, state, share * step, xi)) is not None:
         there = expand(objective, found[0], found[1], xi)
         if there.finite:
             return there, share * found[2]
@@ -339,7 +349,7 @@ def _by_gradient(objective: Objective, state: State, step: Array, xi: float, kkt
     Near a minimum the loss itself is too inaccurate: it is a difference of large numbers, or comes from quadrature.
     """
     v, sums = _sums_along(objective, state, step, 1.0, xi)
-    if not (math.isfinite(sums.loglik) and np.any(v != state.v)):
+    if not math.isfinite(sums.loglik) or every(v == state.v):
         return None
     if abs(loss_of(objective, sums, xi) - state.loss) > RESOLUTION * (1.0 + abs(state.loss)):
         return None
@@ -359,7 +369,7 @@ def _sums_along(objective: Objective, state: State, step: Array, length: float, 
     return v, objective.sums(v, 2.0 * xi * (state.sums.t + state.E @ (v - state.v)))  # t there, to first order
 
 
-def _line_search(objective: Objective, state: State, step: Array, xi: float) -> tuple[Array, Sums, float] | None:
+def line_search(objective: Objective, state: State, step: Array, xi: float) -> tuple[Array, Sums, float] | None:
     """Return the point, the sums there and the fraction of the step, after enough descent; None if there is none."""
     slope = float(state.gradient @ step)
     noise = 1e-14 * (1.0 + abs(state.sums.loglik) / objective.n_total + abs(state.loss))
@@ -371,7 +381,7 @@ def _line_search(objective: Objective, state: State, step: Array, xi: float) -> 
         if math.isfinite(sums.loglik):
             gain = state.loss - loss_of(objective, sums, xi)
             if gain >= -ARMIJO * length * slope or (gain >= -noise and abs(slope) <= 1e4 * noise):
-                return (v, sums, length) if np.any(v != state.v) else None
+                return None if every(v == state.v) else (v, sums, length)
         length *= 0.5
     return None
 
@@ -418,33 +428,3 @@ def solution_at(
         H,
         history=history,
     )
-
-
-def shrunken_step(objective: Objective, v: Array, xi: float, share: float, sums: Sums | None = None) -> Array | None:
-    """Return the point after this fraction of a Newton step from v, at a lower loss; None if there is no descent.
-
-    ``sums`` are those at v, if they are known.
-    """
-    if sums is None:
-        sums = objective.sums(v, np.zeros(0) if xi == 0.0 else None)
-    state = expand(objective, v, sums, xi)
-    if not state.finite:
-        return None
-    found = _line_search(objective, state, share * _one_step(objective, state), xi)
-    return None if found is None else found[0]
-
-
-def newton_step(objective: Objective, v: Array, xi: float) -> Array:
-    """Return the point after a whole Newton step from v, whatever the loss there; v if derivatives overflow."""
-    state = expand(objective, v, objective.sums(v, np.zeros(0) if xi == 0.0 else None), xi)
-    if not state.finite:
-        return v
-    return np.clip(v + _one_step(objective, state), objective.coordinates.lower, objective.coordinates.upper)
-
-
-def _one_step(objective: Objective, state: State) -> Array:
-    """Return the Newton step from a state."""
-    binding = binding_bounds(objective, state.v, state.gradient)
-    H, _ = convex_model(state.hessian, binding)
-    lower, upper = objective.coordinates.lower - state.v, objective.coordinates.upper - state.v
-    return _shortened(bounded_step(state.gradient, H, binding, lower, upper, state.loss), state.v)

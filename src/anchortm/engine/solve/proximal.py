@@ -34,7 +34,7 @@ from anchortm.engine.solve.newton import (
     binding_bounds,
     loss_of,
 )
-from anchortm.engine.solve.quadratic_program import smallest_eigenvalue
+from anchortm.engine.solve.smallest_eigenvalue import smallest_eigenvalue
 
 __all__ = ["minimise"]
 

@@ -32,7 +32,8 @@ from anchortm.engine.objective.pulled import Pulled
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FitResult
 from anchortm.engine.solve.continuation import solve
-from anchortm.engine.solve.newton import Solution, minimise, shrunken_step
+from anchortm.engine.solve.newton import Solution, minimise
+from anchortm.engine.solve.one_step import shrunken_step
 from anchortm.engine.specification import Specification
 from anchortm.models.boosted.rows import Watched
 

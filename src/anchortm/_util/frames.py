@@ -204,8 +204,7 @@ def _has_huge(values: Any) -> bool:
 
 def refuse_missing(frame: pd.DataFrame, what: str) -> None:
     """Refuse columns with missing values; ``what`` is their role in the message."""
-    for name in frame:
-        column = frame[name]
+    for name, column in frame.items():  # two columns may share a name
         kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else "O"
         if kind in "biu":
             continue

@@ -206,7 +206,11 @@ def binary_columns(X: Matrix) -> list[bool]:
         result[X.dense_at] = binary_columns(X.dense)
         result[X.sparse_at] = [bool(np.isin(column.data, (0.0, 1.0)).all()) for column in X.sparse.T.tocsr()]
         return result.tolist()
-    return [all(bool(((part == 0.0) | (part == 1.0)).all()) for part in (column[:100], column)) for column in X.T]
+    first = X[:100]
+    result = ((first == 0.0) | (first == 1.0)).all(axis=0)
+    for j in np.flatnonzero(result):
+        result[j] = ((X[:, j] == 0.0) | (X[:, j] == 1.0)).all()
+    return result.tolist()  # type: ignore[no-any-return]
 
 
 def drop_empty_classes(response: Response) -> tuple[Response, tuple[Any, ...]]:

@@ -49,6 +49,12 @@ class Formulation:
         """Return the problem for the same rows with changed arguments, such as xi."""
         return replace(self, spec=self.spec.at(**changes))
 
+    def with_objective(self, objective: Objective) -> Self:
+        """Return the same problem, whose loss is known already."""
+        result = replace(self)
+        result.__dict__["_objective"] = objective
+        return result
+
     def with_data(self, data: Any) -> Self:
         """Return the problem for other rows with the same basis."""
         return replace(self, data=data)

@@ -262,19 +262,23 @@ class _Grid:
 
     def __call__(self, problem: Problem, xis: list[float]) -> list[Problem]:
         """Return the problems of the grid, the largest lambda first."""
-        strengths = self.given
-        if strengths is None:
-            if not problem.data.in_memory:
-                raise InputError("default lambdas need the rows in memory: give lambdas, such as lambdas=[0.1, 0.01]")
-            n, p = problem.data.design.matrix.shape
-            smallest = (1e-3 if p < n else 1e-2) if self.smallest is None else self.smallest
-            largest = self._largest(problem, xis)
-            strengths = np.geomspace(largest, smallest * largest, self.n_lambdas)
-        return [problem.at(**self.strengths(float(strength))) for strength in strengths]
-
-    def _largest(self, problem: Problem, xis: list[float]) -> float:
-        """Return the smallest lambda at which all penalised coefficients are 0, for every xi."""
+        if self.given is not None:
+            return [problem.at(**self.strengths(float(strength))) for strength in self.given]
+        if not problem.data.in_memory:
+            raise InputError("default lambdas need the rows in memory: give lambdas, such as lambdas=[0.1, 0.01]")
+        n, p = problem.data.design.matrix.shape
+        smallest = (1e-3 if p < n else 1e-2) if self.smallest is None else self.smallest
         net = problem.at(**self.strengths(1.0, max(self.l1_ratio, LEAST_RATIO)))
+        largest = self._largest(net, xis)
+        strengths = np.geomspace(largest, smallest * largest, self.n_lambdas).tolist()
+        problems = [problem.at(**self.strengths(strength)) for strength in strengths]
+        if self.l1_ratio >= LEAST_RATIO and not net.spec.smoothed(problem.data.design.marks):
+            problems[0] = problems[0].with_objective(net.objective.scaled(strengths[0]))  # of the same rows
+        return problems
+
+    @staticmethod
+    def _largest(net: Problem, xis: list[float]) -> float:
+        """Return the smallest lambda at which all penalised coefficients are 0, for every xi."""
         objective = net.objective
         assert isinstance(objective, Net)  # noqa: S101
         k, penalised = objective.coordinates.n_baseline, objective.lasso > 0.0
@@ -288,7 +292,7 @@ class _Grid:
         for solution in solve_path(null, v[at], xis, net.spec.quiet):
             v[:] = 0.0
             v[at] = solution.v
-            slope = objective.slopes(v, 2.0 * solution.xi * solution.sums.t) / objective.n_total
+            slope = objective.gradient(v, 2.0 * solution.xi * solution.sums.t)[k:] / objective.n_total
             largest = max(largest, float((np.abs(slope)[penalised[k:]] / objective.lasso[penalised]).max()))
         return largest * ABOVE
 

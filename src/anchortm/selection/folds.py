@@ -55,7 +55,7 @@ def full_paths(problems: list[Problem], xis: list[float]) -> Iterator[tuple[Obje
             v = problems[0].start(objective)
         elif objective.coordinates is not at:
             v = objective.coordinates.join(*at.split(v))
-        solutions = solve_path(objective, v, xis, options)
+        solutions = solve_path(objective, v, xis, options, near=at is not None)
         at, v = objective.coordinates, solutions[int(np.argmin(xis))].v
         yield objective, solutions
 

@@ -62,7 +62,7 @@ def test_derivatives_are_differences() -> None:
         curved = (up.gradient + up.E.T @ mu - down.gradient - down.E.T @ mu) / (2.0 * step)
         np.testing.assert_allclose(d.hessian[j], curved, atol=1e-6)
     # the default of the contract
-    np.testing.assert_allclose(objective.slopes(v, mu), d.gradient + d.E.T @ mu, rtol=1e-12)
+    np.testing.assert_allclose(objective.gradient(v, mu), d.gradient + d.E.T @ mu, rtol=1e-12)
 
 
 def test_the_path_has_both_ends_and_starts_from_similar_fits() -> None:
@@ -116,7 +116,7 @@ def test_a_pull_fits_around_it(xi: float) -> None:
     np.testing.assert_allclose(found.v, scipys(lambda v: 0.5 * float((v - centre) @ Q @ (v - centre)), xi), atol=2e-5)
     v, mu = found.v, np.ones(pulled.anchors.rank)
     d = pulled.derivatives(v, mu)
-    np.testing.assert_allclose(pulled.slopes(v, mu), d.gradient + d.E.T @ mu, rtol=1e-10)
+    np.testing.assert_allclose(pulled.gradient(v, mu), d.gradient + d.E.T @ mu, rtol=1e-10)
     assert pulled.loglik(v, found.sums) == pytest.approx(toy().sums(v).loglik, rel=1e-12)
 
 
@@ -129,7 +129,7 @@ def test_a_net_around_a_pull_leaves_out_coefficients() -> None:
     assert part.sums(v[some]).loglik == pytest.approx(pulled.sums(v).loglik, rel=1e-12)
     np.testing.assert_allclose(part.derivatives(v[some]).gradient, pulled.derivatives(v).gradient[some], rtol=1e-12)
     alone, only = part.restricted(np.array([1])), np.array([0.0, 0.0, 0.0, -0.3])
-    np.testing.assert_allclose(alone.slopes(only[3:]), pulled.slopes(only)[3:], rtol=1e-12)
+    np.testing.assert_allclose(alone.gradient(only[3:]), pulled.gradient(only)[3:], rtol=1e-12)
     net = Net.of(pulled, Penalty(np.full(4, 0.15), np.zeros(4)))
     found = solve(net, np.zeros(4), 1.0, OPTIONS)
     assert found.converged

@@ -125,6 +125,7 @@ class ScaledObjective(RowObjective):
     """
 
     coordinates: ScaledCoordinates
+    first_order = False
 
     def __init__(self, plain: RowObjective, n_scale: int, names: tuple[str, ...], xi_scale: float | None) -> None:
         """Take the rows of an objective whose last ``n_scale`` covariates belong to the scale."""
@@ -212,9 +213,9 @@ class ScaledObjective(RowObjective):
         hessian = np.triu(upper) + np.triu(upper, 1).T
         return Derivatives(gradient, hessian + self.n_total * self.coordinates.faint, self._t(G))
 
-    def slopes(self, v: Array, multiplier: Array | None = None) -> Array:
-        """Return the gradient of -loglik + multiplier't in the coefficients alone."""
-        return Loss.slopes(self, v, multiplier)
+    def gradient(self, v: Array, multiplier: Array | None = None) -> Array:
+        """Return the gradient of -loglik + multiplier't."""
+        return Loss.gradient(self, v, multiplier)
 
     def penalties(self, v: Array, sums: Sums | None = None) -> tuple[float, ...]:
         """Return |P r|^2 and |P r_s|^2; ``sums`` hold them mixed."""

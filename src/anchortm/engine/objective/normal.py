@@ -24,6 +24,8 @@ __all__ = ["NormalObjective"]
 
 Array = NDArray[np.float64]
 
+FEW = 500  # moments of so many columns are always affordable
+
 
 class NormalObjective(RowObjective):
     """The anchor loss of exact rows under the normal link."""
@@ -49,6 +51,7 @@ class NormalObjective(RowObjective):
     def with_moments(self, moments: tuple[Array, Array]) -> NormalObjective:
         """Return the loss of rows with other moments and the same slopes of the baseline."""
         result = copy.copy(self)
+        result._seen = None
         result._moments = moments
         return result
 
@@ -63,7 +66,34 @@ class NormalObjective(RowObjective):
         made.__dict__["_one_slope"] = self._one_slope
         return made
 
+    @property
+    def pooled(self) -> bool:  # type: ignore[override]
+        """Return whether the moments are known, or take no more memory than the rows."""
+        few = self._moments is not None or self.n_parameters <= max(self.n_rows, FEW)
+        return few and self.coordinates.wide is None
+
+    def gradient(self, v: Array, multiplier: Array | None = None) -> Array:
+        if not self.pooled:
+            return super().gradient(v, multiplier)
+        M, E = self.moments
+        d, k = self.n_parameters, self.coordinates.n_baseline
+        gradient = M[:d] @ np.append(v, 1.0)
+        if self._one_slope is None:
+            gradient[:k] += self._slope_pass(v[:k])[2][0]
+        else:
+            gradient[:k] -= self.n_total * self._one_slope / float(self._one_slope @ v[:k])
+        return np.asarray(gradient if multiplier is None else gradient + multiplier @ E[:, :d])
+
+    def restricted(self, columns: NDArray[np.intp]) -> Self:
+        result = super().restricted(columns)
+        if self._moments is not None:
+            at = np.append(self.coordinates.places(columns), self.n_parameters)  # the offset is the last
+            result._moments = self._moments[0][np.ix_(at, at)], self._moments[1][:, at]
+        return result
+
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
+        if self._seen is not None and np.array_equal(self._seen[0], v):
+            return self._seen[1]
         M, E = self.moments
         extended = np.append(v, 1.0)
         quadratic = -0.5 * float(extended @ M @ extended) - self.n_total * 0.5 * math.log(2.0 * math.pi)

@@ -23,6 +23,7 @@ from anchortm.engine.objective.anchored import AnchoredObjective, InfluenceInput
 from anchortm.engine.objective.baseline_steps import BaselineSteps
 from anchortm.engine.objective.protocol import Convexity, Derivatives, Point, Sums
 from anchortm.engine.objective.separation import ordering
+from anchortm.engine.rows.block_sums import weighted_gram
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.projections import Projection, projection
 from anchortm.engine.rows.risk_sets import Outcome, RiskSets
@@ -34,6 +35,8 @@ from anchortm.links import Link
 __all__ = ["PartialObjective", "build_partial"]
 
 Array = NDArray[np.float64]
+
+CHUNK = 500_000  # numbers in memory at once, while columns are summed over risk sets
 
 
 class ShiftCoordinates(Coordinates):
@@ -65,6 +68,8 @@ class _At(NamedTuple):
 
 class PartialObjective(AnchoredObjective):
     """The anchor loss of a partial likelihood; see the module's docstring."""
+
+    first_order = True
 
     def __init__(
         self,
@@ -127,8 +132,8 @@ class PartialObjective(AnchoredObjective):
                 self._anchor_sums(self._r(at), s)
             return Sums(at.loglik, self._root(s))
 
-    def slopes(self, v: Array, multiplier: Array | None = None) -> Array:
-        """Return the derivatives of -loglik + multiplier't in the coefficients, of all columns at little cost."""
+    def gradient(self, v: Array, multiplier: Array | None = None) -> Array:
+        """Return the gradient of -loglik + multiplier't, of all columns at little cost."""
         sets, at = self.sets, self._at(v)
         pull = self._times(self._r(at))
         if multiplier is not None and self._part is not None:
@@ -147,7 +152,7 @@ class PartialObjective(AnchoredObjective):
         """Return the derivatives at v, with the curvature of r along ``multiplier`` if given."""
         sets, at = self.sets, self._at(v)
         m, f, S = sets.multiplicity, sets.share, at.S
-        p, G = self.n_parameters, np.zeros((self.n_parameters, self.n_sums))
+        G = np.zeros((self.n_parameters, self.n_sums))
         with np.errstate(all="ignore"):
             square = m / S**2
             b = [sets.by_time(square * f**q) for q in range(3)] if sets.tied else [square]
@@ -158,34 +163,23 @@ class PartialObjective(AnchoredObjective):
                 a = [sets.by_time(square * (1.0 - 2.0 * mean) * f**q) for q in range(len(b))]
                 curvature = (1.0 + u) * at.hazard - sets.spread(m * mean / S)
             H = _gram(self.X, at.weighted * curvature)
-            risk, half = np.empty((2, p, sets.times.size))
-            dying, other = np.empty((2, p if sets.tied else 0, sets.times.size))
-            for j, x in enumerate(self.X):
-                column = at.weighted * x
-                risk[j] = sets.at_risk(column)
-                if sets.tied:
-                    dying[j] = sets.dying(column)
-                if self.anchors is not None:
-                    jump, tied = b[0] * risk[j], None
-                    if sets.tied:
-                        jump, tied = jump - b[1] * dying[j], b[1] * risk[j] - b[2] * dying[j]
-                    self._anchor_sums(at.w * (x * at.hazard - sets.over(jump, tied)), G[j])
-                half[j] = 0.5 * a[0] * risk[j]
-                if sets.tied:
-                    half[j] -= a[1] * dying[j]
-                    other[j] = 0.5 * a[2] * dying[j]
-                if u is not None:
-                    column *= u
-                    along = sets.at_risk(column)
-                    half[j] += b[0] * along
-                    if sets.tied:
-                        died = sets.dying(column)
-                        half[j] -= b[1] * died
-                        other[j] += b[2] * died - b[1] * along
-            product = risk @ half.T
-            if sets.tied:
-                product += dying @ other.T
-            H -= product + product.T
+            risk, dying = _sums_at_events(sets, self.X, at.weighted)
+            for j, x in enumerate(self.X if self.anchors is not None else ()):
+                jump, tied = b[0] * risk[j], None
+                if dying is not None:
+                    jump, tied = jump - b[1] * dying[j], b[1] * risk[j] - b[2] * dying[j]
+                self._anchor_sums(at.w * (x * at.hazard - sets.over(jump, tied)), G[j])
+            if u is None:
+                _subtract_squares(H, risk, dying, b)
+            else:
+                along, died = _sums_at_events(sets, self.X, at.weighted * u)
+                half = 0.5 * a[0] * risk + b[0] * along
+                if dying is None or died is None:
+                    product = risk @ half.T
+                else:
+                    half -= a[1] * dying + b[1] * died
+                    product = risk @ half.T + dying @ (0.5 * a[2] * dying + b[2] * died - b[1] * along).T
+                H -= product + product.T
             return Derivatives(self.X @ self._times(self._r(at)), H, self._root(np.ascontiguousarray(G.T)))
 
     def _row_values(self, t: Array) -> Array:
@@ -326,13 +320,40 @@ class PartialObjective(AnchoredObjective):
         return np.asarray((self.X[:, sets.dead[below]] - self.X[:, best[below]]).T)
 
 
+def _sums_at_events(sets: RiskSets, X: Array, weights: Array) -> tuple[Array, Array | None]:
+    """Return weighted sums of all columns over those at risk at each event time; if ties count, over the dying."""
+    risk = np.empty((X.shape[0], sets.times.size))
+    dying = np.empty_like(risk) if sets.tied else None
+    step = max(1, CHUNK // max(1, weights.size))
+    for start in range(0, X.shape[0], step):
+        some = slice(start, start + step)
+        columns = X[some] * weights
+        risk[some] = sets.at_risk(columns)
+        if dying is not None:
+            dying[some] = sets.dying(columns)
+    return risk, dying
+
+
 def _gram(X: Array, weights: Array) -> Array:
     """Return X diag(weights) X', a block of rows at a time."""
     result = np.zeros((X.shape[0], X.shape[0]))
     for start in range(0, weights.size, BLOCK_ROWS):
-        part = X[:, start : start + BLOCK_ROWS]
-        result += (part * weights[start : start + BLOCK_ROWS]) @ part.T
+        result += weighted_gram(X[:, start : start + BLOCK_ROWS].T, weights[start : start + BLOCK_ROWS])
     return result
+
+
+def _subtract_squares(H: Array, risk: Array, dying: Array | None, b: list[Array]) -> None:
+    """Subtract the sum over event times of b_0 rr' - b_1 (rd' + dr') + b_2 dd', r over those at risk, d the dying.
+
+    That is b_0 (r - (b_1 / b_0) d)^2 + (b_2 - b_1^2 / b_0) d^2: squares, whose products take half the time.
+    """
+    if dying is not None:
+        share = b[1] / b[0]
+        rest = b[2] - share * b[1]
+        tied = np.flatnonzero(rest > 0.0)
+        H -= weighted_gram(dying[:, tied].T, rest[tied])
+        risk = risk - share * dying
+    H -= weighted_gram(risk.T, b[0])
 
 
 def build_partial(

@@ -24,11 +24,12 @@ from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.exceptions import InputError
 from anchortm.inputs.splines import Marks, wiggly
 
-__all__ = ["Known", "Net", "Penalty", "check_strengths"]
+__all__ = ["Curvature", "Known", "Net", "Penalty", "check_strengths"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+SPARE = 1.25  # a part of the columns serves for this many fewer
 HEAVIEST = 1e12  # weight of the square of a standardised coefficient; with more, rounding errors would dominate
 
 
@@ -45,6 +46,22 @@ class Known(NamedTuple):
         scale = coordinates.scale[own]
         pull = self.l2 * (v[own] / scale**2)[:, None] * bread[own]
         return Squares(scale, coordinates.mean[own] - self.mean, self.deviation**2, pull)
+
+
+@dataclass(eq=False)
+class Curvature:
+    """A Hessian of the loss without the elastic net, in the parameters ``at``, and E = dt/dv there.
+
+    With ``linear`` the loss is quadratic, with this linear part, up to -log v_1. ``solver`` solves with the Hessian
+    plus a ridge.
+    """
+
+    at: NDArray[np.intp]
+    hessian: Array
+    E: Array
+    linear: Array | None = None
+    ridge: Array | None = None
+    solver: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +179,8 @@ class Net(Wrapped):
         self.lasso, self.ridge = lasso, ridge
         self.working = lasso[self.coordinates.n_baseline :] == 0.0
         self.working[self.working.size - len(inner.extra_names) :] = True  # not columns that can be left out
-        self._part: tuple[Mask, Objective] | None = None
+        self._parts: list[tuple[Mask, Objective]] = []  # the latest one
+        self.curvatures: dict[float, Curvature] = {}  # the latest one, by xi
 
     @classmethod
     def of(cls, inner: Objective, penalty: Penalty) -> Net:
@@ -181,7 +199,9 @@ class Net(Wrapped):
         return net
 
     def scaled(self, factor: float) -> Net:
-        return Net(self.inner, factor * self.lasso, factor * self.ridge)
+        result = Net(self.inner, factor * self.lasso, factor * self.ridge)
+        result.curvatures, result._parts = self.curvatures, self._parts
+        return result
 
     @property
     def kinked(self) -> bool:
@@ -196,7 +216,7 @@ class Net(Wrapped):
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
         self.working |= v[self.coordinates.n_baseline :] != 0.0
-        part, at = self._worked()
+        part, at = (self.inner, slice(None)) if self.inner.pooled else self._worked()
         sums = part.sums(v[at], expected)
         return Sums(sums.loglik - self.n_total * self.amount(v), sums.t)
 
@@ -207,10 +227,24 @@ class Net(Wrapped):
         gradient = d.gradient + self.n_total * (self.lasso * sign + self.ridge * v)
         return Derivatives(gradient, d.hessian + np.diag(self.n_total * self.ridge), d.E)
 
-    def slopes(self, v: Array, multiplier: Array | None = None) -> Array:
-        """Return the slopes in the coefficients, without those of the absolute values."""
-        k = self.coordinates.n_baseline
-        return self.inner.slopes(v, multiplier) + self.n_total * (self.ridge * v)[k:]
+    def gradient(self, v: Array, multiplier: Array | None = None) -> Array:
+        return self.inner.gradient(v, multiplier) + self.n_total * self.ridge * v
+
+    def sums_and_gradient(self, v: Array, xi: float) -> tuple[Sums, Array]:
+        """Return the sums, and the gradient of the loss times n without that of the absolute values."""
+        if xi != 0.0:
+            sums = self.sums(v)
+            return sums, self.gradient(v, 2.0 * xi * sums.t)
+        gradient = self.gradient(v)
+        sums = self.inner.sums(v)  # known from the same pass
+        return Sums(sums.loglik - self.n_total * self.amount(v), sums.t), gradient
+
+    def part(self, working: Mask) -> tuple[Objective, NDArray[np.intp]]:
+        """Return the loss without the net in these columns or a few more, and the places of its parameters."""
+        known = self._parts[0][0] if self._parts else ~working
+        few = int(known.sum()) <= SPARE * int(working.sum())
+        self.working = known.copy() if few and not (working & ~known).any() else working
+        return self._worked()
 
     def restricted(self, columns: NDArray[np.intp]) -> Net:
         at = self.coordinates.places(columns)
@@ -254,9 +288,9 @@ class Net(Wrapped):
         """Return the objective of the working columns, and the places of its parameters."""
         if self.working.all():
             return self.inner, np.arange(self.n_parameters)
-        if self._part is None or not np.array_equal(self._part[0], self.working):
-            self._part = (self.working.copy(), self.inner.restricted(np.flatnonzero(self.working)))
-        return self._part[1], self.coordinates.places(np.flatnonzero(self.working))
+        if not self._parts or not np.array_equal(self._parts[0][0], self.working):
+            self._parts[:] = [(self.working.copy(), self.inner.restricted(np.flatnonzero(self.working)))]
+        return self._parts[0][1], self.coordinates.places(np.flatnonzero(self.working))
 
     def face(self, sign: Array) -> tuple[Net, NDArray[np.intp]]:
         """Return the objective of the working columns with these signs, and the places of its parameters."""

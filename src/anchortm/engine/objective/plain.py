@@ -25,10 +25,10 @@ from anchortm.engine.objective.separation import Ways, recession, separated
 from anchortm.engine.objective.single_rows import SingleRows
 from anchortm.engine.rows.block_sums import (
     AnchorInformation,
+    FirstOrder,
     Influence,
     LogLikelihood,
     SecondOrder,
-    Slopes,
     Together,
 )
 from anchortm.engine.rows.blocks import Blocks, MemoryBlocks, Work
@@ -102,6 +102,7 @@ class RowObjective(SingleRows):
     """The anchor loss of a transformation model, wherever its rows are: sums and derivatives at any v."""
 
     blocks: Blocks
+    first_order = True
     levels: NDArray[np.intp] | None = None  # the levels of a wide factor that a sample contains
     ways: Ways | None = None  # where eta can go without a loss of likelihood, for outcomes of a family
     _separation = staticmethod(separated)
@@ -119,6 +120,7 @@ class RowObjective(SingleRows):
         self.blocks, self.costly, self.sample_rows = blocks, blocks.costly, blocks.sample_rows
         self.affine, self._concave, self._bounded = self._convex_facts(link, blocks.kinds)
         self._latest: _Latest | None = None
+        self._seen: tuple[Array, Sums] | None = None  # of the latest gradient
 
     @property
     def memory(self) -> MemoryBlocks:
@@ -140,6 +142,8 @@ class RowObjective(SingleRows):
         self.blocks.tell(loss)
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
+        if self._seen is not None and _same(self._seen[0], v):
+            return self._seen[1]
         if self._latest is not None and _same(self._latest.v, v):
             return self._latest.sums
         if expected is None and not self.costly:
@@ -154,9 +158,13 @@ class RowObjective(SingleRows):
             self._latest = _one_pass(self, v, multiplier)
         return self._latest.derivatives
 
-    def slopes(self, v: Array, multiplier: Array | None = None) -> Array:
-        work = Slopes(self.link, v, self.coordinates.n_baseline, self._spread(multiplier))
-        return self.blocks.total(work)[1][0]
+    def gradient(self, v: Array, multiplier: Array | None = None) -> Array:
+        if self.coordinates.wide is not None:
+            return super().gradient(v, multiplier)
+        work = FirstOrder(self.link, v, self.coordinates.n_baseline, self.n_sums, self._spread(multiplier))
+        loglik, (sums, gradient) = self.blocks.total(work)
+        self._seen = v.copy(), Sums(loglik, self._t([sums]))
+        return gradient
 
     def restricted(self, columns: NDArray[np.intp]) -> Self:
         blocks = self.blocks.restricted(columns, self.coordinates.n_baseline, self.anchors)

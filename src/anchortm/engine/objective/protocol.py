@@ -96,6 +96,10 @@ class Loss(ABC):
         Weights of |v_j| and of v_j^2 / 2 in the loss; None without such a penalty.
     n_nodes : int or None
         Quadrature nodes for each random effect; None if nothing is integrated numerically.
+    first_order : bool
+        Whether a gradient costs much less than a Hessian.
+    pooled : bool
+        Whether sums over the rows are known for all v, so that derivatives need no pass over the rows.
     slack : float
         Largest disagreement between the gradient and the loss, because of quadrature.
     start : array
@@ -118,6 +122,8 @@ class Loss(ABC):
     lasso: Array | None = None
     ridge: Array | None = None
     n_nodes: int | None = None
+    first_order: bool = False
+    pooled: bool = False
     slack: float = 0.0
     start: Array = np.zeros(0)
     begin: Array | None = None
@@ -136,11 +142,10 @@ class Loss(ABC):
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
         """Return the derivatives at v, with the curvature of the residuals along ``multiplier`` if given."""
 
-    def slopes(self, v: Array, multiplier: Array | None = None) -> Array:
-        """Return the gradient of -loglik + multiplier't in the coefficients alone."""
+    def gradient(self, v: Array, multiplier: Array | None = None) -> Array:
+        """Return the gradient of -loglik + multiplier't, without that of absolute values."""
         d = self.derivatives(v)
-        gradient = d.gradient if multiplier is None else d.gradient + d.E.T @ multiplier
-        return np.asarray(gradient[self.coordinates.n_baseline :])
+        return np.asarray(d.gradient if multiplier is None else d.gradient + d.E.T @ multiplier)
 
     @property
     def n_parameters(self) -> int:

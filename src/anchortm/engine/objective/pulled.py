@@ -85,9 +85,8 @@ class Pulled(Wrapped):
         pull, curvature = self._sum @ self._away(v), self._sum[self._own][:, self._own]
         return Derivatives(gradient + pull[self._own], hessian + curvature, E)
 
-    def slopes(self, v: Array, multiplier: Array | None = None) -> Array:
-        pull = (self._sum @ self._away(v))[self._own]
-        return self.inner.slopes(v, multiplier) + pull[self.coordinates.n_baseline :]
+    def gradient(self, v: Array, multiplier: Array | None = None) -> Array:
+        return self.inner.gradient(v, multiplier) + (self._sum @ self._away(v))[self._own]
 
     def restricted(self, columns: NDArray[np.intp]) -> Pulled:
         at = self.coordinates.places(columns)

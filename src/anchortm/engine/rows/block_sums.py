@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnchorInformation",
+    "FirstOrder",
     "Influence",
     "LogLikelihood",
     "SecondOrder",
-    "Slopes",
     "Squares",
     "Together",
     "add_log_slopes",
     "evaluate_rows",
     "weighted",
+    "weighted_gram",
 ]
 
 Array = NDArray[np.float64]
@@ -40,6 +41,14 @@ def weighted(weights: Array | None, sign: int, values: Array) -> Array:
     if weights is not None:
         values = weights * values
     return values if sign > 0 else -values
+
+
+def weighted_gram(C: Array, weights: Array) -> Array:
+    """Return C'diag(weights)C; as a product of one matrix with itself it takes half the time."""
+    if weights.size and not weights.min() >= 0.0:
+        return np.asarray(np.dot((C * weights[:, None]).T, C))
+    root = C * np.sqrt(weights)[:, None]
+    return np.asarray(np.dot(root.T, root))
 
 
 def evaluate_rows(link: Any, data: Rows, v: Array, k: int) -> tuple[RowValues, Array | None]:
@@ -143,11 +152,7 @@ def add_products(C: Array, r: Array, w: Array, gradient: Array, hessian: Array) 
     if compiled.add_gram(C, r, w, gradient, hessian):
         return
     gradient += np.dot(C.T, r)
-    if w.min(initial=0.0) < 0.0:
-        hessian += np.dot((C * w[:, None]).T, C)
-    else:  # a matrix times itself needs half of the products
-        D = C * np.sqrt(w)[:, None]
-        hessian += np.dot(D.T, D)
+    hessian += weighted_gram(C, w)
 
 
 def add_log_slopes(data: Rows, slope: Array, gradient: Array, hessian: Array) -> None:
@@ -261,7 +266,7 @@ class SecondOrder(Work):
             block = ends.cross(both, cross, X)
             hessian[:k, k:] += block
             hessian[k:, :k] += block.T
-            hessian[k:, k:] += np.dot((X * both[:, None]).T, X)
+            hessian[k:, k:] += weighted_gram(X, both)
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,29 +290,43 @@ class AnchorInformation(Work):
 
 
 @dataclass(frozen=True, eq=False)
-class Slopes(Work):
-    """The gradient of -loglik in the coefficients alone, plus that of r along ``spread`` (of the anchors)."""
+class FirstOrder(Work):
+    """The log-likelihood, the anchors' sums of the residuals, and a gradient.
+
+    That is the gradient of -loglik, plus that of r along ``spread`` (of the anchors).
+    """
 
     label: ClassVar[str] = "derivatives"
     link: Any
     v: Array
     n_baseline: int
+    n_sums: int
     spread: Array | None = None
 
     @property
     def shapes(self) -> list[Shape]:
-        return [(self.v.size - self.n_baseline,)]
+        return [(self.n_sums,), (self.v.size,)]
 
     def __call__(self, block: Block, arrays: list[Array]) -> float:
+        (sums, gradient), k, parts = arrays, self.n_baseline, []
         for piece in block.pieces:
             data = piece.data
-            t, _ = evaluate_rows(self.link, data, self.v, self.n_baseline)
-            pull = t.r
-            if self.spread is not None and piece.part is not None:
-                pull = pull + t.penalised.dr * piece.part.spread(self.spread)
-            X = data.C[:, data.C.shape[1] - arrays[0].size :]
-            arrays[0] += np.dot(X.T, weighted(data.weights, data.sign, pull))
-        return 0.0
+            t, slope = evaluate_rows(self.link, data, self.v, k)
+            parts.append(loglik_of(data, t, slope))
+            if piece.part is not None:
+                piece.part.add(sums, weighted(data.weights, data.sign, t.penalised.r), None)
+            bend = None if self.spread is None or piece.part is None else piece.part.spread(self.spread)
+            pull = weighted(data.weights, data.sign, t.r if bend is None else t.r + t.penalised.dr * bend)
+            if data.ends is None:
+                gradient += np.dot(data.C.T, pull)
+                if slope is not None and data.slope is not None:
+                    gradient[:k] -= np.dot(data.slope.T, weighted(data.weights, data.sign, 1.0 / slope))
+                continue
+            ends = cast("TwoEnds", t)
+            width = weighted(data.weights, data.sign, ends.l_d if bend is None else ends.l_d - ends.r_d * bend)
+            gradient[:k] += data.ends.gradient(pull, width)
+            gradient[k:] += np.dot(data.C.T, pull)
+        return reliable_sum(parts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,20 +90,22 @@ class RiskSets:
         return np.repeat(values, np.diff(np.append(self.times_of, self.times.size)))
 
     def at_risk(self, values: Array) -> Array:
-        """Return the sum over those at risk at each event time."""
+        """Return the sum over those at risk at each event time, of values or of each row of a matrix."""
         if self._running is not None:
-            new = np.add.reduceat(values, self.starts)
+            new = np.add.reduceat(values, self.starts, axis=-1)
             for own in self._running:
-                new[own] = np.cumsum(new[own][::-1])[::-1]
+                new[..., own] = np.cumsum(new[..., own][..., ::-1], axis=-1)[..., ::-1]
             return np.asarray(new)
+        if values.ndim > 1:
+            return np.array([self.at_risk(row) for row in values])
         total = padded(np.zeros(0), self.times.size)
         for part in self._halves:
             total.reshape(-1, part.size)[part.blocks] += part.gathered(values[part.rows])
         return total[: self.times.size]
 
     def dying(self, values: Array) -> Array:
-        """Return the sum over those who die at each event time."""
-        return np.asarray(np.add.reduceat(values[self.dead], self._first_dead))
+        """Return the sum over those who die at each event time, of values or of each row of a matrix."""
+        return np.asarray(np.add.reduceat(values[..., self.dead], self._first_dead, axis=-1))
 
     def by_time(self, values: Array) -> Array:
         """Return the sum over the pseudo-events of each event time."""

@@ -217,8 +217,13 @@ def _length(objective: Objective, solution: Solution, v: Array, w: Array) -> flo
     return math.sqrt(max(float(step @ solution.hessian @ step), 0.0))
 
 
-def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Options) -> list[Solution]:
-    """Return the solutions at these xi (any order, inf allowed), each on the branch from xi = 0."""
+def solve_path(
+    objective: Objective, v: Array, xis: Sequence[float], options: Options, near: bool = False
+) -> list[Solution]:
+    """Return the solutions at these xi (any order, inf allowed), each on the branch from xi = 0.
+
+    ``near`` says that v is the solution of a similar loss of the same rows, and needs no better start.
+    """
     if objective.closed_form is not None:
         return [linear_solution(objective, xi, options) for xi in xis]
     if objective.ray(xis[0])[0] is not objective:
@@ -228,7 +233,7 @@ def solve_path(objective: Objective, v: Array, xis: Sequence[float], options: Op
     finite = sorted({xi for xi in xis if not math.isinf(xi)})
     found: dict[float, Solution] = {}
     first = finite[0] if finite and objective.affine else 0.0  # convex: any xi will do
-    here = first_solution(objective, v, options, first)
+    here = first_solution(objective, v, options, first, near)
     found[here.xi] = here
     for xi in finite:
         if xi > here.xi:
@@ -256,10 +261,12 @@ def _on_ray(objective: Objective, v: Array, xi: float, options: Options) -> Solu
     return replace(solve(along, v, tau, options), xi=xi)
 
 
-def first_solution(objective: Objective, v: Array, options: Options, xi: float = 0.0) -> Solution:
+def first_solution(objective: Objective, v: Array, options: Options, xi: float = 0.0, near: bool = False) -> Solution:
     """Return the solution that a path starts from; large data start from the optimum of a sample of rows."""
-    near = _from_sample(objective, v, xi, options)
-    v, sums = (_start(objective, v, options), None) if near is None else near
+    sums = None
+    if not near:
+        sampled = _from_sample(objective, v, xi, options)
+        v, sums = (_start(objective, v, options), None) if sampled is None else sampled
     if not objective.penalised:
         return _checked(objective, minimise(objective, v, xi, options, sums))
     found = minimise(objective, v, xi, replace(options, max_iter=min(options.max_iter, NET_STEPS)))
@@ -289,7 +296,7 @@ def _from_sample(objective: Objective, v: Array, xi: float, options: Options) ->
 
     The sample is a hint: if it lacks an event, a class or a branch, that says nothing about all rows.
     """
-    if objective.n_rows < SUBSAMPLE_FROM and not objective.costly:
+    if (objective.n_rows < SUBSAMPLE_FROM and not objective.costly) or (objective.pooled and objective.kinked):
         return None
     sample = objective.sample(objective.sample_rows)
     if sample is objective:

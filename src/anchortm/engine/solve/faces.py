@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.penalised import Net
 from anchortm.engine.objective.protocol import Objective, Sums
-from anchortm.engine.solve import newton
+from anchortm.engine.solve import newton, proximal
 from anchortm.engine.solve.ends_of_path import multiplier_at, sqp
 from anchortm.engine.solve.newton import Options, Solution
 
@@ -39,6 +39,9 @@ def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: 
     if not objective.kinked:
         return newton.minimise(objective, v, xi, options, sums)
     net = _net(objective)
+    quick = proximal.minimise(net, v, xi, options)
+    if quick is not None:
+        return quick
 
     def pull(v: Array, face: Net | None, found: Solution | None) -> Array | None:
         return None if xi == 0.0 else 2.0 * xi * net.sums(v).t
@@ -80,7 +83,7 @@ def _over_faces(
     sign, face, found = np.zeros(lasso.size), None, None
     history: list[dict[str, Any]] = []
     for _ in range(MOST_FACES):
-        slope = net.slopes(v, pull(v, face, found)) / n
+        slope = net.gradient(v, pull(v, face, found))[k:] / n
         zero = (v[k:] == 0.0) & (lasso > 0.0)
         # the minimum of a face already accounts for its own side of zero
         downhill = np.where(slope > 0.0, -1.0, 1.0)

@@ -76,7 +76,7 @@ def test_the_report_has_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert sorted(path.name for path in tmp_path.iterdir()) == ["results.md", "times.png"]
     lines = [row for row in kept if isinstance(row, Line)]
     assert Counter(line.work.split(",")[0] for line in lines) == {
-        "c-logit": 3,
+        "c-logit": 4,
         "c-probit exact": 2,
         "o-logit": 2,
         "c-logit censored": 2,

@@ -187,7 +187,7 @@ class Formula(Roles):
         strata = list(self.strata)
         known(strata, column_names(data))
         clusters = [name for name in self.clusters if name in column_names(data)]  # new rows need no clusters
-        named = [*strata, *(name for name in clusters if name not in strata)]
+        named = list(dict.fromkeys([*strata, *clusters]))
         if not named:
             return X
         frame = select(data, named)

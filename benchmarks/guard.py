@@ -28,6 +28,7 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 def workloads(n: int, towns: int, folder: Path) -> dict[str, Callable[[], Any]]:
     """Return the pieces of work by name, at least one for each kind of work that users wait for."""
     import numpy as np
+    import pandas as pd
 
     import anchortm as atm
 
@@ -44,6 +45,7 @@ def workloads(n: int, towns: int, folder: Path) -> dict[str, Callable[[], Any]]:
     covariates = ["crim", "rm", "lstat"]
     fitted = atm.ContinuousLogit(xi=10.0).fit(X[:2000], y[:2000], anchors=site[:2000])
     few = X[: n // 10]
+    wide = pd.DataFrame({"y": y, "x": X[:, 0], "ward": rng.integers(0, max(2, n // 100), n), "site": site})
 
     return {
         "c-logit, censored, xi = 10": lambda: atm.ContinuousLogit(xi=10.0).fit(X, response, anchors=site),
@@ -62,6 +64,9 @@ def workloads(n: int, towns: int, folder: Path) -> dict[str, Callable[[], Any]]:
             fitted.predict_distribution(X).cdf(20.0),
             fitted.predict_distribution(few).ppf([0.1, 0.9]),
         ],
+        "c-logit, a factor of many levels": lambda: atm.ContinuousLogit.from_formula(
+            "y ~ x + C(ward) | site", wide, xi=10.0
+        ),
         "GLM, binomial": lambda: atm.AnchorGLM(family="binomial").fit(X, latent > 0.0),
         "GLM, Poisson": lambda: atm.AnchorGLM(family="poisson").fit(X, classes),
         **nets(n // 50),

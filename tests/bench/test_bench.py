@@ -76,7 +76,7 @@ def test_the_report_has_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert sorted(path.name for path in tmp_path.iterdir()) == ["results.md", "times.png"]
     lines = [row for row in kept if isinstance(row, Line)]
     assert Counter(line.work.split(",")[0] for line in lines) == {
-        "c-logit": 3,
+        "c-logit": 4,
         "c-probit exact": 2,
         "o-logit": 2,
         "c-logit censored": 2,
@@ -274,7 +274,7 @@ def test_the_guard_compares_with_a_commit() -> None:
     assert done.returncode == 0, done.stderr
     printed = done.stdout.splitlines()
     assert printed[0].split() == ["work", "new", "/", "old", "tree", "HEAD"]
-    assert len(printed) == 18
+    assert len(printed) == 19
     for row in printed[1:]:
         assert 0.1 < float(re.findall(r"(\d+\.\d+) +\d+\.\d+ s +\d+\.\d+ s", row)[0]) < 10.0
     wrong = subprocess.run([*line, "no-such-commit"], capture_output=True, text=True)  # noqa: S603

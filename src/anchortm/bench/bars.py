@@ -114,12 +114,13 @@ def in_grams(side: str, n: int, repeats: int) -> Facts:
 def fits(options: Options) -> Rows:
     """Return the times of the large fits in Grams, with both kinds of kernels."""
 
-    def measure(side: Callable[[int], Side], bar: Bar) -> Line:
+    def measure(side: Callable[[int], Side], bar: Bar, threads: int = 1) -> Line:
         name, n = f"{side.__module__}:{side.__qualname__}", options.sizes.large
-        found = in_child(in_grams, name, n, options.repeats, kernels=bar.kernels)
+        found = in_child(in_grams, name, n, options.repeats, kernels=bar.kernels, threads=threads)
         return bar.failed(found["error"], options) if "error" in found else bar.line(found["value"], options)
 
-    return [measure(side, bar) for bar, side in FITS.items()]
+    usual = Bar(f"{C_LOGIT}, two threads (the default)", "Grams of one thread", None)
+    return [*(measure(side, bar) for bar, side in FITS.items()), measure(c_logit, usual, 2)]
 
 
 def boston_c_logit(n: int) -> Side:

@@ -15,8 +15,8 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ __all__ = [
     "in_child",
     "measured",
     "named",
+    "one_thread",
     "outcome",
     "peak",
     "reset_peak",
@@ -58,6 +59,7 @@ WARM_ROWS = 500  # rows of a first fit, which triggers the lazy imports
 ENOUGH = 20.0  # seconds after which work is not repeated
 SHORT = 0.2  # seconds for which short work is repeated
 KERNELS = "ANCHORTM_KERNELS"  # environment variable that chooses the kernels at import
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -239,14 +241,33 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-def in_child(function: Callable[..., Any], *arguments: Any, timeout: float = 3600.0, kernels: str = "") -> Facts:
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let this process use one thread, as its children do."""
+    from threadpoolctl import threadpool_limits
+
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+def in_child(
+    function: Callable[..., Any], *arguments: Any, timeout: float = 3600.0, kernels: str = "", threads: int = 1
+) -> Facts:
     """Run a function in a separate process and return its facts, or ``{"error": ...}``.
 
     ``kernels="numpy"`` leaves the compiled kernels out, ``"compiled"`` fails without them.
     """
     call = json.dumps([f"{function.__module__}:{function.__qualname__}", *arguments])
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
-    environment = os.environ | threads | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    settings = dict.fromkeys(THREADS, str(threads)) | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environment = os.environ | settings
     if kernels:
         environment[KERNELS] = kernels
     line = [sys.executable, "-m", "anchortm.bench.child", call]

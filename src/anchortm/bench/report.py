@@ -9,6 +9,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from anchortm import __version__
 from anchortm.bench import r
 from anchortm.bench.curves import Curve
 from anchortm.bench.engine import Options
@@ -18,7 +19,6 @@ from anchortm.kernels import NAME
 __all__ = ["machine", "report"]
 
 PACKAGES = [
-    "anchortm",
     "numpy",
     "scipy",
     "pandas",
@@ -68,7 +68,7 @@ def machine() -> str:
 
 
 def _versions() -> str:
-    found = []
+    found = [f"anchortm {__version__}"]
     for name in PACKAGES:
         try:
             found.append(f"{name} {version(name)}")

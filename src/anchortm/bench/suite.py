@@ -9,7 +9,7 @@ from pathlib import Path
 from anchortm._util.files import make_folder, write_figure, write_whole
 from anchortm.bench import bars, disk, peers
 from anchortm.bench.curves import Curve, curves, draw
-from anchortm.bench.engine import Options, first_line
+from anchortm.bench.engine import Options, first_line, one_thread
 from anchortm.bench.report import report
 from anchortm.bench.rows import Comparison, Line, unfinished
 from anchortm.exceptions import InputError
@@ -52,19 +52,20 @@ def run(names: list[str], folder: Path, options: Options, say: Callable[[str], N
     rows: Rows = []
     found: list[Curve] = []
     picture = None
-    for name in chosen:
-        say(f"{name} ...")
-        try:
-            if name == FIGURE:
-                found = curves(options, say)
-                picture = write_figure(folder / "times.png", draw(found, options), 150).name
-                continue
-            for row in PARTS[name](options):
-                say(f"    {row.work}: {_short(row)}")
-                rows.append(row)
-        except Exception as error:
-            rows.append(unfinished(name, first_line(error)))
-            say(f"    {_short(rows[-1])}")
+    with one_thread():
+        for name in chosen:
+            say(f"{name} ...")
+            try:
+                if name == FIGURE:
+                    found = curves(options, say)
+                    picture = write_figure(folder / "times.png", draw(found, options), 150).name
+                    continue
+                for row in PARTS[name](options):
+                    say(f"    {row.work}: {_short(row)}")
+                    rows.append(row)
+            except Exception as error:
+                rows.append(unfinished(name, first_line(error)))
+                say(f"    {_short(rows[-1])}")
     text = report(rows, found, chosen if names else None, picture, options)
     write_whole(folder / "results.md", lambda file: file.write_text(text, encoding="utf-8"))
     return text

@@ -1,9 +1,12 @@
 """Sums over rows in C against the same sums in NumPy, and the values of the links in C against the links."""
 
+import itertools
 import math
+import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 from high_precision import compiled_terms, measured_errors
 from numpy.testing import assert_allclose
 
+from anchortm._util.threads import usual_threads
 from anchortm.engine.rows.block_sums import LogLikelihood, SecondOrder
 from anchortm.engine.rows.blocks import Block, Piece
 from anchortm.engine.rows.standardised import Rows
@@ -100,7 +104,8 @@ def test_sums_are_those_of_numpy(
         return found
 
     here = sums()
-    monkeypatch.setattr(rows, "_one_end", None)
+    for name_of_c in ("_one_end", "_add_gram", "_group_sums"):
+        monkeypatch.setattr(rows, name_of_c, None)
     for a, b in zip(here, sums(), strict=True):
         assert_allclose(a, b, rtol=1e-11, atol=1e-12 * n)
 
@@ -236,7 +241,7 @@ def test_what_is_no_library_is_not_used(tmp_path: Path, choice: str, expected: s
 
 @compiled
 def test_a_library_of_other_sources_is_not_used(tmp_path: Path) -> None:
-    for path in [*FOLDER.glob("*.[ch]"), FOLDER / LIBRARY]:
+    for path in [*FOLDER.glob("*.[ch]"), FOLDER / "build.py", FOLDER / LIBRARY]:
         shutil.copy(path, tmp_path)
     with (tmp_path / "rows.c").open("a") as file:
         file.write("/* changed */")
@@ -289,3 +294,29 @@ def test_a_link_of_ones_own_is_not_taken_for_the_compiled_one_of_its_name() -> N
     block, link = Block(0, 9, [Piece(data, None)], None), Steeper()
     expected = link.exact(data.C @ v).l.sum() + 9 * math.log(0.5)
     assert LogLikelihood(link, v, 1, 0)(block, [np.zeros(0)]) == pytest.approx(expected, rel=1e-13)
+
+
+@compiled
+def test_sums_by_group() -> None:
+    rng = np.random.default_rng(4)
+    C, w, bounds = rng.normal(size=(50, 5)), rng.normal(size=50), np.array([0, 7, 7, 20, 50])
+    sums = np.ones((4, 8))
+    assert rows.add_group_sums(bounds, w, C, sums[:, :5])
+    expected = [(w[a:b, None] * C[a:b]).sum(axis=0) for a, b in itertools.pairwise(bounds)]
+    assert_allclose(sums[:, :5], 1.0 + np.array(expected), rtol=1e-13, atol=1e-13)
+    assert (sums[:, 5:] == 1.0).all()
+
+
+def test_a_place_that_cannot_be_written_is_a_reason() -> None:
+    assert build(Path("/proc/kernels.so")) is not None  # no error
+
+
+@pytest.mark.parametrize(
+    ("told", "n", "expected"), [("1", 10**6, 1), ("4", 10**6, 2), ("1,1", 10**6, 1), ("4", 10**4, 1)]
+)
+def test_usual_threads(told: str, n: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", told)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
+    assert usual_threads(n) == expected
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(usual_threads, n).result() == 1

@@ -296,7 +296,8 @@ def _from_sample(objective: Objective, v: Array, xi: float, options: Options) ->
 
     The sample is a hint: if it lacks an event, a class or a branch, that says nothing about all rows.
     """
-    if (objective.n_rows < SUBSAMPLE_FROM and not objective.costly) or (objective.pooled and objective.kinked):
+    quick = objective.n_rows < SUBSAMPLE_FROM or (objective.pooled and objective.kinked)
+    if quick and not objective.costly:
         return None
     sample = objective.sample(objective.sample_rows)
     if sample is objective:

@@ -47,6 +47,7 @@ NEARLY = 1e-6  # the last Hessian is computed where the KKT residual is below th
 SLOW = 0.6  # a step with an old Hessian that reduces the KKT residual by less asks for a new one
 LIKELY = 0.7  # columns whose slope is at least this fraction of the penalty are in the model
 LANCZOS_FROM = 150  # parameters; with fewer all eigenvalues take less time
+CHEAP = 1e8  # multiplications of a Hessian that is computed at the solution itself, for its smallest curvature
 EXACT = 1e-14  # KKT residual that further steps do not improve
 RESOLUTION = 1e-9  # expected gains below this, relative to the loss, are judged by the KKT residual instead
 
@@ -252,6 +253,8 @@ def _solution(
 ) -> Solution | None:
     """Return the solution, with its smallest curvature and the tangent of the path in xi; None without curvature."""
     here = _polished(net, here, xi, curvature, tol)
+    if not net.pooled and net.n_rows * curvature.at.size**2 <= CHEAP:
+        curvature = _curvature(net, here, xi)
     v, at, n, k = here.v, curvature.at, net.n_total, net.coordinates.n_baseline
     fixed = net.coordinates.lower == net.coordinates.upper
     zero = (v == 0.0) & (net.lasso > 0.0)

@@ -18,7 +18,7 @@ from anchortm.engine.rows.standardised import Rows
 from anchortm.families import Family, get_family
 from anchortm.kernels import NAME, rows
 from anchortm.kernels.build import FOLDER, LIBRARY, build
-from anchortm.links import LINKS
+from anchortm.links import LINKS, Logistic, OneEnd
 
 compiled = pytest.mark.skipif(NAME != "compiled", reason="the kernels are not compiled")
 LAWS = [pytest.param(*law, id="-".join(law)) for law in rows.LAWS if law[0] in LINKS]
@@ -275,3 +275,17 @@ def test_centred_columns_and_their_ends() -> None:
     np.testing.assert_array_equal(rows.centred(X, centre, low, high), X - centre)
     np.testing.assert_array_equal((low, high), (np.minimum(X.min(axis=0), 1.5), np.maximum(X.max(axis=0), 3.5)))
     assert rows.centred(np.asfortranarray(X), centre, low, high) is None
+
+
+def test_a_link_of_ones_own_is_not_taken_for_the_compiled_one_of_its_name() -> None:
+    class Steeper(Logistic):
+        def exact(self, z: np.ndarray) -> OneEnd:
+            own = super().exact(2.0 * np.asarray(z))
+            return OneEnd(own.l + math.log(2.0), 2.0 * own.r, 4.0 * own.dr, 8.0 * own.d2r)
+
+    rng = np.random.default_rng(0)
+    data = Rows("exact", 1, np.arange(9), rng.normal(size=(9, 2)), None, np.ones((9, 1)), None, None)
+    v = np.array([0.5, 1.0])
+    block, link = Block(0, 9, [Piece(data, None)], None), Steeper()
+    expected = link.exact(data.C @ v).l.sum() + 9 * math.log(0.5)
+    assert LogLikelihood(link, v, 1, 0)(block, [np.zeros(0)]) == pytest.approx(expected, rel=1e-13)

@@ -12,13 +12,15 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from anchortm.backends.sources import open_source
-from anchortm.backends.streamed import Stream, _Sum
+from anchortm.backends.streamed import Stream
+from anchortm.backends.streamed_blocks import _Sum
 from anchortm.bases import BernsteinBasis
 from anchortm.bench.disk import FORMULA, write_rows
 from anchortm.bench.engine import best
 from anchortm.engine.rows.block_sums import LogLikelihood, SecondOrder
 from anchortm.engine.rows.likelihood import start_values
 from anchortm.links import Logistic
+from anchortm.models.transformation import ContinuousLogit
 
 
 def passes(stream: Stream, repeats: int) -> dict[str, Any]:
@@ -55,6 +57,7 @@ def main() -> None:
         size = sum(file.stat().st_size for file in Path(folder).iterdir()) / n
         print(f"{n} rows written in {time.perf_counter() - start:.1f} s, {size:.0f} bytes a row on disk")
         stream = Stream(FORMULA, open_source(pattern), "continuous", None, None, None, True)
+        stream.learn(ContinuousLogit().specification())
         for name, found in passes(stream, options.repeats).items():
             print(
                 f"{name}: {1e9 * found['seconds'] / n:.0f} ns a row and pass on one core, "

@@ -264,8 +264,10 @@ def smooth_effects(
     return axes
 
 
-def intervals(table: pd.DataFrame, ax: Axis = None, *, value: str, unit: str, title: str = "") -> Axes:
+def intervals(table: pd.DataFrame, ax: Axis = None, *, value: str, unit: str, title: str = "", zero: bool = True) -> Axes:
     """Draw one point for each row of a table with columns ``value``, lower and upper, its index as names.
+
+    ``zero`` says whether to draw a line at 0.
 
     Examples
     --------
@@ -282,7 +284,8 @@ def intervals(table: pd.DataFrame, ax: Axis = None, *, value: str, unit: str, ti
     where = np.arange(len(table))[::-1]
     estimate = table[value].to_numpy()
     ends = np.abs(np.vstack([table["lower"], table["upper"]]) - estimate)
-    ax.axvline(0.0, color="0.6", linewidth=1)
+    if zero:
+        ax.axvline(0.0, color="0.6", linewidth=1)
     ax.errorbar(estimate, where, xerr=ends, fmt="o", color="black", ecolor="0.5", markersize=4, capsize=2)
     ax.set_yticks(where, [str(name) for name in table.index])
     ax.set_xlabel(unit)

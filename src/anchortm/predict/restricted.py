@@ -1,0 +1,66 @@
+"""Means of times up to a horizon tau: E[min(Y, tau)], the area under P(Y > t) from 0 to tau.
+
+The integral is a weighted sum over nodes of each row. Between two quantiles of a row its survivor function is smooth,
+wherever the row has its mass, so that few nodes give all digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from anchortm._typing import Array
+from anchortm._util.checks import one_number
+from anchortm.exceptions import InputError, InputTypeError
+
+if TYPE_CHECKING:
+    from anchortm.predict.protocol import Distribution
+
+__all__ = ["chunks", "horizon", "quadrature", "restricted_means"]
+
+ROWS = 500  # whose nodes are in memory at once
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
+TAILS = np.exp(-np.arange(36.0, 0.5, -1.5))  # probabilities of the quantiles between which nodes lie, from both sides
+NEGATIVE = 1e-12  # probability of negative outcomes that is taken for rounding
+
+
+def horizon(tau: object) -> float:
+    """Return a checked horizon: a finite time above 0."""
+    value = one_number(tau, "tau")
+    if not 0.0 < value < np.inf:
+        raise InputError(f"tau must be a finite time above 0, not {tau!r}")
+    return value
+
+
+def chunks(n: int) -> Iterator[slice]:
+    """Yield n rows in parts whose nodes fit into memory."""
+    yield from (slice(start, min(start + ROWS, n)) for start in range(0, n, ROWS))
+
+
+def restricted_means(distributions: Sequence[Distribution], tau: float) -> Array:
+    """Return E[min(Y, tau)] of several distributions of the same rows, all with the nodes of the first one."""
+    at, weights = distributions[0].nodes_below(tau)
+    return np.array([(distribution.sf(at) * weights).sum(axis=1) for distribution in distributions])
+
+
+def quadrature(distribution: Distribution, tau: float) -> tuple[Array, Array]:
+    """Return nodes and weights of the integral of P(Y > t) from 0 to tau, a row for each row."""
+    if distribution.discrete:
+        raise InputTypeError("restricted means are for times, not for counts and classes: use mean() or probabilities")
+    if (distribution.cdf(0.0) > NEGATIVE).any():
+        raise InputError(
+            "restricted means are for times, which are not negative, but some predicted outcomes are: give the outcome "
+            "as Surv(time, event)"
+        )
+    n, after = len(distribution), getattr(distribution, "after", None)
+    support = getattr(getattr(distribution, "basis", None), "support", None)
+    marks = [np.zeros(n), np.full(n, tau), *(np.full(n, end) for end in support or ())]
+    edges = np.column_stack([*marks, distribution.ppf(TAILS), distribution.ppf(0.5), distribution.isf(TAILS)])
+    start = np.zeros((n, 1)) if after is None else np.clip(after, 0.0, tau)[:, None]
+    edges = np.sort(np.clip(np.nan_to_num(edges, posinf=tau), start, tau), axis=1)
+    half = 0.5 * np.diff(edges, axis=1)[:, :, None]
+    at = (edges[:, :-1, None] + half * (1.0 + NODES)).reshape(n, -1)
+    # all survive up to what they are known to exceed: P(Y > -1) = 1
+    return np.hstack([at, np.full((n, 1), -1.0)]), np.hstack([(half * WEIGHTS).reshape(n, -1), start])

@@ -22,6 +22,7 @@ __all__ = [
     "aligned",
     "column_names",
     "each_once",
+    "grouped",
     "is_batched",
     "is_frame",
     "known",
@@ -168,6 +169,21 @@ def known(wanted: Sequence[str], names: Sequence[str]) -> None:
 def take(data: Any, rows: NDArray[np.intp]) -> Any:
     """Return rows of a pandas or polars frame, or of an array."""
     return data.iloc[rows] if hasattr(data, "iloc") else data[rows]
+
+
+def grouped(by: Any, n: int) -> tuple[pd.Index, NDArray[np.intp]]:
+    """Return the groups of n rows by their labels, levels of a categorical in its order, and the group of each row."""
+    import pandas as pd
+
+    by = native(by)
+    labels = by if isinstance(by, pd.Series) else pd.Series(list(by), dtype=getattr(by, "dtype", None))
+    if labels.shape != (n,):
+        raise InputError(f"by has {len(labels)} labels for {n} rows: pass one label for each row")
+    if labels.isna().any():
+        row = int(np.flatnonzero(labels.isna())[0])
+        raise InputError(f"by has a missing label at row {row}: drop or name such rows")
+    codes, names = pd.factorize(labels, sort=True)
+    return pd.Index(list(names), name="group" if labels.name is None else labels.name), codes.astype(np.intp)
 
 
 def select(data: Any, names: Sequence[str]) -> pd.DataFrame:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "ConfidenceBand",
     "SMALL",
+    "ConfidenceBand",
     "Of",
     "band_of_averages",
     "band_of_refits",

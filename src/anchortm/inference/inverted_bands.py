@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm.inference.bands import ConfidenceBand, checked_points
@@ -17,8 +18,8 @@ from anchortm.predict.protocol import Distribution
 
 __all__ = ["inverted_band"]
 
-TAILS = np.exp(-np.arange(36.0, 0.69, -0.25))  # probabilities of the points where crossings are looked for
-PARTS, ROUNDS = 32, 7  # a cell with a crossing is divided into so many, so many times
+TAILS = np.exp(-np.arange(36.0, 0.69, -0.5))  # probabilities of the points where crossings are looked for
+PARTS, ROUNDS = 32, 3  # a cell with a crossing is divided into so many, so many times; the last one is a line
 
 
 def inverted_band(
@@ -31,38 +32,39 @@ def inverted_band(
     if n == 0:
         return ConfidenceBand("ppf", q, estimate, estimate, estimate, level, False, "inverted band")
     points = np.hstack([distribution.ppf(TAILS), distribution.isf(TAILS), estimate])
+    lowest = np.where(distribution.cdf(0.0) > 0.0, -np.inf, 0.0)
     limits, found = np.empty((2, n, q.size)), None
     for i, own in enumerate(points):
         grid = np.unique(own[np.isfinite(own)])
         found = band(i, grid)
-        cells = _cells(grid, found.lower[0], found.upper[0], estimate[i], q)
+        cells = _cells(grid, found.lower[0], found.upper[0], estimate[i], q, lowest[i])
+        limits[:, i] = cells[..., 1]
+        inside = cells[..., 0] < cells[..., 1]
         for _ in range(ROUNDS):
-            parts = np.linspace(cells[..., 0], cells[..., 1], PARTS + 1, axis=-1)
-            inside = np.isfinite(parts).all(axis=-1)
-            parts = np.where(inside[..., None], parts, grid[0])
+            first, last = (np.where(inside, cells[..., end], grid[0]) for end in (0, 1))
+            parts = np.linspace(first, last, PARTS + 1, axis=-1)
             there = band(i, parts.ravel())
             ends = there.upper[0].reshape(parts.shape)[0], there.lower[0].reshape(parts.shape)[1]
-            for side, values in enumerate(ends):
-                for j in np.flatnonzero(inside[side]):
-                    k = _crossing(values[j] >= q[j], last=side == 0)
-                    cells[side, j] = parts[side, j, k : k + 2]
-        limits[:, i] = cells[..., 1]
+            for side, j in np.argwhere(inside):
+                value, at = ends[side][j], parts[side, j]
+                k = _crossing(value >= q[j], last=side == 0)
+                cells[side, j] = at[k : k + 2]
+                limits[side, i, j] = np.interp(q[j], value[k : k + 2], at[k : k + 2])
     assert found is not None  # noqa: S101
     method = f"inverted band, {found.method}"
     return replace(found, of="ppf", at=q, estimate=estimate, lower=limits[0], upper=limits[1], method=method)
 
 
-def _crossing(reached: Array, last: bool) -> int:
+def _crossing(reached: NDArray[np.bool_], last: bool) -> int:
     """Return the number of the cell in which a limit comes to its probability: the last, or the first, such cell."""
-    if last:
-        return int(np.flatnonzero(~reached[:-1])[-1])
-    return max(int(np.argmax(reached)) - 1, 0)
+    below = np.flatnonzero(~reached[:-1])[-1:] if last else np.argmax(reached, keepdims=True) - 1
+    return max(int(below.sum()), 0)
 
 
-def _cells(grid: Array, lower: Array, upper: Array, estimate: Array, q: Array) -> Array:
+def _cells(grid: Array, lower: Array, upper: Array, estimate: Array, q: Array, lowest: float) -> Array:
     """Return for the lower and upper limit of each quantile the points between which the band crosses (2, m, 2).
 
-    Where it does not, both are the start of the grid, or infinite.
+    Where it does not, both are the lowest outcome, or infinite.
     """
     cells = np.empty((2, q.size, 2))
     for j, (middle, probability) in enumerate(zip(estimate, q, strict=True)):
@@ -70,7 +72,7 @@ def _cells(grid: Array, lower: Array, upper: Array, estimate: Array, q: Array) -
         below = np.flatnonzero(upper[:k] < probability)
         # the next point may be missing where the curve never comes to the probability
         at = None if below.size == 0 else int(below[-1])
-        cells[0, j] = grid[0] if at is None else np.inf if at + 1 == grid.size else grid[at : at + 2]
+        cells[0, j] = lowest if at is None else np.inf if at + 1 == grid.size else grid[at : at + 2]
         above = np.flatnonzero(lower[k:] >= probability)
         cells[1, j] = np.inf if above.size == 0 else grid[[max(k + int(above[0]) - 1, 0), k + int(above[0])]]
     return cells

@@ -17,7 +17,8 @@ from scipy import stats
 from anchortm import plotting
 from anchortm._messages import shown, warn
 from anchortm._typing import Array, Axis
-from anchortm.exceptions import AnchorTMWarning, InputError
+from anchortm._util.frames import grouped
+from anchortm.exceptions import AnchorTMWarning
 from anchortm.inference.bands import SMALL, beside
 from anchortm.inference.bootstrap import Bootstrap
 from anchortm.predict.protocol import Distribution
@@ -58,7 +59,7 @@ class RestrictedMeans:
     >>> means = model.restricted_mean(data, 365, by=data.treat)
     >>> means.differences().round(1)
                       difference  std. error  lower  upper
-    rIFN-g - placebo        68.9        17.6   34.4  103.4
+    rIFN-g - placebo        66.8        18.0   31.4  102.1
     """
 
     tau: float
@@ -139,7 +140,7 @@ class RestrictedMeans:
     def _errors(self, deviations: Array) -> Array:
         if self._resampled:
             return np.asarray(deviations.std(axis=0, ddof=1))
-        return np.sqrt((deviations**2).sum(axis=0))
+        return np.asarray(np.sqrt((deviations**2).sum(axis=0)))
 
     def _table(self, what: str, names: pd.Index, value: Array, deviations: Array) -> pd.DataFrame:
         import pandas as pd
@@ -167,15 +168,7 @@ class Groups:
 
         if by is None:
             return cls(pd.RangeIndex(n, name="row"), np.arange(n), level)
-        labels = pd.Series(np.asarray(by, dtype=object)) if not hasattr(by, "to_numpy") else pd.Series(by)
-        if labels.shape != (n,):
-            raise InputError(f"by has {len(labels)} labels for {n} rows: pass one label for each row of X")
-        if labels.isna().any():
-            row = int(np.flatnonzero(labels.isna())[0])
-            raise InputError(f"by has a missing label at row {row}: drop or name such rows")
-        codes, names = pd.factorize(labels, sort=True)
-        name = labels.name if isinstance(labels.name, str) else "group"
-        return cls(pd.Index(list(names), name=name), codes.astype(np.intp), level)
+        return cls(*grouped(by, n), level)
 
     @property
     def n(self) -> int:
@@ -198,12 +191,12 @@ class Groups:
         return RestrictedMeans(tau, self.names, self.average(estimate), deviations, self.level, method)
 
 
-def checked_horizon(tau: Any, last: float) -> float:
-    """Return tau as a number; warn if it lies beyond the last follow-up."""
+def checked_horizon(tau: Any, observed: tuple[float, float] | None) -> float:
+    """Return tau as a number; warn if it lies beyond the last follow-up, the end of what was observed."""
     value = horizon(tau)
-    if value > last:
+    if observed is not None and value > observed[1]:
         warn(
-            f"tau = {value:g} lies beyond the last follow-up, {last:g}: the mean rests on how the curve goes on there",
+            f"tau = {value:g} lies beyond the last follow-up, {observed[1]:g}: the curve beyond it is a guess",
             AnchorTMWarning,
         )
     return value

@@ -419,5 +419,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         >>> model = atm.CoxPH.from_formula("Surv(tstop, status) ~ treat + age | center", data)
         >>> model.survival_quantiles(data[:2]).frame()
            row    q  estimate  lower  upper
+        0    0  0.5       inf  373.0    inf
+        1    1  0.5     294.0  246.0    inf
         """
         return self.confidence_band(X, q, "ppf", level=level, uncertainty=uncertainty, offset=offset)

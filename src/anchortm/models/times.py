@@ -65,14 +65,14 @@ class Times(Predictions):
         >>> model.restricted_mean(data, 365, by=data.treat).frame().round(1)
                  restricted mean  std. error  lower  upper
         treat
-        placebo            257.9        15.0  228.5  287.3
-        rIFN-g             324.9        10.3  304.7  345.0
+        placebo            253.8        15.5  223.3  284.2
+        rIFN-g             321.9        11.1  300.3  343.6
         """
         parts.refuse("bands", *self.new_rows_.spec.asked())
         offset = self.new_rows_.offset(X, offset)
         distribution = self.predict_distribution(X, offset=offset)
         groups = Groups.of(by, len(distribution), level_between(level))
-        tau = checked_horizon(tau, self.result_.outcome_range[1])
+        tau = checked_horizon(tau, self.result_.outcome_range)
         return self._restricted_means(X, distribution, tau, groups, uncertainty, offset)
 
     def _restricted_means(
@@ -116,8 +116,10 @@ class Times(Predictions):
         >>> import anchortm as atm
         >>> data = atm.datasets.load_cgd()
         >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
-        >>> model.survival_quantiles(data[:2], [0.25, 0.5]).frame().round(0)
-           row     q  estimate  lower  upper
+        >>> model.survival_quantiles(data[:2]).frame().round(1)
+           row    q  estimate  lower  upper
+        0    0  0.5     420.2  365.6  566.8
+        1    1  0.5     302.7  240.8  361.6
         """
         parts.refuse("bands", *self.new_rows_.spec.asked())
         offset, known = self.new_rows_.offset(X, offset), resolve(self, uncertainty)

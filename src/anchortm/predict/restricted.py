@@ -23,6 +23,7 @@ __all__ = ["chunks", "horizon", "quadrature", "restricted_means"]
 ROWS = 500  # whose nodes are in memory at once
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 TAILS = np.exp(-np.arange(36.0, 0.5, -1.5))  # probabilities of the quantiles between which nodes lie, from both sides
+SHARES = 4.0 ** -np.arange(1.0, 21.0)  # of tau: further edges, for curves that are steep at 0
 NEGATIVE = 1e-12  # probability of negative outcomes that is taken for rounding
 
 
@@ -56,8 +57,8 @@ def quadrature(distribution: Distribution, tau: float) -> tuple[Array, Array]:
         )
     n, after = len(distribution), getattr(distribution, "after", None)
     support = getattr(getattr(distribution, "basis", None), "support", None)
-    marks = [np.zeros(n), np.full(n, tau), *(np.full(n, end) for end in support or ())]
-    edges = np.column_stack([*marks, distribution.ppf(TAILS), distribution.ppf(0.5), distribution.isf(TAILS)])
+    marks = np.tile([0.0, tau, *(tau * SHARES), *(support or ())], (n, 1))
+    edges = np.column_stack([marks, distribution.ppf(TAILS), distribution.ppf(0.5), distribution.isf(TAILS)])
     start = np.zeros((n, 1)) if after is None else np.clip(after, 0.0, tau)[:, None]
     edges = np.sort(np.clip(np.nan_to_num(edges, posinf=tau), start, tau), axis=1)
     half = 0.5 * np.diff(edges, axis=1)[:, :, None]

@@ -82,7 +82,7 @@ class BaselineSteps(NamedTuple):
         return np.asarray(np.sqrt(added) * self._later(g))
 
     def shares_of(self, g: Array) -> Array:
-        """Return the derivative of g'log Lambda_0 in the weights of the rows of the risk sets, g for all event times."""
+        """Return the derivative of g'log Lambda_0 in the weights of the rows of the risk sets, over all event times."""
         sets, jump = self.sets, self._jump
         later = self._later(g)[self._step]
         result = -self.w * sets.spread(later * jump / self.S)
@@ -90,7 +90,7 @@ class BaselineSteps(NamedTuple):
         return np.asarray(result)
 
     def _later(self, g: Array) -> Array:
-        """Return the sums of g / Lambda_0 from each event time of a stratum on: what its jump adds to g'log Lambda_0."""
+        """Return the sums of g / Lambda_0 from each event time of a stratum on: how much its jump adds."""
         ends = np.append(self.sets.times_of, self.sets.times.size)
         own = g / self._running(self._jump)
         return np.concatenate([np.cumsum(own[a:b][::-1])[::-1] for a, b in pairwise(ends.tolist())])

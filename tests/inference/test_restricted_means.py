@@ -100,6 +100,12 @@ def test_without_covariates_it_is_that_of_the_hazard_estimate() -> None:
     assert found.estimate[0] == pytest.approx(mean, rel=5e-3)
 
 
+def test_means_are_those_of_survfit() -> None:
+    """summary(survfit(coxph(Surv(tstop, status) ~ treat + age, cgd), cgd[1:3, ]), rmean = 300) of R."""
+    model = atm.CoxPH.from_formula(FORMULA, CGD, tol=1e-12)
+    np.testing.assert_allclose(model.restricted_mean(CGD[:3], TAU).estimate, [272.0153, 227.4908, 276.7771], atol=5e-5)
+
+
 @pytest.mark.parametrize("name", SMOOTH)
 def test_standard_errors_by_the_derivative_of_h(fits: dict, name: str) -> None:
     """The derivative in w of the area is the area under -f(h) dh/dw, with dh/dw = (a(y), +-x)."""

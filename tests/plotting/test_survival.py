@@ -70,6 +70,8 @@ def test_a_band_with_a_row_for_each_group(model) -> None:
         atm.plotting.survival(band, Y)
     with pytest.raises(InputError, match="bands of 'sf'"):
         atm.plotting.survival(model.confidence_band(two, 5.0), Y, CGD.treat)
+    with pytest.raises(InputError, match="a band has its own times"):
+        atm.plotting.survival(band, Y, CGD.treat, grid=[0.0, 1.0])
 
 
 def test_many_groups_and_a_longer_grid(model) -> None:

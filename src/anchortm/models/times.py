@@ -15,6 +15,7 @@ from anchortm.inference.inverted_bands import inverted_band
 from anchortm.inference.restricted_means import Groups, RestrictedMeans, checked_horizon, smooth_means
 from anchortm.inputs import parts
 from anchortm.models.predictions import Predictions
+from anchortm.predict.restricted import check_times
 
 __all__ = ["Times"]
 
@@ -79,7 +80,7 @@ class Times(Predictions):
         self, X: Covariates, distribution: Any, tau: float, groups: Groups, uncertainty: Any, offset: Numbers | None
     ) -> RestrictedMeans:
         """Return the means of these distributions with their uncertainty."""
-        distribution[:1].nodes_below(tau)  # refuses outcomes that are not times before covariances are computed
+        check_times(distribution)
         known, at_parameters = resolve(self, uncertainty), self._predictions_at(X, offset)
         return smooth_means(at_parameters, self.result_.parameters, tau, groups, known)
 

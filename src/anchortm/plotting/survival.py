@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anchortm._typing import Array, Axis, Labels, Outcome
+from anchortm._util.checks import real_numbers
 from anchortm._util.frames import grouped
 from anchortm.exceptions import InputError
 from anchortm.inputs.response import Response, as_response
 from anchortm.plotting.predictions import CURVE, STEPS, band, curves
+from anchortm.plotting.results import Band, Predicted
 from anchortm.plotting.style import new_axes, outside_legend
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ MANY = 4  # groups beyond which the legend stands beside the picture
 
 
 def survival(
-    result: Any,
+    result: Predicted | Band,
     y: Outcome,
     by: Labels | None = None,
     ax: Axis = None,
@@ -78,19 +80,8 @@ def survival(
     names = [str(name) for name in groups]
     last = np.array([response[codes == k].reach()[1] for k in range(len(names))])
     ax = new_axes(ax, figsize=(6.4, 4.2 + (0.3 + LINE / 72.0 * len(names)) * at_risk))
-    if hasattr(result, "of"):
-        if result.of != "sf":
-            raise InputError(f"survival draws bands of 'sf', not of {result.of!r}: use confidence_band(..., of='sf')")
-        if len(result.estimate) != len(names):
-            raise InputError(f"the band has {len(result.estimate)} rows for {len(names)} groups: pass one row for each")
-        band(result, ax, names, unit=unit, until=last)
-        end = float(result.at.max())
-    else:
-        steps = result.basis.kind == "step"
-        x = _times(result, float(last.max()), steps) if grid is None else np.sort(np.asarray(grid, dtype=np.float64))
-        curves(ax, x, _by_group(result, x, codes, len(names)), names, STEPS if steps else CURVE, last)
-        ax.set(xlabel=unit, ylabel="P(Y > y)")
-        end = float(x[-1])
+    draw = _draw_band if hasattr(result, "of") else _draw_distributions
+    end = draw(ax, result, grid, codes, names, last, unit)
     ax.set(xlim=(0.0, end), ylim=(0.0, 1.02))
     if by is None:
         legend = ax.get_legend()
@@ -101,6 +92,31 @@ def survival(
     if at_risk:
         _write_numbers(ax, response, codes, names)
     return ax
+
+
+def _draw_band(
+    ax: Axes, result: Any, grid: Any, codes: NDArray[np.intp], names: list[str], last: Array, unit: str
+) -> float:
+    """Draw a band with a row for each group, and return the last time."""
+    if result.of != "sf":
+        raise InputError(f"survival draws bands of 'sf', not of {result.of!r}: use confidence_band(..., of='sf')")
+    if grid is not None:
+        raise InputError("grid is for predicted distributions, and a band has its own times: leave it out")
+    if len(result.estimate) != len(names):
+        raise InputError(f"the band has {len(result.estimate)} rows for {len(names)} groups: pass one row for each")
+    band(result, ax, names, unit=unit, until=last)
+    return float(result.at.max())
+
+
+def _draw_distributions(
+    ax: Axes, result: Any, grid: Any, codes: NDArray[np.intp], names: list[str], last: Array, unit: str
+) -> float:
+    """Draw the survival of each group, and return the last time."""
+    steps = result.basis.kind == "step"
+    x = _times(result, float(last.max()), steps) if grid is None else np.sort(np.atleast_1d(real_numbers(grid, "grid")))
+    curves(ax, x, _by_group(result, x, codes, len(names)), names, STEPS if steps else CURVE, last)
+    ax.set(xlabel=unit, ylabel="P(Y > y)")
+    return float(x[-1])
 
 
 def _times(distribution: Any, last: float, steps: bool) -> Array:

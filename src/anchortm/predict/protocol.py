@@ -127,7 +127,7 @@ class Distribution(ABC):
         """Return the medians."""
         return self.ppf(0.5)
 
-    def nodes_below(self, tau: float) -> tuple[Array, Array]:
+    def _nodes_below(self, tau: float) -> tuple[Array, Array]:
         """Return times and weights of each row whose weighted sum of P(Y > t) is its integral from 0 to tau."""
         return quadrature(self, tau)
 

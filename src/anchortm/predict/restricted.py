@@ -18,7 +18,7 @@ from anchortm.exceptions import InputError, InputTypeError
 if TYPE_CHECKING:
     from anchortm.predict.protocol import Distribution
 
-__all__ = ["chunks", "horizon", "quadrature", "restricted_means"]
+__all__ = ["check_times", "chunks", "horizon", "quadrature", "restricted_means"]
 
 ROWS = 500  # whose nodes are in memory at once
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -42,12 +42,12 @@ def chunks(n: int) -> Iterator[slice]:
 
 def restricted_means(distributions: Sequence[Distribution], tau: float) -> Array:
     """Return E[min(Y, tau)] of several distributions of the same rows, all with the nodes of the first one."""
-    at, weights = distributions[0].nodes_below(tau)
+    at, weights = distributions[0]._nodes_below(tau)
     return np.array([(distribution.sf(at) * weights).sum(axis=1) for distribution in distributions])
 
 
-def quadrature(distribution: Distribution, tau: float) -> tuple[Array, Array]:
-    """Return nodes and weights of the integral of P(Y > t) from 0 to tau, a row for each row."""
+def check_times(distribution: Distribution) -> None:
+    """Refuse distributions of outcomes that are not times."""
     if distribution.discrete:
         raise InputTypeError("restricted means are for times, not for counts and classes: use mean() or probabilities")
     if (distribution.cdf(0.0) > NEGATIVE).any():
@@ -55,6 +55,11 @@ def quadrature(distribution: Distribution, tau: float) -> tuple[Array, Array]:
             "restricted means are for times, which are not negative, but some predicted outcomes are: give the outcome "
             "as Surv(time, event)"
         )
+
+
+def quadrature(distribution: Distribution, tau: float) -> tuple[Array, Array]:
+    """Return nodes and weights of the integral of P(Y > t) from 0 to tau, a row for each row."""
+    check_times(distribution)
     n, after = len(distribution), getattr(distribution, "after", None)
     support = getattr(getattr(distribution, "basis", None), "support", None)
     marks = np.tile([0.0, tau, *(tau * SHARES), *(support or ())], (n, 1))

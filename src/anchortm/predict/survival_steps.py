@@ -190,7 +190,7 @@ class StepDistribution(Distribution):
         # a hazard of zero is reached at the start, before any step
         return np.where(hazard == 0.0, start if found.ndim == 1 else start[:, None], found)
 
-    def nodes_below(self, tau: float) -> tuple[Array, Array]:
+    def _nodes_below(self, tau: float) -> tuple[Array, Array]:
         """Return the times before tau at which the curve has steps, and how long it stays as it is from there."""
         times = self.times()
         times = np.append(times[(times >= 0.0) & (times < tau)], tau)

@@ -22,6 +22,7 @@ from anchortm.inference.restricted_means import Groups, RestrictedMeans, checked
 from anchortm.inputs import parts
 from anchortm.models.boosted.adapted import Adapted
 from anchortm.predict.fitted import NOT_AT_HAND
+from anchortm.predict.restricted import check_times
 
 __all__ = ["Resampled"]
 
@@ -189,7 +190,7 @@ class Resampled(Adapted):
         tau = checked_horizon(tau, self.model_.result_.outcome_range)
         estimate = self.predict_distribution(X, offset=offset)
         groups = Groups.of(by, len(estimate), level_between(level))
-        estimate[:1].nodes_below(tau)  # refuses outcomes that are not times before fits are made
+        check_times(estimate)
         return means_of_refits(*self._with_refits(X, offset, uncertainty), tau, groups)
 
     def _with_refits(

@@ -8,6 +8,7 @@ import lifelines.utils
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy import special, stats
 
@@ -223,6 +224,25 @@ def test_groups_of_a_categorical_keep_its_order(fits: dict) -> None:
     by = pd.Series(pd.Categorical(CGD.treat[:20], ["rIFN-g", "placebo", "none"]))
     assert list(fits["Cox"].restricted_mean(CGD[:20], TAU, by=by).names) == ["rIFN-g", "placebo"]
     assert list(fits["Cox"].restricted_mean(CGD[:3], TAU, by=["b", "a", "b"]).names) == ["a", "b"]
+
+
+def test_groups_of_tables_of_any_kind(fits: dict) -> None:
+    wanted = fits["smooth"].restricted_mean(CGD, TAU, by=CGD.treat.tolist()).frame()
+    table = pl.from_pandas(CGD)
+    for X, by in ((CGD, "treat"), (table, "treat"), (table, table["treat"]), (CGD, CGD.treat.to_numpy())):
+        np.testing.assert_array_equal(fits["smooth"].restricted_mean(X, TAU, by=by).frame(), wanted)
+    with pytest.raises(InputError, match="there is no column 'treatment'"):
+        fits["smooth"].restricted_mean(CGD, TAU, by="treatment")
+    with pytest.raises(InputError, match="by has shape"):
+        fits["smooth"].restricted_mean(CGD, TAU, by=CGD[["treat", "sex"]])
+    for name in ("smooth", "Cox"):
+        assert fits[name].restricted_mean(CGD[:0], TAU).frame().empty
+
+
+def test_an_event_at_the_start_counts() -> None:
+    y = atm.Surv([0.0, 2.0, 4.0], [1, 1, 0])
+    found = atm.CoxPH(ties="breslow").fit(None, y).restricted_mean(None, 3.0)
+    assert found.estimate[0] == pytest.approx(2.0 * np.exp(-1 / 3) + np.exp(-1 / 3 - 1 / 2))
 
 
 def test_limits_stay_between_0_and_tau_and_pictures_are_drawn(fits: dict) -> None:

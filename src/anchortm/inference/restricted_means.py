@@ -162,13 +162,13 @@ class Groups:
     level: float
 
     @classmethod
-    def of(cls, by: Any, n: int, level: float) -> Groups:
-        """Return the groups of n rows by their labels: levels of a categorical in its order, others sorted."""
+    def of(cls, by: Any, X: Any, n: int, level: float) -> Groups:
+        """Return the groups of the n rows of X by their labels, or by a column of X."""
         import pandas as pd
 
         if by is None:
             return cls(pd.RangeIndex(n, name="row"), np.arange(n), level)
-        return cls(*grouped(by, n), level)
+        return cls(*grouped(by, n, X), level)
 
     @property
     def n(self) -> int:
@@ -218,11 +218,11 @@ def smooth_means(
         return means_of_refits(at_parameters(parameters), refits, tau, groups)
     pairs = [(at_parameters(up), at_parameters(down)) for up, down in beside(parameters, uncertainty)]
     distribution, estimates, deviations = at_parameters(parameters), [], []
-    for part in chunks(len(distribution)):
+    for part in chunks(distribution, tau):
         moved = [each[part] for pair in pairs for each in pair]
         estimate, *ends = restricted_means([distribution[part], *moved], tau)
         estimates.append(estimate)
-        sides = np.array(ends).reshape(-1, 2, estimate.size)
+        sides = np.array(ends).reshape(len(pairs), 2, estimate.size)
         deviations.append((sides[:, 0] - sides[:, 1]) / (2.0 * SMALL))
     own = groups.average(np.hstack(deviations))
     return groups.means(tau, np.concatenate(estimates), own, "delta method")

@@ -43,7 +43,7 @@ class Times(Predictions):
             Covariates.
         tau : number
             The horizon, not beyond the last follow-up.
-        by : array, optional
+        by : array or name of a column of X, optional
             A label for each row. Means are averaged over the rows of each group, which are taken as given. To compare
             two treatments of the same people, pass their rows twice.
         level : float
@@ -72,7 +72,8 @@ class Times(Predictions):
         parts.refuse("bands", *self.new_rows_.spec.asked())
         offset = self.new_rows_.offset(X, offset)
         distribution = self.predict_distribution(X, offset=offset)
-        groups = Groups.of(by, len(distribution), level_between(level))
+        groups = Groups.of(by, X, len(distribution), level_between(level))
+        check_times(distribution)
         tau = checked_horizon(tau, self.result_.outcome_range)
         return self._restricted_means(X, distribution, tau, groups, uncertainty, offset)
 
@@ -80,7 +81,6 @@ class Times(Predictions):
         self, X: Covariates, distribution: Any, tau: float, groups: Groups, uncertainty: Any, offset: Numbers | None
     ) -> RestrictedMeans:
         """Return the means of these distributions with their uncertainty."""
-        check_times(distribution)
         known, at_parameters = resolve(self, uncertainty), self._predictions_at(X, offset)
         return smooth_means(at_parameters, self.result_.parameters, tau, groups, known)
 

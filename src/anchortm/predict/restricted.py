@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_times", "chunks", "horizon", "quadrature", "restricted_means"]
 
-ROWS = 500  # whose nodes are in memory at once
+VALUES = 500_000  # at nodes of rows that are in memory at once
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 TAILS = np.exp(-np.arange(36.0, 0.5, -1.5))  # probabilities of the quantiles between which nodes lie, from both sides
 SHARES = 4.0 ** -np.arange(1.0, 21.0)  # of tau: further edges, for curves that are steep at 0
@@ -35,9 +35,11 @@ def horizon(tau: object) -> float:
     return value
 
 
-def chunks(n: int) -> Iterator[slice]:
-    """Yield n rows in parts whose nodes fit into memory."""
-    yield from (slice(start, min(start + ROWS, n)) for start in range(0, n, ROWS))
+def chunks(distribution: Distribution, tau: float) -> Iterator[slice]:
+    """Yield the rows in parts whose nodes fit into memory; no rows are one part."""
+    n, nodes = len(distribution), distribution[:1]._nodes_below(tau)[0].shape[1]
+    rows = max(1, VALUES // nodes)
+    yield from (slice(start, min(start + rows, n)) for start in range(0, max(n, 1), rows))
 
 
 def restricted_means(distributions: Sequence[Distribution], tau: float) -> Array:
@@ -50,7 +52,7 @@ def check_times(distribution: Distribution) -> None:
     """Refuse distributions of outcomes that are not times."""
     if distribution.discrete:
         raise InputTypeError("restricted means are for times, not for counts and classes: use mean() or probabilities")
-    if (distribution.cdf(0.0) > NEGATIVE).any():
+    if (distribution.cdf(np.nextafter(0.0, -1.0)) > NEGATIVE).any():  # an event at 0 is a time
         raise InputError(
             "restricted means are for times, which are not negative, but some predicted outcomes are: give the outcome "
             "as Surv(time, event)"
@@ -67,6 +69,7 @@ def quadrature(distribution: Distribution, tau: float) -> tuple[Array, Array]:
     start = np.zeros((n, 1)) if after is None else np.clip(after, 0.0, tau)[:, None]
     edges = np.sort(np.clip(np.nan_to_num(edges, posinf=tau), start, tau), axis=1)
     half = 0.5 * np.diff(edges, axis=1)[:, :, None]
-    at = (edges[:, :-1, None] + half * (1.0 + NODES)).reshape(n, -1)
+    size = n, half.shape[1] * NODES.size
+    at, weights = (edges[:, :-1, None] + half * (1.0 + NODES)).reshape(size), (half * WEIGHTS).reshape(size)
     # all survive up to what they are known to exceed: P(Y > -1) = 1
-    return np.hstack([at, np.full((n, 1), -1.0)]), np.hstack([(half * WEIGHTS).reshape(n, -1), start])
+    return np.hstack([at, np.full((n, 1), -1.0)]), np.hstack([weights, start])

@@ -165,7 +165,7 @@ class Resampled(Adapted):
             Covariates.
         tau : number
             The horizon, not beyond the last follow-up.
-        by : array, optional
+        by : array or name of a column of X, optional
             A label for each row. Means are averaged over the rows of each group, which are taken as given.
         level : float
             Confidence level.
@@ -187,10 +187,10 @@ class Resampled(Adapted):
         >>> model.restricted_mean(data, 365, by=data.treat, uncertainty=refits).method
         'bootstrap of 20'
         """
-        tau = checked_horizon(tau, self.model_.result_.outcome_range)
         estimate = self.predict_distribution(X, offset=offset)
-        groups = Groups.of(by, len(estimate), level_between(level))
+        groups = Groups.of(by, X, len(estimate), level_between(level))
         check_times(estimate)
+        tau = checked_horizon(tau, self.model_.result_.outcome_range)
         return means_of_refits(*self._with_refits(X, offset, uncertainty), tau, groups)
 
     def _with_refits(

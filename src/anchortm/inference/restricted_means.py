@@ -22,7 +22,7 @@ from anchortm.exceptions import AnchorTMWarning
 from anchortm.inference.bands import SMALL, beside
 from anchortm.inference.bootstrap import Bootstrap
 from anchortm.predict.protocol import Distribution
-from anchortm.predict.restricted import chunks, horizon, restricted_means
+from anchortm.predict.restricted import check_times, chunks, horizon, restricted_means
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -191,9 +191,10 @@ class Groups:
         return RestrictedMeans(tau, self.names, self.average(estimate), deviations, self.level, method)
 
 
-def checked_horizon(tau: Any, observed: tuple[float, float] | None) -> float:
-    """Return tau as a number; warn if it lies beyond the last follow-up, the end of what was observed."""
+def checked_horizon(tau: Any, distribution: Distribution, observed: tuple[float, float] | None) -> float:
+    """Return tau as a number, if outcomes are times; warn if it lies beyond the last follow-up, the end of the data."""
     value = horizon(tau)
+    check_times(distribution)
     if observed is not None and value > observed[1]:
         warn(
             f"tau = {value:g} lies beyond the last follow-up, {observed[1]:g}: the curve beyond it is a guess",

@@ -15,7 +15,6 @@ from anchortm.inference.inverted_bands import inverted_band
 from anchortm.inference.restricted_means import Groups, RestrictedMeans, checked_horizon, smooth_means
 from anchortm.inputs import parts
 from anchortm.models.predictions import Predictions
-from anchortm.predict.restricted import check_times
 
 __all__ = ["Times"]
 
@@ -73,8 +72,7 @@ class Times(Predictions):
         offset = self.new_rows_.offset(X, offset)
         distribution = self.predict_distribution(X, offset=offset)
         groups = Groups.of(by, X, len(distribution), level_between(level))
-        check_times(distribution)
-        tau = checked_horizon(tau, self.result_.outcome_range)
+        tau = checked_horizon(tau, distribution, self.result_.outcome_range)
         return self._restricted_means(X, distribution, tau, groups, uncertainty, offset)
 
     def _restricted_means(

@@ -22,7 +22,6 @@ from anchortm.inference.restricted_means import Groups, RestrictedMeans, checked
 from anchortm.inputs import parts
 from anchortm.models.boosted.adapted import Adapted
 from anchortm.predict.fitted import NOT_AT_HAND
-from anchortm.predict.restricted import check_times
 
 __all__ = ["Resampled"]
 
@@ -189,8 +188,7 @@ class Resampled(Adapted):
         """
         estimate = self.predict_distribution(X, offset=offset)
         groups = Groups.of(by, X, len(estimate), level_between(level))
-        check_times(estimate)
-        tau = checked_horizon(tau, self.model_.result_.outcome_range)
+        tau = checked_horizon(tau, estimate, self.model_.result_.outcome_range)
         return means_of_refits(*self._with_refits(X, offset, uncertainty), tau, groups)
 
     def _with_refits(

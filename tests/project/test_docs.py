@@ -19,6 +19,7 @@ RESULTS = {
     "inference.Bootstrap",
     "inference.ConfidenceBand",
     "inference.LikelihoodRatio",
+    "inference.RestrictedMeans",
     "inference.Summary",
     "inputs.Kind",
     "inputs.as_response",

@@ -748,6 +748,22 @@ PREDICTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "'cdf', 'sf' or 'ppf', not 'x'",
     ),
     "a quantile of 1.5": (lambda: FITTED.confidence_band(FRAME[:1], [1.5], "ppf"), InputError, "between 0 and 1"),
+    "a median survival of 1.5": (lambda: FITTED.survival_quantiles(FRAME[:1], 1.5), InputError, "between 0 and 1"),
+    "a restricted mean up to -1": (
+        lambda: FITTED.restricted_mean(FRAME[:1], -1.0),
+        InputError,
+        "tau must be a finite time above 0, not -1.0",
+    ),
+    "a restricted mean of what is no time": (
+        lambda: FITTED.restricted_mean(FRAME[:1], 1.0),
+        InputError,
+        "restricted means are for times",
+    ),
+    "a restricted mean by too few labels": (
+        lambda: FITTED.restricted_mean(FRAME[:3], 1.0, by=["a", "b"]),
+        InputError,
+        "by has 2 labels for 3 rows",
+    ),
     "AIC of a penalised fit": (
         lambda: BY_NAME.aic_,
         UnavailableError,

@@ -22,6 +22,7 @@ __all__ = [
     "aligned",
     "column_names",
     "each_once",
+    "grouped",
     "is_batched",
     "is_frame",
     "known",
@@ -168,6 +169,30 @@ def known(wanted: Sequence[str], names: Sequence[str]) -> None:
 def take(data: Any, rows: NDArray[np.intp]) -> Any:
     """Return rows of a pandas or polars frame, or of an array."""
     return data.iloc[rows] if hasattr(data, "iloc") else data[rows]
+
+
+def grouped(by: Any, n: int, table: Any = None) -> tuple[pd.Index, NDArray[np.intp]]:
+    """Return the groups of n rows, levels of a categorical in its order and others sorted, and the group of each row.
+
+    ``by`` has the labels of the rows, or is the name of a column of the table.
+    """
+    import pandas as pd
+
+    by, table = native(by), native(table)
+    if isinstance(by, str):
+        names = column_names(table)
+        known([by], names)
+        by = table[by]
+    if np.ndim(by) != 1 or len(by) != n:
+        what = f"{len(by)} labels" if np.ndim(by) == 1 else f"shape {np.shape(by)}"
+        raise InputError(f"by has {what} for {n} rows: pass one label for each row")
+    categorical = isinstance(by, (pd.Series, pd.Categorical, pd.Index))
+    labels = pd.Series(by) if categorical else pd.Series(list(by), name=getattr(by, "name", None))
+    if labels.isna().any():
+        row = int(np.flatnonzero(labels.isna())[0])
+        raise InputError(f"by has a missing label at row {row}: drop or name such rows")
+    codes, names = pd.factorize(labels, sort=True)
+    return pd.Index(list(names), name="group" if labels.name is None else labels.name), codes.astype(np.intp)
 
 
 def select(data: Any, names: Sequence[str]) -> pd.DataFrame:

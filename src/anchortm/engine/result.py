@@ -183,6 +183,15 @@ class FitResult(LikelihoodFacts):
         """Return all parameters, baseline first."""
         return np.concatenate([self.baseline, self.others])
 
+    def at(self, parameters: Array) -> FitResult:
+        """Return the result with other values of all ``parameters``, to see how predictions depend on them."""
+        k, p = self.baseline.size, self.coef.size
+        baseline, coef, rest = np.split(parameters, [k, k + p])
+        size = 0 if self.scale is None else self.scale.coef.size
+        scale = None if self.scale is None else replace(self.scale, coef=rest[:size])
+        random = None if self.random is None else replace(self.random, tau=rest[size:])
+        return replace(self, baseline=baseline, coef=coef, scale=scale, random=random)
+
     @property
     def spread(self) -> dict[str, float]:
         """Return the standard deviations of random effects, and their correlation, for columns of a table."""

@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
+    "SMALL",
     "ConfidenceBand",
     "Of",
     "band_of_averages",
     "band_of_refits",
+    "beside",
     "checked_points",
     "confidence_band",
+    "covariance_root",
     "family_band",
 ]
 
@@ -222,9 +225,8 @@ def band_of_averages(
             upper = above < below
             return np.where(upper, link.quantile_from_log_sf(above), link.quantile_from_log_cdf(below))
 
-    values, vectors = np.linalg.eigh(uncertainty)
-    axes = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, values > NO_VARIANCE * values[-1]]
-    moved = [[scaled(at_parameters(parameters + side * SMALL * axis)) for side in (1.0, -1.0)] for axis in axes.T]
+    pairs = beside(parameters, uncertainty)
+    moved = [[scaled(at_parameters(there)) for there in pair] for pair in pairs]
     estimate = scaled(distribution)
     with np.errstate(invalid="ignore"):
         J = np.array([(up - down) / (2.0 * SMALL) for up, down in moved]).reshape(-1, *estimate.shape)
@@ -237,6 +239,17 @@ def band_of_averages(
 
     lower, upper = np.sort([ends(estimate - width), ends(estimate + width)], axis=0)
     return ConfidenceBand(of, points, ends(estimate), lower, upper, level, simultaneous, "delta method")
+
+
+def beside(parameters: Array, covariance: Array) -> list[tuple[Array, Array]]:
+    """Return pairs of parameters on both sides of some, SMALL standard deviations along each axis of the covariance."""
+    return [(parameters + SMALL * axis, parameters - SMALL * axis) for axis in covariance_root(covariance).T]
+
+
+def covariance_root(covariance: Array) -> Array:
+    """Return a matrix whose product with its transpose is the covariance: its principal axes with some variance."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0)))[:, values > NO_VARIANCE * values.max(initial=0.0)])
 
 
 def _widths(J: Array, level: float, simultaneous: bool) -> Array:

@@ -1,4 +1,4 @@
-"""Confidence bands of survival curves with steps, as ``CoxPH`` predicts them.
+"""Confidence bands and restricted means of survival curves with steps, as ``CoxPH`` predicts them.
 
 They are symmetric on the scale of log Lambda(t | x) = log Lambda_0(t) + (x - mean)'beta, with Lambda_0 the hazard at
 average covariates, so that survival stays in [0, 1]. There is one joint covariance of log Lambda_0(t) at some event
@@ -22,7 +22,7 @@ from anchortm.engine.hazard_steps import ROUNDING, Steps
 from anchortm.engine.objective.baseline_steps import BaselineSteps
 from anchortm.engine.objective.partial_likelihood import PartialObjective
 from anchortm.exceptions import InputError
-from anchortm.inference.bands import DRAWS, ConfidenceBand, Of, band_of_refits, checked_points
+from anchortm.inference.bands import DRAWS, ConfidenceBand, Of, band_of_refits, checked_points, covariance_root
 from anchortm.inference.bootstrap import Bootstrap, bootstrap
 from anchortm.inference.covariance import (
     KINDS,
@@ -33,10 +33,11 @@ from anchortm.inference.covariance import (
     influence,
     inverse_hessian,
 )
+from anchortm.inference.restricted_means import Groups, RestrictedMeans, means_of_refits
 from anchortm.predict.fitted import Fitted
 from anchortm.predict.survival_steps import StepDistribution
 
-__all__ = ["step_band"]
+__all__ = ["step_band", "step_means"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -56,15 +57,9 @@ def step_band(
 ) -> ConfidenceBand:
     """Return the band of predicted survival curves; see ``confidence_band`` of ``CoxPH``."""
     points = checked_points(distribution, at, of, level)
-    kind = default_kind(model.result_, None) if uncertainty is None else uncertainty
-    if not isinstance(kind, Bootstrap) and not (isinstance(kind, str) and kind in KINDS):
-        raise InputError(
-            f"uncertainty must be one of {', '.join(KINDS)}, or what bootstrap() returns, not {kind!r}: a covariance "
-            "of the coefficients does not say how uncertain the steps of the baseline are"
-        )
-    if isinstance(kind, Bootstrap) or kind == "bootstrap":
-        draws = kind if isinstance(kind, Bootstrap) else bootstrap(model)
-        return band_of_refits(distribution, _refits(model, distribution, X, draws), at, of, level, simultaneous)
+    kind = _checked_kind(model, uncertainty)
+    if isinstance(kind, Bootstrap):
+        return band_of_refits(distribution, _refits(model, distribution, X, kind), at, of, level, simultaneous)
     if of == "ppf" and simultaneous:
         raise InputError(
             "simultaneous=True does not support quantiles of CoxPH, because all of the curve would have to be covered, "
@@ -89,6 +84,38 @@ def _probabilities(h: Array, of: Of) -> Array:
     """Return P(Y <= t) or P(Y > t) from h = log Lambda."""
     with np.errstate(over="ignore"):
         return np.asarray(np.exp(-np.exp(h)) if of == "sf" else -np.expm1(-np.exp(h)))
+
+
+def step_means(
+    model: Fitted, distribution: StepDistribution, X: Array, tau: float, groups: Groups, uncertainty: Any
+) -> RestrictedMeans:
+    """Return restricted means of predicted survival curves; see ``restricted_mean`` of ``CoxPH``."""
+    kind = _checked_kind(model, uncertainty)
+    if isinstance(kind, Bootstrap):
+        return means_of_refits(distribution, _refits(model, distribution, X, kind), tau, groups)
+    known = _joint(model, kind)
+    # the derivative in log Lambda(t | x) of the length of a step times the survival there
+    g, x = np.zeros((groups.n, known.slopes.shape[0])), np.zeros((groups.n, X.shape[1]))
+    shift = distribution.shift - distribution.centre
+    for i, (code, group) in enumerate(zip(distribution.stratum, groups.codes, strict=True)):
+        curve = distribution.curves[code]
+        start, size = int(np.searchsorted(known.steps.sets.stratum, code)), int(np.searchsorted(curve.time, tau))
+        hazard = curve.total[:size] * np.exp(shift[i])
+        own = -np.exp(-hazard) * hazard * np.diff(curve.time[:size], append=tau) / groups.sizes[group]
+        g[group, start : start + size] += own
+        x[group] += own.sum() * (X[i] - known.mean)
+    return groups.means(tau, distribution.restricted_mean(tau), known.deviations(g, x), "delta method")
+
+
+def _checked_kind(model: Fitted, uncertainty: Any) -> str | Bootstrap:
+    """Return a kind of covariance, or a bootstrap."""
+    kind = default_kind(model.result_, None) if uncertainty is None else uncertainty
+    if not isinstance(kind, Bootstrap) and not (isinstance(kind, str) and kind in KINDS):
+        raise InputError(
+            f"uncertainty must be one of {', '.join(KINDS)}, or what bootstrap() returns, not {kind!r}: a covariance "
+            "of the coefficients does not say how uncertain the steps of the baseline are"
+        )
+    return bootstrap(model) if kind == "bootstrap" else kind
 
 
 def _refits(model: Fitted, distribution: StepDistribution, X: Array, draws: Bootstrap) -> list[StepDistribution]:
@@ -148,6 +175,19 @@ class _Joint:
             critical = _critical(V, cross, self.coef, X, error, level) if simultaneous else _normal(level)
             width[:, here] = critical * error
         return h, width[:, place]
+
+    def deviations(self, g: Array, x: Array) -> Array:
+        """Return independent deviations, one a row, that add up to that of g'log Lambda_0 + x'beta.
+
+        ``g`` has a column for each event time of all strata.
+        """
+        b = g @ self.slopes + x
+        if self.shares is None or self.weights is None:
+            noise = np.array([self.steps.noise_of(own) for own in g])
+            return np.vstack([noise.T, covariance_root(self.coef).T @ b.T])
+        own = self.shares @ b.T
+        own[self.steps.sets.order] += np.column_stack([self.steps.shares_of(each) for each in g])
+        return np.asarray(own * np.sqrt(self.weights)[:, None])
 
     def quantiles(self, start: int, curve: Steps, shift: Array, X: Array, q: Array, level: float) -> Array:
         """Return the ends of the times around each quantile at which the band of the curve contains its probability."""

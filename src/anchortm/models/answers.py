@@ -15,7 +15,7 @@ from anchortm.inference.bootstrap import Bootstrap, any_covariance, bootstrap
 from anchortm.inference.covariance import coefficient_intervals, standard_errors
 from anchortm.inference.effects import smooth_effects, varying_effects
 from anchortm.inference.summary import Summary, summarise
-from anchortm.models.predictions import Predictions
+from anchortm.models.times import Times
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,7 @@ __all__ = ["Inference"]
 Array = NDArray[np.float64]
 
 
-class Inference(Predictions):
+class Inference(Times):
     """The methods of a fitted model about its parameters."""
 
     def _check_criterion(self) -> None:

@@ -19,7 +19,8 @@ from anchortm.engine.rows.running_sums import sums_between
 from anchortm.exceptions import InputError
 from anchortm.inference.bands import ConfidenceBand, Of
 from anchortm.inference.bootstrap import Bootstrap
-from anchortm.inference.step_bands import step_band
+from anchortm.inference.restricted_means import Groups, RestrictedMeans
+from anchortm.inference.step_bands import step_band, step_means
 from anchortm.inputs import parts
 from anchortm.inputs.baselines import stratum_codes
 from anchortm.inputs.response import Kind, Response
@@ -392,3 +393,33 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         distribution = self.predict_distribution(X, offset=offset)
         matrix = self.new_rows_.matrix(X, len(distribution))
         return step_band(self, distribution, matrix, at, of, level, simultaneous, uncertainty)
+
+    def _restricted_means(
+        self, X: Covariates, distribution: Any, tau: float, groups: Groups, uncertainty: Any, offset: Numbers | None
+    ) -> RestrictedMeans:
+        return step_means(self, distribution, self.new_rows_.matrix(X, len(distribution)), tau, groups, uncertainty)
+
+    def survival_quantiles(
+        self,
+        X: Covariates,
+        q: Numbers = 0.5,
+        *,
+        level: float = 0.95,
+        uncertainty: str | Array | Bootstrap | None = None,
+        offset: Numbers | None = None,
+    ) -> ConfidenceBand:
+        """Return quantiles, by default the median survival, with limits where the confidence band crosses.
+
+        The same as ``confidence_band(X, q, of="ppf")``, which has no other limits for curves with steps.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.CoxPH.from_formula("Surv(tstop, status) ~ treat + age | center", data)
+        >>> model.survival_quantiles(data[:2]).frame()
+           row    q  estimate  lower  upper
+        0    0  0.5       inf  373.0    inf
+        1    1  0.5     294.0  246.0    inf
+        """
+        return self.confidence_band(X, q, "ppf", level=level, uncertainty=uncertainty, offset=offset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -259,17 +260,18 @@ class Predictions(FittedAttributes):
         offset: Numbers | None,
     ) -> ConfidenceBand:
         """Return the band of averages over random effects, for rows of new clusters."""
-        result = self.result_
-        k, p, random = result.baseline.size, result.coef.size, result.random
-        assert random is not None  # noqa: S101
+        known, at_parameters = resolve(self, uncertainty), self._predictions_at(X, offset)
+        return band_of_averages(at_parameters, self.result_.parameters, at, of, level, simultaneous, known)
+
+    def _predictions_at(self, X: Covariates, offset: Numbers | None) -> Callable[[Array], Any]:
+        """Return the function from parameters to predicted distributions."""
 
         def at_parameters(w: Array) -> Any:
             moved = copy(self)
-            moved._result = replace(result, baseline=w[:k], coef=w[k : k + p], random=replace(random, tau=w[k + p :]))
+            moved._result = self.result_.at(w)
             return moved.predict_distribution(X, offset=offset)
 
-        known = resolve(self, uncertainty)
-        return band_of_averages(at_parameters, result.parameters, at, of, level, simultaneous, known)
+        return at_parameters
 
     def confidence_band(
         self,

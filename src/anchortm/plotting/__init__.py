@@ -11,6 +11,7 @@ from anchortm.plotting.graphs import graph
 from anchortm.plotting.paths import coefficient_path, flattening, left_out, net_path, net_search, rounds, rule
 from anchortm.plotting.predictions import band, distributions, intervals, smooth_effects, transport
 from anchortm.plotting.scores import calibration, nll_quantiles, pit
+from anchortm.plotting.survival import survival
 
 __all__ = [
     "band",
@@ -32,6 +33,7 @@ __all__ = [
     "rule",
     "shares",
     "smooth_effects",
+    "survival",
     "transport",
 ]
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from anchortm._typing import Axis
+from anchortm._typing import Array, Axis
+from anchortm._util.checks import real_numbers
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.plotting.results import Band, Panels
 from anchortm.plotting.style import looks, new_axes, outside_legend, pyplot, row_labels
@@ -23,6 +25,8 @@ __all__ = ["band", "distributions", "intervals", "smooth_effects", "transport"]
 
 CURVE: dict[str, Any] = {"linewidth": 1.8}
 STEPS: dict[str, Any] = CURVE | {"drawstyle": "steps-post"}
+BEYOND: dict[str, Any] = {"linewidth": 1.0, "linestyle": (0, (4, 3))}  # what no data support
+MARKS = ("o", "s", "^", "D", "v", "P", "X")  # one fewer than colours, so that pairs of them differ
 POINTS: dict[str, Any] = {"linewidth": 0.8, "marker": "o", "markersize": 5}
 # functions of y that can be drawn, with the label of their axis
 CURVES = {
@@ -135,12 +139,14 @@ def distributions(
     of: str | None = None,
     labels: Sequence[object] | None = None,
     unit: str = "y",
+    until: ArrayLike | None = None,
 ) -> Axes:
     """Draw the density, cdf, survivor function or hazard of each row of a predicted distribution.
 
     ``of`` is "pdf", "cdf", "sf", "hazard" or "cumhazard". The default is the density, or the survivor function of
     curves with steps, which have no density. Classes and counts are drawn as points joined by thin lines. Without
-    ``grid`` the picture shows the middle 99 % of each distribution, or all steps of a curve.
+    ``grid`` the picture shows the middle 99 % of each distribution, or all steps of a curve. Curves are thin and dashed
+    beyond ``until``, one number or one for each row, such as the last follow-up.
 
     Examples
     --------
@@ -163,9 +169,7 @@ def distributions(
     ax = new_axes(ax)
     where = np.arange(points.size) if ordinal else points
     look = POINTS if discrete and points.size <= 60 else STEPS if steps else CURVE
-    rows = zip(getattr(distribution, of)(points), row_labels(labels, len(distribution)), looks(), strict=False)
-    for row, label, (colour, style) in rows:
-        ax.plot(where, row, style, color=colour, label=label, **look)
+    curves(ax, where, getattr(distribution, of)(points), row_labels(labels, len(distribution)), look, until)
     if ordinal:
         ax.set_xticks(where, [str(level) for level in points])
     ax.set(xlabel=unit, ylabel=names[of])
@@ -173,6 +177,38 @@ def distributions(
     if len(distribution) > 1 or labels is not None:
         outside_legend(ax)
     return ax
+
+
+def curves(
+    ax: Axes,
+    x: NDArray[Any],
+    values: Array,
+    labels: Sequence[str],
+    look: dict[str, Any],
+    until: ArrayLike | None = None,
+) -> list[str]:
+    """Draw a curve for each row of values, thin and dashed beyond ``until``; return the colours.
+
+    Dashes then say what is beyond, so that curves differ in their marks instead of their line styles.
+    """
+    given = np.asarray(np.inf) if until is None else real_numbers(until, "until")
+    if given.shape not in ((), (1,), (len(values),)):
+        raise InputError(f"until must be one number or one for each of the {len(values)} rows, not {given.shape}")
+    ends = np.broadcast_to(given, (len(values),))
+    used = list(islice(looks(), len(values)))
+    for i, (row, label, end, (colour, style)) in enumerate(zip(values, labels, ends, used, strict=True)):
+        if until is None:
+            ax.plot(x, row, style, color=colour, label=label, **look)
+            continue
+        steps, inside = look.get("drawstyle") == "steps-post", x <= end
+        last = row[inside][-1:] if steps else [np.interp(end, x, row)]
+        mark = {"marker": MARKS[i % len(MARKS)], "markevery": (0.05 + 0.02 * (i % 4), 0.12), "markersize": 5}
+        if not inside.all() and inside.any():
+            ax.plot([*x[inside], end], [*row[inside], *last], color=colour, label=label, **look | mark)
+            ax.plot([end, *x[~inside]], [*last, *row[~inside]], color=colour, **look | BEYOND)
+        else:
+            ax.plot(x, row, color=colour, label=label, **look | (mark if inside.any() else BEYOND))
+    return [colour for colour, _ in used]
 
 
 def _points(distribution: Any) -> NDArray[Any]:
@@ -186,8 +222,17 @@ def _points(distribution: Any) -> NDArray[Any]:
     return np.arange(ends[0], ends[1] + 1) if distribution.basis.discrete else np.linspace(*ends, 400)
 
 
-def band(result: Band, ax: Axis = None, labels: Sequence[object] | None = None, *, unit: str = "y") -> Axes:
+def band(
+    result: Band,
+    ax: Axis = None,
+    labels: Sequence[object] | None = None,
+    *,
+    unit: str = "y",
+    until: ArrayLike | None = None,
+) -> Axes:
     """Draw a confidence band: the estimate of each row as a line in its band.
+
+    Lines are thin and dashed beyond ``until``, as in ``distributions``.
 
     Examples
     --------
@@ -205,11 +250,12 @@ def band(result: Band, ax: Axis = None, labels: Sequence[object] | None = None, 
     ordinal = not quantiles and result.at.dtype == object
     where = np.arange(result.at.size) if ordinal else result.at
     rows = row_labels(labels, result.estimate.shape[0])
-    for i, (label, (colour, style)) in enumerate(zip(rows, looks(), strict=False)):
-        look: dict[str, Any] = {"marker": "o"} if ordinal else {"drawstyle": "steps-post"} if result.steps else {}
-        ax.plot(where, result.estimate[i], style, color=colour, label=label, **look)
-        filled: dict[str, Any] = {"step": "post"} if result.steps else {}
-        ax.fill_between(where, result.lower[i], result.upper[i], color=colour, alpha=0.2, lw=0, **filled)
+    look: dict[str, Any] = {"marker": "o"} if ordinal else {"drawstyle": "steps-post"} if result.steps else {}
+    filled: dict[str, Any] = {"step": "post"} if result.steps else {}
+    for colour, lower, upper in zip(
+        curves(ax, where, result.estimate, rows, look, until), result.lower, result.upper, strict=True
+    ):
+        ax.fill_between(where, lower, upper, color=colour, alpha=0.2, lw=0, **filled)
     if ordinal:
         ax.set_xticks(where, [str(level) for level in result.at])
     words = {"cdf": "P(Y <= y)", "sf": "P(Y > y)", "ppf": f"quantile of {unit}"}
@@ -264,8 +310,12 @@ def smooth_effects(
     return axes
 
 
-def intervals(table: pd.DataFrame, ax: Axis = None, *, value: str, unit: str, title: str = "") -> Axes:
+def intervals(
+    table: pd.DataFrame, ax: Axis = None, *, value: str, unit: str, title: str = "", zero: bool = True
+) -> Axes:
     """Draw one point for each row of a table with columns ``value``, lower and upper, its index as names.
+
+    ``zero`` says whether to draw a line at 0.
 
     Examples
     --------
@@ -282,7 +332,8 @@ def intervals(table: pd.DataFrame, ax: Axis = None, *, value: str, unit: str, ti
     where = np.arange(len(table))[::-1]
     estimate = table[value].to_numpy()
     ends = np.abs(np.vstack([table["lower"], table["upper"]]) - estimate)
-    ax.axvline(0.0, color="0.6", linewidth=1)
+    if zero:
+        ax.axvline(0.0, color="0.6", linewidth=1)
     ax.errorbar(estimate, where, xerr=ends, fmt="o", color="black", ecolor="0.5", markersize=4, capsize=2)
     ax.set_yticks(where, [str(name) for name in table.index])
     ax.set_xlabel(unit)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from anchortm._typing import Array
 
@@ -14,10 +14,19 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["Band", "Boosted", "LeftOut", "NetPath", "NetSearch", "Panels", "Path"]
+__all__ = ["Band", "Boosted", "LeftOut", "NetPath", "NetSearch", "Panels", "Path", "Predicted"]
 
 # axes for several panels
 Panels: TypeAlias = Union["Axes", Sequence["Axes"], NDArray[np.object_], None]
+
+
+class Predicted(Protocol):
+    """Predicted distributions of rows: a ``Distribution``."""
+
+    def __len__(self) -> int: ...
+
+    def sf(self, y: ArrayLike, /) -> Array:
+        """Return P(Y > y), a row for each row."""
 
 
 class Path(Protocol):

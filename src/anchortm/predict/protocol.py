@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from anchortm._typing import Array, Rows, Seed
 from anchortm._util.checks import generator, level_between, real_numbers, whole_number
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.predict.restricted import chunks, horizon, quadrature, restricted_means
 
 __all__ = ["Distribution", "as_rows", "check_shape", "known_to_exceed"]
 
@@ -125,6 +126,15 @@ class Distribution(ABC):
     def median(self) -> NDArray[Any]:
         """Return the medians."""
         return self.ppf(0.5)
+
+    def _nodes_below(self, tau: float) -> tuple[Array, Array]:
+        """Return times and weights of each row whose weighted sum of P(Y > t) is its integral from 0 to tau."""
+        return quadrature(self, tau)
+
+    def restricted_mean(self, tau: float) -> Array:
+        """Return E[min(Y, tau)], the mean time up to tau (RMST): the area under P(Y > t) from 0 to tau."""
+        tau = horizon(tau)
+        return np.concatenate([restricted_means([self[part]], tau)[0] for part in chunks(self, tau)])
 
     def interval(self, level: float = 0.9) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the ends of the central intervals with probability ``level``."""

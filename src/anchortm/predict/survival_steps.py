@@ -190,6 +190,18 @@ class StepDistribution(Distribution):
         # a hazard of zero is reached at the start, before any step
         return np.where(hazard == 0.0, start if found.ndim == 1 else start[:, None], found)
 
+    def _nodes_below(self, tau: float) -> tuple[Array, Array]:
+        """Return the times before tau at which the curve has steps, and how long it stays as it is from there."""
+        times = self.times()
+        times = np.append(times[(times >= 0.0) & (times < tau)], tau)
+        start = 0.0 if self.after is None else np.clip(self.after, 0.0, tau)[:, None]
+        lengths = np.diff(np.maximum(times, start))
+        size = (len(self), times.size)
+        at, weights = np.broadcast_to(times, size).copy(), np.zeros(size)
+        at[:, -1], weights[:, :-1] = -1.0, lengths  # before 0 all survive, and so they do up to ``after``
+        weights[:, -1] = np.ravel(start)
+        return at, weights
+
     def mean(self) -> NoReturn:
         """Refuse: beyond the last event time nothing is known."""
         raise InputTypeError(

@@ -73,10 +73,36 @@ class BaselineSteps(NamedTuple):
         total, variance = self._running(self._jump)[times], self._running(self._jump / self.S)[times]
         return np.asarray(np.minimum.outer(variance, variance) / np.multiply.outer(total, total))
 
+    def noise_of(self, g: Array) -> Array:
+        """Return independent deviations whose sum is that of g'log Lambda_0, for known coefficients, by event time."""
+        ends = self.sets.times_of
+        variance = self._running(self._jump / self.S)
+        added = np.diff(variance, prepend=0.0)
+        added[ends] = variance[ends]
+        return np.asarray(np.sqrt(added) * self._later(g))
+
+    def shares_of(self, g: Array) -> Array:
+        """Return the derivative of g'log Lambda_0 in the weights of the rows of the risk sets, over all event times."""
+        sets, jump = self.sets, self._jump
+        later = self._later(g)[self._step]
+        result = -self.w * sets.spread(later * jump / self.S)
+        result[sets.dead] += sets.mean_at_death(later / self.S)
+        return np.asarray(result)
+
+    def _later(self, g: Array) -> Array:
+        """Return the sums of g / Lambda_0 from each event time of a stratum on: how much its jump adds."""
+        ends = np.append(self.sets.times_of, self.sets.times.size)
+        own = g / self._running(self._jump)
+        return np.concatenate([np.cumsum(own[a:b][::-1])[::-1] for a, b in pairwise(ends.tolist())])
+
+    @property
+    def _step(self) -> Codes:
+        """Return the event time of each pseudo-event."""
+        return np.arange(self.sets.times.size) if self.sets.pseudo is None else self.sets.pseudo
+
     def shares(self, times: Codes) -> Array:
         """Return the derivatives in the weights of the rows of the risk sets at some event times, likewise."""
-        sets, jump = self.sets, self._jump
-        step = np.arange(sets.times.size) if sets.pseudo is None else sets.pseudo
+        sets, jump, step = self.sets, self._jump, self._step
         result = np.empty((sets.order.size, times.size))
         for j, k in enumerate(times):
             there = (sets.stratum[step] == sets.stratum[k]) & (step <= k)

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from anchortm._typing import Covariates, Labels, Numbers, Seed
+from anchortm._util.checks import level_between
 from anchortm.engine.baseline_rules import Given
 from anchortm.engine.data import Data
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError, UnavailableError
 from anchortm.inference.bands import ConfidenceBand, Of, band_of_refits
 from anchortm.inference.bootstrap import BoostedBootstrap, resampled
+from anchortm.inference.restricted_means import Groups, RestrictedMeans, checked_horizon, means_of_refits
 from anchortm.inputs import parts
 from anchortm.models.boosted.adapted import Adapted
 from anchortm.predict.fitted import NOT_AT_HAND
@@ -27,7 +29,7 @@ Array = NDArray[np.float64]
 
 
 class Resampled(Adapted):
-    """Methods of boosted models that fit resampled data: ``bootstrap`` and ``confidence_band``."""
+    """Methods of boosted models that fit resampled data: ``bootstrap`` and what follows from it."""
 
     _data: Data | None = None  # the rows of the fit
 
@@ -141,6 +143,58 @@ class Resampled(Adapted):
         >>> model.confidence_band(data[:2], [300.0], of="sf", uncertainty=refits)
         ConfidenceBand(sf, 2 rows x 1 points, 95% pointwise, bootstrap of 20)
         """
+        estimate, refits = self._with_refits(X, offset, uncertainty)
+        return band_of_refits(estimate, refits, at, of, level, simultaneous)
+
+    def restricted_mean(
+        self,
+        X: Covariates,
+        tau: float,
+        *,
+        by: Labels | None = None,
+        level: float = 0.95,
+        uncertainty: str | BoostedBootstrap | None = None,
+        offset: Numbers | None = None,
+    ) -> RestrictedMeans:
+        """Return the mean time up to tau, E[min(Y, tau)], of each row or group, with its error by the bootstrap.
+
+        Parameters
+        ----------
+        X : array or frame
+            Covariates.
+        tau : number
+            The horizon, not beyond the last follow-up.
+        by : array or name of a column of X, optional
+            A label for each row. Means are averaged over the rows of each group, which are taken as given.
+        level : float
+            Confidence level.
+        uncertainty, offset
+            As for ``confidence_band``.
+
+        Returns
+        -------
+        RestrictedMeans
+            ``frame()`` has the means, ``differences()`` those between rows or groups.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> formula = "Surv(tstop, status) ~ treat + age | center"
+        >>> model = atm.AnchorBoostedTM.from_formula(formula, data, model=atm.ProportionalHazards(order=3), n_rounds=10)
+        >>> refits = model.bootstrap(20, random_state=0, progress=False)
+        >>> model.restricted_mean(data, 365, by=data.treat, uncertainty=refits).method
+        'bootstrap of 20'
+        """
+        estimate = self.predict_distribution(X, offset=offset)
+        groups = Groups.of(by, X, len(estimate), level_between(level))
+        tau = checked_horizon(tau, estimate, self.model_.result_.outcome_range)
+        return means_of_refits(*self._with_refits(X, offset, uncertainty), tau, groups)
+
+    def _with_refits(
+        self, X: Covariates, offset: Numbers | None, uncertainty: str | BoostedBootstrap | None
+    ) -> tuple[Any, list[Any]]:
+        """Return the predicted distributions, and those of refits."""
         if uncertainty in ("hessian", "sandwich"):
             parts.refuse("boosting", "sandwich")
         if uncertainty not in (None, "bootstrap") and not isinstance(uncertainty, BoostedBootstrap):
@@ -149,8 +203,7 @@ class Resampled(Adapted):
         models = (uncertainty if isinstance(uncertainty, BoostedBootstrap) else self.bootstrap()).models
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AnchorTMWarning)  # the estimate has given them
-            refits = [model.predict_distribution(X, offset=offset) for model in models]
-        return band_of_refits(estimate, refits, at, of, level, simultaneous)
+            return estimate, [model.predict_distribution(X, offset=offset) for model in models]
 
 
 def _refit(model: Any, spec: Specification, data: Data, formula: Any, weights: Array) -> Any:

@@ -242,8 +242,8 @@ def cluster_codes(clusters: Any, data: Data) -> Codes:
         )
     aligned(X=data, clusters=clusters)
     codes, _ = groups_of(clusters, "clusters")
-    if data.kept is not None and codes.size == data.kept.size:
-        codes = codes[data.kept]
+    if codes.size == data.n_given:
+        codes = codes[data.rows_used]
     if codes.size != len(data.response):
         raise InputError(
             f"clusters has {codes.size} rows, but the fit had {len(data.response)}: pass the cluster of each row"

@@ -99,6 +99,8 @@ class BoostedAnswers:
     row_kinds_ = OfModel[dict[str, int]]()
     n_rows_ = OfModel[int]()
     n_total_ = OfModel[float]()
+    n_missing_ = OfModel[int]()
+    missing_ = OfModel[dict[str, int]]()
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in self.__dict__

@@ -31,7 +31,7 @@ from anchortm.inputs.anchors import MOST_CODES, AnchorColumns, anchor_columns, l
 from anchortm.inputs.design import Matrix
 from anchortm.inputs.empirical import SUPPORT_QUANTILES, quantile_among, replicated_quantile
 from anchortm.inputs.formula.column_kinds import ColumnFacts
-from anchortm.inputs.missing import Counts, check_left, explain
+from anchortm.inputs.missing import Counts, about_missing, check_left, explain
 from anchortm.inputs.response import Response, as_response, classes_of
 
 if TYPE_CHECKING:
@@ -141,13 +141,13 @@ class Scan:
     strata: frozenset[Any] = frozenset()  # their labels
     sample: list[pd.DataFrame] = field(default_factory=list)
     wide: list[pd.DataFrame] = field(default_factory=list)
-    missing: Counts = Counts()  # rows that were dropped
+    missing: Counts = field(default_factory=Counts)  # rows that were dropped
 
     def __add__(self, other: Scan) -> Scan:
         if self.n_rows == 0 or other.n_rows == 0:
             kept = self if self.n_rows else other
-            joined = {"sample": self.sample + other.sample, "wide": self.wide + other.wide}
-            return replace(kept, **joined, missing=self.missing + other.missing)
+            sample, wide = self.sample + other.sample, self.wide + other.wide
+            return replace(kept, sample=sample, wide=wide, missing=self.missing + other.missing)
         if self.declared != other.declared:
             raise InputError(
                 "the ordered classes of the outcome are not the same in all files: "
@@ -320,7 +320,7 @@ def _explained(source: Source, reader: Reader, work: _First) -> Scan:
     try:
         return source.map(work, Scan.__add__, reader.columns, "levels and ranges")
     except AnchorTMError as error:
-        if reader.missing == "drop" or "drop" not in str(error):
+        if reader.missing == "drop" or not about_missing(error):
             raise
         counts = source.map(
             lambda frame, _: reader.lost(frame)[0], Counts.__add__, reader.columns, "where are values missing?"

@@ -30,6 +30,7 @@ __all__ = [
     "Counts",
     "How",
     "Missing",
+    "about_missing",
     "check_left",
     "check_missing",
     "columns_of_inputs",
@@ -179,9 +180,14 @@ def _rows(n: int) -> str:
     return "1 row" if n == 1 else f"{n} rows"
 
 
+def about_missing(error: AnchorTMError) -> bool:
+    """Return whether an error may be about a missing value: those say that such rows should be dropped."""
+    return "drop" in str(error)
+
+
 def explain(error: AnchorTMError, counts: Counts) -> AnchorTMError:
-    """Return an error about a missing value as one about all of them; other errors as they are."""
-    if "drop" not in str(error) or not counts.columns:
+    """Return an error about a missing value as one about all of them; if nothing is missing, the error itself."""
+    if not counts.columns:
         return error
     if len(counts.columns) == 1:
         return type(error)(f'{error}, or fit with missing="drop", which leaves out {_rows(counts.n_missing)}')
@@ -197,6 +203,8 @@ def _explained(columns: Callable[[], Columns], inputs: dict[str, Any]) -> Iterat
     try:
         yield
     except AnchorTMError as error:
+        if not about_missing(error):
+            raise
         better = error
         with suppress(AnchorTMError):  # columns that cannot be read at all
             n = _n_rows(inputs)
@@ -257,8 +265,8 @@ def _mask(values: Any) -> Mask | None:
     if hasattr(values, "isna"):
         return np.asarray(values.isna(), dtype=bool)
     if hasattr(values, "is_null"):  # polars
-        lost = values.is_null().to_numpy()
-        return lost | values.is_nan().fill_null(True).to_numpy() if values.dtype.is_float() else lost
+        lost = values.is_nan().fill_null(True) if values.dtype.is_float() else values.is_null()
+        return np.asarray(lost.to_numpy(), dtype=bool)
     return np.fromiter((is_missing(x) or x != x for x in values), dtype=bool, count=len(values))
 
 

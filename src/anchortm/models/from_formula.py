@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from sklearn.base import clone
 
-from anchortm._util.frames import column_names, is_batched, native, select
+from anchortm._util.frames import column_names, is_batched, known, native, select
 from anchortm.exceptions import InputError, InputTypeError, rows_of
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.missing import Missing, columns_of_inputs, whole_rows
@@ -133,6 +133,7 @@ def whole_table(
             if not isinstance(values, str):
                 yield from columns_of_inputs({}, **{argument: values})
             elif values not in roles:
+                known([values], names)
                 yield f"{argument} {values!r}", select(table, [values])[values]
 
     with whole_rows(missing_of(model), columns, table=table, **named) as (whole, missing):

@@ -116,8 +116,8 @@ def given(
         return replace(rows, X=text, batched=True)
     named = {"sample_weight": sample_weight, "offset": offset, "environments": environments}
     with whole_table(model, text, y, named) as (made, extra, missing):
-        found = Given(with_roles(model, made), made.X, made.y, made.anchors, missing=missing)
-        found = replace(found, **({"environments": made.anchors} | extra))
+        own: dict[str, Any] = {"environments": made.anchors} | extra
+        found = Given(with_roles(model, made), made.X, made.y, made.anchors, missing=missing, **own)
     made.offset = offset if isinstance(offset, str) else None
     return replace(found, formula=made.without_data())
 

@@ -71,7 +71,7 @@ class Roles:
 
     def roles(self, names: Sequence[str]) -> dict[str, str]:
         """Return all columns of a table with these names that a fit needs, and a word for what they are."""
-        words = {name: "covariate" for name in self._used}
+        words = dict.fromkeys(self._used, "covariate")
         words |= dict.fromkeys(self.clusters, "cluster") | dict.fromkeys(self.strata, "stratum")
         words |= {name: words.get(name, "anchor") for name, _ in self._parsed.anchors}
         words |= dict.fromkeys(self.outcome_columns(names), "outcome")

@@ -356,6 +356,23 @@ def test_rows_in_errors_are_those_of_the_table() -> None:
             call()
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_an_impossible_transform_is_not_a_missing_value() -> None:
+    with pytest.raises(InputError, match=r"in log\(z\)"):
+        atm.NormalLinear.from_formula("y ~ x + log(z)", MESSY, missing="drop")
+
+
+def test_nothing_missing_changes_nothing() -> None:
+    found = atm.NormalLinear(1.0, missing="drop").fit(WHOLE[XY], WHOLE.y, anchors=WHOLE.site)
+    expected = atm.NormalLinear(1.0).fit(WHOLE[XY], WHOLE.y, anchors=WHOLE.site)
+    assert np.array_equal(found.coef_, expected.coef_)
+    assert (found.n_missing_, found.missing_) == (0, {})
+    for model in (found, expected):
+        assert np.array_equal(model.rows_used_, np.arange(N))
+    with pytest.raises(AttributeError):
+        _ = atm.NormalLinear().rows_used_
+
+
 def test_the_command_line(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(tmp_path / "table.csv")
     MESSY.to_csv(file, index=False)

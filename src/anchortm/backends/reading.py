@@ -146,6 +146,10 @@ class Reader:
             len(frame), ((f"{words[name]} {name!r}", frame[name]) for name in self.columns if name in frame)
         )
 
+    def dropped(self, frame: pd.DataFrame) -> Counts:
+        """Return how many rows of a batch are dropped because of missing values."""
+        return self.lost(frame)[0] if self.missing == "drop" else Counts()
+
     def weighted(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, Array | None]:
         """Return the rows that are used, those with weight and without missing values, and their weights."""
         if self.missing == "drop":

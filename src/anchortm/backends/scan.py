@@ -216,7 +216,7 @@ class _First:
     def __call__(self, frame: pd.DataFrame, start: int) -> Scan:
         reader, formula = self.reader, self.reader.formula
         with located(start):
-            missing = reader.lost(frame)[0] if reader.missing == "drop" else Counts()
+            missing = reader.dropped(frame)
             frame, weights = reader.weighted(frame)
             if frame.empty:
                 ends = (math.inf, -math.inf)

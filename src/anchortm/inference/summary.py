@@ -307,9 +307,7 @@ def _errors_fact(result: FitResult, kind: str | None, clusters: Any) -> dict[str
 
 def baseline_facts(result: FitResult) -> dict[str, str]:
     """Return the lines of the summary above the coefficients, by name."""
-    facts = {"model": _formula(result), "rows": _rows(result)}
-    if result.n_missing:
-        facts["dropped"] = _dropped(result)
+    facts = {"model": _formula(result), "rows": _rows(result)} | _dropped(result)
     if result.support is not None:
         facts["baseline"] = _support(result)
     if result.corners is not None:
@@ -346,12 +344,15 @@ def _rows(result: FitResult) -> str:
     return f"{result.n_rows} ({kinds}){total}"
 
 
-def _dropped(result: FitResult) -> str:
-    """Return how many rows were dropped, and the columns with most missing values."""
+def _dropped(result: FitResult) -> dict[str, str]:
+    """Return the line on how many rows were dropped, and the columns with most missing values."""
+    if not result.n_missing:
+        return {}
     first = sorted(result.missing.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} in {n}" for name, n in first[:DROPPED])
     more = f", and {len(first) - DROPPED} more columns" if len(first) > DROPPED else ""
-    return f"{result.n_missing} row{'s' if result.n_missing > 1 else ''} with missing values: {shown}{more}"
+    rows = "1 row" if result.n_missing == 1 else f"{result.n_missing} rows"
+    return {"dropped": f"{rows} with missing values: {shown}{more}"}
 
 
 def _support(result: FitResult) -> str:

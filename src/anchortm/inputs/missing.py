@@ -216,24 +216,27 @@ def _explained(columns: Callable[[], Columns], inputs: dict[str, Any]) -> Iterat
 
 def columns_of_inputs(roles: dict[str, str], **inputs: Any) -> Iterator[tuple[str, Any]]:
     """Yield the columns of the arguments of a fit; ``roles`` are those of columns of X that are no covariates."""
-    words = {"X": "covariate", "y": "outcome", "anchors": "anchor"}
     for argument, given in inputs.items():
-        values, word = native(given), words.get(argument, argument)
-        if isinstance(values, Design):
-            values = values.labels
-        if _size(argument, values) is None or isinstance(values, (Response, AnchorColumns)):
-            continue
-        if is_frame(values):
-            for j, name in enumerate(values.columns):
-                column = values.iloc[:, j] if hasattr(values, "iloc") else values[name]
-                yield f"{roles.get(str(name), word)} {str(name)!r}", column
-        elif _is_columns(argument, values):
-            yield from ((f"{word} 'anchor{k}'", native(column)) for k, column in enumerate(values))
-        elif sp.issparse(values) or getattr(values, "ndim", 1) == 2 or (argument == "X" and isinstance(values, list)):
-            yield from _columns_of_matrix(values, word, roles)
-        else:
-            name = getattr(values, "name", None)
-            yield word if not name or word in ("sample_weight", "offset") else f"{word} {str(name)!r}", values
+        values = native(given)
+        values = values.labels if isinstance(values, Design) else values  # a formula made the rest
+        if _size(argument, values) is not None and not isinstance(values, (Response, AnchorColumns)):
+            yield from _columns_of(argument, values, roles)
+
+
+def _columns_of(argument: str, values: Any, roles: dict[str, str]) -> Iterator[tuple[str, Any]]:
+    """Yield the columns of one argument."""
+    word = {"X": "covariate", "y": "outcome", "anchors": "anchor"}.get(argument, argument)
+    if is_frame(values):
+        for j, name in enumerate(values.columns):
+            column = values.iloc[:, j] if hasattr(values, "iloc") else values[name]
+            yield f"{roles.get(str(name), word)} {str(name)!r}", column
+    elif _is_columns(argument, values):
+        yield from ((f"{word} 'anchor{k}'", native(column)) for k, column in enumerate(values))
+    elif sp.issparse(values) or getattr(values, "ndim", 1) == 2 or (argument == "X" and isinstance(values, list)):
+        yield from _columns_of_matrix(values, word, roles)
+    else:
+        name = getattr(values, "name", None)
+        yield word if not name or word in ("sample_weight", "offset") else f"{word} {str(name)!r}", values
 
 
 def _columns_of_matrix(values: Any, word: str, roles: dict[str, str]) -> Iterator[tuple[str, Any]]:

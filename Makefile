@@ -1,7 +1,7 @@
 # Each target sets up what it needs in .venv: a new machine needs Python 3.11+ and make only.
 PYTHON ?= python3
 BIN := .venv/bin
-KERNELS := hatch_build.py $(wildcard src/anchortm/kernels/*.[ch])
+KERNELS := hatch_build.py src/anchortm/kernels/build.py $(wildcard src/anchortm/kernels/*.[ch])
 
 .PHONY: help demo test test-slow test-lowest coverage bench bench-guard lint format accuracy r-report reliability docs docs-links docs-pictures docs-outputs reproduce clean
 

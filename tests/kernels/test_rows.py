@@ -1,9 +1,12 @@
 """Sums over rows in C against the same sums in NumPy, and the values of the links in C against the links."""
 
+import itertools
 import math
+import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +15,14 @@ import pytest
 from high_precision import compiled_terms, measured_errors
 from numpy.testing import assert_allclose
 
+from anchortm._util.threads import usual_threads
 from anchortm.engine.rows.block_sums import LogLikelihood, SecondOrder
 from anchortm.engine.rows.blocks import Block, Piece
 from anchortm.engine.rows.standardised import Rows
 from anchortm.families import Family, get_family
 from anchortm.kernels import NAME, rows
 from anchortm.kernels.build import FOLDER, LIBRARY, build
-from anchortm.links import LINKS
+from anchortm.links import LINKS, Logistic, OneEnd
 
 compiled = pytest.mark.skipif(NAME != "compiled", reason="the kernels are not compiled")
 LAWS = [pytest.param(*law, id="-".join(law)) for law in rows.LAWS if law[0] in LINKS]
@@ -100,7 +104,8 @@ def test_sums_are_those_of_numpy(
         return found
 
     here = sums()
-    monkeypatch.setattr(rows, "_one_end", None)
+    for name_of_c in ("_one_end", "_add_gram", "_group_sums"):
+        monkeypatch.setattr(rows, name_of_c, None)
     for a, b in zip(here, sums(), strict=True):
         assert_allclose(a, b, rtol=1e-11, atol=1e-12 * n)
 
@@ -236,7 +241,7 @@ def test_what_is_no_library_is_not_used(tmp_path: Path, choice: str, expected: s
 
 @compiled
 def test_a_library_of_other_sources_is_not_used(tmp_path: Path) -> None:
-    for path in [*FOLDER.glob("*.[ch]"), FOLDER / LIBRARY]:
+    for path in [*FOLDER.glob("*.[ch]"), FOLDER / "build.py", FOLDER / LIBRARY]:
         shutil.copy(path, tmp_path)
     with (tmp_path / "rows.c").open("a") as file:
         file.write("/* changed */")
@@ -275,3 +280,43 @@ def test_centred_columns_and_their_ends() -> None:
     np.testing.assert_array_equal(rows.centred(X, centre, low, high), X - centre)
     np.testing.assert_array_equal((low, high), (np.minimum(X.min(axis=0), 1.5), np.maximum(X.max(axis=0), 3.5)))
     assert rows.centred(np.asfortranarray(X), centre, low, high) is None
+
+
+def test_a_link_of_ones_own_is_not_taken_for_the_compiled_one_of_its_name() -> None:
+    class Steeper(Logistic):
+        def exact(self, z: np.ndarray) -> OneEnd:
+            own = super().exact(2.0 * np.asarray(z))
+            return OneEnd(own.l + math.log(2.0), 2.0 * own.r, 4.0 * own.dr, 8.0 * own.d2r)
+
+    rng = np.random.default_rng(0)
+    data = Rows("exact", 1, np.arange(9), rng.normal(size=(9, 2)), None, np.ones((9, 1)), None, None)
+    v = np.array([0.5, 1.0])
+    block, link = Block(0, 9, [Piece(data, None)], None), Steeper()
+    expected = link.exact(data.C @ v).l.sum() + 9 * math.log(0.5)
+    assert LogLikelihood(link, v, 1, 0)(block, [np.zeros(0)]) == pytest.approx(expected, rel=1e-13)
+
+
+@compiled
+def test_sums_by_group() -> None:
+    rng = np.random.default_rng(4)
+    C, w, bounds = rng.normal(size=(50, 5)), rng.normal(size=50), np.array([0, 7, 7, 20, 50])
+    sums = np.ones((4, 8))
+    assert rows.add_group_sums(bounds, w, C, sums[:, :5])
+    expected = [(w[a:b, None] * C[a:b]).sum(axis=0) for a, b in itertools.pairwise(bounds)]
+    assert_allclose(sums[:, :5], 1.0 + np.array(expected), rtol=1e-13, atol=1e-13)
+    assert (sums[:, 5:] == 1.0).all()
+
+
+def test_a_place_that_cannot_be_written_is_a_reason() -> None:
+    assert build(Path("/proc/kernels.so")) is not None  # no error
+
+
+@pytest.mark.parametrize(
+    ("told", "n", "expected"), [("1", 10**6, 1), ("4", 10**6, 2), ("1,1", 10**6, 1), ("4", 10**4, 1)]
+)
+def test_usual_threads(told: str, n: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", told)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
+    assert usual_threads(n) == expected
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(usual_threads, n).result() == 1

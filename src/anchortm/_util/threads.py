@@ -25,7 +25,8 @@ def usual_threads(n_rows: int) -> int:
         return 1
     told = os.environ.get("OMP_NUM_THREADS", "")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(2, cores, int(told) if told.isdigit() else cores))
+    first = told.split(",")[0].strip()  # of a list, the outermost level
+    return max(1, min(2, cores, int(first) if first.isascii() and first.isdigit() else cores))
 
 
 class _Process:

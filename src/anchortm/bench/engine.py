@@ -34,6 +34,7 @@ __all__ = [
     "Options",
     "Side",
     "Sizes",
+    "beside_grams",
     "best",
     "censored",
     "classes",
@@ -186,8 +187,8 @@ def best(work: Callable[[], Any], repeats: int) -> float:
     return min(times)
 
 
-def grams(work: Callable[[], Any], n: int, repeats: int) -> float:
-    """Return the time of some work in Grams: ``(M * w[:, None]).T @ M`` for M of n x 17 on one BLAS thread.
+def beside_grams(work: Callable[[], Any], n: int, repeats: int) -> tuple[float, float]:
+    """Return the seconds of some work and of a Gram: ``(M * w[:, None]).T @ M`` for M of n x 17 on one BLAS thread.
 
     Work and Grams alternate, so that a busy minute of the machine affects both. The best of each counts.
     """
@@ -200,7 +201,13 @@ def grams(work: Callable[[], Any], n: int, repeats: int) -> float:
         seconds = best(work, 1)
         with threadpool_limits(1):
             found.append((seconds, best(lambda: (M * w[:, None]).T @ M, 5)))
-    return min(seconds for seconds, _ in found) / min(unit for _, unit in found)
+    return min(seconds for seconds, _ in found), min(unit for _, unit in found)
+
+
+def grams(work: Callable[[], Any], n: int, repeats: int) -> float:
+    """Return the time of some work in Grams."""
+    seconds, unit = beside_grams(work, n, repeats)
+    return seconds / unit
 
 
 def resident() -> int | None:

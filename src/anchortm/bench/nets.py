@@ -28,6 +28,7 @@ TRUE = 20  # coefficients that are not 0
 SMALLEST = 0.01  # the last strength as a fraction of the first
 DEFAULT = 1e-7  # glmnet's own threshold
 THRESHOLDS = [DEFAULT, 1e-9, 1e-11, 1e-13, 1e-15, 1e-17, 1e-19]  # the KKT residual falls like the root of it
+TIGHTEST = 1e-9  # KKT residual that skglm is asked for; near rounding it takes steps without gain
 PATIENCE = 40.0  # seconds after which no tighter threshold is tried
 GAPS = [1e-4, 1e-7, 1e-10, 1e-14]  # celer's tolerances: its own first
 
@@ -198,7 +199,7 @@ def net_skglm(n: int, p: int, kind: str, _: int, given: Given) -> Side:
 
     X, y, _event = data = net_data(n, p, kind)
     lambdas = given["lambdas"]
-    tol = max(given["kkt"], 1e-12) * max(lambdas)
+    tol = max(given["kkt"], TIGHTEST) * max(lambdas)
 
     def path() -> tuple[Array, Array]:
         model = SparseLogisticRegression(alpha=1.0, tol=tol, warm_start=True, max_iter=200)

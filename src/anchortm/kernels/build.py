@@ -6,12 +6,14 @@ runs this too; where it fails, the package goes without the library and uses Num
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import zlib
 from pathlib import Path
 
@@ -20,7 +22,7 @@ __all__ = ["FOLDER", "LIBRARY", "build", "fingerprint"]
 FOLDER = Path(__file__).parent
 LIBRARY = "kernels.so"
 # Without -ffast-math: NaN, infinities and the order of sums stay as written.
-FLAGS = ["-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-shared", "-fPIC"]
+FLAGS = ["-std=gnu11", "-O3", "-fno-fast-math", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"]
 
 
 def sources() -> list[Path]:
@@ -29,9 +31,9 @@ def sources() -> list[Path]:
 
 
 def fingerprint() -> int:
-    """Return a number that changes with the sources; a library that was made from others is not used."""
+    """Return a number that changes with the sources and this file; a library that was made from others is not used."""
     number = 0
-    for path in sources():
+    for path in [*sources(), FOLDER / "build.py"]:
         number = zlib.crc32(path.read_bytes(), number)
     return number
 
@@ -49,29 +51,21 @@ def build(target: Path) -> str | None:
         return "no kernels are built on Windows"
     reason = "no C compiler was found"
     files = [str(path) for path in sources() if path.suffix == ".c"]
-    fresh = target.with_suffix(f".{os.getpid()}.tmp")
+    fixed = [*FLAGS, f"-DANCHORTM_FINGERPRINT={fingerprint()}u", *files, "-shared", "-fPIC"]
     for compiler in _compilers():
         for wide in (["-DANCHORTM_WIDE"], []):  # not all systems can choose among widths when a library is loaded
-            line = [
-                *compiler,
-                *FLAGS,
-                *wide,
-                f"-DANCHORTM_FINGERPRINT={fingerprint()}u",
-                *files,
-                "-o",
-                str(fresh),
-                "-lm",
-            ]
             try:
-                done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False)  # noqa: S603
+                with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+                    fresh = Path(folder) / target.name
+                    line = [*compiler, *wide, *fixed, "-o", str(fresh), "-lm"]
+                    done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False)  # noqa: S603
+                    if done.returncode == 0:
+                        ctypes.CDLL(str(fresh))  # it is for this machine
+                        fresh.replace(target)  # at once: a running program keeps the library that it has loaded
+                        return None
+                    reason = done.stderr.strip() or f"{compiler[0]} stopped with code {done.returncode}"
             except (OSError, subprocess.TimeoutExpired) as error:
                 reason = str(error)
-                continue
-            if done.returncode == 0:
-                fresh.replace(target)  # at once: a running program keeps the library that it has loaded
-                return None
-            reason = done.stderr.strip() or f"{compiler[0]} stopped with code {done.returncode}"
-    fresh.unlink(missing_ok=True)
     return reason
 
 

@@ -5,6 +5,10 @@
 
 #include <stdint.h>
 
+#ifdef __FAST_MATH__
+#error "NaN, infinities and the order of sums matter: compile without -ffast-math"
+#endif
+
 #define INLINE static inline __attribute__((always_inline))
 #define EXPORT __attribute__((visibility("default")))
 

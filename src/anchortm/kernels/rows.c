@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define TILE 256 /* rows of a tile */
+#define STRIDE (TILE + 8) /* from column to column of a tile: with a power of 2 they would share few places in the cache */
 #define LANES 8
 #define STEEPEST 700.0 /* exp of more overflows, of less is subnormal */
 
@@ -123,14 +124,14 @@ INLINE void exponential_ratio(values *t) {
 /* The columns of some rows as rows of `out`, with zeros for rows that a tile lacks. */
 INLINE void transpose(const double *C, int64_t rows, int64_t d, double *out) {
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t j = 0; j < d; j++) out[j * TILE + r] = C[r * d + j];
-    for (int64_t j = 0; j < d && rows < TILE; j++) memset(out + j * TILE + rows, 0, sizeof(double) * (TILE - rows));
+        for (int64_t j = 0; j < d; j++) out[j * STRIDE + r] = C[r * d + j];
+    for (int64_t j = 0; j < d && rows < TILE; j++) memset(out + j * STRIDE + rows, 0, sizeof(double) * (TILE - rows));
 }
 
 /* h += columns' v */
 INLINE void combine(const double *columns, int64_t d, const double *v, double *h) {
     for (int64_t j = 0; j < d; j++)
-        for (int i = 0; i < TILE; i++) h[i] += v[j] * columns[j * TILE + i];
+        for (int i = 0; i < TILE; i++) h[i] += v[j] * columns[j * STRIDE + i];
 }
 
 #define AT(from, i) (*(const lanes *)((from) + (i)))
@@ -151,7 +152,7 @@ INLINE double total_of(const double *x) {
 INLINE void add_gradient(const double *columns, int64_t d, const double *r, double *gradient) {
     for (int64_t j = 0; j < d; j++) {
         lanes sum = { 0 };
-        for (int i = 0; i < TILE; i += LANES) sum += AT(r, i) * AT(columns + j * TILE, i);
+        for (int i = 0; i < TILE; i += LANES) sum += AT(r, i) * AT(columns + j * STRIDE, i);
         gradient[j] += total(&sum);
     }
 }
@@ -162,9 +163,9 @@ INLINE void add_gram(const double *columns, int64_t d, const double *w, double *
         for (int64_t b = a & ~(int64_t)3; b < d; b += 4) {
             lanes first[4] = { { 0 } }, second[4] = { { 0 } };
             for (int i = 0; i < TILE; i += LANES) {
-                lanes x = AT(w, i) * AT(columns + a * TILE, i), y = AT(w, i) * AT(columns + (a + 1) * TILE, i);
+                lanes x = AT(w, i) * AT(columns + a * STRIDE, i), y = AT(w, i) * AT(columns + (a + 1) * STRIDE, i);
                 for (int c = 0; c < 4; c++) {
-                    lanes z = AT(columns + (b + c) * TILE, i);
+                    lanes z = AT(columns + (b + c) * STRIDE, i);
                     first[c] += x * z;
                     second[c] += y * z;
                 }
@@ -193,11 +194,11 @@ typedef struct {
     double *columns, *gradient, *gram;
 } sums;
 
-INLINE int64_t room(int64_t d) { return padded(d) * (TILE + padded(d) + 8); }
+INLINE int64_t room(int64_t d) { return padded(d) * (STRIDE + padded(d) + 8); }
 
 INLINE sums make(int64_t d, double *space) {
     int64_t size = padded(d);
-    sums made = { d, size, space, space + size * TILE, space + size * (TILE + 8) };
+    sums made = { d, size, space, space + size * STRIDE, space + size * (STRIDE + 8) };
     return made;
 }
 

@@ -37,7 +37,7 @@ _centred = function("anchortm_centred", *[c_int64] * 2, *[c_void_p] * 5)
 
 def _fit(*arrays: Array | None) -> bool:
     """Return whether arrays can be handed over as they are."""
-    return all(a is None or (a.flags.c_contiguous and a.dtype == np.float64) for a in arrays)
+    return all(a is None or (a.flags.carray and a.dtype == np.float64) for a in arrays)
 
 
 def _zeros(d: int, derivatives: object) -> tuple[Array, Array] | tuple[None, None]:

@@ -115,9 +115,10 @@ class NormalObjective(RowObjective):
 
     def _slope_pass(self, v: Array) -> tuple[Array, float, list[Array]]:
         """Return v, the sum of log h' there, and the derivatives of minus that sum."""
-        if self._slopes is None or not np.array_equal(self._slopes[0], v):
-            self._slopes = (v.copy(), *self.blocks.total(SlopeDerivatives(v)))
-        return self._slopes
+        found = self._slopes  # once: another thread may replace it
+        if found is None or not np.array_equal(found[0], v):
+            self._slopes = found = (v.copy(), *self.blocks.total(SlopeDerivatives(v)))
+        return found
 
     @cached_property
     def _one_slope(self) -> Array | None:

@@ -142,21 +142,22 @@ class RowObjective(SingleRows):
         self.blocks.tell(loss)
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
-        if self._seen is not None and _same(self._seen[0], v):
-            return self._seen[1]
-        if self._latest is not None and _same(self._latest.v, v):
-            return self._latest.sums
+        seen, latest = self._seen, self._latest  # once: another thread may replace them
+        if seen is not None and _same(seen[0], v):
+            return seen[1]
+        if latest is not None and _same(latest.v, v):
+            return latest.sums
         if expected is None and not self.costly:
             loglik, arrays = self.blocks.total(self._first_order(v))
             return Sums(loglik, self._t(arrays))
-        self._latest = _one_pass(self, v, _or_none(expected))
-        return self._latest.sums
+        self._latest = latest = _one_pass(self, v, _or_none(expected))
+        return latest.sums
 
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
-        multiplier = _or_none(multiplier)
-        if self._latest is None or not self._latest.serves(v, multiplier):
-            self._latest = _one_pass(self, v, multiplier)
-        return self._latest.derivatives
+        multiplier, latest = _or_none(multiplier), self._latest
+        if latest is None or not latest.serves(v, multiplier):
+            self._latest = latest = _one_pass(self, v, multiplier)
+        return latest.derivatives
 
     def gradient(self, v: Array, multiplier: Array | None = None) -> Array:
         if self.coordinates.wide is not None:

@@ -216,7 +216,8 @@ class MemoryBlocks(Blocks):
 
     def restricted(self, columns: NDArray[np.intp], n_baseline: int, anchors: Projection | None) -> MemoryBlocks:
         whole = np.concatenate([np.arange(n_baseline), n_baseline + columns])
-        return self.changed(lambda part: replace(part, C=part.C[:, whole if part.ends is None else columns]))
+        # np.take, unlike an index, keeps the numbers of a row together
+        return self.changed(lambda part: replace(part, C=part.C.take(whole if part.ends is None else columns, axis=1)))
 
     def changed(self, change: Callable[[Rows], Rows]) -> MemoryBlocks:
         """Return the same rows, changed: other columns, or another offset."""

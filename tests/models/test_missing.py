@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 import anchortm as atm
 from anchortm.cli.main import main
+from anchortm.competitors.linear import LinearAnchorRegression
 from anchortm.exceptions import InputError, UnavailableError
 
 N = 240
@@ -173,7 +174,9 @@ def test_rows_of_weight_zero_are_not_used() -> None:
     clusters = np.arange(N) % 12
     errors = expected.standard_errors(clusters=clusters[found.rows_used_])
     for model in (found, by_formula):  # clusters of all rows, or of those that were used
-        for given in (clusters, clusters[found.rows_used_]):
+        holes = np.where(np.isin(np.arange(N), found.rows_used_), clusters, -1).astype(object)
+        holes[holes == -1] = None  # rows that were dropped need no cluster
+        for given in (clusters, clusters[found.rows_used_], holes, pd.Series(holes, MESSY.index)):
             np.testing.assert_allclose(model.standard_errors(clusters=given), errors, rtol=1e-9)
 
 
@@ -306,6 +309,10 @@ def test_models_keep_what_was_dropped(tmp_path: Any) -> None:
         assert again.summary().facts["dropped"] == model.summary().facts["dropped"]
         with pytest.raises(UnavailableError):
             _ = again.rows_used_
+    boosted = atm.AnchorBoostedTM(atm.NormalLinear(missing="drop"), n_rounds=2).fit(MESSY[XY], MESSY.y)
+    atm.save(boosted, tmp_path / "boosted.json")
+    again = atm.load(tmp_path / "boosted.json")
+    assert (again.model.missing, again.n_missing_, again.missing_) == ("drop", boosted.n_missing_, boosted.missing_)
     assert clone(model).missing == "drop"
     assert model.result_.n_missing == model.n_missing_
     with pytest.raises(InputError, match="'x' is missing in 4 rows"):  # new rows are never dropped
@@ -344,6 +351,11 @@ def test_errors_list_all_columns_of_a_table() -> None:
     arrays = (MESSY[XY], MESSY.y, MESSY.half)
     with pytest.raises(InputError, match=r"4 columns: covariate 'x'.*covariate 'z'.*outcome 'y'.*environments"):
         atm.leave_one_environment_out(atm.NormalLinear(), *arrays, [0, 1])
+
+
+def test_a_model_that_cannot_drop_rows_does_not_advise_it() -> None:
+    with pytest.raises(InputError, match=r"'x' is missing in 4 rows, first at row 0; drop or impute such rows$"):
+        LinearAnchorRegression.from_formula("y ~ x + z | site", MESSY)
 
 
 def test_rows_in_errors_are_those_of_the_table() -> None:

@@ -36,6 +36,7 @@ __all__ = [
     "columns_of_inputs",
     "explain",
     "listed",
+    "rows_taken",
     "settled",
     "whole_inputs",
     "whole_rows",
@@ -121,14 +122,14 @@ def whole_rows(
 
     Parameters
     ----------
-    how : {"error", "drop"}
-        What to do.
+    how : {"error", "drop"} or None
+        What to do; None leaves missing values to whoever finds them.
     columns : callable
         Returns all columns to look at, with their names. With "error" it is called only after something has failed.
     **inputs
         What rows are taken from; None, text and single numbers stay as they are.
     """
-    known = _settled.get()
+    known = (None,) if how is None else _settled.get()
     if known is not None:
         yield inputs, known[0]
         return
@@ -290,6 +291,11 @@ def _size(argument: str, values: Any) -> int | None:
     if hasattr(values, "shape"):
         return int(values.shape[0]) if values.shape else None
     return len(values) if hasattr(values, "__len__") else None
+
+
+def rows_taken(argument: str, values: Any, n_rows: int, rows: NDArray[np.intp]) -> Any:
+    """Return some rows of an input that has ``n_rows`` of them, and another one as it is."""
+    return _take(argument, values, rows) if _size(argument, values) == n_rows else values
 
 
 def _take(argument: str, values: Any, rows: NDArray[np.intp]) -> Any:

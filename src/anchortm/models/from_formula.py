@@ -145,8 +145,8 @@ def whole_table(
 
 
 def missing_of(model: Any) -> Any:
-    """Return what a model, or the model of a search or of boosting, does with missing values."""
-    return missing_of(model.model) if hasattr(model, "model") else getattr(model, "missing", "error")
+    """Return what a model, or the model of a search or of boosting, does with missing values; None if it cannot say."""
+    return missing_of(model.model) if hasattr(model, "model") else getattr(model, "missing", None)
 
 
 def with_roles(model: Any, formula: Formula) -> Any:

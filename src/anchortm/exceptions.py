@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from anchortm._messages import plain
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = [
     "AnchorTMError",
@@ -160,7 +165,7 @@ def renumbered(text: str, place: Callable[[int], str]) -> str:
 
 
 @contextmanager
-def rows_of(kept: Sequence[int] | None) -> Iterator[None]:
+def rows_of(kept: Sequence[int] | NDArray[np.intp] | None) -> Iterator[None]:
     """Make errors count rows in the whole table if only the rows ``kept`` were used."""
     try:
         yield

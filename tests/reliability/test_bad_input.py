@@ -230,7 +230,39 @@ FITS: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     ),
     "complex weights": (LOGIT(), {"sample_weight": ONES + 1j}, InputError, "Complex data.*sample_weight must.*take"),
     "complex offset": (LOGIT(), {"offset": ONES + 1j}, InputError, "Complex data.*offset must be real.*take"),
-    "masked X": (LOGIT(), {"X": masked(X)}, InputError, f"in x0, x1, first at row 3; {MISSING}"),
+    "masked X": (LOGIT(), {"X": masked(X)}, InputError, r"2 columns: covariate 'x0' \(2 rows\), covariate 'x1'"),
+    "missing everywhere": (
+        ANCHORED,
+        {
+            "X": FRAME.assign(dose=put(A, 5, np.nan)),
+            "y": put(Y, 7, np.nan),
+            "anchors": put(A, 2, np.nan),
+            "sample_weight": put(ONES, 1, np.nan),
+            "offset": put(ONES, 7, np.nan),
+        },
+        InputError,
+        r"5 columns: covariate 'dose' \(1 row\), outcome \(1 row\), anchor \(1 row\), sample_weight \(1 row\), offset "
+        r'\(1 row\); impute them, or fit with missing="drop", which leaves out 4 of 120 rows',
+    ),
+    "all rows missing": (
+        LOGIT(missing="drop"),
+        {"X": FRAME.assign(dose=np.nan)},
+        InputError,
+        r"no rows are left: each of the 120 rows has a missing value, covariate 'dose' \(120 rows\); leave such",
+    ),
+    "an infinite value is not missing": (
+        LOGIT(missing="drop"),
+        {"X": put(put(X, (1, 0), np.nan), (3, 1), np.inf)},
+        InputError,
+        "infin.* in x1, first at row 3",
+    ),
+    "an unknown way with missing values": (
+        LOGIT(missing="impute"),
+        {},
+        InputError,
+        'missing must be "error" or "drop", n',
+    ),
+    "no missing": (LOGIT(missing=None), {}, InputError, 'missing must be "error" or "drop", not None'),
     "masked outcome": (LOGIT(), {"y": masked(Y)}, InputError, f"y has a missing value: None at row 3.*; {MISSING}"),
     "masked anchors": (ANCHORED, {"anchors": masked(SITE)}, InputError, "anchor is missing at row 3; drop such rows"),
     "masked numeric anchors": (

@@ -25,6 +25,7 @@ from anchortm.engine.data import Data
 from anchortm.engine.problem import Problem
 from anchortm.exceptions import InputError
 from anchortm.inputs.design import Design
+from anchortm.inputs.missing import Counts
 from anchortm.inputs.response import Response, as_response
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ class _Learn:
             truncated=truncated,
             weights_of=weights_of,
             rows_of=rows_of,
+            missing=Counts(),
         )
 
 

@@ -21,6 +21,7 @@ from anchortm.inputs.anchors import AnchorColumns, anchor_columns
 from anchortm.inputs.baselines import Corners, Mixture, stratum_codes, stratum_sets
 from anchortm.inputs.design import Matrix, WideMatrix, columns_of, split_columns, to_design
 from anchortm.inputs.formula import Formula
+from anchortm.inputs.missing import Counts
 from anchortm.inputs.response import Response, Scale, as_response
 
 if TYPE_CHECKING:
@@ -126,16 +127,34 @@ class Reader:
     strata: tuple[Any, ...] | None = None
     corners: Corners | None = None
     taken: tuple[int, ...] = ()
+    missing: str = "error"  # or "drop"
+    beside: tuple[str, ...] = ()  # more columns whose missing values count, such as that of the environments
     dense: bool = False  # whether the levels of wide factors are filled in as columns of numbers
 
     @property
     def columns(self) -> list[str]:
         """Return the columns that are read."""
-        extra = [name for name in (self.weight, self.offset) if name is not None]
+        extra = [name for name in (self.weight, self.offset, *self.beside) if name is not None]
         return list(dict.fromkeys([*self.formula.needed(self.names), *extra]))
 
+    def lost(self, frame: pd.DataFrame) -> tuple[Counts, NDArray[np.bool_]]:
+        """Return how many rows of a batch have missing values, and which rows are whole."""
+        words = self.formula.roles(self.names)
+        named = (("sample_weight", self.weight), ("offset", self.offset), *(("environments", x) for x in self.beside))
+        words = {name: word for word, name in named if name is not None} | words
+        return Counts.of(
+            len(frame), ((f"{words[name]} {name!r}", frame[name]) for name in self.columns if name in frame)
+        )
+
+    def dropped(self, frame: pd.DataFrame) -> Counts:
+        """Return how many rows of a batch are dropped because of missing values."""
+        return self.lost(frame)[0] if self.missing == "drop" else Counts()
+
     def weighted(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, Array | None]:
-        """Return the rows that have weight, and their weights."""
+        """Return the rows that are used, those with weight and without missing values, and their weights."""
+        if self.missing == "drop":
+            whole = self.lost(frame)[1]
+            frame = frame if whole.all() else frame[whole].reset_index(drop=True)
         if self.weight is None:
             return frame, None
         weights = check_weights(self.formula.new_column(frame, self.weight), len(frame), zeros=True)
@@ -144,7 +163,7 @@ class Reader:
         return frame[weights > 0.0].reset_index(drop=True), weights[weights > 0.0]
 
     def read(self, frame: pd.DataFrame, start: int) -> Batch | None:
-        """Return the columns of a batch without its rows of weight zero, None if no row is left."""
+        """Return the columns of a batch without rows that are not used, None if no row is left."""
         with located(start):
             frame, weights = self.weighted(frame)
             if frame.empty:

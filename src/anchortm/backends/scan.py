@@ -26,11 +26,12 @@ from anchortm.backends.lockstep import Lane, Made
 from anchortm.backends.reading import AnchorCoding, Reader, located
 from anchortm.backends.sources import Source
 from anchortm.engine.rows.anchor_sums import AnchorFrame, AnchorMoments
-from anchortm.exceptions import InputError
+from anchortm.exceptions import AnchorTMError, InputError
 from anchortm.inputs.anchors import MOST_CODES, AnchorColumns, anchor_columns, look_like_codes, units_of
 from anchortm.inputs.design import Matrix
 from anchortm.inputs.empirical import SUPPORT_QUANTILES, quantile_among, replicated_quantile
 from anchortm.inputs.formula.column_kinds import ColumnFacts
+from anchortm.inputs.missing import Counts, about_missing, check_left, explain
 from anchortm.inputs.response import Response, as_response, classes_of
 
 if TYPE_CHECKING:
@@ -140,11 +141,13 @@ class Scan:
     strata: frozenset[Any] = frozenset()  # their labels
     sample: list[pd.DataFrame] = field(default_factory=list)
     wide: list[pd.DataFrame] = field(default_factory=list)
+    missing: Counts = field(default_factory=Counts)  # rows that were dropped
 
     def __add__(self, other: Scan) -> Scan:
         if self.n_rows == 0 or other.n_rows == 0:
             kept = self if self.n_rows else other
-            return replace(kept, sample=self.sample + other.sample, wide=self.wide + other.wide)
+            sample, wide = self.sample + other.sample, self.wide + other.wide
+            return replace(kept, sample=sample, wide=wide, missing=self.missing + other.missing)
         if self.declared != other.declared:
             raise InputError(
                 "the ordered classes of the outcome are not the same in all files: "
@@ -169,6 +172,7 @@ class Scan:
             self.strata | other.strata,
             self.sample + other.sample,
             self.wide + other.wide,
+            self.missing + other.missing,
         )
 
     def levels(self) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:
@@ -212,11 +216,12 @@ class _First:
     def __call__(self, frame: pd.DataFrame, start: int) -> Scan:
         reader, formula = self.reader, self.reader.formula
         with located(start):
+            missing = reader.dropped(frame)
             frame, weights = reader.weighted(frame)
             if frame.empty:
-                return Scan(
-                    0, 0.0, True, self.every_wide, {}, None, {}, False, math.inf, -math.inf, False, None, {}, {}
-                )
+                ends = (math.inf, -math.inf)
+                nothing = Scan(0, 0.0, True, self.every_wide, {}, None, {}, False, *ends, False, None, {}, {})
+                return replace(nothing, missing=missing)
             # at least one row of each batch
             few, many = (np.union1d(_picks(start, len(frame), every), 0) for every in (self.every, self.every_wide))
             sample, wide = [frame.iloc[few]], [frame[list(self.wide_columns)].iloc[many]]
@@ -260,6 +265,7 @@ class _First:
                 reader.strata_of(frame),
                 sample,
                 wide,
+                missing,
             )
 
 
@@ -302,9 +308,27 @@ def first_pass(source: Source, reader: Reader, classes: bool, fixed: tuple[Hasha
     wide = reader.columns if formula.remembers else formula.outcome_columns(reader.names)
     wide = list(dict.fromkeys([*wide, *([reader.weight] if reader.weight else [])]))
     work = _First(reader, classes, max(1, n // SAMPLE_ROWS), max(1, n // WIDE_ROWS), tuple(wide), fixed)
-    scan: Scan = source.map(work, Scan.__add__, reader.columns, "levels and ranges")
+    scan: Scan = _explained(source, reader, work)
+    if scan.missing.n_missing:
+        check_left(scan.missing)
     check_total_weight(scan.n_total)
     return scan
+
+
+def _explained(source: Source, reader: Reader, work: _First) -> Scan:
+    """Return the facts about all rows; an error about a missing value says where all of them are."""
+    try:
+        return source.map(work, Scan.__add__, reader.columns, "levels and ranges")
+    except AnchorTMError as error:
+        if reader.missing == "drop" or not about_missing(error):
+            raise
+        counts = source.map(
+            lambda frame, _: reader.lost(frame)[0], Counts.__add__, reader.columns, "where are values missing?"
+        )
+        better = explain(error, counts)
+        if better is error:
+            raise
+        raise better from None
 
 
 @dataclass(frozen=True, eq=False)

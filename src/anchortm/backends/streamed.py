@@ -64,6 +64,10 @@ class Stream:
     sample_weight, offset : column names, optional
     intercept : bool
         Whether the constant belongs to the span of the anchors.
+    missing : {"error", "drop"}
+        What to do with rows that have missing values.
+    beside : tuple of str
+        More columns in which rows must not have missing values.
     """
 
     in_memory = False
@@ -87,14 +91,16 @@ class Stream:
         sample_weight: str | None,
         offset: str | None,
         intercept: bool,
+        missing: str = "error",
+        beside: tuple[str, ...] = (),
     ) -> None:
         for argument, value in (("sample_weight", sample_weight), ("offset", offset)):
             if value is not None and not isinstance(value, str):
                 raise InputError(f"{argument} must name a column when rows are read in batches, not {type(value)}")
         self.source, self._passes_before = source, source.passes
         formula = Formula.unread(text, source.names)
-        reader = Reader(formula, tuple(source.names), scale, sample_weight, offset)
-        source.check([name for name in (sample_weight, offset) if name is not None])
+        reader = Reader(formula, tuple(source.names), scale, sample_weight, offset, missing=missing, beside=beside)
+        source.check([name for name in (sample_weight, offset, *beside) if name is not None])
         self.scan = scan = first_pass(source, reader, scale == "ordinal", fixed)
         levels: tuple[Hashable, ...] | None = None
         self.dropped: tuple[Hashable, ...] = ()
@@ -245,6 +251,7 @@ class Stream:
             self.fingerprint(),
             np.array([self.second.columns.low, self.second.columns.high]),
             self.second.reach,
+            scan.missing,
         )
 
     def _wide_outcome(self, wide: pd.DataFrame | None) -> tuple[Response, Array | None]:

@@ -28,6 +28,7 @@ ARGUMENTS = (
     "l2",
     "varying",
     "scale",
+    "missing",
 )  # options that are parameters of the model
 TECHNICAL = ["kkt", "min_eigenvalue", "convexity", "lower_minimum_known"]  # columns that the terminal leaves out
 
@@ -37,17 +38,12 @@ def _template(options: Any) -> Any:
     return make_model(options.model, **{name: getattr(options, name) for name in ARGUMENTS})
 
 
-def _prepare(options: Any) -> tuple[Any, Any, dict[str, Any]]:
-    """Return the model, the formula with its data, and weights and offset."""
+def _prepare(options: Any) -> tuple[tuple[Any, str, Any], dict[str, Any]]:
+    """Return the model with the formula and its table, and the columns of weights and offset."""
     from anchortm.cli.tables import read_table
-    from anchortm.inputs.formula import Formula
-    from anchortm.models.from_formula import with_roles
 
-    model = _template(options)
-    table = read_table(options.data)
-    weights = Formula.new_column(table, options.weights)
-    made = Formula.counted(options.formula, table, weights)
-    return with_roles(model, made), made, {"sample_weight": weights, "offset": made.column(options.offset)}
+    columns = {"sample_weight": options.weights, "offset": options.offset}
+    return (_template(options), options.formula, read_table(options.data)), columns
 
 
 def demo(options: Any) -> None:
@@ -88,8 +84,8 @@ def fit(options: Any) -> None:
             raise InputError("a table that is read in batches needs a single --xi: run one command for each value")
         if options.save:
             raise InputError(f"--save needs a single --xi, not {len(options.xi)} values")
-        model, made, extra = _prepare(options)
-        table = anchor_path(model, made.X, made.y, made.anchors, options.xi, **extra).frame()
+        rows, columns = _prepare(options)
+        table = anchor_path(*rows, xis=options.xi, **columns).frame()
         shown = as_json(table) if options.json else as_text(table.drop(columns=TECHNICAL))
     else:
         template = _template(options)
@@ -175,37 +171,27 @@ def path(options: Any) -> None:
     from anchortm.selection.path import anchor_path
 
     _check_outputs(options)
-    model, made, extra = _prepare(options)
-    found = anchor_path(model, made.X, made.y, made.anchors, options.xi, **extra)
+    rows, columns = _prepare(options)
+    found = anchor_path(*rows, xis=options.xi, **columns)
     table = found.frame()
     _report(options, table, table.drop(columns=TECHNICAL), found.plot)
 
 
 def loeo(options: Any) -> None:
     """Print, write and draw the left-out environments."""
+    from anchortm.inputs.formula.grammar import parse_formula
     from anchortm.selection.left_out import leave_one_environment_out
 
     _check_outputs(options)
-    model, made, extra = _prepare(options)
-    if made.anchors is None and not options.environments:
+    rows, columns = _prepare(options)
+    anchors = [name for name, _ in parse_formula(options.formula).anchors]
+    if not anchors and not options.environments:
         raise InputError("loeo needs environments: name the anchors after '|' in --formula, or give --environments")
-    if options.environments:
-        environments = made.column(options.environments)
-    elif made.anchors.shape[1] == 1:
-        environments = made.anchors.iloc[:, 0]
-    else:
-        raise InputError(f"there are several anchors: choose --environments from {', '.join(made.anchors.columns)}")
+    if len(anchors) > 1 and not options.environments:
+        raise InputError(f"there are several anchors: choose --environments from {', '.join(anchors)}")
     _start_workers(options.jobs)
     result = leave_one_environment_out(
-        model,
-        made.X,
-        made.y,
-        environments,
-        options.xi,
-        anchors=made.anchors,
-        cut=options.cut,
-        n_jobs=options.jobs,
-        **extra,
+        *rows, options.environments, options.xi, cut=options.cut, n_jobs=options.jobs, **columns
     )
     if not options.json:
         print(f"{result.frame().environment.nunique()} environments, each predicted by fits to the others (mean nll)")

@@ -319,6 +319,9 @@ def _add_model(command: argparse.ArgumentParser, xis: str = "0") -> None:
     command.add_argument("--scale", metavar="TERMS", help="terms that also change the spread of the outcome")
     command.add_argument("--weights", metavar="COLUMN", help="column of weights")
     command.add_argument("--offset", metavar="COLUMN", help="column of offsets")
+    command.add_argument(
+        "--missing", choices=["error", "drop"], help="what to do with rows that have missing values (default: error)"
+    )
 
 
 def _add_outputs(command: argparse.ArgumentParser, what: str) -> None:

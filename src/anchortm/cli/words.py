@@ -15,7 +15,7 @@ __all__ = ["in_shell"]
 OPTIONS = {"log_first": "--log-first", "sample_weight": "--weights", "n_jobs": "--jobs", "xis": "--xi"} | {
     name: f"--{name}"
     for name in (
-        *("xi", "order", "support", "l1", "l2", "varying", "scale", "offset", "environments", "cut"),
+        *("missing", "xi", "order", "support", "l1", "l2", "varying", "scale", "offset", "environments", "cut"),
         *("quantiles", "cdf", "sf", "keep", "extrapolation"),
     )
 }
@@ -66,6 +66,7 @@ RULES: list[tuple[str, Any]] = [
     (rf"\b(?:{'|'.join(CLASSES)})\b", lambda found: f"--model {CLASSES[found[0]]}"),
     (r"\bAnchorGLM\b", "this model"),
     # options
+    (r'\bmissing="drop"', "--missing drop"),
     (r"\(log_first=False of Bernstein models\)", "(--model cox or c-logit, without --log-first)"),
     (r"use log_first=False", "leave --log-first out"),
     (r"log_first=True", "--log-first"),

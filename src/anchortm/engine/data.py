@@ -20,6 +20,7 @@ from anchortm.inputs.anchors import AnchorColumns
 from anchortm.inputs.baselines import Mixture, known_strata, stratum_codes
 from anchortm.inputs.clusters import Clusters
 from anchortm.inputs.design import Design, Matrix, WideMatrix
+from anchortm.inputs.missing import Counts, Missing
 from anchortm.inputs.response import Response, as_response
 from anchortm.inputs.splines import Marks
 from anchortm.inputs.two_terms import TwoTerms
@@ -46,6 +47,7 @@ class About:
     fingerprint: Array
     covariate_ranges: Array | None  # smallest and largest value of each column
     outcome_range: tuple[float, float]
+    missing: Counts  # rows that were dropped
 
 
 class Strata(NamedTuple):
@@ -76,7 +78,7 @@ class Data(NamedTuple):
     dropped: tuple[Any, ...]
     columns_given: tuple[str, ...] | None = None  # names of the columns of X, including anchors
     alphabetical: bool = False  # whether classes are words in alphabetical order
-    kept: NDArray[np.bool_] | None = None  # rows of positive weight, if some rows have weight zero
+    kept: NDArray[np.bool_] | None = None  # rows that are used, if some have weight zero or missing values
     covariate_ranges: Array | None = None  # smallest and largest value of each column
     mixture: Mixture | None = None  # weights of each row on the baselines of strata and varying effects
     strata: Strata | None = None  # strata of a partial likelihood
@@ -84,6 +86,26 @@ class Data(NamedTuple):
     index: Any = None  # pandas index of all rows
     near: tuple[int, ...] = ()  # nearly collinear covariates
     share: float = 1.0  # smallest unexplained fraction of the deviation of one of them
+    missing: Missing | None = None  # rows that were dropped because values are missing
+
+    @property
+    def rows_used(self) -> NDArray[np.intp]:
+        """Return the positions of these rows among those that the user passed."""
+        if self.missing is not None and self.missing.rows is not None:
+            return self.missing.rows
+        return np.arange(len(self.response)) if self.kept is None else np.flatnonzero(self.kept)
+
+    def numbered(self) -> Data:
+        """Return the inputs with the positions of their rows, which parts of them keep."""
+        counts = Counts(self.n_given) if self.missing is None else self.missing.counts
+        return self._replace(missing=Missing(counts, self.rows_used))
+
+    @property
+    def n_given(self) -> int:
+        """Return the number of rows that the user passed."""
+        if self.missing is not None:
+            return self.missing.counts.n_rows
+        return len(self.response) if self.kept is None else self.kept.size
 
     @property
     def in_memory(self) -> bool:
@@ -118,6 +140,7 @@ class Data(NamedTuple):
             strata=None if self.strata is None else self.strata.take(rows),
             clusters=None if self.clusters is None else self.clusters.take(rows),
             near=self.near,
+            missing=None if self.missing is None else self.missing.take(rows),
         )
 
     def repeated(self, columns: Sequence[int], factor: float, names: tuple[str, ...]) -> Data:
@@ -143,7 +166,7 @@ class Data(NamedTuple):
         """Return the anchor loss of these rows, in new coordinates or in the given ones."""
         if self.mixture is not None:
             self.mixture.corners.check(self.mixture.weights)
-        with rows_of(None if self.kept is None else np.flatnonzero(self.kept).tolist()):
+        with rows_of(None if self.kept is None and self.missing is None else self.rows_used):
             return build_objective(
                 link,
                 basis,
@@ -196,6 +219,7 @@ class Data(NamedTuple):
             self.fingerprint(),
             self.covariate_ranges,
             self.response.reach(),
+            Counts() if self.missing is None else self.missing.counts,
         )
 
 

@@ -16,12 +16,13 @@ from anchortm._util.frames import aligned, is_frame, native
 from anchortm.engine.data import Data, drop_empty_classes
 from anchortm.engine.solve.identification import check_kinds, check_levels, covariate_ranges
 from anchortm.engine.specification import Specification, named_columns
-from anchortm.exceptions import IdentificationError, InputError, InputTypeError
+from anchortm.exceptions import IdentificationError, InputError, InputTypeError, rows_of
 from anchortm.inputs import parts
 from anchortm.inputs.anchors import anchor_columns
 from anchortm.inputs.baselines import cluster_labels, stratum_labels, varying_groups
 from anchortm.inputs.clusters import make_clusters, named_effects
 from anchortm.inputs.design import Design, WideMatrix, split_columns, to_design
+from anchortm.inputs.missing import Missing, whole_inputs
 from anchortm.inputs.response import as_response, sorted_words
 from anchortm.inputs.two_terms import Intercepts, make_two_terms
 
@@ -83,8 +84,37 @@ def prepare_unchecked(spec: Specification, X: Any, y: Any, anchors: Any, sample_
 def _read(
     spec: Specification, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any
 ) -> tuple[Data, Labels, list[Any]]:
+    """Return the rows that are used, with outcomes checked, and the labels of their strata and clusters.
+
+    Rows of weight zero are left out, and rows with missing values where the specification says so.
+    """
+    given = {"X": X, "y": y, "anchors": anchors, "sample_weight": sample_weight, "offset": offset}
+    index = aligned(**given)
+    with (
+        whole_inputs(spec, **given) as (whole, missing),
+        rows_of(None if missing is None else missing.rows),
+    ):
+        data, labels, clusters = _read_whole(spec, **whole)
+    return _recorded(data, missing, whole["y"] is not y)._replace(index=index), labels, clusters
+
+
+def _recorded(data: Data, missing: Missing | None, here: bool) -> Data:
+    """Return the data with the record of the rows that were dropped, ``here`` or before the rows came here."""
+    size = len(data.response) if data.kept is None else data.kept.size
+    if missing is None or missing.rows is None or missing.rows.size != size:
+        return data
+    used = missing if data.kept is None else missing.take(data.kept)
+    if not here:
+        return data._replace(missing=used)
+    kept = np.zeros(missing.counts.n_rows, dtype=bool)
+    kept[used.rows] = True
+    return data._replace(missing=used, kept=kept)
+
+
+def _read_whole(
+    spec: Specification, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any
+) -> tuple[Data, Labels, list[Any]]:
     """Return the inputs without rows of weight zero, with outcomes checked, and the labels of strata and clusters."""
-    index = aligned(X=X, y=y, anchors=anchors, sample_weight=sample_weight, offset=offset)
     X, y = native(X), native(y)
     columns_given = _columns_given(X)
     if spec.anchor_names is not None and anchors is not None:
@@ -104,7 +134,6 @@ def _read(
         check_weights(sample_weight, n),
         row_offset(offset, n),
         (),
-        index=index,
     )
     _check_sizes(data, clusters)
     data = _without_weight_zero(data)

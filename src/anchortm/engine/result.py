@@ -72,6 +72,8 @@ class FitResult(LikelihoodFacts):
     float_codes: tuple[str, ...] = ()
     dropped_anchors: tuple[str, ...] = ()
     dropped_classes: tuple[Any, ...] = ()
+    missing: Mapping[str, int] = field(default_factory=dict)  # rows with missing values, by column
+    n_missing: int = 0  # rows that were dropped because of them
     alphabetical: bool = False
     binary: list[bool]
     had_offset: bool
@@ -308,6 +310,8 @@ def _of_rows(problem: Problem, objective: Objective) -> dict[str, Any]:
         "float_codes": about.float_codes,
         "dropped_anchors": () if anchors is None else anchors.dropped,
         "dropped_classes": about.dropped,
+        "missing": dict(about.missing.columns),
+        "n_missing": about.missing.n_missing,
         "alphabetical": about.alphabetical,
         "binary": about.binary,
         "had_offset": about.had_offset,

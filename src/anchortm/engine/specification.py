@@ -24,6 +24,7 @@ from anchortm.inputs import parts
 from anchortm.inputs.baselines import make_mixture, varying_groups
 from anchortm.inputs.clusters import named_effects
 from anchortm.inputs.design import Design, joined
+from anchortm.inputs.missing import check_missing
 from anchortm.inputs.response import Response, Scale
 from anchortm.inputs.splines import Marks, wiggly
 
@@ -92,6 +93,7 @@ class Specification:
     n_restarts: int = 0
     random_state: Any = None
     start: Any = None
+    missing: str = "error"
     more: tuple[Any, ...] = ()  # parts beside those of the package
 
     likelihood = "transformation"  # its key in the table of parts
@@ -111,6 +113,7 @@ class Specification:
         whole_number(int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, "verbose", 0)
         jobs(self.n_jobs)
         generator(self.random_state)
+        check_missing(self.missing)
         check_strengths(l1=self.l1, l2=self.l2, smooth=self.smooth)
         if self.n_nodes is not None and whole_number(self.n_nodes, "n_nodes", 3) > MOST_NODES:
             raise InputError(f"n_nodes must be at most {MOST_NODES}, not {self.n_nodes}")
@@ -201,6 +204,12 @@ class Specification:
     def cluster(self) -> list[Any]:
         """Return the columns of X with the clusters of random effects: none, one or two."""
         return [column for column, _ in named_effects(self.random)]
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """Return what columns of X are, by name or position, where they are no covariates."""
+        named = (("anchor", self.anchor_names), ("stratum", self.strata), ("cluster", self.cluster))
+        return {str(column): word for word, columns in named for column in named_columns(columns, word)}
 
     def smoothed(self, marks: Marks) -> bool:
         """Return whether some of these columns belong to penalised smooth terms."""

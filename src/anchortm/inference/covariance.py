@@ -35,6 +35,7 @@ from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
 from anchortm.inputs import parts
 from anchortm.inputs.anchors import groups_of
+from anchortm.inputs.missing import rows_taken
 from anchortm.predict.fitted import NOT_AT_HAND, Fitted
 
 if TYPE_CHECKING:
@@ -241,9 +242,7 @@ def cluster_codes(clusters: Any, data: Data) -> Codes:
             f"data[{clusters!r}]"
         )
     aligned(X=data, clusters=clusters)
-    codes, _ = groups_of(clusters, "clusters")
-    if data.kept is not None and codes.size == data.kept.size:
-        codes = codes[data.kept]
+    codes, _ = groups_of(rows_taken("clusters", clusters, data.n_given, data.rows_used), "clusters")
     if codes.size != len(data.response):
         raise InputError(
             f"clusters has {codes.size} rows, but the fit had {len(data.response)}: pass the cluster of each row"

@@ -29,6 +29,7 @@ __all__ = ["Summary", "baseline_facts", "summarise"]
 
 SHOWN = 20  # number of printed levels of a wide factor
 MOST_CHOSEN = 30  # number of printed coefficients of an elastic net
+DROPPED = 4  # columns with missing values to name
 NET = "elastic net"
 SMOOTH = "smooth terms"
 
@@ -306,7 +307,7 @@ def _errors_fact(result: FitResult, kind: str | None, clusters: Any) -> dict[str
 
 def baseline_facts(result: FitResult) -> dict[str, str]:
     """Return the lines of the summary above the coefficients, by name."""
-    facts = {"model": _formula(result), "rows": _rows(result)}
+    facts = {"model": _formula(result), "rows": _rows(result)} | _dropped(result)
     if result.support is not None:
         facts["baseline"] = _support(result)
     if result.corners is not None:
@@ -341,6 +342,17 @@ def _rows(result: FitResult) -> str:
         kinds = f"{len(result.classes)} classes" if result.basis.kind == "ordinal" else "counts"
     total = "" if result.n_total == result.n_rows else f", total weight {result.n_total:g}"
     return f"{result.n_rows} ({kinds}){total}"
+
+
+def _dropped(result: FitResult) -> dict[str, str]:
+    """Return the line on how many rows were dropped, and the columns with most missing values."""
+    if not result.n_missing:
+        return {}
+    first = sorted(result.missing.items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{name} in {n}" for name, n in first[:DROPPED])
+    more = f", and {len(first) - DROPPED} more columns" if len(first) > DROPPED else ""
+    rows = "1 row" if result.n_missing == 1 else f"{result.n_missing} rows"
+    return {"dropped": f"{rows} with missing values: {shown}{more}"}
 
 
 def _support(result: FitResult) -> str:

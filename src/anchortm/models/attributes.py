@@ -102,6 +102,22 @@ class FittedAttributes:
         """Return whether the model still has the rows of its fit; a pickled or saved model does not."""
         return self._problem is not None
 
+    @property
+    def rows_used_(self) -> NDArray[np.intp]:
+        """Return the positions of the rows of the fit among those that were passed, counted from 0.
+
+        Rows of weight zero are not among them, nor rows that ``missing="drop"`` left out.
+        """
+        self.result_  # noqa: B018 - raises an error if there is no fit
+        if self._problem is None:
+            raise UnavailableError(NOT_AT_HAND)
+        if not self._problem.data.in_memory:
+            raise UnavailableError(
+                "rows_used_ needs the rows in memory, but these were read in batches: missing_ has the numbers of rows "
+                "with missing values by column, n_missing_ that of rows that were dropped"
+            )
+        return self._problem.data.rows_used  # type: ignore[no-any-return]
+
     def __sklearn_is_fitted__(self) -> bool:
         return self._result is not None
 
@@ -137,6 +153,8 @@ class FittedAttributes:
     n_rows_ = Found[int]()
     n_total_ = Found[float]()
     row_kinds_ = Found[dict[str, int]]()
+    n_missing_ = Found[int]()
+    missing_ = Found[dict[str, int]]()
     n_anchors_ = Found[int]()
     dropped_anchors_ = Found[tuple[str, ...]]()
     dropped_classes_ = Found[tuple[Any, ...]]()

@@ -19,6 +19,7 @@ from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs import parts
 from anchortm.inputs.formula.grammar import parse_formula
+from anchortm.inputs.missing import How
 from anchortm.models.answers import Inference
 from anchortm.models.from_formula import FormulaMixin, with_roles
 from anchortm.predict.new_rows import NewRows
@@ -30,6 +31,7 @@ M = TypeVar("M", bound=type)
 SHARED = (  # arguments that the specification takes unchanged
     *("xi", "anchor_intercept", "anchor_names", "strata", "varying", "random", "n_nodes", "tol", "max_iter", "n_jobs"),
     *("verbose", "n_restarts", "random_state", "start", "scale", "xi_scale", "l1", "l2", "penalty_factor", "smooth"),
+    "missing",
 )
 
 
@@ -70,6 +72,7 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
     l2: float = 0.0
     penalty_factor: Any = None
     smooth: float = 0.01
+    missing: How = "error"
 
     # subclasses define these
 
@@ -212,14 +215,18 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         made: Self = clone(self).set_params(**parameters)
         return made._keep(problem, result)
 
-    def _batched(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> tuple[Self, Problem]:
+    def _batched(
+        self, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any = None
+    ) -> tuple[Self, Problem]:
         """Return the model with the roles that a formula names, and its problem for a table read in batches."""
         spec, parsed = self.specification(), parse_formula(formula)
         named = [*(["strata"] if parsed.strata else []), *(["random"] if parsed.random else [])]
         parts.refuse("batches", *spec.asked(), *named, spec.likelihood)
         spec.check()
         source = open_source(data, spec.threads, True if self.verbose else None)
-        stream = Stream(formula, source, spec.outcome, spec.levels, sample_weight, offset, self.anchor_intercept)
+        beside = (environments,) if self.missing == "drop" and isinstance(environments, str) else ()
+        columns = (sample_weight, offset, self.anchor_intercept, self.missing, beside)
+        stream = Stream(formula, source, spec.outcome, spec.levels, *columns)
         made = stream.reader.formula
         made.offset = offset
         model: Self = with_roles(self, made)

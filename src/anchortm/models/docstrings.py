@@ -57,6 +57,9 @@ SHARED = """
         mean squared second derivative of each curve, with the range of x rescaled to a width of 2 pi. 0 means no
         penalty; large values give nearly straight lines. ``SmoothSearchCV`` chooses it. It has no effect without
         smooth terms.
+    missing : {{"error", "drop"}}
+        What a fit does with rows that have missing values in any column it uses: raise an error that lists the
+        columns, or leave the rows out. ``rows_used_`` and ``missing_`` say which.
 """
 BERNSTEIN = """order : int
         Order of the Bernstein polynomials.
@@ -126,6 +129,11 @@ ATTRIBUTES = """
         Number of rows, and sum of their weights.
     row_kinds_ : dict
         Number of exact, left-, right- and interval-censored rows; classes and counts are intervals.
+    n_missing_, missing_ : int, dict
+        Number of rows that ``missing="drop"`` left out, and the number of rows with missing values by column.
+    rows_used_ : array of int
+        Positions of the rows of the fit among those that were passed: without rows that ``missing="drop"`` left out,
+        and without rows of weight zero. Not after loading a saved model, nor for a table that is read in batches.
     n_anchors_ : int
         Number of linearly independent anchor columns, including the constant if ``anchor_intercept``; 0 without
         anchors.

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from inspect import signature
 from typing import Any, Self
 
 from sklearn.base import clone
 
-from anchortm._util.frames import is_batched
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm._util.frames import column_names, is_batched, known, native, select
+from anchortm.exceptions import InputError, InputTypeError, rows_of
 from anchortm.inputs.formula import Formula
+from anchortm.inputs.missing import Missing, columns_of_inputs, whole_rows
 from anchortm.inputs.parts import refuse
 
-__all__ = ["FormulaMixin", "with_roles"]
+__all__ = ["FormulaMixin", "missing_of", "whole_table", "with_roles"]
 
 
 class FormulaMixin:
@@ -100,17 +103,50 @@ def _fit_batches(model: Any, formula: str, data: Any, sample_weight: Any, offset
 
 def _fit_table(model: Any, formula: str, data: Any, named: dict[str, Any]) -> Any:
     """Return the model fitted to a table in memory; ``named`` holds the other arguments of fit or column names."""
-    extra = {name: Formula.new_column(data, values) for name, values in named.items() if values is not None}
-    made = Formula.counted(formula, data, extra.get("sample_weight"))
-    model = with_roles(model, made)
-    foreign = [name for name in extra if name not in signature(model.fit).parameters]
-    if foreign:
-        raise InputTypeError(f"{type(model).__name__} does not use {' or '.join(foreign)}: leave it out")
-    model.fit(made.X, made.y, anchors=made.anchors, **extra)
+    with whole_table(model, formula, data, named) as (made, extra, _):
+        model = with_roles(model, made)
+        foreign = [name for name in extra if name not in signature(model.fit).parameters]
+        if foreign:
+            raise InputTypeError(f"{type(model).__name__} does not use {' or '.join(foreign)}: leave it out")
+        model.fit(made.X, made.y, anchors=made.anchors, **extra)
     offset = named["offset"]
     made.offset = offset if isinstance(offset, str) else None
     model.formula_ = made.without_data()
     return model
+
+
+@contextmanager
+def whole_table(
+    model: Any, formula: str, data: Any, named: dict[str, Any]
+) -> Iterator[tuple[Formula, dict[str, Any], Missing | None]]:
+    """Yield the formula with the whole rows of a table, what is ``named`` beside them, and which rows were dropped.
+
+    Inside the context no one looks for missing values again.
+    """
+    table = native(data)
+
+    def columns() -> Iterator[tuple[str, Any]]:
+        names = column_names(table)
+        roles = Formula.unread(formula, names).roles(names)
+        yield from columns_of_inputs(roles, X=select(table, list(roles)))
+        for argument, values in named.items():
+            if not isinstance(values, str):
+                yield from columns_of_inputs({}, **{argument: values})
+            elif values not in roles:
+                known([values], names)
+                yield f"{argument} {values!r}", select(table, [values])[values]
+
+    with whole_rows(missing_of(model), columns, table=table, **named) as (whole, missing):
+        rows = whole.pop("table")
+        extra = {name: Formula.new_column(rows, values) for name, values in whole.items() if values is not None}
+        with rows_of(None if missing is None else missing.rows):
+            made = Formula.counted(formula, rows, extra.get("sample_weight"))
+        yield made, extra, missing
+
+
+def missing_of(model: Any) -> Any:
+    """Return what a model, or the model of a search or of boosting, does with missing values; None if it cannot say."""
+    return missing_of(model.model) if hasattr(model, "model") else getattr(model, "missing", None)
 
 
 def with_roles(model: Any, formula: Formula) -> Any:

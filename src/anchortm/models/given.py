@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from anchortm._util.frames import aligned, is_batched
+from anchortm._util.frames import is_batched
 from anchortm.engine.problem import Problem
 from anchortm.exceptions import InputError
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.formula.text import split_at
+from anchortm.inputs.missing import Missing, settled, whole_inputs
 from anchortm.inputs.parts import refuse
-from anchortm.models.from_formula import with_roles
+from anchortm.models.from_formula import whole_table, with_roles
 
 __all__ = ["Given", "given"]
+
+ROWS = ("X", "y", "anchors", "sample_weight", "offset")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +37,8 @@ class Given:
         The formula that reads new rows.
     batched : bool
         Whether the table is read in batches.
+    missing : Missing or None
+        The rows that were dropped because values are missing.
     """
 
     model: Any
@@ -43,17 +50,30 @@ class Given:
     environments: Any = None
     formula: Formula | None = None
     batched: bool = False
+    missing: Missing | None = None
+
+    @contextmanager
+    def screened(self) -> Iterator[None]:
+        """Let errors inside this context list all missing values, and the results say which rows were dropped."""
+        if self.missing is not None or self.formula is not None:
+            with settled(self.missing):
+                yield
+            return
+        given = {name: getattr(self, name) for name in (*ROWS, "environments")} if not self.batched else {}
+        with whole_inputs(self.model.specification(), **given):
+            yield
 
     def prepared(self) -> tuple[Given, Problem]:
         """Return the problem that a fit of the model to all rows would solve; a table in batches is learned now."""
         if self.batched:
             if hasattr(self.model, "learner"):
                 refuse("boosting", "batches")
-            model, problem = self.model._batched(self.X, self.y, self.sample_weight, self.offset)
+            model, problem = self.model._batched(self.X, self.y, self.sample_weight, self.offset, self.environments)
             return replace(self, model=model, formula=problem.data.reader.formula), problem
-        problem = self.model.problem(
-            self.X, self.y, anchors=self.anchors, sample_weight=self.sample_weight, offset=self.offset
-        )
+        with self.screened():
+            problem = self.model.problem(
+                self.X, self.y, anchors=self.anchors, sample_weight=self.sample_weight, offset=self.offset
+            )
         return self, problem
 
     def n_passes(self, problem: Problem) -> int | None:
@@ -86,8 +106,7 @@ def given(
     """
     rows = Given(model, X, y, anchors, sample_weight, offset, environments)
     if not isinstance(X, str):
-        aligned(X=X, y=y, anchors=anchors, sample_weight=sample_weight, offset=offset, environments=environments)
-        return rows
+        return _arrays(rows)
     if anchors is not None:
         raise InputError("name the anchors after '|' in the formula, and pass other arguments by name, such as xis=...")
     if model.anchor_names is not None:
@@ -95,12 +114,19 @@ def given(
     text = _with_anchors(X, environments)
     if is_batched(y):
         return replace(rows, X=text, batched=True)
-    weights, shift, groups = (Formula.new_column(y, values) for values in (sample_weight, offset, environments))
-    made = Formula.counted(text, y, weights)
-    model = with_roles(model, made)
+    named = {"sample_weight": sample_weight, "offset": offset, "environments": environments}
+    with whole_table(model, text, y, named) as (made, extra, missing):
+        own: dict[str, Any] = {"environments": made.anchors} | extra
+        found = Given(with_roles(model, made), made.X, made.y, made.anchors, missing=missing, **own)
     made.offset = offset if isinstance(offset, str) else None
-    found = Given(model, made.X, made.y, made.anchors, weights, shift, made.anchors if groups is None else groups)
     return replace(found, formula=made.without_data())
+
+
+def _arrays(rows: Given) -> Given:
+    """Return what was given as arrays, without rows that have missing values if the model drops them."""
+    given = {name: getattr(rows, name) for name in (*ROWS, "environments")}
+    with whole_inputs(rows.model.specification(), **given) as (whole, missing):
+        return replace(rows, **whole, missing=missing)
 
 
 def _with_anchors(formula: str, environments: Any) -> str:

@@ -213,8 +213,10 @@ def leave_one_environment_out(
     >>> result.summary()["worst"].round(4).tolist()
     [1.6745, 1.5574, 1.5929]
     """
+    check_model(model, "left_out")
     rows = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset, environments=environments)
-    found = left_out(rows, None, ("xi",), xis, cut, n_jobs, progress)
+    with rows.screened():
+        found = left_out(rows, None, ("xi",), xis, cut, n_jobs, progress)
     return LeaveOneEnvironmentOut(found.rows, type(model).__name__, n_passes=found.n_passes)
 
 

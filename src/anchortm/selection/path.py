@@ -200,7 +200,8 @@ def anchor_path(
             models.append(rows.reading(rows.model.with_result(own, remarked(own, result), xi=xi), own))
     else:
         more = {"anchors": rows.anchors, "sample_weight": rows.sample_weight, "offset": rows.offset}
-        fits = (clone(rows.model).set_params(xi=xi).fit(rows.X, rows.y, **more) for xi in values.tolist())
+        with rows.screened():
+            fits = [clone(rows.model).set_params(xi=xi).fit(rows.X, rows.y, **more) for xi in values.tolist()]
         models = [rows.reading(fit, problem) for fit in fits]
         shown = slice(0) if model.learner == "tree" else shown  # trees have no coefficients
     effects = [m.new_rows_.result.effects for m in models]

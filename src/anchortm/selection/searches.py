@@ -14,13 +14,13 @@ from anchortm._messages import shown, warn
 from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import real_numbers
 from anchortm._util.estimators import BaseEstimator
-from anchortm._util.frames import aligned
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
 from anchortm.engine.specification import named_columns
 from anchortm.exceptions import ConvergenceWarning, InputError, InputTypeError
 from anchortm.inputs.anchors import group_codes
 from anchortm.inputs.design import split_columns
+from anchortm.inputs.missing import whole_inputs
 from anchortm.inputs.splines import wiggly
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.from_formula import FormulaMixin
@@ -145,8 +145,16 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
             The fitted search.
         """
         level = self._level()
-        aligned(X=X, y=y, anchors=anchors, environments=environments, sample_weight=sample_weight, offset=offset)
         check_model(self.model, {"lambda": "l1", "smooth": "smooth"}.get(self._by[0], "searches"))
+        given = {"X": X, "y": y, "anchors": anchors, "environments": environments}
+        given |= {"sample_weight": sample_weight, "offset": offset}
+        with whole_inputs(self.model.specification(), **given) as (whole, _):
+            return self._fit(level, **whole)
+
+    def _fit(
+        self, level: float | None, X: Any, y: Any, anchors: Any, environments: Any, sample_weight: Any, offset: Any
+    ) -> Self:
+        """Fit to whole rows; arguments as for ``fit``."""
         named = self.model.anchor_names is not None
         if environments is None:
             columns = named_columns(self.model.anchor_names, "anchor_names")

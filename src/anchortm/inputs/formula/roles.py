@@ -69,6 +69,15 @@ class Roles:
         known([*outcome, *anchors, *self.strata], names)
         return list(dict.fromkeys([*self._used, *outcome, *anchors, *self.strata]))
 
+    def roles(self, names: Sequence[str]) -> dict[str, str]:
+        """Return all columns of a table with these names that a fit needs, and a word for what they are."""
+        words = dict.fromkeys(self._used, "covariate")
+        words |= dict.fromkeys(self.clusters, "cluster") | dict.fromkeys(self.strata, "stratum")
+        words |= {name: words.get(name, "anchor") for name, _ in self._parsed.anchors}
+        words |= dict.fromkeys(self.outcome_columns(names), "outcome")
+        known(list(words), names)
+        return words
+
     def outcome(self, data: Table) -> Outcome:
         """Return the outcome of these rows."""
         return self._parsed.outcome.values(native(data))

@@ -134,7 +134,8 @@ class Adapted(BoostedAnswers):
             )
             warn(told[-1], ConvergenceWarning)
         total = float(n) if rows.weights is None else float(rows.weights.sum())
-        own = replace(result.model_.result_, n_rows=n, row_kinds=rows.response.counts(), n_total=total, warnings=told)
+        counts: dict[str, Any] = {"n_rows": n, "n_total": total, "row_kinds": rows.response.counts()}
+        own = replace(result.model_.result_, **counts, missing={}, n_missing=0, warnings=told)
         result.model_ = result.model_.with_result(None, own)
         return result
 

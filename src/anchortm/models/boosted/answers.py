@@ -30,6 +30,7 @@ from anchortm.models.boosted.result import BoostedResult
 from anchortm.models.boosted.trees import Tree
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.extrapolation import extrapolation
+from anchortm.predict.fitted import NOT_AT_HAND
 from anchortm.predict.new_rows import NewRows
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ class BoostedAnswers:
     row_kinds_ = OfModel[dict[str, int]]()
     n_rows_ = OfModel[int]()
     n_total_ = OfModel[float]()
+    n_missing_ = OfModel[int]()
+    missing_ = OfModel[dict[str, int]]()
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in self.__dict__
@@ -176,8 +179,10 @@ class BoostedAnswers:
     if not TYPE_CHECKING:  # a typo is an error to type checkers
 
         def __getattr__(self, name: str) -> Any:
-            if name == "new_rows_":  # the property failed because there is no fit
+            if name in ("new_rows_", "rows_used_"):  # the property failed because there is no fit
                 self._fitted()
+            if name == "rows_used_":  # or because there are no rows
+                raise UnavailableError(NOT_AT_HAND)
             if hasattr(TransformationModel, name) and ("model_" in self.__dict__ or not name.endswith("_")):
                 why = parts.refusal("boosting", "sandwich") if name in BY_COVARIANCE else INSTEAD
                 raise NotForBoostedError(f"{type(self).__name__} has no {name}: {why}")

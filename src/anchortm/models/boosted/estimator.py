@@ -17,7 +17,6 @@ from anchortm import plotting
 from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import flag, generator, one_number, whole_number
 from anchortm._util.estimators import BaseEstimator
-from anchortm._util.frames import aligned
 from anchortm.engine.data import Data
 from anchortm.engine.preparation import prepare_unchecked
 from anchortm.engine.problem import Problem
@@ -26,6 +25,7 @@ from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.inputs import parts
+from anchortm.inputs.missing import whole_inputs
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.booster import Booster, Stage
 from anchortm.models.boosted.growth import Binned, binned, grow
@@ -117,7 +117,7 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         standardised coefficients.
     held_out_ : list
         Names of the held-out environments.
-    xi_, loss_, loglik_, penalty_, baseline_, kkt_, min_eigenvalue_, converged_
+    xi_, loss_, loglik_, penalty_, baseline_, kkt_, min_eigenvalue_, converged_, n_missing_, missing_, rows_used_
         As for the other models, given f. After a ``refit`` that changes the model they are those of the new rows:
         ``loss_`` is the mean negative log-likelihood plus the ridge towards the previous fit, ``penalty_`` is 0.
     refit_ : dict
@@ -298,12 +298,12 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         >>> model.fit(data[["rm", "lstat"]], data.cmedv, anchors=data.town).n_rounds_
         53
         """
-        aligned(X=X, y=y, anchors=anchors, environments=environments, sample_weight=sample_weight, offset=offset)
-        problem = self.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
-        groups = None
-        if environments is not None:
-            groups = environment_groups(environments, problem.data, self.cut, self.validation)
-        return self._fit(problem.spec, problem.data, groups)
+        given = {"X": X, "y": y, "anchors": anchors, "environments": environments}
+        with whole_inputs(self.check(), **given, sample_weight=sample_weight, offset=offset) as (whole, _):
+            own = whole.pop("environments")
+            problem = self.problem(**whole)
+            groups = None if own is None else environment_groups(own, problem.data, self.cut, self.validation)
+        return self._fit(problem.spec, problem.data.numbered(), groups)
 
     def _fit_data(self, spec: Specification, data: Data) -> Self:
         """Fit to checked rows; return self."""

@@ -33,6 +33,14 @@ class Resampled(Adapted):
 
     _data: Data | None = None  # the rows of the fit
 
+    @property
+    def rows_used_(self) -> NDArray[np.intp]:
+        """Return the positions of the rows of the fit among those that were passed, counted from 0."""
+        self._fitted()
+        if self._data is None:
+            raise UnavailableError(NOT_AT_HAND)
+        return self._data.rows_used
+
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
         return {name: value for name, value in state.items() if name != "_data"}  # pickles do not carry the rows

@@ -2,8 +2,8 @@
 
 All fit the lasso at the same strengths. From the coefficients of each side the same code computes the mean objective
 along the path, and the KKT residual: by how much the slope of the mean loss in a coefficient leaves the interval that
-the penalty allows, at most, as a fraction of the largest strength. *Equal KKT* is the loosest tolerance of a peer at
-which its residual is no larger than ours, or its tightest one if it never is.
+the penalty allows, at most, as a fraction of the largest strength. *Equal KKT* means the loosest tolerance of a peer at
+which its residual is at most ours, or the tightest tolerance that was tried if none achieves that.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def net_ours(n: int, p: int, kind: str, strengths: int) -> Side:
 
 
 def _glmnet(n: int, p: int, kind: str, given: Given, thresholds: list[float]) -> Side:
-    """Return glmnet's path at the loosest threshold whose KKT residual is no larger than ours, or at the tightest."""
+    """Return glmnet's path at the loosest threshold with a KKT residual of at most ours, or else at the tightest."""
     X, y, event = data = net_data(n, p, kind)
     arrays = {"X": X, "y": y, "event": event, "lambdas": given["lambdas"]}
 

@@ -51,8 +51,9 @@ linear algebra that it was installed with.
 difference* is the peer's mean loss minus ours on the same data: positive means that ours is lower. If both fit the same
 model, the same code computes it from both sets of parameters. *Memory* is the peer's peak divided by ours, data
 included, above what was held after imports and a first small fit; that of R is not measured. *KKT* of an elastic-net
-path is the largest violation of the optimality conditions, as a fraction of the largest lambda. *Equal KKT* is the
-loosest tolerance at which the peer's is no larger than ours, or the tightest that was tried if it never is."""
+path is the largest violation of the optimality conditions, as a fraction of the largest lambda. *Equal KKT*
+means the loosest tolerance at which the peer's KKT is at most ours. If no tolerance achieves that, it means the
+tightest one that was tried."""
 
 
 def machine() -> str:

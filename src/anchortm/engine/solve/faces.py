@@ -24,6 +24,7 @@ from anchortm.engine.objective.penalised import Net
 from anchortm.engine.objective.protocol import Objective, Sums
 from anchortm.engine.solve import newton, proximal
 from anchortm.engine.solve.ends_of_path import multiplier_at, sqp
+from anchortm.engine.solve.net_model import FIRST_COLUMNS
 from anchortm.engine.solve.newton import Options, Solution
 
 __all__ = ["limit", "minimise"]
@@ -31,7 +32,6 @@ __all__ = ["limit", "minimise"]
 Array = NDArray[np.float64]
 
 MOST_FACES = 500
-FIRST_COLUMNS = 50  # join a face at once, or as many as it has already
 
 
 def minimise(objective: Objective, v: Array, xi: float, options: Options, sums: Sums | None = None) -> Solution:

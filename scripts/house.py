@@ -22,16 +22,23 @@ FLOORS = {
     "the fit": ("engine.rows", "engine", "backends"),
     "what a fit tells": ("plotting", "predict", "scores", "inference"),
     "what users hold": ("models",),
-    "what users ask": ("selection", "diagnostics"),
+    "what users ask": ("selection", "diagnostics", "newplace"),
     "to compare with": ("competitors", "simulate"),
     "ways in and out": ("saving", "reproduce", "bench", "cli"),
 }
 ORDER = [room for rooms in FLOORS.values() for room in rooms]
-OUTSIDE = ("", "__main__", "_moved", "sem", "scenarios")  # the package itself: its names, its command, its addresses
+OUTSIDE = (
+    "",
+    "__main__",
+    "_moved",
+    "sem",
+    "scenarios",
+    "strategies",
+)  # the package itself: its names, its command, its addresses
 
 # Methods that point down the order, such as model.save(): they import when called. Nothing else may import downwards.
 # (room, module that it imports) -> the methods
-DELEGATES: dict[tuple[str, str], str] = {}
+DELEGATES: dict[tuple[str, str], str] = {("models", "newplace.spread"): "calibrate_spread"}
 
 MOST_LINES = 449
 MOST_BRANCHES = 15

@@ -34,6 +34,7 @@ _HOME = {
     "Trials": "inputs.response",
     "XiSearchCV": "selection.searches",
     "anchor_path": "selection.path",
+    "compare_strategies": "newplace.comparison",
     "elastic_net_path": "selection.elastic_net",
     "gamma_from_quantile": "selection.path",
     "gamma_from_xi": "selection.path",
@@ -48,7 +49,7 @@ _HOME = {
     "xi_from_gamma": "selection.path",
 }
 
-_MODULES = ("datasets", "diagnostics", "links", "plotting", "scenarios", "scores", "sem")
+_MODULES = ("datasets", "diagnostics", "links", "plotting", "scenarios", "scores", "sem", "strategies")
 
 if TYPE_CHECKING:  # the same names for type checkers and editors, which do not run __getattr__
     from anchortm import datasets as datasets
@@ -58,6 +59,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors, which do not 
     from anchortm import scenarios as scenarios
     from anchortm import scores as scores
     from anchortm import sem as sem
+    from anchortm import strategies as strategies
     from anchortm.competitors.boosting import AnchorBoosting as AnchorBoosting
     from anchortm.competitors.linear import LinearAnchorRegression as LinearAnchorRegression
     from anchortm.diagnostics.marginal_effects import marginal_effects as marginal_effects
@@ -80,6 +82,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors, which do not 
     from anchortm.models.transformation import OrdinalRegression as OrdinalRegression
     from anchortm.models.transformation import ParametricSurvival as ParametricSurvival
     from anchortm.models.transformation import ProportionalHazards as ProportionalHazards
+    from anchortm.newplace.comparison import compare_strategies as compare_strategies
     from anchortm.predict.tables import predict_table as predict_table
     from anchortm.saving import load as load
     from anchortm.saving import save as save

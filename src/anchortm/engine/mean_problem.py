@@ -383,6 +383,10 @@ class MeanProblem(Problem):
         law = result.link.law(result.link.mean(result.baseline[0] + shift).mu, trials)
         return np.asarray(law.ppf(rng.random(shift.size)), dtype=np.float64)
 
+    def ends(self, theta: Array, beta: Array, rows: Data) -> None:
+        """Return None: there is no h with a scale."""
+        return
+
     def logliks(self, link: Any, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the log-likelihood of each row at these parameters."""
         p = len(rows.names)

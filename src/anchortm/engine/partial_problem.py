@@ -236,6 +236,10 @@ class PartialProblem(Problem):
         steps, n_strata = inner.steps(v), 1 if strata is None else len(strata.labels)
         return strata_curves(*steps.hazard()[:3], n_strata), steps.centre
 
+    def ends(self, theta: Array, beta: Array, rows: Data) -> None:
+        """Return None: there is no h with a scale."""
+        return
+
     def logliks(self, link: Any, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the contribution of each row to the partial log-likelihood of these rows."""
         outcome = self.spec.outcome_of(rows.response, rows.weights, rows.offset, rows.strata)

@@ -20,6 +20,7 @@ from anchortm.engine.formulation import Formulation
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.preparation import prepare
 from anchortm.engine.result import FitResult
+from anchortm.engine.rows.ends import Ends
 from anchortm.engine.rows.laplace import marginal_rows
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
 from anchortm.engine.rows.quadrature import MovedRows
@@ -187,17 +188,27 @@ class Problem(Formulation):
 
     def logliks(self, link: Any, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the log-likelihood of each of these rows, which may be new, at these parameters."""
-        spec, p = self.spec, len(rows.names)
-        shift = rows.design.matrix @ beta[:p]
-        shift = spec.sign * (shift if rows.offset is None else shift + rows.offset)
+        terms = build_terms(self.basis, rows.response)
+        moved, shift = self.moved(theta, beta, rows)
+        if rows.clusters is not None:
+            signed = rows.clusters._replace(Z=self.spec.sign * rows.clusters.Z)
+            return marginal_rows(MovedRows(link, terms, moved, shift), signed, beta[len(rows.names) :])[0]
+        return loglik_and_residuals(link, terms, moved, shift)[0]
+
+    def ends(self, theta: Array, beta: Array, rows: Data) -> Ends | None:
+        """Return h at the ends of these rows, which may be new; None if it is random, or if there is none."""
+        if rows.clusters is not None:
+            return None
+        return Ends.of(build_terms(self.basis, rows.response), *self.moved(theta, beta, rows))
+
+    def moved(self, theta: Array, beta: Array, rows: Data) -> tuple[Array, Array]:
+        """Return the baseline of rows, one for all or one for each, and their shift with its sign."""
+        shift = rows.design.matrix @ beta[: len(rows.names)]
+        shift = self.spec.sign * (shift if rows.offset is None else shift + rows.offset)
         theta = rows.thetas(theta)
         for part, own in self.own_parameters(beta, rows):
-            theta = part.theta(spec, theta, own, rows)
-        terms = build_terms(self.basis, rows.response)
-        if rows.clusters is not None:
-            signed = rows.clusters._replace(Z=spec.sign * rows.clusters.Z)
-            return marginal_rows(MovedRows(link, terms, theta, shift), signed, beta[p:])[0]
-        return loglik_and_residuals(link, terms, theta, shift)[0]
+            theta = part.theta(self.spec, theta, own, rows)
+        return theta, shift
 
     def draw(self, result: FitResult, rng: np.random.Generator) -> Array:
         """Return a simulated outcome for each row, after its entry time; classes are codes."""

@@ -83,6 +83,7 @@ LATER: dict[str, tuple[str, Test]] = {
     "outcome_range": ("outcome_range_", lambda value: len(value) == 2 and list_of(is_number)(value)),
     "missing": ("missing_", lambda value: isinstance(value, dict) and all(map(is_count, value.values()))),
     "n_missing": ("n_missing_", is_count),
+    "widened": ("widened_", lambda value: is_number(value) and value > 0.0),
 }
 SCALE: dict[str, tuple[str, Test]] = {
     "names": ("scale_names_", list_of(is_text)),

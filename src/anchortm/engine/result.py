@@ -109,6 +109,7 @@ class FitResult(LikelihoodFacts):
     information: Any = None  # n times the Hessian of the loss
     fixed: NDArray[np.bool_] | None = None
     jacobian: Array | None = None  # d(theta, beta)/dv
+    widened: float = 1.0  # how much wider predictions were made after the fit
     warnings: list[str] = field(default_factory=list)
     computed: dict[str, Any] = field(default_factory=dict)  # cache of slow results: the sandwich
 
@@ -228,6 +229,11 @@ class FitResult(LikelihoodFacts):
     def unpenalised(self) -> bool:
         """Return whether the fit is a maximum-likelihood fit."""
         return self.xi == 0.0 and (self.scale is None or self.scale.xi == 0.0) and not self.l1 and not self.ridged
+
+    @property
+    def largest(self) -> bool:
+        """Return whether the parameters are those of a maximum-likelihood fit."""
+        return self.unpenalised and self.widened == 1.0
 
     @property
     def strict(self) -> bool:

@@ -305,6 +305,13 @@ def _errors_fact(result: FitResult, kind: str | None, clusters: Any) -> dict[str
     return {"std. errors": f"{how}{aim}; {rows}"}
 
 
+def _spread(result: FitResult) -> dict[str, str]:
+    """Return the line about a spread that was changed after the fit."""
+    if result.widened == 1.0:
+        return {}
+    return {"spread": f"widened by {result.widened:.4g} after the fit, whose log-likelihood this is"}
+
+
 def baseline_facts(result: FitResult) -> dict[str, str]:
     """Return the lines of the summary above the coefficients, by name."""
     facts = {"model": _formula(result), "rows": _rows(result)} | _dropped(result)
@@ -312,11 +319,11 @@ def baseline_facts(result: FitResult) -> dict[str, str]:
         facts["baseline"] = _support(result)
     if result.corners is not None:
         facts |= result.corners.facts()
-    facts |= _optimum(result)
+    facts |= _optimum(result) | _spread(result)
     if result.l1 or result.l2:
         count = f"{np.count_nonzero(result.coef)} of {result.coef.size} coefficients are not zero"
         facts[NET] = f"l1 {result.l1:g}, l2 {result.l2:g}; {count}"
-    elif result.unpenalised and result.converged and not result.quasi:  # AIC and BIC need maximum likelihood
+    elif result.largest and result.converged and not result.quasi:  # AIC and BIC need maximum likelihood
         facts["AIC, BIC"] = f"{_criterion(result, 2.0):.2f}, {_criterion(result, math.log(result.sample_size)):.2f}"
     if result.edf or result.smooth:
         sizes = smooth_terms(result.marks)

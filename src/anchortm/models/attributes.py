@@ -160,6 +160,7 @@ class FittedAttributes:
     dropped_classes_ = Found[tuple[Any, ...]]()
     float_codes_ = Found[tuple[str, ...]]()
     atom_ = Found[float]()
+    widened_ = Found[float]()
     covariate_ranges_ = Found[Array]()
     outcome_range_ = Found[tuple[float, float]]()
     time_ = Found[bool]()

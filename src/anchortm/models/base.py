@@ -20,8 +20,8 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs import parts
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.missing import How
-from anchortm.models.answers import Inference
 from anchortm.models.from_formula import FormulaMixin, with_roles
+from anchortm.models.spread import Spread
 from anchortm.predict.new_rows import NewRows
 
 __all__ = ["TransformationModel", "check_model", "model"]
@@ -42,7 +42,7 @@ def model(cls: M) -> M:
 
 
 @model
-class TransformationModel(Inference, FormulaMixin, BaseEstimator):
+class TransformationModel(Spread, FormulaMixin, BaseEstimator):
     """Base class of all models, with their arguments and their fit. Subclasses choose link, basis and sign."""
 
     _sign: ClassVar[float] = -1.0
@@ -214,6 +214,13 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         """
         made: Self = clone(self).set_params(**parameters)
         return made._keep(problem, result)
+
+    def _copy_with(self, result: FitResult) -> Self:
+        """Return a copy of the fitted model that holds another result and no rows."""
+        made = self.with_result(None, result)
+        if "formula_" in self.__dict__:
+            made.formula_ = self.formula_
+        return made
 
     def _batched(
         self, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any = None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["ScoreTable", "score_table", "transforms"]
+__all__ = ["ScoreTable", "crps_of_rows", "score_table", "transforms"]
 
 ALL = "(all)"
 
@@ -146,7 +146,11 @@ def score_table(
     n = len(response)
     u = pit(distribution, response, random_state)
     rows = pd.DataFrame({"environment": names[codes], "nll": _nll(model, X, response, offset, codes)})
-    rows["crps"], rows["pit"], rows["coverage"] = _known_crps(distribution, response), u, np.abs(u - 0.5) <= 0.5 * level
+    rows["crps"], rows["pit"], rows["coverage"] = (
+        crps_of_rows(distribution, response),
+        u,
+        np.abs(u - 0.5) <= 0.5 * level,
+    )
     survival = response.scale == "time" and set(response.kind.tolist()) <= {Kind.EXACT, Kind.RIGHT}
     brier_names: list[str] = []
     if survival:
@@ -237,7 +241,7 @@ def _nll(model: Any, X: Covariates, response: Response, offset: Numbers | None, 
     return result
 
 
-def _known_crps(distribution: PredictedDistribution, response: Response) -> Array:
+def crps_of_rows(distribution: PredictedDistribution, response: Response) -> Array:
     """Return the CRPS of exact rows, given survival to their entry, and nan for other rows."""
     values = np.full(len(response), math.nan)
     known = known_rows(response)

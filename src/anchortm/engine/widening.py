@@ -1,0 +1,95 @@
+"""Predictions with another spread: h becomes m + (h - m) / factor, where m is the median of the link.
+
+Medians, ranks and the order of risks stay as they are. The result stays in its class of models: all parameters are
+divided by the factor, and the level of the baseline moves by m (1 - 1 / factor).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from anchortm._typing import Array
+from anchortm._util.checks import real_numbers
+from anchortm.engine.result import FitResult
+from anchortm.engine.rows.factor_hessian import Arrow
+from anchortm.exceptions import InputError
+
+__all__ = ["check_factor", "why_not_widened", "widened"]
+
+
+def check_factor(factor: Any) -> float:
+    """Return the factor of a spread, a finite positive number."""
+    value = real_numbers(factor, "factor")
+    if value.ndim or not 0.0 < float(value) < math.inf:
+        raise InputError(f"factor must be a positive number, not {factor!r}; 1 changes nothing, 2 is twice as wide")
+    return float(value)
+
+
+def why_not_widened(result: FitResult) -> str | None:
+    """Return why the predictions of a result cannot have another spread; None if they can."""
+    if result.basis.kind == "constant":
+        return "the family of a generalised linear model fixes the spread; use a transformation model"
+    if result.basis.kind == "step":
+        return "steps of a partial likelihood have no scale; use ProportionalHazards"
+    fixed = result.basis.increments
+    if ((fixed.lower == fixed.upper) & (fixed.lower != 0.0)).any():
+        return "this distribution has a fixed slope, so that its spread cannot change; use dist='weibull'"
+    if result.random is not None:
+        return "random effects already widen the predictions for new clusters; leave them out"
+    if result.had_offset:
+        return "the offset has coefficient 1 and cannot be divided by the factor; give it as a covariate"
+    if result.scale is not None and _median(result) != 0.0:
+        return "scale effects turn h about 0, not about the median of this link; use a probit or logit link"
+    return None
+
+
+def _median(result: FitResult) -> float:
+    return float(result.link.quantile(0.5))
+
+
+def widened(result: FitResult, factor: float) -> FitResult:
+    """Return the result with predictions that are ``factor`` times as wide, on the scale of h."""
+    reason = why_not_widened(result)
+    if reason is not None:
+        raise InputError(f"the spread of this model cannot change: {reason}")
+    c, m = 1.0 / check_factor(factor), _median(result)
+    constant = result.basis.increments.matrix[:, 0]  # the parameters of the function 1
+    blocks = 1 if result.corners is None else result.corners.n_blocks
+    levels = 1 if result.corners is None else result.corners.n_baselines
+    level = np.concatenate([np.tile(constant, levels), np.zeros((blocks - levels) * constant.size)])
+    moved = result.at(np.concatenate([c * result.baseline + (1.0 - c) * m * level, c * result.coef, _kept(result)]))
+    atom = result.atom
+    if atom:
+        atom = float(np.exp(result.link.log_cdf(m + c * (result.link.quantile(atom) - m))))
+    scales = np.ones(result.parameters.size)
+    scales[: result.baseline.size + result.coef.size] = c
+    return replace(
+        moved,
+        widened=result.widened * check_factor(factor),
+        typical=c * result.typical + (1.0 - c) * m * constant,
+        atom=atom,
+        **_certainty(result, scales),
+    )
+
+
+def _certainty(result: FitResult, scales: Array) -> dict[str, Any]:
+    """Return what standard errors need, after parameters were multiplied by ``scales``."""
+    information, jacobian = result.information, result.jacobian
+    if isinstance(information, Arrow):
+        jacobian = information.coordinates.jacobian
+        information = information.toarray()
+    sandwich = result.computed.get("sandwich")
+    return {
+        "information": information,
+        "jacobian": None if jacobian is None else scales[:, None] * jacobian,
+        "computed": {} if sandwich is None else {"sandwich": np.outer(scales, scales) * sandwich},
+    }
+
+
+def _kept(result: FitResult) -> Any:
+    """Return the parameters that a widening leaves as they are: scale effects."""
+    return result.others[result.coef.size :]

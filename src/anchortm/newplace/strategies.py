@@ -1,0 +1,261 @@
+"""Strategies: ways to predict the outcomes of an environment that gave no rows to the fit.
+
+A strategy sees the training environments only, and whatever it tunes it tunes inside them. A new strategy is a class
+with a ``name`` and a ``fit`` that takes a ``Training`` and returns something with ``predict_distribution``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from anchortm._typing import Array
+from anchortm._util.checks import several_xi
+from anchortm.exceptions import InputError
+from anchortm.newplace.spread import best_factor
+from anchortm.newplace.training import Training, Tuning
+from anchortm.selection.choice import check_objective, choose
+
+__all__ = [
+    "STRATEGIES",
+    "Anchored",
+    "EqualEnvironments",
+    "MaximumLikelihood",
+    "NoCovariates",
+    "Strategy",
+    "Widened",
+    "as_strategy",
+]
+
+XIS = (0.0, 0.3, 1.0, 3.0, 10.0, 30.0)
+
+
+class Strategy(ABC):
+    """A way to predict a new place. ``tunes`` says whether it needs left-out fits inside the training environments."""
+
+    name: ClassVar[str]  # in tables and plots
+    tunes: ClassVar[bool] = False
+
+    @abstractmethod
+    def fit(self, train: Training) -> Any:
+        """Return a fitted model for the training environments, with ``predict_distribution(X)`` and ``nll(X, y)``."""
+
+    @property
+    def xis(self) -> Sequence[float]:
+        """Return the values of xi that the strategy chooses from."""
+        return ()
+
+
+@dataclass(frozen=True)
+class NoCovariates(Strategy):
+    """The model without covariates: every place is predicted alike. Skill is measured from here.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.strategies.NoCovariates().name
+    'null'
+    """
+
+    name = "null"
+
+    def fit(self, train: Training) -> Any:
+        """Return the fit without covariates."""
+        return _Bare(train.fit(covariates=False))
+
+
+@dataclass(frozen=True)
+class MaximumLikelihood(Strategy):
+    """The model fitted by maximum likelihood to all training rows alike; xi = 0.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.strategies.MaximumLikelihood().name
+    'ml'
+    """
+
+    name = "ml"
+
+    def fit(self, train: Training) -> Any:
+        """Return the fit by maximum likelihood."""
+        return train.fit()
+
+
+@dataclass(frozen=True)
+class EqualEnvironments(Strategy):
+    """Maximum likelihood in which all environments have the same weight, whatever their size.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.strategies.EqualEnvironments().name
+    'equal'
+    """
+
+    name = "equal"
+
+    def fit(self, train: Training) -> Any:
+        """Return the fit with equal weights of environments."""
+        return train.fit(equal=True)
+
+
+@dataclass(frozen=True)
+class Widened(Strategy):
+    """Maximum likelihood with a spread that suits left-out environments: location as it is, width tuned.
+
+    This is the control for anchoring: what it gains by one number, anchoring need not be credited with.
+
+    Parameters
+    ----------
+    objective : {"mean", "worst"} or float
+        What the factor of the spread minimises over left-out environments; a number is a quantile.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.strategies.Widened("mean")
+    Widened(objective='mean')
+    """
+
+    objective: str | float = 0.9
+    tunes: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_objective(self.objective)
+
+    name = "widened"
+
+    def fit(self, train: Training) -> Any:
+        """Return the fit by maximum likelihood with the tuned spread."""
+        tuning = _tuning(train)
+        factor = best_factor(tuning, 0, _level(self, tuning), tuning.ranked(train.min_rows))
+        return train.fit().widened(factor)
+
+
+@dataclass(frozen=True)
+class Anchored(Strategy):
+    """The anchored model, at a given xi or at one that is chosen inside the training environments.
+
+    Parameters
+    ----------
+    xi : float, optional
+        Strength of the penalty; by default it is chosen.
+    choose : sequence of float, optional
+        Values to choose from; by default 0, 0.3, 1, 3, 10 and 30.
+    objective : {"mean", "worst"} or float
+        What is minimised over left-out environments; a number is a quantile. If the outermost environments are left
+        out, the mean over these folds is minimised instead.
+    spread : bool
+        Whether to tune the spread as well.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.strategies.Anchored(10.0).name, atm.strategies.Anchored(spread=True).name
+    ('anchored(10)', 'anchored+spread')
+    """
+
+    xi: float | None = None
+    choose: Sequence[float] | None = None
+    objective: str | float = 0.9
+    spread: bool = False
+
+    def __post_init__(self) -> None:
+        check_objective(self.objective)
+        if self.xi is not None and self.choose is not None:
+            raise InputError("give either xi, which is then fixed, or choose, the values to choose from")
+        several_xi([0.0, *(XIS if self.choose is None else self.choose), *([] if self.xi is None else [self.xi])])
+
+    @property
+    def tunes(self) -> bool:  # type: ignore[override]
+        """Return whether anything is tuned."""
+        return self.xi is None or self.spread
+
+    @property
+    def xis(self) -> Sequence[float]:
+        """Return the values of xi that the strategy chooses from."""
+        if self.xi is not None:
+            return (0.0, self.xi) if self.spread else ()
+        return tuple(dict.fromkeys([0.0, *sorted(map(float, XIS if self.choose is None else self.choose))]))
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Return the name in tables and plots."""
+        return "anchored" + ("" if self.xi is None else f"({self.xi:g})") + ("+spread" if self.spread else "")
+
+    def fit(self, train: Training) -> Any:
+        """Return the anchored fit at the given or the chosen xi."""
+        if self.xi is not None and not self.spread:
+            return train.fit(self.xi)
+        tuning = _tuning(train)
+        level, ranked = _level(self, tuning), tuning.ranked(train.min_rows)
+        numbers = [tuning.xis.index(xi) for xi in self.xis]
+        if self.xi is not None:
+            return train.fit(self.xi).widened(best_factor(tuning, numbers[-1], level, ranked))
+        if not self.spread:
+            losses = np.array([tuning.losses(k) for k in numbers])
+            if tuning.design == "further":  # folds overlap, so that differences over them have no standard error
+                return train.fit(self.xis[_smallest(losses.mean(axis=-1))])
+            return train.fit(self.xis[choose(losses, ranked, level).taken])
+        found = [best_factor(tuning, k, level, ranked, value=True) for k in numbers]
+        at = _smallest(np.array([value for _, value in found]))
+        return train.fit(self.xis[at]).widened(found[at][0])
+
+
+def _tuning(train: Training) -> Tuning:
+    assert train.tuning is not None  # noqa: S101 - a strategy that tunes is given it
+    return train.tuning
+
+
+def _level(strategy: Any, tuning: Tuning) -> float | None:
+    """Return the quantile to minimise; over folds of extremes it is the mean."""
+    return None if tuning.design == "further" else check_objective(strategy.objective)
+
+
+def _smallest(values: Array) -> int:
+    return int(np.nanargmin(values)) if np.isfinite(values).any() else 0
+
+
+class _Bare:
+    """A model without covariates that is asked with covariates, which it ignores."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def predict_distribution(self, X: Any, **options: Any) -> Any:
+        options.setdefault(
+            "n_rows", len(X) if hasattr(X, "__len__") and not hasattr(X, "matrix") else X.matrix.shape[0]
+        )
+        return self._model.predict_distribution(None, **options)
+
+    def nll(self, X: Any, y: Any, **options: Any) -> Any:
+        return self._model.nll(None, y, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "null": NoCovariates(),
+    "ml": MaximumLikelihood(),
+    "equal": EqualEnvironments(),
+    "widened": Widened(),
+    "anchored": Anchored(),
+    "anchored+spread": Anchored(spread=True),
+}
+
+
+def as_strategy(given: Any) -> Strategy:
+    """Return a strategy, given as an object or by its name."""
+    if isinstance(given, Strategy):
+        return given
+    if isinstance(given, str) and given in STRATEGIES:
+        return STRATEGIES[given]
+    raise InputError(
+        f"{given!r} is no strategy: name one of {', '.join(STRATEGIES)}, or pass an object such as Anchored(10.0)"
+    )

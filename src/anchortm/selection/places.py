@@ -1,0 +1,228 @@
+"""Fits to all environments but some, and what they say about rows of the left-out ones.
+
+A set of left-out environments is fitted once at all xi. Its ``Record`` holds h at the ends of the left-out rows, from
+which their likelihood follows at every xi and at every spread. All that is tuned inside the training environments is
+tuned on such records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
+from tqdm import tqdm
+
+from anchortm._typing import Array
+from anchortm._util.threads import one_blas_thread
+from anchortm.engine.data import Data
+from anchortm.engine.problem import Problem
+from anchortm.engine.rows.ends import Ends
+from anchortm.exceptions import AnchorTMError, IdentificationError, InputError
+from anchortm.inputs.design import Design
+from anchortm.inputs.response import Kind
+from anchortm.selection.folds import fits_at, full_paths
+
+__all__ = ["Out", "Places", "Record", "without_covariates"]
+
+Codes = NDArray[np.intp]
+Out = frozenset[int]  # codes of environments that are left out together
+Parameters = dict[float, tuple[Array, Array]]  # baseline and other parameters by xi
+
+
+class Record(NamedTuple):
+    """Left-out rows under fits to the others, at each xi.
+
+    Attributes
+    ----------
+    rows : array
+        Positions of the left-out rows.
+    logliks : array of shape (number of xi, number of rows)
+        Their log-likelihoods; NaN where the fit failed.
+    ends : tuple
+        For each xi, h at the ends of these rows; None if h is not known.
+    null : array
+        Their log-likelihoods under the model without covariates.
+    slope : array
+        Coefficients at the first xi, for directions; NaN if that fit failed.
+    note : str
+        Why a fit failed.
+    """
+
+    rows: Codes
+    logliks: Array
+    ends: tuple[Ends | None, ...]
+    null: Array
+    slope: Array
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """The rows of a problem by their environments, with the values of xi to try; the first xi is 0.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem of all rows.
+    groups : array of int
+        The environment of each row, as a code.
+    labels : array
+        Names of the environments.
+    xis : list of float
+        Strengths of the penalty, the first of them 0.
+    """
+
+    problem: Problem
+    groups: Codes
+    labels: NDArray[Any]
+    xis: list[float]
+
+    def __post_init__(self) -> None:
+        if self.labels.size < 3:
+            raise InputError(
+                f"there are {self.labels.size} environments: leaving one out and tuning on the others needs 3"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the places without what is computed again, and with the start values."""
+        kept = {name: getattr(self, name) for name in ("problem", "groups", "labels", "xis")}
+        return kept | {"starts": self.starts}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    @property
+    def data(self) -> Data:
+        """Return all rows."""
+        found: Data = self.problem.data
+        return found
+
+    @property
+    def n(self) -> int:
+        """Return the number of environments."""
+        return self.labels.size
+
+    @cached_property
+    def weights(self) -> Array:
+        """Return the weight of each row."""
+        return np.ones(self.groups.size) if self.data.weights is None else self.data.weights
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Return the number of rows of each environment."""
+        return np.bincount(self.groups, minlength=self.n).astype(np.float64)
+
+    @cached_property
+    def events(self) -> Array:
+        """Return the number of events (exact times) of each environment; NaN if the outcome is no time."""
+        response = self.data.response
+        if response.scale != "time":
+            return np.full(self.n, np.nan)
+        exact = (response.kind == Kind.EXACT).astype(np.float64)
+        return np.asarray(np.bincount(self.groups, exact, minlength=self.n), dtype=np.float64)
+
+    def ranked(self, min_rows: int, min_events: int = 5) -> NDArray[np.bool_]:
+        """Return which environments are large enough to be compared one by one."""
+        enough = self.sizes >= min_rows
+        return enough if np.isnan(self.events).all() else enough & (self.events >= min_events)
+
+    @cached_property
+    def starts(self) -> Parameters:
+        """Return the parameters of the fits to all rows, from which the others start."""
+        problem = self.problem.along(self.xis)
+        ((objective, solutions),) = full_paths([problem], self.xis)
+        return {s.xi: objective.coordinates.split(s.v) for s in solutions}
+
+    def means(self, values: ArrayLike, rows: Codes | None = None) -> Array:
+        """Return the weighted mean of values of rows over each environment; the last axis of values is rows."""
+        at = slice(None) if rows is None else rows
+        groups, weights, found = self.groups[at], self.weights[at], np.asarray(values, dtype=np.float64)
+        order = np.argsort(groups, kind="stable")
+        codes, first = np.unique(groups[order], return_index=True)
+        result = np.full((*found.shape[:-1], self.n), np.nan)
+        total = np.add.reduceat(weights[order], first)
+        result[..., codes] = np.add.reduceat((found * weights)[..., order], first, axis=-1) / total
+        return result
+
+    def inside(self, out: Iterable[int]) -> list[int]:
+        """Return the codes of the environments that are not left out."""
+        gone = set(out)
+        return [e for e in range(self.n) if e not in gone]
+
+    def rows_in(self, environments: Iterable[int]) -> Codes:
+        """Return the positions of the rows of these environments."""
+        return np.flatnonzero(np.isin(self.groups, list(environments)))
+
+    def record(self, out: Out) -> Record:
+        """Return what fits without these environments say about their rows."""
+        rows = self.rows_in(out)
+        nothing = np.full((len(self.xis), rows.size), np.nan)
+        failed = Record(rows, nothing, (None,) * len(self.xis), nothing[0], np.full(len(self.data.names), np.nan))
+        try:
+            train = self.problem.subset(self.rows_in(self.inside(out)))
+            held = train.held_out(self.data.take(rows))
+            objective = train.objective
+            solutions = fits_at(train, objective, self.xis, self.starts)
+        except (AnchorTMError, ArithmeticError, np.linalg.LinAlgError) as error:
+            return failed._replace(note=str(error))
+        logliks, ends = [], []
+        for solution in solutions:
+            theta, beta = objective.coordinates.split(solution.v)
+            link = train.fitted_link(objective, solution.v)
+            found = train.ends(theta, beta, held)
+            logliks.append(train.logliks(link, theta, beta, held) if found is None else found.logliks(link))
+            ends.append(found)
+        null, note = self._null(train, held)
+        slope = objective.coordinates.split(solutions[0].v)[1][: len(self.data.names)]
+        return Record(rows, np.array(logliks), tuple(ends), null, slope, note)
+
+    def _null(self, train: Problem, held: Data) -> tuple[Array, str]:
+        """Return the log-likelihoods of left-out rows without covariates, and why there are none."""
+        problem = without_covariates(train)
+        try:
+            objective = problem.objective
+            start = objective.coordinates.split(problem.start(objective))
+            (solution,) = fits_at(problem, objective, [0.0], {0.0: start})
+            theta, beta = objective.coordinates.split(solution.v)
+            link = problem.fitted_link(objective, solution.v)
+            return problem.logliks(link, theta, beta, bare(held)), ""
+        except (IdentificationError, ArithmeticError, np.linalg.LinAlgError) as error:
+            return np.full(len(held.response), np.nan), f"without covariates: {error}"
+
+    def records(self, sets: Sequence[Out], n_jobs: int | None, progress: bool | None, label: str) -> dict[Out, Record]:
+        """Return the records of several sets, which processes share; the progress bar has this label."""
+        wanted = list(dict.fromkeys(sets))
+        parts = [wanted[k : k + CHUNK] for k in range(0, len(wanted), CHUNK)]
+        with one_blas_thread():
+            shown = tqdm(parts, desc=label, disable=None if progress is None else not progress)
+            found = Parallel(n_jobs=n_jobs)(delayed(partial(_several, self))(part) for part in shown)
+        return dict(zip(wanted, (record for part in found for record in part), strict=True))
+
+
+CHUNK = 16  # number of sets that a process works on at a time
+
+
+def _several(places: Places, sets: Sequence[Out]) -> list[Record]:
+    return [places.record(out) for out in sets]
+
+
+def bare(data: Data) -> Data:
+    """Return rows without their covariates, strata and clusters."""
+    design = Design(np.zeros((len(data.response), 0)), (), data.design.named)
+    return data._replace(
+        design=design, mixture=None, strata=None, clusters=None, anchors=None, near=(), covariate_ranges=None
+    )
+
+
+def without_covariates(problem: Problem) -> Problem:
+    """Return the maximum-likelihood problem of the same rows and kind of baseline, without any covariate."""
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("anchor_names", "strata", "varying", "random", "scale", "xi_scale", "penalty_factor", "start")
+    )
+    spec = problem.spec.at(xi=0.0, l1=0.0, l2=0.0, **nothing)
+    return replace(problem, spec=spec, data=bare(problem.data))

@@ -1,0 +1,18 @@
+"""Strategies for a new place, for ``compare_strategies``: anchored or not, wider or not, or a model of your own."""
+
+from __future__ import annotations
+
+from anchortm.newplace.strategies import (
+    Anchored,
+    EqualEnvironments,
+    MaximumLikelihood,
+    NoCovariates,
+    Strategy,
+    Widened,
+)
+
+__all__ = ["Anchored", "EqualEnvironments", "MaximumLikelihood", "NoCovariates", "Strategy", "Widened"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

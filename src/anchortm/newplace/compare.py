@@ -210,6 +210,8 @@ class _Run:
     def _tuning(self, fold: Fold, inner: dict[Fold, list[Fold]], records: dict[Out, Record]) -> Tuning | None:
         if fold not in inner:
             return None
+        if all(records[one.out].failed for one in inner[fold]):
+            return None  # strategies that tune say so
         return Tuning.of(self.places, fold.out, inner[fold], records)
 
     def _times(self) -> Array:

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from anchortm.backends.grouped import Fit, GroupedStream, held_out_loss
+from anchortm.backends.grouped import Fit, GroupedStream, held_out_loss, unknown_outcomes
 from anchortm.backends.streamed import Stream
+from anchortm.engine.lost_columns import Shared, notes_of
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import tell_alphabetical
 from anchortm.engine.result import FitResult
@@ -70,24 +71,28 @@ def left_out_in_batches(
     if len(names) < 2:
         raise InputError("there is a single environment: no rows remain for the fit when it is left out")
     trained = stream.together([_named(names[e], partial(_train, problem, grouped, e)) for e in range(len(names))])
+    shared = [Shared.of(problem, train) for train in trained]
     fits = stream.together(
         [
-            _named(names[e], partial(_fit, replace(train, spec=problems[j].spec.at(xi=xi)), full[j, xi]))
+            _named(names[e], partial(_fit, _like(train, problems[j].at(xi=xi)), full[j, xi], shared[e]))
             for e, train in enumerate(trained)
             for j, xi in places
         ]
     )
     by_environment = [fits[e * len(places) : (e + 1) * len(places)] for e in range(len(names))]
-    losses = stream.together(
-        [partial(held_out_loss, grouped, e, train.data, by_environment[e]) for e, train in enumerate(trained)]
-    )
-    found = []
+    unknown = [unknown_outcomes(grouped, e, train.data) for e, train in enumerate(trained)]
+    predicted = [e for e in range(len(names)) if not unknown[e]]
+    losses = dict.fromkeys(range(len(names)), np.full(len(places), np.nan))
+    calls = [partial(held_out_loss, grouped, e, trained[e].data, by_environment[e]) for e in predicted]
+    losses |= dict(zip(predicted, stream.together(calls), strict=True))
+    found, called = [], problem.names_of(stream)
     for e, name in enumerate(names):
-        scan = grouped.scans[e]
+        scan, notes = grouped.scans[e], notes_of(trained[e].data.lost, unknown[e])
         n = scan.n_rows if stream.reader.weight is None else scan.n_total
         for (j, xi), fit, nll in zip(places, by_environment[e], losses[e].tolist(), strict=True):
-            own = {"environment": name, "xi": xi, "n": n, "nll": nll, "converged": fit.converged}
-            found.append(own | row_of(problems[j], stream, fit.others, by))
+            own = {"environment": name, "xi": xi, "n": n, "nll": nll, "converged": fit.converged, "notes": notes}
+            beta = shared[e].widen(fit.baseline, fit.others)[1]
+            found.append(own | row_of(problems[j].spec, called, beta, by))
     return LeftOut(found, rows, problems, full, stream.n_passes)
 
 
@@ -128,13 +133,19 @@ def _named(name: Any, call: Callable[[], T]) -> Callable[[], T]:
 
 def _train(problem: Problem, grouped: GroupedStream, e: int) -> Problem:
     """Return the problem without one environment, with the basis made from the other rows."""
-    return type(problem).on(problem.spec, grouped.without(e))
+    part = grouped.without(e)
+    return type(problem).on(problem.spec.for_columns(problem.data.names, part.names), part)
 
 
-def _fit(problem: Problem, start: FitResult) -> Fit:
+def _like(train: Problem, problem: Problem) -> Problem:
+    """Return the problem without one environment with the penalties of another."""
+    return replace(train, spec=problem.spec.for_columns(problem.data.names, train.data.names))
+
+
+def _fit(problem: Problem, start: FitResult, shared: Shared) -> Fit:
     """Return the fit, started from the fit to all rows."""
     objective, xi = problem.objective, float(problem.spec.xi)
-    (solution,) = fits_at(problem, objective, [xi], {xi: (start.baseline, start.others)})
+    (solution,) = fits_at(problem, objective, [xi], {xi: shared.narrow(start.baseline, start.others)})
     theta, beta = objective.coordinates.split(solution.v)
     link = problem.fitted_link(objective, solution.v)
     return Fit(problem.with_data(None), link, np.asarray(theta), np.asarray(beta), solution.converged)

@@ -18,10 +18,10 @@ from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import flag, generator, one_number, whole_number
 from anchortm._util.estimators import BaseEstimator
 from anchortm.engine.data import Data
+from anchortm.engine.lost_columns import Lost, identified, lost_strata
 from anchortm.engine.preparation import prepare_unchecked
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
-from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.inputs import parts
@@ -30,7 +30,7 @@ from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.booster import Booster, Stage
 from anchortm.models.boosted.growth import Binned, binned, grow
 from anchortm.models.boosted.result import BoostedResult
-from anchortm.models.boosted.rows import Watched, beside, check_covariates, covariate_ranges
+from anchortm.models.boosted.rows import Watched, beside, check_covariates, check_identified, covariate_ranges
 from anchortm.models.boosted.shape import Shape
 from anchortm.models.boosted.trees import Tree
 from anchortm.models.boosted.uncertainty import Resampled
@@ -245,13 +245,7 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
     def _checked(self, spec: Specification, data: Data, gone: Iterable[Any] = ()) -> Data:
         """Return the data; raise an error, which names the left-out environments, if it does not identify the model."""
         try:
-            check_kinds(data.response)
-            spec.check_response(data.response)
-            if data.mixture is not None:
-                data.mixture.corners.check(data.mixture.weights)
-            if self.learner != "tree":
-                spec.check_design(data)
-                check_levels(data.response, data.design.matrix, data.design.names)
+            check_identified(self.learner, spec, data)
         except IdentificationError as error:
             listed = ", ".join(map(str, gone))
             raise IdentificationError(f"without environment {listed}: {error}" if listed else str(error)) from None
@@ -347,15 +341,18 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
                 break
         return curve, states, best
 
-    def left_out(self, data: Data, held: Data, groups: Groups, gone: Any) -> tuple[float, dict[str, Any]]:
+    def left_out(
+        self, data: Data, held: Data | None, groups: Groups, gone: Any
+    ) -> tuple[float, tuple[Lost, ...], dict[str, Any]]:
         """Fit to ``data``; return the mean negative log-likelihood of the left-out rows, and facts about the fit.
 
-        This is for ``leave_one_environment_out``.
+        This is for ``leave_one_environment_out``. Columns that ``data`` does not identify are left out. The
+        log-likelihood is NaN if there are strata among them.
 
         Parameters
         ----------
         data, held : Data
-            The rows to fit to, and the left-out rows.
+            The rows to fit to, and the left-out rows; None if these cannot be predicted.
         groups : tuple
             The environment of each row of ``data``, and the names of the environments.
         gone : label
@@ -363,16 +360,20 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
 
         Returns
         -------
-        tuple of (float, dict)
+        tuple of (float, tuple of Lost, dict)
         """
         self.validation = without(self.validation, gone, self.n_rounds)
-        spec = self.check()
-        fitted = self._fit(spec, self._checked(spec, data), groups)
+        asked, whole = self.check(), data
+        data, spec = identified(data, lambda rows: check_identified(self.learner, asked, rows, whole.names))
+        fitted = self._fit(spec, data, groups)
         inner, problem = fitted.model_.result_, fitted.model_.problem_
+        facts = {"converged": inner.converged, "rounds": fitted.n_rounds_}
+        if held is None or lost_strata(data.lost, whole.mixture):
+            return math.nan, data.lost, facts
+        held = held.without([lost.name for lost in data.lost])
         rows = Watched(problem, self.learner, held, [len(held.response)])
         rows.f += fitted.boosted_.shape.f(rows.X)
-        nll = rows.mean_nll(problem, inner.link, inner.baseline, inner.coef)
-        return nll, {"converged": inner.converged, "rounds": fitted.n_rounds_}
+        return rows.mean_nll(problem, inner.link, inner.baseline, inner.coef), data.lost, facts
 
     def _boost(self, spec: Specification, data: Data, held: tuple[Data, list[int]] | None = None) -> Iterator[State]:
         """Yield the state after 0, 1, ... rounds until none improves the loss; ``held``: held-out rows and sizes."""

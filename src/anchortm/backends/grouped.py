@@ -251,11 +251,11 @@ class Part(Stream):
         part.mixture = part.structure.mixture
         return part
 
-    def without(self, names: list[str]) -> Part:
-        """Return the rows without these covariates, strata and varying effects; this takes one more pass."""
+    def without(self, names: list[str], beside: tuple[str, ...] = ()) -> Part:
+        """Return the rows without these columns, which are collinear with others; this takes one more pass."""
         part, whole = copy(self), self._grouped.whole
         absent = dict(zip(self.names, self.second.columns.absent(self.sample.X).tolist(), strict=True))
-        part.lost = (*self.lost, *(Lost(name, absent.get(name, False)) for name in names))
+        part.lost = (*self.lost, *(Lost(name, absent.get(name, False), beside) for name in names))
         gone = tuple(lost.name for lost in part.lost)
         part.structure = self.structure.without(names)
         part.names, part.marks, part.mixture = part.structure.names, part.structure.marks, part.structure.mixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -156,14 +156,14 @@ class Data(NamedTuple):
         response, dropped = drop_empty_classes(part.response)
         return part._replace(response=response, dropped=dropped)
 
-    def without(self, names: Collection[str]) -> Data:
-        """Return the inputs without these covariates, strata and varying effects."""
+    def without(self, names: Sequence[str], beside: tuple[str, ...] = ()) -> Data:
+        """Return the inputs without these covariates, strata and varying effects; they are collinear with others."""
         design, mixture = self.design, self.mixture
         places = [j for j, name in enumerate(design.names) if name in names]
         if mixture is not None:
             mixture = mixture.without(names)
         zero = dict(zip((design.names[j] for j in places), ~columns_of(design.matrix, places).any(axis=0), strict=True))
-        lost = (Lost(name, bool(zero.get(name, False))) for name in names)
+        lost = (Lost(name, bool(zero.get(name, False)), beside) for name in names)
         return self._replace(design=design.without(places), mixture=mixture, lost=(*self.lost, *lost))
 
     def objective(

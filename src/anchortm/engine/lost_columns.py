@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm.engine.objective.scale_effects import scale_name
 from anchortm.exceptions import IdentificationError
 
 if TYPE_CHECKING:
@@ -28,24 +29,17 @@ T = TypeVar("T")
 
 
 class Lost(NamedTuple):
-    """A column that some rows do not identify, and whether it is 0 in all of them."""
+    """A column that some rows do not identify, whether it is 0 in all of them, and the columns it is collinear with.
+
+    If it is not 0, the coefficients of those columns, and the baseline, are not what they are with this column.
+    """
 
     name: str
     absent: bool
+    beside: tuple[str, ...] = ()
 
 
-class _Rows(Protocol):
-    """Rows of a fit, in memory or not."""
-
-    names: Any
-    mixture: Mixture | None
-    clusters: Any
-
-    def without(self, names: list[str]) -> Self:
-        """Return the rows without these columns."""
-
-
-R = TypeVar("R", bound=_Rows)
+R = TypeVar("R", bound=Any)  # rows of a fit, in memory or not
 
 
 def identified(rows: R, check: Callable[[R], T]) -> tuple[R, T]:
@@ -57,10 +51,10 @@ def identified(rows: R, check: Callable[[R], T]) -> tuple[R, T]:
             lost = _to_leave_out(rows, error)
             if not lost:
                 raise
-            rows = rows.without(lost)
+            rows = rows.without(lost, error.columns if error.collinear else ())
 
 
-def _to_leave_out(rows: _Rows, error: IdentificationError) -> list[str]:
+def _to_leave_out(rows: Any, error: IdentificationError) -> list[str]:
     """Return the columns that an error is about, of collinear ones the last; none if they cannot be left out."""
     slopes = () if rows.clusters is None else rows.clusters.effects.names
     shifting = [name for name in error.columns if name in rows.names]
@@ -101,15 +95,23 @@ class Shared:
 
     blocks: NDArray[np.bool_]  # baselines
     others: NDArray[np.bool_]  # coefficients and what follows them
+    changed: NDArray[np.bool_]  # those of them that mean something else without the lost columns
+    moved: bool = False  # whether the baseline means something else
 
     @classmethod
     def of(cls, whole: Formulation, part: Formulation) -> Shared:
         """Return the parameters that both problems have; empty if all are shared."""
-        if not part.data.lost:
-            return cls(np.ones(0, dtype=bool), np.ones(0, dtype=bool))
-        blocks, own_blocks = _blocks(whole.data.mixture), _blocks(part.data.mixture)
-        names, own = whole.names_of(whole.data), part.names_of(part.data)
-        return cls(np.isin(blocks, own_blocks), np.isin(np.array(names, dtype=object), own))
+        lost = part.data.lost
+        if not lost:
+            return cls(*(np.ones(0, dtype=bool) for _ in range(3)))
+        names, own = np.array(whole.names_of(whole.data), dtype=object), part.names_of(part.data)
+        beside = {name for one in lost for name in one.beside if not one.absent}
+        return cls(
+            np.isin(_blocks(whole.data.mixture), _blocks(part.data.mixture)),
+            np.isin(names, own),
+            np.isin(names, [*beside, *map(scale_name, beside)]),
+            not all(one.absent or one.name in lost_strata(lost, whole.data.mixture) for one in lost),
+        )
 
     def narrow(self, theta: Array, beta: Array) -> tuple[Array, Array]:
         """Return the shared parameters from those of all rows."""
@@ -118,11 +120,12 @@ class Shared:
         return theta, beta if self.others.all() else beta[self.others]
 
     def widen(self, theta: Array, beta: Array) -> tuple[Array, Array]:
-        """Return the parameters of all rows from the shared ones; NaN for those that are not shared."""
-        if not self.blocks.all():
-            own = theta.reshape(int(self.blocks.sum()), -1)
-            theta = _filled(self.blocks, own).ravel()
-        return theta, beta if self.others.all() else _filled(self.others, beta)
+        """Return the parameters of all rows from the shared ones; NaN for those that these rows do not identify."""
+        if not self.blocks.size:
+            return theta, beta
+        theta = _filled(self.blocks, theta.reshape(int(self.blocks.sum()), -1)).ravel()
+        beta = _filled(self.others, beta)
+        return np.full(theta.size, np.nan) if self.moved else theta, np.where(self.changed, np.nan, beta)
 
 
 def _blocks(mixture: Mixture | None) -> list[str]:

@@ -247,8 +247,8 @@ class Part(Stream):
 
     def identified(self) -> Part:
         """Return these rows without the columns that they do not identify."""
-        part, part.structure = identified(self, lambda rows: rows.structure.of_part(rows.second.columns, rows.sample.X))
-        part.mixture = part.structure.mixture
+        part, structure = identified(self, lambda rows: rows.structure.of_part(rows.second.columns, rows.sample.X))
+        part.structure, part.mixture = structure, structure.mixture
         return part
 
     def without(self, names: list[str], beside: tuple[str, ...] = ()) -> Part:

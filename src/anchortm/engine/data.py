@@ -162,8 +162,8 @@ class Data(NamedTuple):
         places = [j for j, name in enumerate(design.names) if name in names]
         if mixture is not None:
             mixture = mixture.without(names)
-        zero = dict(zip((design.names[j] for j in places), ~columns_of(design.matrix, places).any(axis=0), strict=True))
-        lost = (Lost(name, bool(zero.get(name, False)), beside) for name in names)
+        absent = {design.names[j] for j in places if not columns_of(design.matrix, [j]).any()}
+        lost = (Lost(name, name in absent, beside) for name in names)
         return self._replace(design=design.without(places), mixture=mixture, lost=(*self.lost, *lost))
 
     def objective(

@@ -103,7 +103,8 @@ class Shared:
         """Return the parameters that both problems have; empty if all are shared."""
         lost = part.data.lost
         if not lost:
-            return cls(*(np.ones(0, dtype=bool) for _ in range(3)))
+            none = np.zeros(0, dtype=bool)
+            return cls(none, none, none)
         names, own = np.array(whole.names_of(whole.data), dtype=object), part.names_of(part.data)
         beside = {name for one in lost for name in one.beside if not one.absent}
         return cls(

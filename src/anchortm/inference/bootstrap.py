@@ -103,7 +103,7 @@ class Bootstrap:
             Itself, if all parameters are identified in all draws. With fewer than half of the draws an error is
             raised.
         """
-        whole = ~np.isnan(self.draws).any(axis=1)
+        whole = np.isfinite(self.draws).all(axis=1)
         if whole.all():
             return self
         n, lacking = int(whole.sum()), np.flatnonzero(np.isnan(self.draws).any(axis=0))
@@ -119,8 +119,8 @@ class Bootstrap:
             f"those of the other {n}",
             AnchorTMWarning,
         )
-        steps = tuple(step for step, own in zip(self.steps, whole, strict=True) if own) if self.steps else ()
-        return replace(self, draws=self.draws[whole], steps=steps)
+        own = np.flatnonzero(whole)
+        return replace(self, draws=self.draws[own], steps=tuple(self.steps[k] for k in own) if self.steps else ())
 
     def covariance(self) -> Array:
         """Return the covariance matrix of the draws in which all parameters are identified; see ``complete``.

@@ -98,8 +98,8 @@ class WideMatrix:
         moved = [own - np.searchsorted(gone, own) for own in (self.dense_at[dense], self.sparse_at[sparse])]
         start, stop = (int(end - np.searchsorted(gone, end)) for end in (self.levels.start, self.levels.stop))
         columns = {"dense": self.dense[:, dense], "sparse": self.sparse[:, np.flatnonzero(sparse)]}
-        places_of = {"dense_at": moved[0], "sparse_at": moved[1], "levels": slice(start, stop)}
-        return replace(self, **columns, **places_of, codes=codes)
+        levels = slice(start, stop)
+        return replace(self, **columns, dense_at=moved[0], sparse_at=moved[1], levels=levels, codes=codes)
 
     def refuse_levels(self, places: Sequence[int]) -> None:
         """Refuse levels of the factor among columns whose effects vary."""

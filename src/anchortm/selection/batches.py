@@ -35,6 +35,7 @@ class LeftOut(NamedTuple):
     problems: Sequence[Problem] = ()
     full: Full | None = None
     n_passes: int | None = None
+    n_missing: int = 0
 
 
 def left_out_in_batches(
@@ -93,7 +94,7 @@ def left_out_in_batches(
             own = {"environment": name, "xi": xi, "n": n, "nll": nll, "converged": fit.converged, "notes": notes}
             beta = shared[e].widen(fit.baseline, fit.others)[1]
             found.append(own | row_of(problems[j].spec, called, beta, by))
-    return LeftOut(found, rows, problems, full, stream.n_passes)
+    return LeftOut(found, rows, problems, full, stream.n_passes, stream.scan.missing.n_missing)
 
 
 def _environments(stream: Stream, given: Any) -> str | None:

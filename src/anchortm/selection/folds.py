@@ -90,8 +90,8 @@ def _one(
     data, inside, name = problems[0].data, groups != e, names[e]
     try:
         train = problems[0].subset(np.flatnonzero(inside))
-    except IdentificationError as error:
-        raise IdentificationError(f"without environment {name}: {error}") from None
+    except InputError as error:
+        raise type(error)(f"without environment {name}: {error}") from None
     left = data.take(np.flatnonzero(~inside))
     unknown = [*_unknown_classes(train.data, left), *lost_strata(train.data.lost, data.mixture)]
     held = None if unknown else train.held_out(left)

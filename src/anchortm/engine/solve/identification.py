@@ -403,8 +403,8 @@ def _refuse_empty(count: Array, X: WideMatrix, names: Sequence[str]) -> None:
             f"no row has {_listed(empty, X, names)}: leave such levels out"
             if empty[0]
             else f"the {X.factor} add up to 1 in every row, as the baseline's intercept does: leave one of them out",
-            [names[X.levels.start + j - 1] for j in empty.tolist()] if empty[0] else list(names[X.levels]),
-            collinear=not empty[0],
+            [names[X.levels.start + j - 1] for j in empty.tolist() if j] or names[X.levels],
+            collinear=empty.size == 1 and not empty[0],
         )
 
 

@@ -262,6 +262,7 @@ def test_the_random_slope_of_a_rare_level_is_an_error() -> None:
         atm.leave_one_environment_out(model, X, ROWS.y, ROWS.site, [0.0])
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_notes() -> None:
     model, formula = MODELS["normal"][0], "y ~ x + stage | site"
     pd.testing.assert_frame_equal(left_out(model, formula, ROWS, n_jobs=2), left_out(model, formula, ROWS))

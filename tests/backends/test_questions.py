@@ -17,7 +17,7 @@ from simulated import same_fit, table
 import anchortm as atm
 from anchortm.backends import scan, sources, streamed
 from anchortm.backends.lockstep import side_by_side
-from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError
+from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
 
 X = "x0 + x1"
 XIS = [0.0, 5.0]

@@ -151,7 +151,7 @@ def test_a_level_without_weight_elsewhere_is_left_out() -> None:
 
 
 def test_a_lonely_reference_level_changes_the_reference() -> None:
-    """Without stage I the dummies of the others add up to 1: the last one goes, and coefficients that changed are NaN."""
+    """Without stage I the dummies of the others add up to 1: the last one goes; coefficients that changed are NaN."""
     stage = np.where(ROWS.site == LONELY, ROWS.stage, np.where(ROWS.stage == "I", "III", "II"))
     stage = pd.Categorical(np.where(stage == "IV", "III", stage), ["I", "II", "III"])
     rows = ROWS.assign(stage=stage)

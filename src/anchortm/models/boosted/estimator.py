@@ -23,14 +23,14 @@ from anchortm.engine.preparation import prepare_unchecked
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
 from anchortm.engine.specification import Specification, named_columns
-from anchortm.exceptions import IdentificationError, InputError, InputTypeError
+from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs import parts
 from anchortm.inputs.missing import whole_inputs
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.booster import Booster, Stage
 from anchortm.models.boosted.growth import Binned, binned, grow
 from anchortm.models.boosted.result import BoostedResult
-from anchortm.models.boosted.rows import Watched, beside, check_covariates, check_identified, covariate_ranges
+from anchortm.models.boosted.rows import Watched, beside, check_covariates, check_identified, checked, covariate_ranges
 from anchortm.models.boosted.shape import Shape
 from anchortm.models.boosted.trees import Tree
 from anchortm.models.boosted.uncertainty import Resampled
@@ -234,22 +234,13 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
             raise InputError("X is None: boosting needs covariates; without them fit the model itself")
         data = prepare_unchecked(spec, X, y, anchors, sample_weight, offset)
         check_covariates(self.learner, spec, data.design)
-        made = self._kind.on(spec, self._checked(spec, data))
+        made = self._kind.on(spec, checked(self.learner, spec, data))
         made.check_anchors()
         return made
 
     @property
     def _kind(self) -> type[Problem]:
         return self.model._problem_type
-
-    def _checked(self, spec: Specification, data: Data, gone: Iterable[Any] = ()) -> Data:
-        """Return the data; raise an error, which names the left-out environments, if it does not identify the model."""
-        try:
-            check_identified(self.learner, spec, data)
-        except IdentificationError as error:
-            listed = ", ".join(map(str, gone))
-            raise IdentificationError(f"without environment {listed}: {error}" if listed else str(error)) from None
-        return data
 
     def fit(
         self,
@@ -301,13 +292,15 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
 
     def _fit_data(self, spec: Specification, data: Data) -> Self:
         """Fit to checked rows; return self."""
-        return self._fit(spec, self._checked(spec, data))
+        return self._fit(spec, checked(self.learner, spec, data))
 
     def _fit(self, spec: Specification, data: Data, groups: Groups | None = None) -> Self:
         names, sets = held_out(self.validation, data, groups, self.random_state)
         gone = [[name] for name in names] if isinstance(self.validation, str) else [names] * len(sets)
         kept = [
-            self._checked(spec, data.subset(np.setdiff1d(np.arange(len(data.response)), np.concatenate(held))), lost)
+            checked(
+                self.learner, spec, data.subset(np.setdiff1d(np.arange(len(data.response)), np.concatenate(held))), lost
+            )
             for held, lost in zip(sets, gone, strict=True)
         ]
         # all fits advance together, round by round

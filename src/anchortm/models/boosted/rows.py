@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +13,10 @@ from anchortm.engine.data import Data
 from anchortm.engine.problem import Problem
 from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.specification import Specification
-from anchortm.exceptions import InputError
+from anchortm.exceptions import IdentificationError, InputError
 from anchortm.inputs.design import Design
 
-__all__ = ["Watched", "beside", "check_covariates", "check_identified", "covariate_ranges"]
+__all__ = ["Watched", "beside", "check_covariates", "check_identified", "checked", "covariate_ranges"]
 
 Array = NDArray[np.float64]
 
@@ -53,6 +53,16 @@ def check_identified(
         spec.check_design(data)
         check_levels(data.response, data.design.matrix, data.design.names)
     return spec
+
+
+def checked(learner: str, spec: Specification, data: Data, gone: Iterable[Any] = ()) -> Data:
+    """Return the data; raise an error, which names the left-out environments, if it does not identify the model."""
+    try:
+        check_identified(learner, spec, data)
+    except IdentificationError as error:
+        listed = ", ".join(map(str, gone))
+        raise IdentificationError(f"without environment {listed}: {error}" if listed else str(error)) from None
+    return data
 
 
 def beside(learner: str, data: Data) -> Data:

@@ -279,7 +279,7 @@ def test_searches_leave_the_level_out() -> None:
     np.testing.assert_allclose(search.results_.objective, worst, rtol=1e-12)
     assert search.best_xi_ == worst.idxmin()
     assert search.best_estimator_.coef_.size == 3
-    assert repr(search).endswith("1 of 4 environments was fitted without some columns: see notes in frame()")
+    assert repr(search).endswith("1 of 4 environments was predicted without some columns: see notes in frame()")
 
 
 def test_searches_do_not_count_what_cannot_be_predicted() -> None:

@@ -115,7 +115,7 @@ class LeaveOneEnvironmentOut:
         lost = sum(math.isnan(row["nll"]) for row in first.values())
         found = []
         if without:
-            found.append(f"{_of(without, len(first))} fitted without some columns: see notes in frame()")
+            found.append(f"{_of(without, len(first))} predicted without some columns: see notes in frame()")
         if lost:
             found.append(f"{_of(lost, len(first))} not predicted and not counted here: see notes in frame()")
         if self.n_missing:

@@ -262,6 +262,27 @@ def test_the_random_slope_of_a_rare_level_is_an_error() -> None:
         atm.leave_one_environment_out(model, X, ROWS.y, ROWS.site, [0.0])
 
 
+@pytest.mark.parametrize("batches", [False, True])
+def test_levels_that_are_nested_in_places(batches: bool, tmp_path: Path) -> None:
+    """Each doctor works at one hospital, so without it all its doctors go, even where they are as many as rows."""
+    rng = np.random.default_rng(2)
+    doctor = np.repeat(np.arange(24), 3)
+    rows = pd.DataFrame({"site": doctor // 12, "doctor": [f"d{k:02d}" for k in doctor], "x": rng.normal(size=72)})
+    rows["y"] = rows.x + doctor / 10 + rng.normal(size=72)
+    rows.to_parquet(tmp_path / "rows.parquet", index=False)
+    formula = "y ~ doctor + x | site"
+    found = left_out(atm.NormalLinear(), formula, tmp_path / "rows.parquet" if batches else rows, [0.0])
+    assert "d12], doctor[T.d13], " in found.notes[1]
+    assert found.notes[1].endswith(", ... (12 in all), which only this environment has")
+    assert "which the other environments do not identify" in found.notes[0]
+    for site in (0, 1):
+        away = rows.site != site
+        fit = atm.NormalLinear.from_formula("y ~ doctor + x", rows[away])
+        assert found.coef_x[site] == pytest.approx(fit.coef_[-1], abs=1e-8)
+    few = rows[rows.index % 3 < 2]
+    assert left_out(atm.NormalLinear(), formula, few, [0.0]).nll.notna().all()
+
+
 @pytest.mark.slow
 def test_processes_give_the_same_notes() -> None:
     model, formula = MODELS["normal"][0], "y ~ x + stage | site"

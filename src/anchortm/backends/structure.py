@@ -96,7 +96,8 @@ class Structure:
         penalty = self.penalty(sums)  # its factors are checked with or without a penalty
         if self.spec.penalised(self.marks):
             own[list(self.kept)] = penalty.free
-        check_size(int(own.sum()), sums.n_rows)
+        ends = zip(names, sums.low, sums.high, strict=True)
+        check_size(int(own.sum()), sums.n_rows, lambda: [name for name, low, high in ends if low == high])
         at = numbers_of(X)[1]
         constant = still(sums.low[at], sums.high[at], sums.units.centre[at])
         constant = np.append(constant, np.zeros(len(beside), dtype=bool))

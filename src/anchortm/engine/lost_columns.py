@@ -28,6 +28,9 @@ Array = NDArray[np.float64]
 T = TypeVar("T")
 
 
+MOST_LISTED = 8  # names in a note
+
+
 class Lost(NamedTuple):
     """A column that some rows do not identify, whether it is 0 in all of them, and the columns it is collinear with.
 
@@ -83,10 +86,15 @@ def notes_of(lost: Iterable[Lost], unknown: Iterable[str]) -> str:
     unknown, lost = list(unknown), list(lost)
     absent = [one.name for one in lost if one.absent and one.name not in unknown]
     others = [one.name for one in lost if not one.absent and one.name not in unknown]
-    found = [f"not predicted: only this environment has {', '.join(unknown)}"] if unknown else []
-    found += [f"without {', '.join(absent)}, which only this environment has"] if absent else []
-    found += [f"without {', '.join(others)}, which the other environments do not identify"] if others else []
+    found = [f"not predicted: only this environment has {_listed(unknown)}"] if unknown else []
+    found += [f"without {_listed(absent)}, which only this environment has"] if absent else []
+    found += [f"without {_listed(others)}, which the other environments do not identify"] if others else []
     return "; ".join(found)
+
+
+def _listed(names: list[str]) -> str:
+    more = f", ... ({len(names)} in all)" if len(names) > MOST_LISTED else ""
+    return ", ".join(names[:MOST_LISTED]) + more
 
 
 @dataclass(frozen=True, eq=False)

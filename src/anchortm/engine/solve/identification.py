@@ -6,7 +6,7 @@ fit, if it found no strict one; see ``objective.separation``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
@@ -110,11 +110,12 @@ def _listed(levels: NDArray[np.intp], X: WideMatrix, names: Sequence[str]) -> st
     return ", ".join(called) + (f" and {levels.size - 8} more levels" if levels.size > 8 else "")
 
 
-def check_size(p: int, n: int) -> None:
-    """Refuse more covariates than rows can identify."""
+def check_size(p: int, n: int, constant: Callable[[], Sequence[str]] = tuple) -> None:
+    """Refuse more covariates than rows can identify; ``constant`` gives the names of those that are constant."""
     if p and p + 1 >= n:
         raise IdentificationError(
-            f"{p} covariates for {n} rows: more parameters than the rows can identify; leave covariates out"
+            f"{p} covariates for {n} rows: more parameters than the rows can identify; leave covariates out",
+            constant(),
         )
 
 
@@ -144,7 +145,7 @@ def check_covariates(
         own = np.flatnonzero(~penalised).tolist()
         check_covariates(X[:, own], [names[j] for j in own])
         return Checked(covariate_ranges(X))
-    check_size(p, n)
+    check_size(p, n, lambda: [name for name, low, high in zip(names, *covariate_ranges(X), strict=True) if low == high])
     if isinstance(X, WideMatrix):
         _check_wide(X, names)
         return Checked(covariate_ranges(X))

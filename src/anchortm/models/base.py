@@ -21,6 +21,7 @@ from anchortm.inputs import parts
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.missing import How
 from anchortm.models.answers import Inference
+from anchortm.models.attributes import FRONT
 from anchortm.models.from_formula import FormulaMixin, with_roles
 from anchortm.predict.new_rows import NewRows
 
@@ -188,7 +189,7 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
 
     def _keep(self, problem: Problem | None, result: FitResult, **more: Any) -> Self:
         """Store a result in one assignment, so that an interrupted or failed fit leaves the model unchanged."""
-        stale = ("formula_", "n_passes_")
+        stale = FRONT | {"n_passes_"}
         state = {name: value for name, value in self.__dict__.items() if name not in stale}
         kept = None if problem is None else problem.kept(result)
         spec = self.specification() if problem is None else problem.spec
@@ -246,7 +247,8 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         """Return the object that turns new rows into linear predictors and outcomes of this model."""
         result, spec = self.result_, self._fitted_with
         assert spec is not None  # noqa: S101
-        return self._rows_type(spec, result, self.__dict__.get("formula_"))
+        transformers = self.__dict__.get("transformers_", ())
+        return self._rows_type(spec, result, self.__dict__.get("formula_"), transformers=transformers)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

@@ -20,6 +20,7 @@ from anchortm.inference.bands import ConfidenceBand, Of, band_of_refits
 from anchortm.inference.bootstrap import BoostedBootstrap, resampled
 from anchortm.inference.restricted_means import Groups, RestrictedMeans, checked_horizon, means_of_refits
 from anchortm.inputs import parts
+from anchortm.models.attributes import FRONT
 from anchortm.models.boosted.adapted import Adapted
 from anchortm.predict.fitted import NOT_AT_HAND
 
@@ -95,9 +96,9 @@ class Resampled(Adapted):
             raise InputError("a refitted model cannot be resampled: use the model before the refit")
         if self._data is None:
             raise UnavailableError(NOT_AT_HAND)
-        rule, formula = Given(self.model_.result_.basis), self.__dict__.get("formula_")
+        rule, front = Given(self.model_.result_.basis), {name: self.__dict__[name] for name in FRONT & vars(self).keys()}
         fresh = clone(self).set_params(n_rounds=boosted.n_rounds, validation=None)
-        refit = partial(_refit, fresh, fresh.specification().at(rule=rule), self._data, formula)
+        refit = partial(_refit, fresh, fresh.specification().at(rule=rule), self._data, front)
         models, what, failed = resampled(self._data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
         return BoostedBootstrap(tuple(models), what, failed)
 
@@ -214,7 +215,7 @@ class Resampled(Adapted):
             return estimate, [model.predict_distribution(X, offset=offset) for model in models]
 
 
-def _refit(model: Any, spec: Specification, data: Data, formula: Any, weights: Array) -> Any:
+def _refit(model: Any, spec: Specification, data: Data, front: dict[str, Any], weights: Array) -> Any:
     """Return the model fitted with these weights, without its rows; None if the fit fails."""
     keep = weights > 0.0
     part = data.subset(keep)._replace(weights=weights[keep])
@@ -229,6 +230,5 @@ def _refit(model: Any, spec: Specification, data: Data, formula: Any, weights: A
     if not fitted.converged_:
         return None
     fitted.model_, fitted._data = fitted.model_.with_result(None, fitted.model_.result_), None
-    if formula is not None:
-        fitted.formula_ = formula
+    fitted.__dict__ |= front
     return fitted

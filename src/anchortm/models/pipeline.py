@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
+from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 from anchortm._util.frames import is_frame, native
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 else:
     from sklearn.pipeline import Pipeline as _Pipeline
 
-__all__ = ["Pipeline", "as_pipeline", "make_pipeline"]
+__all__ = ["Pipeline", "as_pipeline", "fit_arguments", "make_pipeline", "with_parameters"]
 
 
 def _asks(name: str, owner: Any = TransformationModel) -> Any:
@@ -145,6 +147,15 @@ class Pipeline(_Pipeline):
         transformers = [step for _, step in self.steps[:-1] if step not in (None, "passthrough")]
         return with_names(found, X, transformers) if is_frame(native(X)) else found
 
+    def specification(self) -> Any:
+        """Return the arguments of the model as a frozen specification."""
+        return model_of(self).specification()
+
+    @property
+    def anchor_names(self) -> Any:
+        """Return the columns that the model takes as anchors."""
+        return model_of(self).anchor_names
+
     @property
     def model_(self) -> Any:
         """Return the fitted model, for rows as they are before the transformers."""
@@ -168,6 +179,18 @@ def as_pipeline(model: Any) -> Any:
     if not is_pipeline(model) or isinstance(model, Pipeline):
         return model
     return Pipeline(model.steps, **{k: v for k, v in model.get_params(deep=False).items() if k != "steps"})
+
+
+def with_parameters(model: Any, **parameters: Any) -> Any:
+    """Return an unfitted copy of a model, or of a pipeline, whose model has these arguments."""
+    last = f"{model.steps[-1][0]}__" if is_pipeline(model) else ""
+    return clone(model).set_params(**{last + name: value for name, value in parameters.items()})
+
+
+def fit_arguments(model: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return those of anchors, environments, weights and offset that fit of a model, or of a pipeline's model, takes."""
+    known = signature(model_of(model).fit).parameters
+    return {name: value for name, value in given.items() if name not in ("X", "y") and name in known}
 
 
 def make_pipeline(*steps: Any, memory: Any = None, verbose: bool = False) -> Pipeline:
@@ -201,5 +224,3 @@ def make_pipeline(*steps: Any, memory: Any = None, verbose: bool = False) -> Pip
     from sklearn.pipeline import make_pipeline as named
 
     return Pipeline(named(*steps).steps, memory=memory, verbose=verbose)
-
-

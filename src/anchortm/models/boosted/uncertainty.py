@@ -96,7 +96,10 @@ class Resampled(Adapted):
             raise InputError("a refitted model cannot be resampled: use the model before the refit")
         if self._data is None:
             raise UnavailableError(NOT_AT_HAND)
-        rule, front = Given(self.model_.result_.basis), {name: self.__dict__[name] for name in FRONT & vars(self).keys()}
+        rule, front = (
+            Given(self.model_.result_.basis),
+            {name: self.__dict__[name] for name in FRONT & vars(self).keys()},
+        )
         fresh = clone(self).set_params(n_rounds=boosted.n_rounds, validation=None)
         refit = partial(_refit, fresh, fresh.specification().at(rule=rule), self._data, front)
         models, what, failed = resampled(self._data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)

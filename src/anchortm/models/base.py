@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 from sklearn.base import clone
 
 from anchortm._typing import Columns, Covariates, Labels, Numbers, Outcome, Seed
-from anchortm._util.estimators import BaseEstimator
+from anchortm._util.estimators import BaseEstimator, CopiedWithRows
 from anchortm._util.pipelines import is_pipeline
 from anchortm.backends.sources import open_source
 from anchortm.backends.streamed import Stream
@@ -18,6 +18,7 @@ from anchortm.engine.remarks import remarked
 from anchortm.engine.result import FitResult
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.inference.covariance import keep_standard_errors
 from anchortm.inputs import parts
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.missing import How
@@ -44,9 +45,10 @@ def model(cls: M) -> M:
 
 
 @model
-class TransformationModel(Inference, FormulaMixin, BaseEstimator):
+class TransformationModel(Inference, FormulaMixin, CopiedWithRows, BaseEstimator):
     """Base class of all models, with their arguments and their fit. Subclasses choose link, basis and sign."""
 
+    _rows_in: ClassVar[str] = "_problem"
     _sign: ClassVar[float] = -1.0
     _lowest_xi: ClassVar[float] = 0.0
     _outcome: ClassVar[Any] = "continuous"  # whether y is read as numbers, classes or counts
@@ -252,6 +254,8 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         return self._rows_type(spec, result, self.__dict__.get("formula_"), transformers=transformers)
 
     def __getstate__(self) -> dict[str, Any]:
+        if self._problem is not None:
+            keep_standard_errors(self)
         state: dict[str, Any] = super().__getstate__()
         return state | {"_problem": None} if "_problem" in state else state  # pickles do not carry the rows
 

@@ -154,7 +154,7 @@ def refuse_formula(model: Any) -> None:
     """Refuse a pipeline, whose transformers make the covariates."""
     if is_pipeline(model):
         raise InputTypeError(
-            f"a {type(model).__name__} takes X and y, not a formula: either transformers or a formula make the covariates"
+            f"a {type(model).__name__} takes X and y, not a formula: either transformers or a formula makes covariates"
         )
 
 

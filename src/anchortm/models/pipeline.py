@@ -188,7 +188,7 @@ def with_parameters(model: Any, **parameters: Any) -> Any:
 
 
 def fit_arguments(model: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Return those of anchors, environments, weights and offset that fit of a model, or of a pipeline's model, takes."""
+    """Return those of the given anchors, environments, weights and offset that the model takes in its fit."""
     known = signature(model_of(model).fit).parameters
     return {name: value for name, value in given.items() if name not in ("X", "y") and name in known}
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm import __version__
 from anchortm._util.files import read_bytes, write_whole
 from anchortm._util.plain_values import check, lively
-from anchortm.engine.records import MAX_COVARIANCE
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, ModelFileError
-from anchortm.inference.covariance import default_kind
+from anchortm.inference.covariance import keep_standard_errors
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.estimator import AnchorBoostedTM
 from anchortm.saving.boosted import boosted_of, boosted_record
@@ -75,7 +73,7 @@ def save(model: TransformationModel | AnchorBoostedTM, path: str | os.PathLike[s
         raise InputError(f"the name of a model file must end in .json, not {path}")
     inner = model.model_ if isinstance(model, AnchorBoostedTM) else model
     inner.specification().check()  # arguments may have been set since the fit, and load would refuse bad ones
-    _compute_sandwich(inner)
+    keep_standard_errors(inner)
     top = {"format": FORMAT, "version": VERSION, "written_by": f"anchortm {__version__}"}
     record = top | model_record(inner)
     for key, test in MODEL.items():
@@ -87,17 +85,6 @@ def save(model: TransformationModel | AnchorBoostedTM, path: str | os.PathLike[s
     if len(text) > MAX_BYTES or _n_values(text) > MAX_VALUES:
         raise InputError(f"the model has {model.coef_.size} coefficients, too many for a file: use pickle")
     return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-
-
-def _compute_sandwich(model: TransformationModel) -> None:
-    """Compute the sandwich if possible, because a loaded model cannot."""
-    result = model.result_
-    wanted = default_kind(result, None) == "sandwich" and result.computed.get("sandwich") is None
-    if wanted and result.parameters.size <= MAX_COVARIANCE and model.has_rows_:
-        # there are no standard errors without a strict minimum, or if X has been changed since the fit
-        with suppress(AnchorTMError, np.linalg.LinAlgError):
-            if model.problem_.data.in_memory:
-                model.covariance("sandwich")
 
 
 def digest(record: dict[str, Any]) -> str:

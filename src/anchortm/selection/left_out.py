@@ -248,9 +248,8 @@ def left_out(
         Names of the penalties that differ between the fits.
     """
     model = rows.model
-    check_model(
-        model_of(model) if by == ("xi",) else model, {"lambda": "l1", "smooth": "smooth"}.get(by[0], "left_out")
-    )
+    inner = model_of(model) if by == ("xi",) else model
+    check_model(inner, {"lambda": "l1", "smooth": "smooth"}.get(by[0], "left_out"))
     values, n_jobs, spec = several_xi(xis), jobs(n_jobs), model.specification()
     for xi in values:
         spec.at(xi=xi).check_xi()

@@ -22,7 +22,7 @@ def transformed(X: Any, transformers: Sequence[Any], named: bool) -> Any:
     for transformer in transformers:
         try:
             found = transformer.transform(found)
-        except ValueError as error:  # of scikit-learn, about the columns or values of these rows
+        except Exception as error:  # about the columns or values of these rows; a transformer may be anyone's
             raise InputError(f"{type(transformer).__name__} of the pipeline cannot transform X: {error}") from error
     return with_names(found, X, transformers) if named else found
 

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from anchortm._typing import Columns, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.estimators import BaseEstimator, CopiedWithRows
-from anchortm._util.pipelines import is_pipeline
+from anchortm._util.pipelines import is_pipeline, model_of
 from anchortm.backends.sources import open_source
 from anchortm.backends.streamed import Stream
 from anchortm.engine.baseline_rules import BaselineRule
@@ -267,7 +267,7 @@ def check_model(model: Any, question: str) -> None:
     if hasattr(model, "left_out"):
         parts.refuse("boosting", question)
         return
-    if is_pipeline(model):
+    if is_pipeline(model) and model_of(model) is not model:
         raise InputTypeError(
             f"this needs the model alone, not a {type(model).__name__}: transform X first, "
             "X = pipeline[:-1].fit_transform(X), and pass pipeline[-1]"

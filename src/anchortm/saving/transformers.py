@@ -162,7 +162,7 @@ def _array(record: Any) -> Any:
     test: Callable[[Any], bool] = {"str": is_text, "bool": lambda v: isinstance(v, bool)}.get(kind, is_number)
     check(kind == "object" or all(map(test, items)), "an array has values of another type")
     if kind == "object":
-        known = (bool, int, float, str, np.ndarray)
+        known = (bool, int, float, str, np.ndarray, np.generic)
         check(all(v is None or isinstance(v, known) for v in items), "an array has values of another type")
         array = np.empty(len(items), dtype=object)
         for k, item in enumerate(items):  # one by one: items may be arrays, as the edges of bins are

@@ -165,7 +165,9 @@ def test_anchors_weights_and_offset_reach_the_model() -> None:
     front = columns()
     direct = atm.ContinuousLogit(xi=1.0, order=3).fit(front.fit_transform(X), LATENT, **given)
     np.testing.assert_array_equal(wanted[-1].coef_, direct.coef_)
-    np.testing.assert_array_equal(wanted.nll(X, LATENT, offset=offset), direct.nll(front.transform(X), LATENT, offset=offset))
+    np.testing.assert_array_equal(
+        wanted.nll(X, LATENT, offset=offset), direct.nll(front.transform(X), LATENT, offset=offset)
+    )
     named = clone(pipeline).fit(X, LATENT, **{f"clf__{name}": value for name, value in given.items()})
     np.testing.assert_array_equal(named[-1].coef_, direct.coef_)
     with pytest.raises(TypeError, match="ancors"):
@@ -233,7 +235,9 @@ def test_anchors_strata_and_clusters_may_be_columns() -> None:
 
 def test_sparse_columns_keep_their_names() -> None:
     towns = pd.DataFrame({"town": [f"t{k % 40}" for k in range(N)], "dose": X.dose})
-    front = ColumnTransformer([("t", OneHotEncoder(drop="first"), ["town"])], remainder="passthrough", sparse_threshold=1.0)
+    front = ColumnTransformer(
+        [("t", OneHotEncoder(drop="first"), ["town"])], remainder="passthrough", sparse_threshold=1.0
+    )
     assert sparse.issparse(front.fit_transform(towns))
     pipeline = atm.make_pipeline(front, atm.NormalLinear()).fit(towns, LATENT)
     assert pipeline[-1].coef_names_ == list(front.get_feature_names_out())

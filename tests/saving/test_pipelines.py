@@ -139,7 +139,9 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
             atm.save(pipeline, tmp_path / "p.json")
     dates = pd.DataFrame({"d": pd.to_datetime(["2024-01-01", "2025-01-01"] * (N // 2))})
     pipeline = atm.make_pipeline(OneHotEncoder(drop="first"), atm.NormalLinear()).fit(dates, Y)
-    with pytest.raises(InputTypeError, match="categories_ of OneHotEncoder cannot be saved, because it holds values of"):
+    with pytest.raises(
+        InputTypeError, match="categories_ of OneHotEncoder cannot be saved, because it holds values of"
+    ):
         atm.save(pipeline, tmp_path / "p.json")
     with pytest.raises(sklearn.exceptions.NotFittedError):
         atm.save(atm.make_pipeline(StandardScaler(), atm.NormalLinear()), tmp_path / "p.json")
@@ -184,7 +186,9 @@ FORGED = {
     "a class attribute": (lambda r: scale(r)["found"].update(__class__="x"), "cannot have found '__class__'"),
     "a field that is none": (lambda r: scale(r)["found"].update({"a b": 1}), "cannot have found 'a b'"),
     "too few means": (
-        lambda r: scale(r)["found"].update(mean_={"array": {"kind": "float64", "shape": [0], "order": "C", "values": []}}),
+        lambda r: scale(r)["found"].update(
+            mean_={"array": {"kind": "float64", "shape": [0], "order": "C", "values": []}}
+        ),
         "mean_ of StandardScaler does not match its 2 columns",
     ),
     "a mean that is none": (lambda r: scale(r)["found"].update(mean_=3.0), "mean_ of StandardScaler does not match"),

@@ -34,7 +34,7 @@ def test_each_fold_is_a_pipeline_of_its_own(name: str) -> None:
     found = atm.leave_one_environment_out(pipeline, X, y, SITE, [0.0, 2.0], progress=False).frame()
     assert found.shape[0] == 8
     for row in found.to_dict("records"):
-        inside = SITE != row["environment"]
+        inside = row["environment"] != SITE
         front = make_pipeline(SimpleImputer(), StandardScaler())
         train = front.fit_transform(X[inside])
         fitted = clone(model).set_params(xi=row["xi"]).fit(train, y[inside], anchors=SITE[inside])
@@ -60,7 +60,7 @@ def test_what_the_transformers_learn_from_left_out_rows_is_nothing() -> None:
     pipeline = atm.make_pipeline(encoder, atm.NormalLinear())
     found = atm.leave_one_environment_out(pipeline, rows, Y, SITE, [0.0], progress=False).frame()
     seen = atm.NormalLinear().fit(encoder.fit(rows, Y).transform(rows), Y)
-    cheating = [seen.nll(encoder.transform(rows[SITE == e]), Y[SITE == e]).mean() for e in range(4)]
+    cheating = [seen.nll(encoder.transform(rows[e == SITE]), Y[e == SITE]).mean() for e in range(4)]
     assert (found.nll > cheating).all()
 
 
@@ -74,7 +74,9 @@ def test_a_search_chooses_and_refits_the_pipeline() -> None:
     best.fit(X, Y, normallinear__anchors=SITE, normallinear__sample_weight=weights)
     np.testing.assert_array_equal(search.predict(X), best.predict(X))
     np.testing.assert_array_equal(search.nll(X, Y), search.best_estimator_.nll(X, Y))
-    np.testing.assert_array_equal(search.predict_quantiles(X, 0.9)[:, 0], atm.predict_table(best, X, quantiles=[0.9])["q0.9"])
+    np.testing.assert_array_equal(
+        search.predict_quantiles(X, 0.9)[:, 0], atm.predict_table(best, X, quantiles=[0.9])["q0.9"]
+    )
     assert repr(search).startswith("XiSearchCV(NormalLinear, worst)")
     assert isinstance(pipeline[-1].xi, float)
     assert not hasattr(pipeline[-1], "coef_")  # what was passed is not changed

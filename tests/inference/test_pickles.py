@@ -71,7 +71,7 @@ def test_standard_errors_survive(name: str, xi: float, tmp_path) -> None:
             with_clusters = wanted.standard_errors(clusters=SITE)
             np.testing.assert_array_equal(same.standard_errors(clusters=SITE), with_clusters)
         else:
-            with pytest.raises(InputError, match="needs the rows of the fit.*default kind are kept"):
+            with pytest.raises(InputError, match=r"needs the rows of the fit.*default kind are kept"):
                 same.standard_errors(clusters=SITE)
             with pytest.raises(UnavailableError, match="needs the rows of the fit"):
                 same.bootstrap(5)

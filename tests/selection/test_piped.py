@@ -102,7 +102,7 @@ def test_rows_are_dropped_where_the_model_drops_them() -> None:
             by_hand = atm.leave_one_environment_out(pipeline, X[kept], y[kept], SITE[kept], [0.0], progress=False)
             pd.testing.assert_frame_equal(found, by_hand.frame())
         else:
-            with pytest.raises(InputError, match="without environment 0: .*NaN"):
+            with pytest.raises(InputError, match=r"without environment 0: .*NaN"):
                 atm.leave_one_environment_out(pipeline, X, y, SITE, [0.0], progress=False)
     with pytest.raises(InputError, match="missing"):
         atm.leave_one_environment_out(atm.make_pipeline(atm.NormalLinear()), X.fillna(0.0), y, SITE, progress=False)
@@ -120,7 +120,7 @@ def test_weights_of_zero_leave_environments_out() -> None:
 def test_what_folds_refuse() -> None:
     pipeline = make_pipeline(SimpleImputer(), atm.OrdinalRegression())
     rare = np.where(SITE == 1, np.arange(N) % 3, np.arange(N) % 2)
-    with pytest.raises(InputError, match="without environment 1: .*class"):
+    with pytest.raises(InputError, match=r"without environment 1: .*class"):
         atm.leave_one_environment_out(pipeline, X, rare, SITE, [0.0], progress=False)
     with pytest.raises(InputError, match="environments has 3 rows"):
         atm.leave_one_environment_out(pipeline, X, rare, SITE[:3], [0.0], progress=False)

@@ -11,7 +11,7 @@ from collections import UserList
 from collections.abc import Callable
 from importlib import import_module
 from inspect import signature
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.interpolate import BSpline
@@ -124,8 +124,8 @@ def _plain(value: Any, what: str) -> Any:
         if fits(value):
             return {tag: away(value, what)}
     raise InputTypeError(
-        f"{what} cannot be saved, because it is of type {type(value).__name__}: use arguments that are numbers, text or "
-        "lists, or pickle"
+        f"{what} cannot be saved, because it is of type {type(value).__name__}: use arguments that are numbers, text "
+        "or lists, or pickle"
     )
 
 
@@ -213,7 +213,8 @@ def _is_estimator(value: Any) -> bool:
     return hasattr(value, "get_params") and not isinstance(value, type)
 
 
-Away, Back = Callable[[Any, str], Any], Callable[[Any], Any]
+Away: TypeAlias = Callable[[Any, str], Any]
+Back: TypeAlias = Callable[[Any], Any]
 # kinds of values that JSON does not have: how to recognise, write and read them
 VALUES: dict[str, tuple[Callable[[Any], bool], Away, Back]] = {
     "array": (lambda v: isinstance(v, np.ndarray), _array_record, _array),

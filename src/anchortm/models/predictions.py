@@ -213,6 +213,39 @@ class Predictions(FittedAttributes):
             return PredictedDistribution(result.link, result.basis, theta, shift, result.time, gain=sign / size)
         return self._averaged(theta, shift, *random.marginal(Z))
 
+    def predict_quantiles(
+        self,
+        X: Covariates = None,
+        quantiles: Numbers = (0.1, 0.5, 0.9),
+        *,
+        offset: Numbers | None = None,
+        n_rows: int | None = None,
+    ) -> NDArray[Any]:
+        """Return quantiles of the predicted distribution of each row.
+
+        Parameters
+        ----------
+        X, offset, n_rows
+            As for ``predict_distribution``.
+        quantiles : number or vector
+            Probabilities between 0 and 1.
+
+        Returns
+        -------
+        array of shape (n, k)
+            A row for each row of X, a column for each probability.
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> data = atm.datasets.load_cgd()
+        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
+        >>> model.predict_quantiles(data[:2], [0.1, 0.5]).round(0)
+        array([[174., 420.],
+               [ 72., 303.]])
+        """
+        return self.predict_distribution(X, offset=offset, n_rows=n_rows).ppf(np.atleast_1d(quantiles))
+
     def _averaged(self, theta: Array, shift: Array, added: Array, weights: Array) -> AveragedDistribution:
         """Return the distributions averaged over random effects."""
         result = self.result_

@@ -24,6 +24,7 @@ from anchortm.inputs.clusters import Clusters
 from anchortm.inputs.design import Design, check_columns, columns_of, split_columns, to_design, without_anchors
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, as_response
+from anchortm.inputs.transformed import transformed
 from anchortm.inputs.two_terms import Intercepts, TwoTerms, make_two_terms
 
 __all__ = ["NewRows"]
@@ -39,9 +40,12 @@ class NewRows:
     result: FitResult
     formula: Formula | None = None
     f: Callable[[Array], Array] | None = None  # a function of the covariates that is added to x'beta: trees
+    transformers: tuple[Any, ...] = ()  # fitted steps of a pipeline, which rows pass first
 
     def covariates(self, X: Any) -> Any:
-        """Return X, or the covariates that the formula makes of a table."""
+        """Return X, or the covariates that the formula or the transformers of a pipeline make of a table."""
+        if self.transformers:
+            return transformed(X, self.transformers, self.result.columns is not None)
         return X if self.formula is None or X is None else self.formula.design(X)
 
     def split(self, X: Any) -> tuple[Any, Sequence[Any] | None]:

@@ -161,6 +161,7 @@ class BoostedAnswers:
             "_fitted_with": spec,
             "_rows_type": partial(asked._rows_type, f=f),
             "formula_": self.__dict__.get("formula_"),
+            "transformers_": self.__dict__.get("transformers_", ()),
         }
         return asked
 
@@ -241,6 +242,12 @@ class BoostedAnswers:
                [0.89, 0.6 ]])
         """
         return self._ask("predict_distribution", X, offset)  # type: ignore[no-any-return]
+
+    def predict_quantiles(
+        self, X: Covariates, quantiles: Numbers = (0.1, 0.5, 0.9), *, offset: Numbers | None = None
+    ) -> NDArray[Any]:
+        """Return quantiles of the predicted distribution of each row, (n, k), at probabilities ``quantiles``."""
+        return self.predict_distribution(X, offset=offset).ppf(np.atleast_1d(quantiles))
 
     def predict(self, X: Covariates, *, offset: Numbers | None = None) -> Any:
         """Return the conditional median of each row, or its most probable class.

@@ -243,6 +243,8 @@ def _rows(n: int) -> str:
 
 def _joined(n: int, found: Sequence[tuple[NDArray[np.intp], str]]) -> NDArray[np.object_]:
     """Return the texts of each row, joined."""
+    if not found:
+        return np.broadcast_to(np.array("", dtype=object), (n,))
     out = np.full(n, "", dtype=object)
     for rows, text in found:
         out[rows] = [f"{before}; {text}" if before else text for before in out[rows]]

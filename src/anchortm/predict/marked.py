@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anchortm._typing import Array, Rows, Seed
-from anchortm.exceptions import InputTypeError
+from anchortm.exceptions import InputTypeError, UnavailableError
 from anchortm.predict.protocol import Distribution, as_rows, check_shape
 
 __all__ = ["MarkedDistribution", "spread"]
@@ -88,7 +88,9 @@ class MarkedDistribution(Distribution):
         if name.startswith("_") or not hasattr(self.good_rows, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if name not in MORE:
-            raise AttributeError(f"rows are marked, so {name} is that of the good rows: use good_rows.{name}")
+            raise UnavailableError(
+                f"bad rows are marked, and do not have {name}: use distribution.good_rows, also for plots and scores"
+            )
         return lambda *given: self._by_row(name, *given)
 
     @property

@@ -94,18 +94,18 @@ def judged_design(X: Any, judgement: Judgement) -> Design:
         for j in np.unique(rows.indices[wrong]).tolist():
             judgement.refuse(np.unique(places[rows.indices[wrong] == j]), f"x{j} is missing or infinite")
         return to_design(rows[judgement.good], wide=True)
-    if not is_frame(X) and np.ndim(X) != 2:
-        return to_design(X)  # raises an error
-    columns = []
+    if not is_frame(X):
+        array = np.asarray(X)
+        if array.ndim != 2:
+            return to_design(X)  # raises an error
+        if array.dtype.kind in "biuf" and np.isfinite(array).all():
+            names = tuple(f"x{j}" for j in range(array.shape[1]))
+            return Design(np.ascontiguousarray(array, dtype=np.float64)[judgement.good], names, False)
+    columns = {}
     for name, column in entries(X):
         if hasattr(column, "cat") and hasattr(column.cat, "codes"):
             raise InputTypeError(f"covariate {name!r} is a category: code it as numbers, as it was in the fit")
-        columns.append(judgement.numbers(name, np.asarray(column)))
-    made = np.column_stack(columns) if columns else np.zeros((judgement.n_rows, 0))
-    names = list(X.columns) if is_frame(X) else None
-    numbers = np.asarray(made, dtype=np.float64)[judgement.good]
-    if names is None:
-        return to_design(numbers)
-    import pandas as pd
-
-    return to_design(pd.DataFrame(numbers, columns=names))
+        columns[name] = judgement.numbers(name, np.asarray(column))
+    made = np.column_stack(list(columns.values())) if columns else np.zeros((judgement.n_rows, 0))
+    named = is_frame(X) and all(isinstance(name, str) for name in X.columns)
+    return Design(np.asarray(made, dtype=np.float64)[judgement.good], tuple(columns), named)

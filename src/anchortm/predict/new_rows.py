@@ -71,15 +71,14 @@ class NewRows:
             Other arguments with a number for each row: offset, trials.
         """
         aligned(X=X, **numbers)
+        given = self._with_offset(numbers)
         if self.formula is not None and X is not None:
-            numbers = {
-                name: self.formula.unread_column(X, values) for name, values in self._with_offset(numbers).items()
-            }
-        n = row_count(X, numbers, n_rows)
-        judgement = Judgement(n, unknown)
+            numbers = {name: self.formula.unread_column(X, values) for name, values in given.items()}
+        judgement = Judgement(row_count(X, numbers, n_rows), unknown)
         for name, values in numbers.items():
-            if np.ndim(values) == 1 and len(values) == n:  # others are refused where they are used
-                numbers[name] = judgement.numbers(name, np.asarray(values))
+            if np.ndim(values) == 1 and len(values) == judgement.n_rows:  # others are refused where they are used
+                called = given[name] if isinstance(given[name], str) else name
+                numbers[name] = judgement.numbers(called, np.asarray(values))
         if X is None:
             design = None
         elif self.formula is not None:

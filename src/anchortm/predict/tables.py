@@ -99,6 +99,7 @@ def predict_table(
     2     NaN  treat 'other' is unknown
     """
     check_is_fitted(model)
+    model = getattr(model, "best_estimator_", model)  # of a search
     keep = [keep] if isinstance(keep, str) else list(keep)
     asked = _asked(model, np.atleast_1d(quantiles).tolist(), list(cdf), list(sf), keep, extrapolation)
     policy = _Policy(on_bad_rows, unknown) if check_policy(on_bad_rows, unknown) else None
@@ -267,7 +268,7 @@ class _MarkedColumns(_Columns):
     """The same of rows of which some are bad: those of the good rows, spread over all."""
 
     def __init__(self, model: Any, X: Any, kept: pd.DataFrame, policy: _Policy) -> None:
-        rows = getattr(getattr(model, "best_estimator_", model), "new_rows_", None)
+        rows = getattr(model, "new_rows_", None)
         if rows is None:
             raise InputTypeError(f"{type(model).__name__} cannot mark rows or map levels: repair or drop such rows")
         self.rows, self.table, self.marks = rows, X, policy.marks

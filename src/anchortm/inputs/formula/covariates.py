@@ -124,7 +124,7 @@ class CovariateTerms:
 
     def judged(self, frame: pd.DataFrame, judgement: Judgement) -> Any:
         """Return the covariates of the new rows that are good, after judging all columns and what is made of them."""
-        columns = {name: self._judged_column(frame[name], name, judgement) for name in self.used}
+        columns = {name: self._judged_column(frame[name], name, judgement) for name in frame if name in self.used}
         columns = {name: own[judgement.good] for name, own in columns.items()}
         made = self._evaluated(columns, judgement.n_good, tolerant=True)
         numbers = made.matrix.dense if isinstance(made, Design) else made.to_numpy()
@@ -145,7 +145,7 @@ class CovariateTerms:
         if self._plain:
             return coded.astype(np.float64)
         matrix = model_matrix(self._spec, coded, "ignore" if tolerant else "raise", tolerant)
-        return self._with_wide(without_intercept(matrix, n), columns)
+        return self._with_wide(without_intercept(matrix, n), columns, tolerant)
 
     @cached_property
     def _plain(self) -> bool:
@@ -249,7 +249,7 @@ class CovariateTerms:
                 result[name] = pd.Categorical.from_codes(own, self.levels[name])
         return pd.DataFrame(result, index=range(n), copy=False)
 
-    def _with_wide(self, rest: pd.DataFrame, columns: dict[str, NDArray[Any]]) -> Any:
+    def _with_wide(self, rest: pd.DataFrame, columns: dict[str, NDArray[Any]], tolerant: bool = False) -> Any:
         """Return the covariates with the wide factors: the largest as codes, others as sparse columns."""
         if not self.wide:
             return rest
@@ -270,7 +270,7 @@ class CovariateTerms:
         ]
         taken = {j for term in self.wide for j in range(places[term].start, places[term].stop)}
         matrix = WideMatrix(
-            to_design(rest).matrix,
+            np.ascontiguousarray(rest) if tolerant else to_design(rest).matrix,
             np.array([j for j in range(len(names)) if j not in taken], dtype=np.intp),
             sp.hstack(pieces, format="csr") if pieces else sp.csr_matrix((n, 0)),
             np.array([j for place in sparse for j in range(place.start, place.stop)], dtype=np.intp),

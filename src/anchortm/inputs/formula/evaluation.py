@@ -191,8 +191,9 @@ class Formula(Roles):
         """
         table, clusters = native(data), self.clusters if conditional else []
         beside = list(dict.fromkeys([*self.strata, *clusters]))
-        known([*self._used, *beside], column_names(table))
-        frame = select(table, [*self._used, *beside])
+        names = column_names(table)
+        known([*self._used, *beside], names)
+        frame = select(table, [name for name in names if name in self._used or name in beside])
         if self.strata:
             judgement.strata(frame[self.strata], stratum_labels, strata)
         for name in clusters:

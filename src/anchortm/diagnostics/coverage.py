@@ -10,7 +10,8 @@ from scipy import stats
 
 from anchortm import plotting
 from anchortm._messages import shown
-from anchortm._typing import Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm._typing import AnyTable, Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm.predict.observed import environments_of, rows_of_table
 from anchortm.scores import transforms
 
 if TYPE_CHECKING:
@@ -71,9 +72,9 @@ class Calibration:
 
 def calibration(
     model: Any,
-    X: Covariates,
-    y: Outcome,
-    environments: Labels,
+    X: Covariates | str,
+    y: Outcome | AnyTable | None = None,
+    environments: Labels | None = None,
     *,
     offset: Numbers | None = None,
     random_state: Seed = 0,
@@ -88,9 +89,10 @@ def calibration(
     ----------
     model : fitted model
     X, y, offset
-        As for ``fit``; usually of rows that the fit has not seen.
-    environments : array
-        One label per row.
+        As for ``fit``; usually of rows that the fit has not seen. After a fit by a formula, X may be a table that holds
+        the outcome.
+    environments : array or column name
+        One label per row; by default the anchor of the formula, if y comes from the table too.
     random_state : int, Generator or None
         Seed of the draws.
 
@@ -113,7 +115,9 @@ def calibration(
     """
     import pandas as pd
 
-    rows = transforms(model, X, y, environments, offset, random_state)
+    X, y = rows_of_table(model, X, y)
+    environments = environments_of(model, X, y, environments, needed=True)
+    rows = transforms(model, X, y, environments, offset=offset, random_state=random_state)
 
     def describe(name: Any, u: Array) -> dict[str, Any]:
         test = stats.kstest(u, "uniform")

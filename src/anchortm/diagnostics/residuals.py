@@ -9,11 +9,12 @@ import numpy as np
 
 from anchortm import plotting
 from anchortm._messages import shown
-from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
+from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.frames import aligned
 from anchortm.engine.rows.projections import projection
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import anchor_columns
+from anchortm.predict.observed import anchors_of, rows_of_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,9 +88,9 @@ class ResidualInvariance:
 def residual_invariance(
     before: Any,
     after: Any,
-    X: Covariates,
-    y: Outcome,
-    anchors: Labels,
+    X: Covariates | str,
+    y: Outcome | AnyTable | None = None,
+    anchors: Labels | None = None,
     *,
     offset: Numbers | None = None,
     which: Literal["shift", "scale"] = "shift",
@@ -103,7 +104,8 @@ def residual_invariance(
     before, after : fitted models
         Usually the fit at xi = 0 and the fit with a penalty.
     X, y, anchors, offset
-        As for ``fit``.
+        As for ``fit``. If both models were fitted by a formula, X is a table with its columns; y and the anchors then
+        come from the table unless you pass them, and anchors and offset may be names of columns.
     which : {"shift", "scale"}
         Residuals of the shift (the default) or of the scale. The means of the latter show where outcomes spread more
         than predicted.
@@ -124,6 +126,8 @@ def residual_invariance(
     """
     import pandas as pd
 
+    X, y = rows_of_table(before, X, y)
+    anchors = anchors_of(before, X, anchors)
     aligned(X=X, y=y, anchors=anchors, offset=offset)
     columns = anchor_columns(anchors)
     r = {name: fit.residuals(X, y, offset=offset, which=which) for name, fit in (("before", before), ("after", after))}

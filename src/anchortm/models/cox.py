@@ -23,6 +23,7 @@ from anchortm.inference.restricted_means import Groups, RestrictedMeans
 from anchortm.inference.step_bands import step_band, step_means
 from anchortm.inputs import parts
 from anchortm.inputs.baselines import stratum_codes
+from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Kind, Response
 from anchortm.links import Link, get_link
 from anchortm.models.attributes import Found
@@ -242,7 +243,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         ----------
         X, y, offset
             As for ``nll``.
-        sample_weight : array, optional
+        sample_weight : array or column name, optional
             Weights of the rows, which also count in the risk sets, as in a fit.
 
         Returns
@@ -257,6 +258,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         >>> round(model.score(data), 3), round(model.loglik_ / len(data), 3)
         (-1.459, -1.459)
         """
+        sample_weight = Formula.new_column(X, sample_weight)
         aligned(X=X, y=y, sample_weight=sample_weight)
         rows = self.new_rows_
         response, _, shift = rows.outcome_and_parts(X, y, offset)

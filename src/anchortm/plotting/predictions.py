@@ -121,7 +121,7 @@ def _only_distribution(model: Any) -> Any:
     check_is_fitted(model)
     fitted = getattr(model, "best_estimator_", model)
     needed = list(getattr(fitted, "covariate_names_", fitted.coef_names_))
-    needed += [] if getattr(fitted, "strata", None) is None else ["the strata"]
+    needed += [] if fitted.new_rows_.spec.strata is None else ["the strata"]
     if needed:
         shown = ", ".join(needed[:5]) + (", ..." if len(needed) > 5 else "")
         raise InputError(

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
 from anchortm._messages import shown, warn
-from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
+from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import real_numbers
 from anchortm._util.estimators import BaseEstimator
 from anchortm.engine.problem import Problem
@@ -20,6 +20,7 @@ from anchortm.engine.specification import named_columns
 from anchortm.exceptions import ConvergenceWarning, InputError, InputTypeError
 from anchortm.inputs.anchors import group_codes
 from anchortm.inputs.design import split_columns
+from anchortm.inputs.formula import Formula
 from anchortm.inputs.missing import whole_inputs
 from anchortm.inputs.splines import wiggly
 from anchortm.models.base import TransformationModel, check_model
@@ -118,8 +119,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
 
     def fit(
         self,
-        X: Covariates,
-        y: Outcome,
+        X: Covariates | str,
+        y: Outcome | AnyTable,
         *,
         anchors: Labels | None = None,
         environments: Labels | None = None,
@@ -131,13 +132,13 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         Parameters
         ----------
         X, y : covariates and outcome
-            As for ``fit`` of the model.
+            As for ``fit`` of the model; or a formula and a table, ``fit(formula, data)``.
         anchors : array, series, frame or list of columns, optional
             Anchors of the fits; by default the environments.
         environments : array, optional
             Environments to leave out; by default the anchors, or the column in the model's ``anchor_names``.
         sample_weight, offset : arrays, optional
-            As for ``fit`` of the model.
+            As for ``fit`` of the model. Of a table these, and the environments, may be names of columns.
 
         Returns
         -------
@@ -146,9 +147,10 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         """
         level = self._level()
         check_model(self.model, {"lambda": "l1", "smooth": "smooth"}.get(self._by[0], "searches"))
-        given = {"X": X, "y": y, "anchors": anchors, "environments": environments}
-        given |= {"sample_weight": sample_weight, "offset": offset}
-        with whole_inputs(self.model.specification(), **given) as (whole, _):
+        beside = {"environments": environments, "sample_weight": sample_weight, "offset": offset}
+        if isinstance(X, str):
+            return self._fit_formula(X, y, anchors, **beside)
+        with whole_inputs(self.model.specification(), X=X, y=y, anchors=anchors, **beside) as (whole, _):
             return self._fit(level, **whole)
 
     def _fit(
@@ -216,38 +218,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         """Return the arguments of the model for one row of the table of results."""
         return {"xi": at[0]}
 
-    @classmethod
-    def from_formula(cls, formula: str, data: Any, **parameters: Any) -> Self:
-        """Return the search fitted to a table by a formula.
-
-        Parameters
-        ----------
-        formula : str
-            ``outcome ~ covariates | anchors``; see ``Formula``.
-        data : frame
-            A pandas, polars or pyarrow table, or one that is read in batches: a path or glob of Parquet files, a
-            pyarrow dataset, a polars LazyFrame or a Dask DataFrame. All fits then share each read of the table.
-        **parameters
-            Arguments of the constructor, including ``model``, and ``sample_weight``, ``offset`` and
-            ``environments`` as arrays or column names.
-
-        Returns
-        -------
-        estimator
-            The fitted search. It predicts from tables with the columns of the formula.
-
-        Examples
-        --------
-        >>> import anchortm as atm
-        >>> data = atm.datasets.load_wine()
-        >>> formula = "rating ~ temp + contact | judge"
-        >>> search = atm.XiSearchCV.from_formula(formula, data, model=atm.OrdinalRegression(), xis=[0, 1, 3])
-        >>> search.best_xi_, search.predict(data[:3]).shape
-        (3.0, (3,))
-        """
-        search = super().from_formula(formula, data, **parameters)
-        search.best_estimator_.formula_ = search.formula_
-        return search
+    def _read_tables(self, formula: Formula) -> None:
+        self.formula_ = self.best_estimator_.formula_ = formula
 
     def _level(self) -> float | None:
         """Return the quantile to minimise (1 for the worst), or None for the mean."""
@@ -303,7 +275,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict_distribution(X, **options)
 
-    def nll(self, X: Covariates, y: Outcome, **options: Any) -> Any:
+    def nll(self, X: Covariates, y: Outcome | None = None, **options: Any) -> Any:
         """Return the negative log-likelihood of each row under the chosen model; arguments as for its ``nll``."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.nll(X, y, **options)
@@ -313,7 +285,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.summary(**options)
 
-    def score(self, X: Covariates, y: Outcome, *, offset: Numbers | None = None) -> float:
+    def score(self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None) -> float:
         """Return the mean log-likelihood of rows under the chosen model; arguments as for its ``score``."""
         check_is_fitted(self, "best_estimator_")
         return float(self.best_estimator_.score(X, y, offset=offset))

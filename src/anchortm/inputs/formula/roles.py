@@ -54,6 +54,11 @@ class Roles:
         return [cluster for cluster, _ in self._parsed.random]
 
     @property
+    def anchor_columns(self) -> list[str]:
+        """Return the columns of the anchors."""
+        return list(dict.fromkeys(name for name, _ in self._parsed.anchors))
+
+    @property
     def covariate_columns(self) -> list[str]:
         """Return the columns of the covariates."""
         return list(self._used)

@@ -234,7 +234,7 @@ def test_a_covariate_that_only_one_environment_varies() -> None:
 
 
 def test_it_prints_and_plots(loeo) -> None:
-    assert "92 environments, 6 values of xi" in repr(loeo["Lm"])
+    assert "92 environments (town), 6 values of xi" in repr(loeo["Lm"])
     assert "Boston Beacon Hill" in repr(loeo["Lm"])
     ax = loeo["Lm"].plot()
     assert ax.get_ylabel().startswith("mean negative log-likelihood")

@@ -11,6 +11,7 @@ from scipy import stats
 from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import AnyTable, Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm._util.frames import name_of
 from anchortm.predict.observed import environments_of, rows_of_table
 from anchortm.scores import transforms
 
@@ -31,6 +32,8 @@ class Calibration:
         The table that ``frame`` returns.
     rows : DataFrame
         Environment and probability integral transform of each row.
+    environment_name : str or None
+        What the column of environments is called.
 
     See Also
     --------
@@ -41,7 +44,7 @@ class Calibration:
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
     >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
-    >>> result = atm.diagnostics.calibration(model, data, data.rating, data.judge)
+    >>> result = atm.diagnostics.calibration(model, data)  # by the judges
     >>> result.frame()[["environment", "n", "pit", "coverage_90"]].head(3).round(2)
       environment   n   pit  coverage_90
     0       (all)  72  0.50         0.97
@@ -51,6 +54,7 @@ class Calibration:
 
     table: pd.DataFrame
     rows: pd.DataFrame
+    environment_name: str | None = None
 
     def frame(self) -> pd.DataFrame:
         """Return one row per environment: n, mean transform, coverage and Kolmogorov's test of uniformity."""
@@ -58,13 +62,14 @@ class Calibration:
 
     def plot(self, ax: Axis = None, label: int = 3) -> Axes:
         """Draw the distribution of the transforms by environment and return the axes."""
-        return plotting.calibration(self.rows, ax, label=label)
+        return plotting.calibration(self.rows, ax, label=label, name=self.environment_name)
 
     @shown
     def __repr__(self) -> str:
         shown = self.table.iloc[1:].sort_values("pvalue").head(10)
         table = self.table.iloc[[0, *shown.index]]
-        lines = ["Calibration by environment", table.to_string(index=False, float_format="{:.4g}".format)]
+        head = "Calibration by environment" + (f" ({self.environment_name})" if self.environment_name else "")
+        lines = [head, table.to_string(index=False, float_format="{:.4g}".format)]
         if len(self.table) > 11:
             lines.append(f"  (the 10 furthest from uniform, of {len(self.table) - 1})")
         return "\n".join(lines)
@@ -106,8 +111,8 @@ def calibration(
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
     >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
-    >>> atm.diagnostics.calibration(model, data, data.rating, data.temp)
-    Calibration by environment
+    >>> atm.diagnostics.calibration(model, data, environments="temp")
+    Calibration by environment (temp)
     environment  n    pit  coverage_50  coverage_90  distance  pvalue
           (all) 72 0.4984       0.4861       0.9722   0.07688  0.7592
            warm 36 0.5042       0.4444       0.9722    0.1256  0.5773
@@ -127,4 +132,4 @@ def calibration(
 
     table = [describe("(all)", rows["pit"].to_numpy())]
     table += [describe(name, u.to_numpy()) for name, u in rows.groupby("environment")["pit"]]
-    return Calibration(pd.DataFrame(table), rows)
+    return Calibration(pd.DataFrame(table), rows, name_of(environments))

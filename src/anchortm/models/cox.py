@@ -30,6 +30,7 @@ from anchortm.models.attributes import Found
 from anchortm.models.base import TransformationModel, model
 from anchortm.models.docstrings import ATTRIBUTES, SHARED
 from anchortm.models.roles import Regressor
+from anchortm.predict.names import named
 from anchortm.predict.new_rows import NewRows
 from anchortm.predict.survival_steps import StepBasis, StepDistribution
 
@@ -297,6 +298,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         self.new_rows_.strata_of_fit(X, 0)
         return super().residuals(X, y, offset=offset, which=which)
 
+    @named
     def predict_distribution(
         self,
         X: Covariates = None,
@@ -342,6 +344,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         shift = rows.parts(X, n_rows, offset)[1]
         return StepDistribution(result.curves, rows.strata_of_fit(X, shift.size), shift, centre=result.centre)
 
+    @named
     def confidence_band(
         self,
         X: Covariates,
@@ -401,6 +404,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
     ) -> RestrictedMeans:
         return step_means(self, distribution, self.new_rows_.matrix(X, len(distribution)), tau, groups, uncertainty)
 
+    @named
     def survival_quantiles(
         self,
         X: Covariates,

@@ -26,6 +26,7 @@ from anchortm.models.docstrings import ATTRIBUTES, SHARED
 from anchortm.models.roles import Regressor
 from anchortm.predict.family import AveragedFamily, FamilyDistribution
 from anchortm.predict.mean_rows import MeanRows
+from anchortm.predict.names import named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -294,6 +295,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         mean = self.predict(X, offset=offset, n_rows=n_rows)
         return np.column_stack([1.0 - mean, mean])
 
+    @named
     def predict_distribution(
         self,
         X: Covariates = None,
@@ -394,6 +396,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         index = X.index if isinstance(X, pd.DataFrame) and len(X) == eta.size else None
         return pd.DataFrame(table, index=index)
 
+    @named
     def confidence_band(
         self,
         X: Covariates,

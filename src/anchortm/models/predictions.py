@@ -24,6 +24,7 @@ from anchortm.models.attributes import FittedAttributes
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.extrapolation import extrapolation
 from anchortm.predict.marginal import AveragedDistribution
+from anchortm.predict.names import named
 from anchortm.predict.new_rows import NewRows
 
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ class Predictions(FittedAttributes):
         """
         return self.predict_distribution(X, offset=offset, n_rows=n_rows).median()
 
+    @named
     def predict_distribution(
         self,
         X: Covariates = None,
@@ -275,6 +277,7 @@ class Predictions(FittedAttributes):
 
         return at_parameters
 
+    @named
     def confidence_band(
         self,
         X: Covariates,

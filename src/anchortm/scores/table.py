@@ -15,7 +15,7 @@ from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import AnyTable, Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import level_between
-from anchortm._util.frames import aligned, native, take
+from anchortm._util.frames import aligned, name_of, native, take
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import groups_of
 from anchortm.inputs.response import Kind, Response, as_response
@@ -47,6 +47,8 @@ class ScoreTable:
         Environment and scores of each row.
     level : float
         Probability of the intervals whose coverage is reported.
+    environment_name : str or None
+        What the column of environments is called.
 
     See Also
     --------
@@ -72,6 +74,7 @@ class ScoreTable:
     table: pd.DataFrame
     rows: pd.DataFrame
     level: float
+    environment_name: str | None = None
 
     def frame(self) -> pd.DataFrame:
         """Return one row for all rows together and one for each environment."""
@@ -93,11 +96,12 @@ class ScoreTable:
 
     def plot(self, ax: Axis = None, label: int = 3) -> Axes:
         """Draw the distribution of the probability integral transforms by environment and return the axes."""
-        return plotting.calibration(self.rows, ax, label=label)
+        return plotting.calibration(self.rows, ax, label=label, name=self.environment_name)
 
     @shown
     def __repr__(self) -> str:
-        head = f"Scores, coverage of {self.level:.0%} intervals"
+        by = f" by environment ({self.environment_name})" if self.environment_name else ""
+        head = f"Scores{by}, coverage of {self.level:.0%} intervals"
         return f"{head}\n{self.table.to_string(index=False, float_format=lambda v: f'{v:.4g}')}"
 
 
@@ -148,7 +152,7 @@ def score_table(
     >>> data = atm.datasets.load_wine()
     >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
     >>> atm.scores.score_table(model, data, environments="temp")
-    Scores, coverage of 90% intervals
+    Scores by environment (temp), coverage of 90% intervals
     environment  n   nll   crps  coverage    pit
           (all) 72 1.204 0.4394    0.9722 0.4984
            cold 36 1.132 0.3889    0.9722 0.4925
@@ -193,7 +197,7 @@ def score_table(
                 for _, part in groups
             ],
         )
-    return ScoreTable(table, rows, level)
+    return ScoreTable(table, rows, level, name_of(environments))
 
 
 def transforms(

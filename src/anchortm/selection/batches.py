@@ -34,6 +34,7 @@ class LeftOut(NamedTuple):
     problems: Sequence[Problem] = ()
     full: Full | None = None
     n_passes: int | None = None
+    environment_name: str | None = None
 
 
 def left_out_in_batches(
@@ -88,7 +89,7 @@ def left_out_in_batches(
         for (j, xi), fit, nll in zip(places, by_environment[e], losses[e].tolist(), strict=True):
             own = {"environment": name, "xi": xi, "n": n, "nll": nll, "converged": fit.converged}
             found.append(own | row_of(problems[j], stream, fit.others, by))
-    return LeftOut(found, rows, problems, full, stream.n_passes)
+    return LeftOut(found, rows, problems, full, stream.n_passes, _name(stream, column))
 
 
 def _environments(stream: Stream, given: Any) -> str | None:
@@ -107,6 +108,11 @@ def _environments(stream: Stream, given: Any) -> str | None:
             "the anchors are not one column of groups: name the column of the environments, environments='site'"
         )
     return None
+
+
+def _name(stream: Stream, column: str | None) -> str:
+    """Return what the column of the environments is called."""
+    return column or str(stream.reader.formula.anchor_columns[0])
 
 
 @contextmanager

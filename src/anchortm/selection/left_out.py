@@ -15,6 +15,7 @@ from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import jobs, several_xi
+from anchortm._util.frames import name_of
 from anchortm._util.threads import one_blas_thread
 from anchortm.engine.remarks import tell_alphabetical
 from anchortm.exceptions import InputError
@@ -48,6 +49,8 @@ class LeaveOneEnvironmentOut:
         Names of the penalties that differ between fits: "xi"; "lambda" and "xi"; or "smooth" and "xi".
     n_passes : int or None
         How often the table was read, if it is read in batches.
+    environment_name : str or None
+        What the column of environments is called.
 
     See Also
     --------
@@ -70,6 +73,7 @@ class LeaveOneEnvironmentOut:
     model: str
     by: tuple[str, ...] = ("xi",)
     n_passes: int | None = None
+    environment_name: str | None = None
 
     def frame(self) -> pd.DataFrame:
         """Return one row for each environment and xi: n, nll, convergence and coefficients.
@@ -99,7 +103,9 @@ class LeaveOneEnvironmentOut:
     def _title(self) -> str:
         frame = self.frame()
         sizes = [f"{frame[name].nunique()} values of {name}" for name in self.by]
-        return f"LeaveOneEnvironmentOut({self.model}, {frame.environment.nunique()} environments, {', '.join(sizes)})"
+        name = f" ({self.environment_name})" if self.environment_name else ""
+        sizes = [f"{frame.environment.nunique()} environments{name}", *sizes]
+        return f"LeaveOneEnvironmentOut({self.model}, {', '.join(sizes)})"
 
     @shown
     def __repr__(self) -> str:
@@ -198,7 +204,7 @@ def leave_one_environment_out(
     >>> data = atm.datasets.load_wine()
     >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
     >>> atm.leave_one_environment_out(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 3, 10])
-    LeaveOneEnvironmentOut(OrdinalRegression, 9 environments, 3 values of xi)
+    LeaveOneEnvironmentOut(OrdinalRegression, 9 environments (judge), 3 values of xi)
            worst  median    mean  hardest
     xi
     0.0   1.6745  1.2534  1.3080        7
@@ -217,7 +223,8 @@ def leave_one_environment_out(
     rows = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset, environments=environments)
     with rows.screened():
         found = left_out(rows, None, ("xi",), xis, cut, n_jobs, progress)
-    return LeaveOneEnvironmentOut(found.rows, type(model).__name__, n_passes=found.n_passes)
+    name = type(model).__name__
+    return LeaveOneEnvironmentOut(found.rows, name, n_passes=found.n_passes, environment_name=found.environment_name)
 
 
 def left_out(
@@ -250,6 +257,7 @@ def left_out(
     if rows.environments is None:
         raise InputError("pass the environments to leave out, one for each row, or name them in a formula after '|'")
     groups, labels = group_codes(rows.environments, cut)
+    name = name_of(rows.environments)
     n = len(as_response(rows.y, spec.outcome, spec.levels))
     if groups.size != n:
         raise InputError(f"environments has {groups.size} rows, but y has {n}: pass the same rows of both")
@@ -266,4 +274,4 @@ def left_out(
         fold = folds(model, replace(problem), grid, groups, labels, values, by)
         tasks = tqdm(range(labels.size), desc="environments", disable=hidden)
         results = Parallel(n_jobs=n_jobs)(delayed(fold)(e) for e in tasks)
-    return LeftOut([row for rows in results for row in rows])
+    return LeftOut([row for rows in results for row in rows], environment_name=name)

@@ -14,6 +14,7 @@ from anchortm._messages import shown, warn
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import real_numbers
 from anchortm._util.estimators import BaseEstimator
+from anchortm._util.frames import name_of
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
 from anchortm.engine.specification import named_columns
@@ -162,12 +163,14 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
             columns = named_columns(self.model.anchor_names, "anchor_names")
             environments = split_columns(X, columns)[1] if named else anchors
         if environments is None:
-            raise InputError("pass anchors=, or environments= to leave out")
+            raise InputError("pass anchors=, or environments= to leave out, or name them in a formula after '|'")
+        name = name_of(environments)
         if anchors is None and not named:
             groups, labels = group_codes(environments, self.cut)  # the same for all fits
             environments = anchors = labels[groups]
         rows = Given(self._searched(), X, y, anchors, sample_weight, offset, environments)
         found = left_out(rows, self._problems(), self._by, self.xis, self.cut, self.n_jobs, self.progress)
+        found = found._replace(environment_name=name)
         results = self._results(LeaveOneEnvironmentOut(found.rows, "").frame(), level)
         at = self._best(results)
         best = clone(self.model).set_params(**self._parameters(*at))
@@ -201,7 +204,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
 
     def _keep(self, found: LeftOut, results: pd.DataFrame, at: tuple[float, ...], best: Any) -> None:
         """Store the results in one assignment, so that an interrupted or failed search leaves the object unchanged."""
-        loeo = LeaveOneEnvironmentOut(found.rows, type(self.model).__name__, self._by, found.n_passes)
+        about = (type(self.model).__name__, self._by, found.n_passes, found.environment_name)
+        loeo = LeaveOneEnvironmentOut(found.rows, *about)
         chosen = {f"best_{name}_": value for name, value in zip(self._by, at, strict=True)}
         own = {"loeo_": loeo, "results_": results, "best_estimator_": best, "n_passes_": found.n_passes}
         self.__dict__.update(own | chosen)

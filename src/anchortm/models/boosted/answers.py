@@ -99,6 +99,7 @@ class BoostedAnswers:
     classes_ = OfModel[NDArray[Any]]()
     support_ = OfModel[tuple[float, float]]()
     outcome_range_ = OfModel[tuple[float, float]]()
+    outcome_name_ = OfModel[str]()
     row_kinds_ = OfModel[dict[str, int]]()
     n_rows_ = OfModel[int]()
     n_total_ = OfModel[float]()

@@ -22,6 +22,7 @@ from anchortm.inference.restricted_means import Groups, RestrictedMeans, checked
 from anchortm.inputs import parts
 from anchortm.models.boosted.adapted import Adapted
 from anchortm.predict.fitted import NOT_AT_HAND
+from anchortm.predict.names import named
 
 __all__ = ["Resampled"]
 
@@ -101,6 +102,7 @@ class Resampled(Adapted):
         models, what, failed = resampled(self._data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
         return BoostedBootstrap(tuple(models), what, failed)
 
+    @named
     def confidence_band(
         self,
         X: Covariates,

@@ -238,7 +238,7 @@ def test_it_prints_and_plots(loeo) -> None:
     assert "Boston Beacon Hill" in repr(loeo["Lm"])
     ax = loeo["Lm"].plot()
     assert ax.get_ylabel().startswith("mean negative log-likelihood")
-    assert "Boston Beacon Hill" in [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "town Boston Beacon Hill" in [text.get_text() for text in ax.get_legend().get_texts()]
 
 
 @pytest.mark.parametrize(

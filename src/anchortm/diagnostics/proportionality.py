@@ -49,8 +49,8 @@ class ProportionalityTest:
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> atm.proportionality_test(atm.OrdinalRegression(), frame.X, frame.y).frame().round(3)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> atm.proportionality_test(atm.OrdinalRegression(), formula, data).frame().round(3)
                     statistic  df  p-value
     covariate
     temp[T.warm]        1.965   3    0.580

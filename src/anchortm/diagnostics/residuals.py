@@ -42,9 +42,9 @@ class ResidualInvariance:
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> before, after = (atm.OrdinalRegression(xi).fit(frame.X, frame.y, anchors=data.judge) for xi in (0, 10))
-    >>> result = atm.diagnostics.residual_invariance(before, after, frame.X, frame.y, data.judge)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> before, after = (atm.OrdinalRegression(xi).fit(formula, data) for xi in (0, 10))
+    >>> result = atm.diagnostics.residual_invariance(before, after, data)
     >>> result.frame()[["level", "n", "mean_before", "mean_after"]].head(3).round(3)
        level  n  mean_before  mean_after
     0      1  8        0.579       0.373
@@ -118,9 +118,9 @@ def residual_invariance(
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> before, after = (atm.OrdinalRegression(xi).fit(frame.X, frame.y, anchors=data.judge) for xi in (0, 10))
-    >>> result = atm.diagnostics.residual_invariance(before, after, frame.X, frame.y, data.judge)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> before, after = (atm.OrdinalRegression(xi).fit(formula, data) for xi in (0, 10))
+    >>> result = atm.diagnostics.residual_invariance(before, after, data)
     >>> [round(share, 2) for share in result.explained]
     [0.35, 0.27]
     """

@@ -86,9 +86,9 @@ def invariance(table: pd.DataFrame, ax: Axis = None, *, label: int = 3) -> Axes:
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> before, after = (atm.OrdinalRegression(xi).fit(frame.X, frame.y, anchors=data.judge) for xi in (0, 10))
-    >>> result = atm.diagnostics.residual_invariance(before, after, frame.X, frame.y, data.judge)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> before, after = (atm.OrdinalRegression(xi).fit(formula, data) for xi in (0, 10))
+    >>> result = atm.diagnostics.residual_invariance(before, after, data)
     >>> ax = atm.plotting.invariance(result.frame())  # the same as result.plot()
     >>> ax.get_ylabel()
     'mean score residual'

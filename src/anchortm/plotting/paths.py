@@ -36,8 +36,8 @@ def coefficient_path(path: Path, ax: Axis = None) -> Axes:
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> path = atm.anchor_path(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 1, 10])
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> path = atm.anchor_path(atm.OrdinalRegression(), formula, data, xis=[0, 1, 10])
     >>> ax = atm.plotting.coefficient_path(path)  # the same as path.plot()
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['temp[T.warm]', 'contact[T.yes]']
@@ -67,8 +67,8 @@ def net_path(path: NetPath, axes: Panels = None, label: int = 8) -> NDArray[np.o
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> path = atm.elastic_net_path(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 1], n_lambdas=5)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> path = atm.elastic_net_path(atm.OrdinalRegression(), formula, data, xis=[0, 1], n_lambdas=5)
     >>> axes = atm.plotting.net_path(path)  # the same as path.plot()
     >>> [ax.get_title() for ax in axes]
     ['xi = 0', 'xi = 1']
@@ -108,9 +108,9 @@ def net_search(search: NetSearch, ax: Axis = None) -> Axes:
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> formula = "rating ~ temp + contact | judge"
     >>> search = atm.ElasticNetCV(atm.OrdinalRegression(), [0, 3], n_lambdas=5)
-    >>> search = search.fit(frame.X, frame.y, anchors=data.judge)
+    >>> search = search.fit(formula, data)
     >>> ax = atm.plotting.net_search(search)  # the same as search.plot()
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['xi = 0', 'xi = 3', 'chosen']
@@ -146,8 +146,8 @@ def left_out(result: LeftOut, ax: Axis = None, label: int = 3, legend: bool = Tr
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> result = atm.leave_one_environment_out(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 3])
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> result = atm.leave_one_environment_out(atm.OrdinalRegression(), formula, data, xis=[0, 3])
     >>> ax = atm.plotting.left_out(result, label=1)  # the same as result.plot(label=1)
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['worst', 'others', 'judge 7', 'median']
@@ -213,8 +213,8 @@ def rule(table: pd.DataFrame, level: float, chosen: float | None, ax: Axis = Non
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> rule = atm.xi_by_score_test(atm.OrdinalRegression(), frame.X, frame.y, data.judge)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> rule = atm.xi_by_score_test(atm.OrdinalRegression(), formula, data)
     >>> ax = atm.plotting.rule(rule.frame(), rule.level, rule.xi)  # the same as rule.plot()
     >>> ax.get_legend().get_texts()[0].get_text()
     'level 0.05'

@@ -326,8 +326,8 @@ def intervals(
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> model = atm.OrdinalRegression(xi=1.0).fit(frame.X, frame.y, anchors=data.judge)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> model = atm.OrdinalRegression(xi=1.0).fit(formula, data)
     >>> ax = atm.plotting.intervals(model.intervals(), value="coef", unit="log odds ratio")
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['temp[T.warm]', 'contact[T.yes]']

@@ -27,9 +27,9 @@ def nll_quantiles(curves: Mapping[str, ArrayLike], ax: Axis = None, *, alpha: Ar
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> fits = {f"xi = {xi}": atm.OrdinalRegression(xi).fit(frame.X, frame.y, anchors=data.judge) for xi in (0, 3)}
-    >>> ax = atm.plotting.nll_quantiles({name: fit.nll(frame.X, frame.y) for name, fit in fits.items()})
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> fits = {f"xi = {xi}": atm.OrdinalRegression(xi).fit(formula, data) for xi in (0, 3)}
+    >>> ax = atm.plotting.nll_quantiles({name: fit.nll(data) for name, fit in fits.items()})
     >>> len(ax.lines), ax.get_xlabel()
     (2, 'share of rows')
     >>> plt.close(ax.figure)

@@ -52,8 +52,8 @@ class InvarianceRule:
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> rule = atm.xi_by_score_test(atm.OrdinalRegression(), frame.X, frame.y, data.judge)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> rule = atm.xi_by_score_test(atm.OrdinalRegression(), formula, data)
     >>> rule.frame().iloc[[0, -1]].round({"xi": 0, "statistic": 1, "pvalue": 2})
           xi  statistic  df  pvalue
     0    0.0       30.5   8    0.00

@@ -60,8 +60,8 @@ class LeaveOneEnvironmentOut:
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> result = atm.leave_one_environment_out(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 3])
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> result = atm.leave_one_environment_out(atm.OrdinalRegression(), formula, data, xis=[0, 3])
     >>> result.frame()[["environment", "xi", "n", "nll"]].head(3).round(3)
        environment   xi  n    nll
     0            1  0.0  8  1.591
@@ -202,8 +202,8 @@ def leave_one_environment_out(
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> atm.leave_one_environment_out(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 3, 10])
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> atm.leave_one_environment_out(atm.OrdinalRegression(), formula, data, xis=[0, 3, 10])
     LeaveOneEnvironmentOut(OrdinalRegression, 9 environments (judge), 3 values of xi)
            worst  median    mean  hardest
     xi
@@ -211,11 +211,10 @@ def leave_one_environment_out(
     3.0   1.5574  1.3165  1.3248        7
     10.0  1.5929  1.5250  1.5203        5
 
-    The same by a formula:
+    From columns:
 
-    >>> result = atm.leave_one_environment_out(
-    ...     atm.OrdinalRegression(), "rating ~ temp + contact | judge", data, xis=[0, 3, 10]
-    ... )
+    >>> X = data[["temp", "contact"]] == ["warm", "yes"]
+    >>> result = atm.leave_one_environment_out(atm.OrdinalRegression(), X, data.rating, data.judge, [0, 3, 10])
     >>> result.summary()["worst"].round(4).tolist()
     [1.6745, 1.5574, 1.5929]
     """

@@ -79,9 +79,9 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> formula = "rating ~ temp + contact | judge"
     >>> search = atm.XiSearchCV(atm.OrdinalRegression(), [0, 3, 10], objective="worst")
-    >>> search.fit(frame.X, frame.y, anchors=data.judge)
+    >>> search.fit(formula, data)
     XiSearchCV(OrdinalRegression, worst): xi = 3
           objective  hardest  converged
     xi

@@ -150,9 +150,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         model = as_pipeline(self.model)
         inner = model_of(model) if self._by == ("xi",) else model
         check_model(inner, {"lambda": "l1", "smooth": "smooth"}.get(self._by[0], "searches"))
-        given = {"X": X, "y": y, "anchors": anchors, "environments": environments}
-        given |= {"sample_weight": sample_weight, "offset": offset}
-        with whole(model, **given) as (found, _):
+        beside = {"environments": environments, "sample_weight": sample_weight, "offset": offset}
+        with whole(model, X=X, y=y, anchors=anchors, **beside) as (found, _):
             return self._fit(level, **found)
 
     def _fit(
@@ -306,10 +305,10 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict_distribution(X, **options)
 
-    def predict_quantiles(self, X: Covariates, *quantiles: Any, **options: Any) -> Any:
+    def predict_quantiles(self, X: Covariates, quantiles: Numbers = (0.1, 0.5, 0.9), **options: Any) -> Any:
         """Return the predicted quantiles of the chosen model; arguments as for its ``predict_quantiles``."""
         check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict_quantiles(X, *quantiles, **options)
+        return self.best_estimator_.predict_quantiles(X, quantiles, **options)
 
     def nll(self, X: Covariates, y: Outcome, **options: Any) -> Any:
         """Return the negative log-likelihood of each row under the chosen model; arguments as for its ``nll``."""

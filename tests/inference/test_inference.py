@@ -203,10 +203,9 @@ def test_processes_and_seeds_give_the_same_draws() -> None:
 
 
 def test_failed_replicates_are_told() -> None:
-    """A covariate that varies in one site only: resampling without it leaves the effect undetermined."""
+    """A class that one site has: resampling without this site leaves its threshold undetermined."""
     x, latent, site = simulate(9, levels=12)
-    x[:, 1] = np.where(site == 2, x[:, 1], 0.0)
-    fit = atm.OrdinalRegression(xi=1.0).fit(x, np.digitize(latent, [0]), anchors=site)
+    fit = atm.OrdinalRegression(xi=1.0).fit(x, np.where(site == 2, 2, np.digitize(latent, [0])), anchors=site)
     with pytest.raises(IdentificationError, match="do not identify the model"):
         fit.bootstrap(40, random_state=0)
     x, latent, site = simulate(9, levels=40, n=400)

@@ -54,6 +54,6 @@ def _one(rows: Given, groups: NDArray[np.intp], labels: NDArray[Any], xis: list[
         except InputError as error:
             raise type(error)(f"without environment {name}: {error}") from None
         row = {"environment": name, "xi": xi, "n": n, "nll": float(np.average(nll, weights=weights))}
-        row["converged"] = fitted.converged_
+        row |= {"converged": fitted.converged_, "notes": ""}
         found.append(row | {f"coef_{k}": b for k, b in zip(fitted.coef_names_, fitted.coef_.tolist(), strict=True)})
     return found

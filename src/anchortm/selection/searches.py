@@ -201,7 +201,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
 
     def _keep(self, found: LeftOut, results: pd.DataFrame, at: tuple[float, ...], best: Any) -> None:
         """Store the results in one assignment, so that an interrupted or failed search leaves the object unchanged."""
-        loeo = LeaveOneEnvironmentOut(found.rows, type(model_of(self.model)).__name__, self._by, found.n_passes)
+        name = type(model_of(self.model)).__name__
+        loeo = LeaveOneEnvironmentOut(found.rows, name, self._by, found.n_passes, found.n_missing)
         chosen = {f"best_{name}_": value for name, value in zip(self._by, at, strict=True)}
         own = {"loeo_": loeo, "results_": results, "best_estimator_": best, "n_passes_": found.n_passes}
         self.__dict__.update(own | chosen)
@@ -264,6 +265,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         raise InputError(f"objective must be 'worst', 'mean' or a number between 0 and 1, not {self.objective!r}")
 
     def _results(self, frame: pd.DataFrame, level: float | None) -> pd.DataFrame:
+        frame = frame.dropna(subset=["nll"])
         by = list(self._by) if len(self._by) > 1 else self._by[0]
         grouped = frame.groupby(by)
         converged = grouped["converged"].all()
@@ -331,7 +333,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
             return super().__repr__(N_CHAR_MAX)
         chosen = ", ".join(f"{name} = {getattr(self, f'best_{name}_'):g}" for name in self._by)
         title = f"{type(self).__name__}({type(model_of(self.model)).__name__}, {self.objective}): {chosen}"
-        return f"{title}\n{self.results_.to_string()}"
+        return "\n".join([title, self.results_.to_string(), *self.loeo_.remarks])
 
 
 class SmoothSearchCV(XiSearchCV):

@@ -46,7 +46,7 @@ class NewRows:
 
     def covariates(self, X: Any) -> Any:
         """Return X, or the covariates that the formula or the transformers of a pipeline make of a table."""
-        if self.transformers and not isinstance(X, Design):
+        if self.transformers and not isinstance(X, Design):  # not transformed yet
             return transformed(X, self.transformers, self.result.columns is not None)
         return X if self.formula is None or X is None or isinstance(X, Design) else self.formula.design(X)
 

@@ -21,6 +21,7 @@ __all__ = [
     "IdentificationError",
     "InputError",
     "InputTypeError",
+    "MissingValueError",
     "ModelFileError",
     "OverIdentifiedError",
     "SeparationError",
@@ -76,6 +77,19 @@ class InputTypeError(AnchorTMError, TypeError):
     Traceback (most recent call last):
         ...
     anchortm.exceptions.InputTypeError: time must be numbers, not 'one' at row 0; ...
+    """
+
+
+class MissingValueError(InputError):
+    """Raised if a value is missing (NaN, None, NA) where a number or a level is needed.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.Surv([1.0, None], [1, 1])
+    Traceback (most recent call last):
+        ...
+    anchortm.exceptions.MissingValueError: time has a missing value: None at row 1; drop or impute such rows
     """
 
 

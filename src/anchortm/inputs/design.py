@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from anchortm._typing import Array, Covariates, Rows
 from anchortm._util.checks import as_floats, is_missing
 from anchortm._util.frames import is_frame, native
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import InputError, InputTypeError, MissingValueError
 from anchortm.inputs.splines import Marks
 
 __all__ = [
@@ -225,7 +225,8 @@ def _from_sparse(X: Any) -> Design:
     wrong = np.flatnonzero(~np.isfinite(columns.data))
     if wrong.size:
         name = names[int(np.searchsorted(columns.indptr, wrong[0], side="right")) - 1]
-        raise InputError(f"X contains NaN or infinity in {name}, at row {columns.indices[wrong[0]]}; drop such rows")
+        kind = MissingValueError if np.isnan(columns.data).any() else InputError
+        raise kind(f"X contains NaN or infinity in {name}, at row {columns.indices[wrong[0]]}; drop such rows")
     full = np.diff(columns.indptr) > FULL * n
     levels = _longest_factor(columns, full)
     codes, own = None, np.zeros(p, dtype=bool)
@@ -297,12 +298,12 @@ def _finite(matrix: Array, names: Sequence[str]) -> None:
     """Refuse missing and infinite values, and name their columns."""
     if np.isfinite(matrix).all():
         return
-    what, wrong = ("NaN: missing values", np.isnan(matrix))
-    if not wrong.any():
-        what, wrong = ("infinity", np.isinf(matrix))
+    lost = np.isnan(matrix)
+    what, wrong = ("NaN: missing values", lost) if lost.any() else ("infinity", np.isinf(matrix))
     columns, row = np.flatnonzero(wrong.sum(axis=0)).tolist(), int(np.flatnonzero(wrong.sum(axis=1))[0])
     listed = ", ".join(names[j] for j in columns)
-    raise InputError(f"X contains {what} in {listed}, first at row {row}; drop or impute such rows")
+    kind = MissingValueError if lost.any() else InputError
+    raise kind(f"X contains {what} in {listed}, first at row {row}; drop or impute such rows")
 
 
 def check_columns(design: Design, names: Sequence[str], named: bool, model: str) -> None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.typing import NDArray
 from tqdm import tqdm
 
 from anchortm import plotting
 from anchortm._messages import shown, warn
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import jobs, several_xi
+from anchortm._util.pipelines import is_pipeline, model_of
 from anchortm._util.threads import one_blas_thread
 from anchortm.engine.remarks import tell_alphabetical
 from anchortm.exceptions import AnchorTMWarning, InputError
@@ -23,9 +25,11 @@ from anchortm.inputs.anchors import AnchorColumns, group_codes
 from anchortm.inputs.response import as_response
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.given import Given, given
+from anchortm.models.pipeline import as_pipeline
 from anchortm.selection.batches import LeftOut, left_out_in_batches
 from anchortm.selection.folds import Grid, folds
 from anchortm.selection.path import XIS
+from anchortm.selection.piped import folds_of_pipeline
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -183,7 +187,7 @@ def leave_one_environment_out(
     Parameters
     ----------
     model : estimator
-        Any model of this package. It is not changed; its own xi is not used.
+        Any model of this package, or a pipeline that ends in one. It is not changed; its own xi is not used.
     X, y : covariates and outcome
         As for ``fit``; or a formula and a table, as for ``from_formula``:
         ``leave_one_environment_out(model, formula, data, xis=[0, 1, 10])``. The table may be one that is read in
@@ -232,6 +236,8 @@ def leave_one_environment_out(
     not count in the worst, the median and the mean. A mean over its other rows would describe an easier outcome, and
     the environment that differs most would look better than it is.
 
+    Transformers of a pipeline are fitted again without each environment, for each xi.
+
     If the table is read in batches, all fits share each read of it. The result says in ``n_passes`` how often the
     table was read: about as often as for two or three fits, whatever the number of environments and of xi.
 
@@ -256,11 +262,13 @@ def leave_one_environment_out(
     >>> result.summary()["worst"].round(4).tolist()
     [1.6745, 1.5574, 1.5929]
     """
-    check_model(model, "left_out")
+    model = as_pipeline(model)
+    check_model(model_of(model), "left_out")
     rows = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset, environments=environments)
     with rows.screened():
         found = left_out(rows, None, ("xi",), xis, cut, n_jobs, progress)
-    return LeaveOneEnvironmentOut(found.rows, type(model).__name__, n_passes=found.n_passes, n_missing=found.n_missing)
+    name = type(model_of(model)).__name__
+    return LeaveOneEnvironmentOut(found.rows, name, n_passes=found.n_passes, n_missing=found.n_missing)
 
 
 def left_out(
@@ -284,7 +292,8 @@ def left_out(
         Names of the penalties that differ between the fits.
     """
     model = rows.model
-    check_model(model, {"lambda": "l1", "smooth": "smooth"}.get(by[0], "left_out"))
+    inner = model_of(model) if by == ("xi",) else model
+    check_model(inner, {"lambda": "l1", "smooth": "smooth"}.get(by[0], "left_out"))
     values, n_jobs, spec = several_xi(xis), jobs(n_jobs), model.specification()
     for xi in values:
         spec.at(xi=xi).check_xi()
@@ -298,20 +307,34 @@ def left_out(
         raise InputError(f"environments has {groups.size} rows, but y has {n}: pass the same rows of both")
     if rows.anchors is None and model.anchor_names is None:
         rows = replace(rows, anchors=AnchorColumns((groups,), (labels,), np.zeros((n, 0)), ("environment",), ()))
+    hidden = None if progress is None else not progress  # None: shown in a terminal only
+    with one_blas_thread():  # many small fits are faster without BLAS threads
+        fold, labels, n_missing = _folds(rows, grid, groups, labels, values, by)
+        tasks = tqdm(range(labels.size), desc="environments", disable=hidden)
+        results = Parallel(n_jobs=n_jobs)(delayed(fold)(e) for e in tasks)
+    return _told(LeftOut([row for rows in results for row in rows], n_missing=n_missing))
+
+
+def _folds(
+    rows: Given,
+    grid: Grid | None,
+    groups: NDArray[np.intp],
+    labels: NDArray[Any],
+    values: list[float],
+    by: tuple[str, ...],
+) -> tuple[Callable[[int], list[dict[str, Any]]], NDArray[Any], int]:
+    """Return the function that computes one left-out environment, the environments, and how many rows were dropped."""
+    if is_pipeline(rows.model):
+        return *folds_of_pipeline(rows, groups, labels, values), 0
     rows, problem = rows.prepared()
     tell_alphabetical(problem.data)
     if problem.data.kept is not None:  # rows of weight 0 were dropped, and perhaps whole environments with them
         seen, groups = np.unique(groups[problem.data.kept], return_inverse=True)
         labels = labels[seen]
-    hidden = None if progress is None else not progress  # None: shown in a terminal only
-    with one_blas_thread():  # many small fits are faster without BLAS threads
-        # a copy of the problem, so that the objective of all rows is freed before parts of them are fitted
-        fold = folds(model, replace(problem), grid, groups, labels, values, by)
-        tasks = tqdm(range(labels.size), desc="environments", disable=hidden)
-        results = Parallel(n_jobs=n_jobs)(delayed(fold)(e) for e in tasks)
     missing = problem.data.missing
-    made = [row for rows in results for row in rows]
-    return _told(LeftOut(made, n_missing=0 if missing is None else missing.counts.n_missing))
+    n_missing = 0 if missing is None else missing.counts.n_missing
+    # a copy of the problem, so that the objective of all rows is freed before parts of them are fitted
+    return folds(rows.model, replace(problem), grid, groups, labels, values, by), labels, n_missing
 
 
 def _told(found: LeftOut) -> LeftOut:

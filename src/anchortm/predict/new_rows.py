@@ -26,7 +26,9 @@ from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, as_response
 from anchortm.inputs.two_terms import Intercepts, TwoTerms, make_two_terms
 
-__all__ = ["NewRows"]
+__all__ = ["NO_OUTCOME", "NewRows"]
+
+NO_OUTCOME = "y is None: pass the outcome of the rows, or fit by a formula and pass the table alone"
 
 Array = NDArray[np.float64]
 
@@ -112,7 +114,9 @@ class NewRows:
 
     def response(self, X: Any, y: Any) -> Response:
         """Return the outcome of rows, from the table where none is given."""
-        if y is None and self.formula is not None:
+        if y is None:
+            if self.formula is None:
+                raise InputError(NO_OUTCOME)
             y = self.formula.outcome(X)
         self.spec.check_outcome(y)
         return as_response(one_column(y), self.spec.outcome, self.result.basis.levels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -70,6 +70,8 @@ class MarkedDistribution(Distribution):
     good_rows: Distribution
     bad: NDArray[np.bool_]
     reasons: NDArray[np.object_]
+    outcome_name: str | None = field(default=None, kw_only=True)
+    labels: Any = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return self.bad.size
@@ -78,7 +80,13 @@ class MarkedDistribution(Distribution):
         rows = as_rows(rows)
         place = np.cumsum(~self.bad) - 1  # of each good row among the good rows
         bad = self.bad[rows]
-        return type(self)(self.good_rows[place[rows][~bad]], bad, self.reasons[rows])
+        good = self.good_rows[place[rows][~bad]]
+        return replace(self, good_rows=good, bad=bad, reasons=self.reasons[rows], labels=self._labels_of(rows))
+
+    def named(self, outcome_name: str | None, labels: Any) -> Self:
+        """Return the same distributions with the name of the outcome and the labels of their rows."""
+        good = self.good_rows.named(outcome_name, None if labels is None else labels[~self.bad])
+        return replace(self, good_rows=good, outcome_name=outcome_name, labels=labels)
 
     def __repr__(self) -> str:
         n = int(self.bad.sum())

@@ -8,6 +8,7 @@ first: a number gives n values, a vector of m numbers an (n, m) table, and an (n
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -58,6 +59,11 @@ class Distribution(ABC):
 
     outcome_name: str | None = None
     labels: Any = None
+
+    def named(self, outcome_name: str | None, labels: Any) -> Self:
+        """Return the same distributions with the name of the outcome and the labels of their rows."""
+        made: Any = replace(self, outcome_name=outcome_name, labels=labels)  # type: ignore[type-var]
+        return made  # type: ignore[no-any-return]
 
     def _labels_of(self, rows: Any) -> Any:
         """Return the labels of some rows."""

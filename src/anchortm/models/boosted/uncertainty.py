@@ -24,6 +24,7 @@ from anchortm.inputs import parts
 from anchortm.models.attributes import FRONT
 from anchortm.models.boosted.adapted import Adapted
 from anchortm.predict.fitted import NOT_AT_HAND
+from anchortm.predict.names import named
 
 __all__ = ["Resampled"]
 
@@ -47,6 +48,12 @@ class Resampled(CopiedWithRows, Adapted):
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
         return {name: value for name, value in state.items() if name != "_data"}  # pickles do not carry the rows
+
+    def _keep(self, **found: Any) -> Self:
+        """Store the results in one assignment, so that an interrupted or failed fit leaves the model unchanged."""
+        state = {name: value for name, value in self.__dict__.items() if name not in FRONT}
+        self.__dict__ = state | found
+        return self
 
     def specification(self) -> Specification:
         """Return the specification of the boosted model."""
@@ -100,6 +107,7 @@ class Resampled(CopiedWithRows, Adapted):
         models, what, failed = resampled(self._data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
         return BoostedBootstrap(tuple(models), what, failed)
 
+    @named
     def confidence_band(
         self,
         X: Covariates,

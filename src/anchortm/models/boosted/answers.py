@@ -200,17 +200,12 @@ class BoostedAnswers(Quantiles):
         asked = self._asked()
         if X is None:
             raise InputError("X is None: a boosted model needs covariates; pass those of the rows")
-        if y and y[0] is None and asked.new_rows_.formula is None:
-            raise InputError("y is None: pass the outcome of the rows")
         return getattr(asked, what)(X, *y, offset=offset, **options)
 
     def _response(self, X: Any, y: Any, n: int) -> Response:
         """Return the outcomes of n rows, from y or from the table X."""
         aligned(X=X, y=y)
-        rows = self.new_rows_
-        if y is None and rows.formula is None:
-            raise InputError("y is None: pass the outcome of the rows")
-        response = rows.response(X, native(y))
+        response = self.new_rows_.response(X, native(y))
         if len(response) != n:
             raise InputError(f"X has {n} rows, but y has {len(response)}: pass the same rows of both")
         return response

@@ -113,6 +113,13 @@ class UnavailableError(InputError, AttributeError):
 class IdentificationError(InputError):
     """Raised if the data do not identify the parameters, for example without events or with collinear columns.
 
+    Attributes
+    ----------
+    columns : tuple of str
+        The covariates that are not identified, if the error is about covariates.
+    collinear : bool
+        Whether it is enough to leave out one of these columns.
+
     Examples
     --------
     >>> import anchortm as atm
@@ -121,6 +128,10 @@ class IdentificationError(InputError):
         ...
     anchortm.exceptions.IdentificationError: constant covariates: x0; ...
     """
+
+    def __init__(self, message: str = "", columns: Sequence[str] = (), collinear: bool = False) -> None:
+        super().__init__(message)
+        self.columns, self.collinear = tuple(columns), collinear
 
 
 class SeparationError(IdentificationError):

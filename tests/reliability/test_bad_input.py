@@ -27,6 +27,7 @@ from anchortm.exceptions import (
     SeparationError,
     UnavailableError,
 )
+from anchortm.inference import Bootstrap
 from anchortm.inputs.response import Response
 
 N = 120
@@ -1045,6 +1046,39 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "fewer environments": (loeo(environments=SITE[1:]), InputError, f"environments has 119 rows, .* {ROWS}"),
     "cut once": (loeo(environments=A, cut=1), InputError, "cut=1 gives a single environment; cut at 2 or more"),
     "left out by no workers": (loeo(n_jobs=0), InputError, "n_jobs must be .* other than 0"),
+    "left out: a column that is constant everywhere": (
+        lambda: atm.leave_one_environment_out(LOGIT(), FRAME.assign(same=1.0), Y, SITE, [0.0]),
+        IdentificationError,
+        "^constant covariates: same; leave them out",
+    ),
+    "left out: strata that are the environments": (
+        lambda: atm.leave_one_environment_out(
+            LOGIT(strata="s"), FRAME.assign(s=SITE % 2), Y, SITE % 2, [0.0], anchors=SITE
+        ),
+        InputError,
+        "no environment can be predicted by the others; environment 0: .* stratum 0. Merge .* or leave strata out",
+    ),
+    "a search in strata that are the environments": (
+        lambda: atm.XiSearchCV(LOGIT(strata="s"), [0.0, 1.0]).fit(
+            FRAME.assign(s=SITE % 2), Y, anchors=SITE, environments=SITE % 2
+        ),
+        InputError,
+        "no environment can be predicted by the others",
+    ),
+    "left out: one class elsewhere": (
+        lambda: atm.leave_one_environment_out(
+            atm.OrdinalRegression(), X, np.where(SITE == 0, np.arange(120) % 3, 0), SITE, [0.0]
+        ),
+        InputError,
+        "without environment 0: an ordinal outcome needs at least two classes, not only",
+    ),
+    "a covariance of draws that lack levels": (
+        lambda: Bootstrap(
+            np.array([[1.0, np.nan], [2.0, np.nan], [3.0, 1.0], [4.0, np.nan]]), np.zeros(2), ("a", "b"), "rows", 0
+        ).covariance(),
+        IdentificationError,
+        "b: only 1 of 4 resampled data sets identify all parameters, .* merge rare levels, leave them out",
+    ),
     "left out of no model": (loeo(model="a"), InputTypeError, f"{NO_MODEL}, not 'a'"),
     "an unknown objective": (
         search(objective="best"),

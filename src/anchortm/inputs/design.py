@@ -89,15 +89,22 @@ class WideMatrix:
         return found
 
     def without(self, places: Sequence[int]) -> WideMatrix:
-        """Return the other columns; the levels of the factor stay together."""
-        gone = np.array(sorted(places), dtype=np.intp)
-        if ((gone >= self.levels.start) & (gone < self.levels.stop)).any():
-            raise InputError(f"the levels of {self.factor} are too many for effects that vary: merge levels")
+        """Return the other columns; without its column a level of the factor becomes the reference."""
+        gone, codes = np.array(sorted(places), dtype=np.intp), self.codes
+        if codes is not None:
+            kept = ~np.isin(np.arange(self.levels.start, self.levels.stop), gone)
+            codes = np.append(0, np.where(kept, np.cumsum(kept), 0)).astype(np.int32)[codes]
         dense, sparse = (~np.isin(own, gone) for own in (self.dense_at, self.sparse_at))
         moved = [own - np.searchsorted(gone, own) for own in (self.dense_at[dense], self.sparse_at[sparse])]
         start, stop = (int(end - np.searchsorted(gone, end)) for end in (self.levels.start, self.levels.stop))
         columns = {"dense": self.dense[:, dense], "sparse": self.sparse[:, np.flatnonzero(sparse)]}
-        return replace(self, **columns, dense_at=moved[0], sparse_at=moved[1], levels=slice(start, stop))
+        levels = slice(start, stop)
+        return replace(self, **columns, dense_at=moved[0], sparse_at=moved[1], levels=levels, codes=codes)
+
+    def refuse_levels(self, places: Sequence[int]) -> None:
+        """Refuse levels of the factor among columns whose effects vary."""
+        if any(self.levels.start <= place < self.levels.stop for place in places):
+            raise InputError(f"the levels of {self.factor} are too many for effects that vary: merge levels")
 
     def joined(self, columns: Array) -> WideMatrix:
         """Return the matrix with more columns of numbers at its end."""

@@ -20,12 +20,14 @@ from anchortm.inference.bands import ConfidenceBand, Of, band_of_averages, confi
 from anchortm.inference.bootstrap import Bootstrap, at_row, resolve
 from anchortm.inputs import parts
 from anchortm.inputs.design import to_design
+from anchortm.inputs.formula import Formula
 from anchortm.inputs.judgement import OnBadRows, Unknown
 from anchortm.models.attributes import FittedAttributes
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.extrapolation import extrapolation
 from anchortm.predict.marginal import AveragedDistribution
 from anchortm.predict.marked import MarkedDistribution
+from anchortm.predict.names import named
 from anchortm.predict.new_rows import NewRows
 
 if TYPE_CHECKING:
@@ -114,7 +116,7 @@ class Predictions(FittedAttributes):
         ----------
         X, y, offset
             As for ``nll``.
-        sample_weight : array, optional
+        sample_weight : array or column name, optional
             Weights of the rows in the mean.
 
         Returns
@@ -129,6 +131,7 @@ class Predictions(FittedAttributes):
         >>> round(model.score(data), 3)
         -2.585
         """
+        sample_weight = Formula.new_column(X, sample_weight)
         aligned(X=X, y=y, sample_weight=sample_weight)
         loglik = self.new_rows_.logliks(X, y, offset)[0]
         weights = check_weights(sample_weight, loglik.size)
@@ -171,7 +174,7 @@ class Predictions(FittedAttributes):
     def predict_quantiles(
         self,
         X: Covariates = None,
-        q: Numbers = (0.05, 0.5, 0.95),
+        quantiles: Numbers = (0.1, 0.5, 0.9),
         *,
         offset: Numbers | None = None,
         n_rows: int | None = None,
@@ -184,13 +187,13 @@ class Predictions(FittedAttributes):
         ----------
         X, offset, n_rows, on_bad_rows, unknown
             As for ``predict_distribution``.
-        q : number or vector
-            Probabilities.
+        quantiles : number or vector
+            Probabilities between 0 and 1.
 
         Returns
         -------
-        array of shape (n,) or (n, k)
-            One column for each probability, if q is a vector; NaN in bad rows if these are marked.
+        array of shape (n, k)
+            A row for each row of X, a column for each probability; NaN in bad rows if these are marked.
 
         Examples
         --------
@@ -202,7 +205,8 @@ class Predictions(FittedAttributes):
                [ 71., 303.]])
         """
         policy: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unknown": unknown}
-        return np.asarray(self.predict_distribution(X, offset=offset, n_rows=n_rows, **policy).ppf(q))
+        found = self.predict_distribution(X, offset=offset, n_rows=n_rows, **policy)
+        return np.asarray(found.ppf(np.atleast_1d(quantiles)))
 
     @overload
     def predict_distribution(
@@ -228,6 +232,7 @@ class Predictions(FittedAttributes):
         unknown: Unknown = "error",
     ) -> MarkedDistribution: ...
 
+    @named
     def predict_distribution(
         self,
         X: Covariates = None,
@@ -363,6 +368,7 @@ class Predictions(FittedAttributes):
 
         return at_parameters
 
+    @named
     def confidence_band(
         self,
         X: Covariates,

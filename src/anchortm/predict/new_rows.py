@@ -25,6 +25,7 @@ from anchortm.inputs.design import Design, check_columns, columns_of, split_colu
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.judgement import Judgement, OnBadRows, Unknown, check_policy, warn_of_mapped
 from anchortm.inputs.response import Response, as_response
+from anchortm.inputs.transformed import transformed
 from anchortm.inputs.two_terms import Intercepts, TwoTerms, make_two_terms
 from anchortm.predict.reading import ReadRows, entries, entries_of, judged_design, row_count
 
@@ -41,9 +42,12 @@ class NewRows:
     result: FitResult
     formula: Formula | None = None
     f: Callable[[Array], Array] | None = None  # a function of the covariates that is added to x'beta: trees
+    transformers: tuple[Any, ...] = ()  # fitted steps of a pipeline, which rows pass first
 
     def covariates(self, X: Any) -> Any:
-        """Return X, or the covariates that the formula makes of a table."""
+        """Return X, or the covariates that the formula or the transformers of a pipeline make of a table."""
+        if self.transformers and not isinstance(X, Design):  # not transformed yet
+            return transformed(X, self.transformers, self.result.columns is not None)
         return X if self.formula is None or X is None or isinstance(X, Design) else self.formula.design(X)
 
     @property
@@ -133,7 +137,7 @@ class NewRows:
         """Return the covariates of the good rows of X, after judging all columns."""
         import pandas as pd
 
-        X = native(X)
+        X = native(self.covariates(X))
         rest, taken = self._apart(X)
         labels: dict[Any, Any] = {}
         if taken is not None:
@@ -178,7 +182,8 @@ class NewRows:
     def offset(self, X: Any, offset: Any) -> Any:
         """Return the offset of new rows: as given, from the column that the fit named, or none with a warning."""
         if self.formula is not None and X is not None:
-            offset = self.formula.new_column(X, self._with_offset({"offset": offset})["offset"])
+            offset = self._with_offset({"offset": offset})["offset"]
+        offset = Formula.new_column(X, offset)
         if offset is None and self.result.had_offset:
             warn(
                 "the fit had an offset and these rows have none: pass offset= (0 says that none is meant)",

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm._typing import AnyTable, Array
 from anchortm._util.files import beside, remove_folder, write_whole
 from anchortm._util.frames import is_batched, is_frame, known, native, select, take
+from anchortm._util.pipelines import model_of
 from anchortm.backends.sources import Source, open_source
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.judgement import OnBadRows, Unknown, check_policy, warn_of_mapped
@@ -99,7 +100,7 @@ def predict_table(
     2     NaN  treat 'other' is unknown
     """
     check_is_fitted(model)
-    model = getattr(model, "best_estimator_", model)  # of a search
+    model = model_of(model)
     keep = [keep] if isinstance(keep, str) else list(keep)
     asked = _asked(model, np.atleast_1d(quantiles).tolist(), list(cdf), list(sf), keep, extrapolation)
     policy = _Policy(on_bad_rows, unknown) if check_policy(on_bad_rows, unknown) else None
@@ -153,7 +154,7 @@ def _columns(model: Any, keep: Sequence[str], names: Sequence[str]) -> list[str]
     formula = getattr(model, "formula_", None)
     if formula is not None:
         wanted = [*formula.covariate_columns, *formula.strata, *([formula.offset] if formula.offset else [])]
-    elif hasattr(model, "feature_names_in_"):
+    elif hasattr(_first(model), "feature_names_in_"):
         wanted = _features(model, names)
     else:
         raise InputError("the model was fitted to columns without names: fit it by a formula, or to a table with names")
@@ -163,9 +164,17 @@ def _columns(model: Any, keep: Sequence[str], names: Sequence[str]) -> list[str]
 
 def _features(model: Any, names: Sequence[str]) -> list[str]:
     """Return the columns that a model fitted to a frame needs; its anchors may be missing."""
+    first = _first(model)
+    if first is not model:  # the transformers tell which columns they miss
+        return [name for name in getattr(first, "feature_names_in_", names) if name in names]
     named = getattr(model, "anchor_names", None)
     anchors = [named] if isinstance(named, str) else list(named or ())
     return [name for name in model.feature_names_in_ if name in names or name not in anchors]
+
+
+def _first(model: Any) -> Any:
+    """Return what takes new rows first: the first transformer of a pipeline, or the model."""
+    return next(iter(getattr(model, "transformers_", ())), model)
 
 
 def _asked(

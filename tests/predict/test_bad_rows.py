@@ -451,6 +451,9 @@ def test_a_marked_distribution_has_the_methods_of_its_kind() -> None:
         own = np.arange(4)[index if not isinstance(index, int) else [index]]
         assert part.reasons.tolist() == marked.reasons[own].tolist()
         assert np.array_equal(part.cdf(points), marked.cdf(points)[own], equal_nan=True)
+    named = model.predict_distribution(table.set_index(pd.Index(["p", "q", "r", "s"])), on_bad_rows="mark")
+    assert (named.outcome_name, list(named.labels), list(named.good_rows.labels)) == ("time", list("pqrs"), list("prs"))
+    assert (list(named[1:3].labels), list(named[1:3].good_rows.labels)) == (["q", "r"], ["r"])
     assert repr(marked[:2]).startswith("MarkedDistribution(2 rows, 1 of them bad, of PredictedDistribution(1 rows")
     counts = fitted("Poisson").predict_distribution(table, on_bad_rows="mark")
     equal(counts.pmf([0, 1]), counts.good_rows.pmf([0, 1]), bad)

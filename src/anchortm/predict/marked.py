@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -70,6 +70,14 @@ class MarkedDistribution(Distribution):
     good_rows: Distribution
     bad: NDArray[np.bool_]
     reasons: NDArray[np.object_]
+    outcome_name: str | None = field(default=None, kw_only=True)
+    labels: Any = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        good: Any = self.good_rows
+        if self.outcome_name is not None or self.labels is not None:  # the good rows have the same names
+            labels = self._labels_of(~self.bad)
+            object.__setattr__(self, "good_rows", replace(good, outcome_name=self.outcome_name, labels=labels))
 
     def __len__(self) -> int:
         return self.bad.size
@@ -77,8 +85,9 @@ class MarkedDistribution(Distribution):
     def __getitem__(self, rows: Rows) -> Self:
         rows = as_rows(rows)
         place = np.cumsum(~self.bad) - 1  # of each good row among the good rows
-        bad = self.bad[rows]
-        return type(self)(self.good_rows[place[rows][~bad]], bad, self.reasons[rows])
+        bad, labels = self.bad[rows], self._labels_of(rows)
+        good = self.good_rows[place[rows][~bad]]
+        return replace(self, good_rows=good, bad=bad, reasons=self.reasons[rows], labels=labels)
 
     def __repr__(self) -> str:
         n = int(self.bad.sum())
@@ -117,7 +126,7 @@ class MarkedDistribution(Distribution):
         """Return the distributions given that the outcome lies beyond ``after`` (one value, or one a row)."""
         if not hasattr(self.good_rows, "given"):
             raise InputTypeError(f"{type(self.good_rows).__name__} has no given(after=...)")
-        return type(self)(self.good_rows.given(self._taken(after, "after", True)), self.bad, self.reasons)
+        return replace(self, good_rows=self.good_rows.given(self._taken(after, "after", True)))
 
     def codes(self, y: ArrayLike) -> Array:
         """Return outcomes as numbers; classes become their positions, counted from 0."""

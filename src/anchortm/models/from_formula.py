@@ -10,6 +10,7 @@ from typing import Any, Self
 from sklearn.base import clone
 
 from anchortm._util.frames import column_names, is_batched, known, native, select
+from anchortm._util.pipelines import is_pipeline
 from anchortm.exceptions import InputError, InputTypeError, rows_of
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.missing import Missing, columns_of_inputs, whole_rows
@@ -107,7 +108,8 @@ class FormulaMixin:
 
 
 def check_formula(model: Any, data: Any, anchors: Any = None) -> None:
-    """Refuse a formula without a table, and anchors that are given twice."""
+    """Refuse a formula for a pipeline or without a table, and anchors that are given twice."""
+    refuse_formula(model)
     if data is None:
         raise InputError("a formula needs a table: pass it after the formula, such as fit(formula, data)")
     if anchors is not None:
@@ -186,6 +188,14 @@ def whole_table(
 def missing_of(model: Any) -> Any:
     """Return what a model, or the model of a search or of boosting, does with missing values; None if it cannot say."""
     return missing_of(model.model) if hasattr(model, "model") else getattr(model, "missing", None)
+
+
+def refuse_formula(model: Any) -> None:
+    """Refuse a pipeline, whose transformers make the covariates."""
+    if is_pipeline(model):
+        raise InputTypeError(
+            f"a {type(model).__name__} takes X and y, not a formula: either transformers or a formula makes covariates"
+        )
 
 
 def with_roles(model: Any, formula: Formula) -> Any:

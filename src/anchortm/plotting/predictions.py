@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm._typing import Array, Axis, Table
 from anchortm._util.checks import real_numbers
 from anchortm._util.frames import is_frame, native
+from anchortm._util.pipelines import model_of
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.plotting.results import Band, Panels
 from anchortm.plotting.style import looks, new_axes, outcome_label, outside_legend, pyplot, row_labels
@@ -121,7 +122,7 @@ def transport(
 def _only_distribution(model: Any) -> Any:
     """Return the one distribution of a model without covariates."""
     check_is_fitted(model)
-    fitted = getattr(model, "best_estimator_", model)
+    fitted = model_of(model)
     needed = list(getattr(fitted, "covariate_names_", fitted.coef_names_))
     needed += [] if fitted.new_rows_.spec.strata is None else ["the strata"]
     if needed:

@@ -8,6 +8,7 @@ first: a number gives n values, a vector of m numbers an (n, m) table, and an (n
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -58,6 +59,11 @@ class Distribution(ABC):
 
     outcome_name: str | None = None
     labels: Any = None
+
+    def named(self, outcome_name: str | None, labels: Any) -> Self:
+        """Return the distributions with these names of outcome and rows."""
+        found: Any = self  # all kinds of ours are dataclasses
+        return replace(found, outcome_name=outcome_name, labels=labels)  # type: ignore[no-any-return]
 
     def _labels_of(self, rows: Any) -> Any:
         """Return the labels of some rows."""
@@ -148,7 +154,7 @@ class Distribution(ABC):
     def restricted_mean(self, tau: float) -> Array:
         """Return E[min(Y, tau)], the mean time up to tau (RMST): the area under P(Y > t) from 0 to tau."""
         tau = horizon(tau)
-        return np.concatenate([restricted_means([self[part]], tau)[0] for part in chunks(self, tau)])
+        return np.concatenate([np.zeros(0), *(restricted_means([self[part]], tau)[0] for part in chunks(self, tau))])
 
     def interval(self, level: float = 0.9) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the ends of the central intervals with probability ``level``."""

@@ -13,6 +13,7 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.response import Kind, Response, as_response
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
+from anchortm.predict.marked import MarkedDistribution
 from anchortm.predict.observed import reads_tables
 from anchortm.predict.survival_steps import StepDistribution
 
@@ -36,6 +37,11 @@ def check_predicted(distribution: Any, steps: bool = False) -> None:
         raise InputTypeError(
             "survival curves of CoxPH are steps that end at the last event time: score them by brier and concordance, "
             "or use ProportionalHazards, whose full distributions have all scores"
+        )
+    if isinstance(distribution, MarkedDistribution):
+        raise InputTypeError(
+            f"{int(distribution.bad.sum())} of the {len(distribution)} rows are marked as bad: score the others, "
+            "distribution.good_rows with y[~distribution.bad]"
         )
     if not isinstance(distribution, (PredictedDistribution, FamilyDistribution)):
         raise InputTypeError(
@@ -61,7 +67,7 @@ def predicted(distribution: Any, y: Any) -> tuple[Any, Any]:
 def is_prediction(values: Any) -> bool:
     """Return whether values are predicted distributions or a model, which NumPy would turn into an object array."""
     return hasattr(values, "predict") or isinstance(
-        values, (PredictedDistribution, FamilyDistribution, StepDistribution)
+        values, (PredictedDistribution, FamilyDistribution, StepDistribution, MarkedDistribution)
     )
 
 

@@ -16,6 +16,7 @@ from anchortm._messages import shown
 from anchortm._typing import AnyTable, Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import level_between
 from anchortm._util.frames import aligned, name_of, native, take
+from anchortm._util.pipelines import model_of
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import groups_of
 from anchortm.inputs.response import Kind, Response, as_response
@@ -161,6 +162,7 @@ def score_table(
     import pandas as pd
 
     level_between(level)
+    model = model_of(model)
     X, y = rows_of_table(model, X, y)
     environments = environments_of(model, X, y, environments)
     response, distribution, codes, names = _observed(model, X, y, environments, offset)
@@ -220,6 +222,7 @@ def transforms(
     """
     import pandas as pd
 
+    model = model_of(model)
     X, y = rows_of_table(model, X, y)
     environments = environments_of(model, X, y, environments)
     response, distribution, codes, names = _observed(model, X, y, environments, offset)

@@ -91,8 +91,7 @@ def left_out_in_batches(
             own = {"environment": name, "xi": xi, "n": n, "nll": nll, "converged": fit.converged}
             beta = parts[e].shared.widen(fit.baseline, fit.others)[1]
             found.append(own | {"notes": parts[e].notes} | row_of(problems[j].spec, called, beta, by))
-    n_missing = stream.scan.missing.n_missing
-    return LeftOut(found, rows, problems, full, stream.n_passes, n_missing, _name(stream, column))
+    return LeftOut(found, rows, problems, full, stream.n_passes, stream.scan.missing.n_missing, _name(stream, column))
 
 
 def _environments(stream: Stream, given: Any) -> str | None:

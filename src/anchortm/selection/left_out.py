@@ -272,8 +272,8 @@ def leave_one_environment_out(
     rows = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset, environments=environments)
     with rows.screened():
         found = left_out(rows, None, ("xi",), xis, cut, n_jobs, progress)
-    about = (("xi",), found.n_passes, found.n_missing, found.environment_name)
-    return LeaveOneEnvironmentOut(found.rows, type(model_of(model)).__name__, *about)
+    about = (type(model_of(model)).__name__, ("xi",), found.n_passes, found.n_missing, found.environment_name)
+    return LeaveOneEnvironmentOut(found.rows, *about)
 
 
 def left_out(

@@ -207,8 +207,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
 
     def _keep(self, found: LeftOut, results: pd.DataFrame, at: tuple[float, ...], best: Any) -> None:
         """Store the results in one assignment, so that an interrupted or failed search leaves the object unchanged."""
-        about = (self._by, found.n_passes, found.n_missing, found.environment_name)
-        loeo = LeaveOneEnvironmentOut(found.rows, type(model_of(self.model)).__name__, *about)
+        about = (type(model_of(self.model)).__name__, self._by, found.n_passes, found.n_missing, found.environment_name)
+        loeo = LeaveOneEnvironmentOut(found.rows, *about)
         chosen = {f"best_{name}_": value for name, value in zip(self._by, at, strict=True)}
         own = {"loeo_": loeo, "results_": results, "best_estimator_": best, "n_passes_": found.n_passes}
         self.__dict__.update(own | chosen)
@@ -283,10 +283,10 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict_distribution(X, **options)
 
-    def predict_quantiles(self, X: Covariates, *quantiles: Any, **options: Any) -> Any:
+    def predict_quantiles(self, X: Covariates, quantiles: Numbers = (0.1, 0.5, 0.9), **options: Any) -> Any:
         """Return the predicted quantiles of the chosen model; arguments as for its ``predict_quantiles``."""
         check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict_quantiles(X, *quantiles, **options)
+        return self.best_estimator_.predict_quantiles(X, quantiles, **options)
 
     def nll(self, X: Covariates, y: Outcome | None = None, **options: Any) -> Any:
         """Return the negative log-likelihood of each row under the chosen model; arguments as for its ``nll``."""

@@ -98,9 +98,9 @@ class ConfidenceBand:
     method: str
     steps: bool = False
     outcome_name: str | None = None
-    labels: Any = None
+    labels: pd.Index | None = None
 
-    def named(self, outcome_name: str | None, labels: Any) -> ConfidenceBand:
+    def named(self, outcome_name: str | None, labels: pd.Index | None) -> ConfidenceBand:
         """Return the band with these names of outcome and rows."""
         return replace(self, outcome_name=outcome_name, labels=labels)
 

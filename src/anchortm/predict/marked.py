@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from anchortm._typing import Array, Rows, Seed
 from anchortm.exceptions import InputTypeError, UnavailableError
 from anchortm.predict.protocol import Distribution, as_rows, check_shape
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["MarkedDistribution", "spread"]
 
@@ -71,9 +74,9 @@ class MarkedDistribution(Distribution):
     bad: NDArray[np.bool_]
     reasons: NDArray[np.object_]
     outcome_name: str | None = field(default=None, kw_only=True)
-    labels: Any = field(default=None, kw_only=True)
+    labels: pd.Index | None = field(default=None, kw_only=True)
 
-    def named(self, outcome_name: str | None, labels: Any) -> Self:
+    def named(self, outcome_name: str | None, labels: pd.Index | None) -> Self:
         """Return the distributions with these names; good rows keep their numbers among all rows as labels."""
         import pandas as pd
 

@@ -9,12 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from anchortm._messages import shown, warn
 from anchortm._util.checks import generator, jobs, level_between, whole_number
+from anchortm._util.progress import Task
 from anchortm._util.threads import one_blas_thread
 from anchortm.backends.grouped import GroupedStream
 from anchortm.backends.streamed import Stream
@@ -190,7 +189,8 @@ def bootstrap(
         found, what, failed = resampled(problem.data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
     else:
         before = problem.data.n_passes
-        found, what, failed = _of_batches(problem, result, n_bootstrap, clusters, random_state, n_jobs, progress)
+        with Task("bootstrap", shown=progress):
+            found, what, failed = _of_batches(problem, result, n_bootstrap, clusters, random_state, n_jobs)
         n_passes = problem.data.n_passes - before
     draws, steps = zip(*found, strict=True)
     own = steps if any(steps) else ()
@@ -221,9 +221,8 @@ def resampled(
         )
     rng = generator(random_state)
     samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
-    shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
-    with one_blas_thread():  # many small fits are faster without BLAS threads
-        found = Parallel(n_jobs=n_jobs)(delayed(refit)(weights) for weights in shown)
+    with Task("bootstrap", n_bootstrap, progress) as task, one_blas_thread():  # small fits are faster without threads
+        found = task.map(refit, samples, n_jobs)
     kept = _succeeded(found)
     return kept, what, n_bootstrap - len(kept)
 
@@ -249,15 +248,13 @@ def _of_batches(
     clusters: Any,
     random_state: Any,
     n_jobs: int | None,
-    progress: bool | None,
 ) -> tuple[list[Refitted], str, int]:
     """Return the same for groups of a table that is read in batches; the refits share each read of it."""
     stream, n_bootstrap, rng = problem.data, whole_number(n_bootstrap, "n_bootstrap", 2), generator(random_state)
     what, source = _batched_groups(stream, clusters), stream.source
-    before = source.n_jobs, source.progress
+    before = source.n_jobs
     try:
-        source.n_jobs = before[0] if n_jobs is None else problem.spec.at(n_jobs=n_jobs).check().threads
-        source.progress = before[1] if progress is None else progress
+        source.n_jobs = before if n_jobs is None else problem.spec.at(n_jobs=n_jobs).check().threads
         grouped = GroupedStream(stream, clusters, outcomes=False)
         size = len(grouped.labels)
         if size < 2:
@@ -266,7 +263,7 @@ def _of_batches(
         drawn = [_counts(rng, size).astype(np.float64) for _ in range(n_bootstrap)]
         found = stream.together([partial(_refit_groups, problem, result, grouped, times) for times in drawn])
     finally:
-        source.n_jobs, source.progress = before
+        source.n_jobs = before
     kept = _succeeded(found)
     return kept, what, n_bootstrap - len(kept)
 

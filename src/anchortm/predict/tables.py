@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm._typing import AnyTable
 from anchortm._util.files import beside, remove_folder, write_whole
 from anchortm._util.frames import is_batched, is_frame, known, native, select
+from anchortm._util.progress import Task
 from anchortm.backends.sources import Source, open_source
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.predict.extrapolation import beyond_the_data
@@ -60,7 +62,7 @@ def predict_table(
         Add ``outside``, the names of covariates outside their training range, and for numbers and times
         ``beyond_data``, whether a predicted quantile lies beyond all outcomes of the fit.
     progress : bool, optional
-        Show a progress bar; by default in a terminal only.
+        Show a progress bar; by default in a terminal or notebook only.
 
     Returns
     -------
@@ -86,7 +88,7 @@ def predict_table(
             raise InputError(f"data must be a table with named columns, not {type(data).__name__}")
         result = work(table)
         return result if output is None else _write(result, output)
-    source = open_source(data, progress=progress)
+    source = open_source(data)
     source.check(columns := _columns(model, keep, source.names))
     if type(data).__module__.startswith("dask"):
         frame: Any = data
@@ -96,7 +98,8 @@ def predict_table(
         raise InputError("name an output, a Parquet file: predictions of rows read in batches are written to it")
     if source.holds(output):
         raise InputError(f"{os.fspath(output)} would be among the files that are read: choose another folder")
-    return _stream(source, work, columns, output, asked)
+    with Task("predict_table", 1, progress):
+        return _stream(source, work, columns, output, asked)
 
 
 def _columns(model: Any, keep: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -255,13 +258,14 @@ def _stream(
     def write(file: Path) -> None:
         writer: Any = None
         try:
-            for table in source.each(lambda frame, _: work(frame), columns, "predictions"):
-                if writer is None:
-                    kept = {name: source.arrow_type(name) for name, (kind, _) in asked.items() if kind == "keep"}
-                    found = pa.Schema.from_pandas(table, preserve_index=False)
-                    fields = [pa.field(field.name, kept.get(field.name, field.type)) for field in found]
-                    writer = pq.ParquetWriter(file, pa.schema(fields))
-                writer.write_table(pa.Table.from_pandas(table, writer.schema, preserve_index=False))
+            with closing(source.each(lambda frame, _: work(frame), columns, "predictions")) as tables:
+                for table in tables:
+                    if writer is None:
+                        kept = {name: source.arrow_type(name) for name, (kind, _) in asked.items() if kind == "keep"}
+                        found = pa.Schema.from_pandas(table, preserve_index=False)
+                        fields = [pa.field(field.name, kept.get(field.name, field.type)) for field in found]
+                        writer = pq.ParquetWriter(file, pa.schema(fields))
+                    writer.write_table(pa.Table.from_pandas(table, writer.schema, preserve_index=False))
             if writer is None:
                 raise InputError("the table has no rows")
         finally:

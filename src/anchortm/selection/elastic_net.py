@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm import plotting
 from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import one_number, real_numbers, several_xi, whole_number
+from anchortm._util.progress import Task
 from anchortm.engine.objective.penalised import Net
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
@@ -167,6 +168,7 @@ def elastic_net_path(
     smallest: float | None = None,
     sample_weight: Numbers | None = None,
     offset: Numbers | None = None,
+    progress: bool | None = None,
 ) -> ElasticNetPath:
     """Return the fits of ``model`` with an elastic net at each lambda and xi, with warm starts.
 
@@ -193,6 +195,8 @@ def elastic_net_path(
         covariates as rows.
     sample_weight, offset : arrays, optional
         As for ``fit``.
+    progress : bool, optional
+        Whether to show a progress bar. By default only in a terminal or notebook.
 
     Returns
     -------
@@ -225,14 +229,17 @@ def elastic_net_path(
     problem = first.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
     if problem.data.anchors is None and any(values):
         raise InputError("xi > 0 needs anchors: pass them after y")
-    problems, found = grid(problem, values), []
-    for own, (objective, solutions) in zip(problems, full_paths(problems, values), strict=True):
-        row = []
-        for xi, solution in zip(values, solutions, strict=True):
-            there = own.at(xi=xi)
-            result = remarked(there, there.result(objective, solution, [solution]))
-            row.append(model.with_result(there, result, xi=xi, l1=own.spec.l1, l2=own.spec.l2))
-        found.append(tuple(row))
+    found = []
+    with Task("values of lambda", grid.size, progress) as task:
+        problems = grid(problem, values)
+        for own, (objective, solutions) in zip(problems, full_paths(problems, values), strict=True):
+            row = []
+            for xi, solution in zip(values, solutions, strict=True):
+                there = own.at(xi=xi)
+                result = remarked(there, there.result(objective, solution, [solution]))
+                row.append(model.with_result(there, result, xi=xi, l1=own.spec.l1, l2=own.spec.l2))
+            found.append(tuple(row))
+            task.step()
     coefs = np.array([[m.coef_ for m in row] for row in found])
     strengths = np.array([own.spec.l1 + own.spec.l2 for own in problems])
     return ElasticNetPath(
@@ -254,6 +261,11 @@ class _Grid:
         self.given = None if lambdas is None else np.unique(real_numbers(lambdas, "lambdas"))[::-1]
         if self.given is not None and not (self.given.size and np.isfinite(self.given).all() and self.given[-1] > 0.0):
             raise InputError("lambdas must be positive numbers; without an elastic net use anchor_path")
+
+    @property
+    def size(self) -> int:
+        """Return the number of lambdas."""
+        return self.n_lambdas if self.given is None else self.given.size
 
     def strengths(self, strength: float, ratio: float | None = None) -> dict[str, float]:
         """Return l1 and l2 for a lambda."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from anchortm._typing import Array
+from anchortm._util.progress import Task
 from anchortm.engine.data import Data
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.problem import Problem
@@ -122,12 +123,14 @@ def _refitted(
     train, held = data.subset(np.flatnonzero(inside)), data.take(np.flatnonzero(~inside))
     n = len(held.response) if held.weights is None else float(held.weights.sum())
     rows = []
-    for xi in xis:
-        try:
-            nll, facts = clone(model).set_params(xi=xi).left_out(train, held, remaining, name)
-        except InputError as error:
-            raise type(error)(f"without environment {name}: {error}") from None
-        rows.append({"environment": name, "xi": xi, "n": n, "nll": nll} | facts)
+    with Task("left-out environment", len(xis), shown=False) as task:
+        for xi in xis:
+            try:
+                nll, facts = clone(model).set_params(xi=xi).left_out(train, held, remaining, name)
+            except InputError as error:
+                raise type(error)(f"without environment {name}: {error}") from None
+            rows.append({"environment": name, "xi": xi, "n": n, "nll": nll} | facts)
+            task.step()
     return rows
 
 

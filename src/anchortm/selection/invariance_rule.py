@@ -12,6 +12,7 @@ from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import level_between
+from anchortm._util.progress import Task
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.solve.continuation import first_solution, follow
 from anchortm.engine.solve.newton import Options, Solution
@@ -118,6 +119,7 @@ def xi_by_score_test(
     largest: float = 1e6,
     sample_weight: Numbers | None = None,
     offset: Numbers | None = None,
+    progress: bool | None = None,
 ) -> InvarianceRule:
     """Return the smallest xi at which the score test does not reject invariance.
 
@@ -138,6 +140,8 @@ def xi_by_score_test(
         Largest xi to try.
     sample_weight, offset : arrays, optional
         As for ``fit``.
+    progress : bool, optional
+        Whether to show the xi that is being tested. By default only in a terminal or notebook.
 
     Returns
     -------
@@ -181,9 +185,10 @@ def xi_by_score_test(
                 "tested there"
             )
         rows.append({"xi": solution.xi} | _test(objective, solution))
+        task.step(label=f"score tests, p = {rows[-1]['pvalue']:.2g} at xi = {solution.xi:.3g}")
         return rows[-1]["pvalue"] >= level
 
-    with problem.threads():
+    with Task("score tests", shown=progress) as task, problem.threads():
         here = first_solution(objective, problem.start(objective), options)
         xi: float | None = 0.0 if accepted(here) else None
         upper = min(FIRST, largest)

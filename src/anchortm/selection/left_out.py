@@ -8,13 +8,12 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from joblib import Parallel, delayed
-from tqdm import tqdm
 
 from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import jobs, several_xi
+from anchortm._util.progress import Task
 from anchortm._util.threads import one_blas_thread
 from anchortm.engine.remarks import tell_alphabetical
 from anchortm.exceptions import InputError
@@ -172,7 +171,7 @@ def leave_one_environment_out(
         ``joblib.parallel_config("dask")`` the workers of the current Dask client are used. For a table that is read
         in batches, the number of batches that are worked on at once.
     progress : bool, optional
-        Whether to show a progress bar. By default only in a terminal.
+        Whether to show a progress bar. By default only in a terminal or notebook.
 
     Returns
     -------
@@ -246,7 +245,8 @@ def left_out(
     for xi in values:
         spec.at(xi=xi).check_xi()
     if rows.batched:
-        return left_out_in_batches(rows, grid, by, values, cut, n_jobs, progress)
+        with Task("left-out environments", shown=progress):
+            return left_out_in_batches(rows, grid, by, values, cut, n_jobs)
     if rows.environments is None:
         raise InputError("pass the environments to leave out, one for each row, or name them in a formula after '|'")
     groups, labels = group_codes(rows.environments, cut)
@@ -260,10 +260,9 @@ def left_out(
     if problem.data.kept is not None:  # rows of weight 0 were dropped, and perhaps whole environments with them
         found, groups = np.unique(groups[problem.data.kept], return_inverse=True)
         labels = labels[found]
-    hidden = None if progress is None else not progress  # None: shown in a terminal only
-    with one_blas_thread():  # many small fits are faster without BLAS threads
+    # many small fits are faster without BLAS threads
+    with Task("left-out environments", labels.size, progress) as task, one_blas_thread():
         # a copy of the problem, so that the objective of all rows is freed before parts of them are fitted
         fold = folds(model, replace(problem), grid, groups, labels, values, by)
-        tasks = tqdm(range(labels.size), desc="environments", disable=hidden)
-        results = Parallel(n_jobs=n_jobs)(delayed(fold)(e) for e in tasks)
+        results = task.map(fold, range(labels.size), n_jobs)
     return LeftOut([row for rows in results for row in rows])

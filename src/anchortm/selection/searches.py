@@ -14,6 +14,7 @@ from anchortm._messages import shown, warn
 from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import real_numbers
 from anchortm._util.estimators import BaseEstimator
+from anchortm._util.progress import Task
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
 from anchortm.engine.specification import named_columns
@@ -148,7 +149,10 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         check_model(self.model, {"lambda": "l1", "smooth": "smooth"}.get(self._by[0], "searches"))
         given = {"X": X, "y": y, "anchors": anchors, "environments": environments}
         given |= {"sample_weight": sample_weight, "offset": offset}
-        with whole_inputs(self.model.specification(), **given) as (whole, _):
+        with (
+            Task(type(self).__name__, 1, self.progress),
+            whole_inputs(self.model.specification(), **given) as (whole, _),
+        ):
             return self._fit(level, **whole)
 
     def _fit(

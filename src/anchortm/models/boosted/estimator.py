@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from copy import copy
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Self
@@ -17,6 +16,7 @@ from anchortm import plotting
 from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import flag, generator, one_number, whole_number
 from anchortm._util.estimators import BaseEstimator
+from anchortm._util.progress import Task
 from anchortm.engine.data import Data
 from anchortm.engine.preparation import prepare_unchecked
 from anchortm.engine.problem import Problem
@@ -34,7 +34,7 @@ from anchortm.models.boosted.rows import Watched, beside, check_covariates, cova
 from anchortm.models.boosted.shape import Shape
 from anchortm.models.boosted.trees import Tree
 from anchortm.models.boosted.uncertainty import Resampled
-from anchortm.models.boosted.validation import Groups, check_validation, environment_groups, held_out, without
+from anchortm.models.boosted.validation import Groups, check_validation, environment_groups, held_out, watch, without
 from anchortm.models.from_formula import FormulaMixin
 
 __all__ = ["AnchorBoostedTM"]
@@ -321,31 +321,19 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
             self._boost(spec, part, (data.take(np.concatenate(held)), [own.size for own in held]))
             for part, held in zip(kept, sets, strict=True)
         ]
-        curve, states, best = self._watch(watched)
-        rounds = int(np.argmin(curve)) if curve else self.n_rounds
-        if best is not None and not self.all_rows:
-            part, states = kept[0], [*states[:rounds], states[rounds]._replace(booster=best)]
-        else:
-            part, states = data, list(islice(self._boost(spec, data), rounds + 1))
+        with Task("boosting, round", self.n_rounds * (2 if watched and self.all_rows else 1)) as task:
+            curve, states, best = watch(task.each(zip(*watched, strict=False)), self.n_rounds, self.n_iter_no_change)
+            rounds = int(np.argmin(curve)) if curve else self.n_rounds
+            if best is not None and not self.all_rows:
+                part, states = kept[0], [*states[:rounds], states[rounds]._replace(booster=best)]
+            else:
+                task.total = task.done + rounds
+                part, states = data, list(task.each(islice(self._boost(spec, data), rounds + 1)))
         inner, boosted = self._stored(part, states, np.array(curve), names)
         state = {name: value for name, value in self.__dict__.items() if name != "formula_"}
         # one assignment, so that an interrupted or failed fit leaves the model unchanged
         self.__dict__ = state | {"model_": inner, "boosted_": boosted, "_data": part}
         return self
-
-    def _watch(self, watched: list[Iterator[State]]) -> tuple[list[float], list[State], Booster | None]:
-        """Return the held-out loss of each round, the states of the first fit, and its best booster."""
-        curve: list[float] = []
-        states: list[State] = []
-        best = None
-        for k, side_by_side in enumerate(zip(*watched, strict=False)):
-            curve.append(float(np.mean([state.held_out for state in side_by_side])))
-            states.append(side_by_side[0])
-            if np.argmin(curve) == k:
-                best = copy(side_by_side[0].booster)  # a copy, because the booster changes in each round
-            if k == self.n_rounds or k - int(np.argmin(curve)) >= self.n_iter_no_change:
-                break
-        return curve, states, best
 
     def left_out(self, data: Data, held: Data, groups: Groups, gone: Any) -> tuple[float, dict[str, Any]]:
         """Fit to ``data``; return the mean negative log-likelihood of the left-out rows, and facts about the fit.

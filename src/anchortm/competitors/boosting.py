@@ -20,6 +20,7 @@ from sklearn.tree import DecisionTreeRegressor
 from anchortm._typing import Array, Covariates, Labels, Outcome
 from anchortm._util.checks import generator, one_number, whole_number
 from anchortm._util.frames import native
+from anchortm._util.html import report
 from anchortm._util.progress import Task
 from anchortm.competitors.linear import L2Regressor, check_gamma, l2_data
 from anchortm.exceptions import InputError
@@ -86,6 +87,12 @@ class AnchorBoosting(L2Regressor):
     start_: float
     learners_: list[Any]
     losses_: Array
+
+    def _found(self) -> str:
+        if "losses_" not in self.__dict__:
+            return ""
+        facts = {"steps": len(self.learners_), "anchor loss": f"{self.losses_[-1]:.4g} of that before the first step"}
+        return report(f"{type(self).__name__}, gamma = {self.gamma:g}", facts)
 
     def __init__(
         self,

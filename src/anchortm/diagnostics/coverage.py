@@ -11,6 +11,7 @@ from scipy import stats
 from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm._util.html import report
 from anchortm.scores import transforms
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["Calibration", "calibration"]
+TITLE = "Calibration by environment"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +63,18 @@ class Calibration:
 
     @shown
     def __repr__(self) -> str:
-        shown = self.table.iloc[1:].sort_values("pvalue").head(10)
-        table = self.table.iloc[[0, *shown.index]]
-        lines = ["Calibration by environment", table.to_string(index=False, float_format="{:.4g}".format)]
-        if len(self.table) > 11:
-            lines.append(f"  (the 10 furthest from uniform, of {len(self.table) - 1})")
-        return "\n".join(lines)
+        lines = [TITLE, self._furthest().to_string(index=False, float_format="{:.4g}".format)]
+        return "\n".join([*lines, *(f"  ({text})" for text in self._notes())])
+
+    def _repr_html_(self) -> str:
+        return report(TITLE, self._furthest(), *self._notes())
+
+    def _furthest(self) -> pd.DataFrame:
+        """Return the row of all environments, and those furthest from uniform."""
+        return self.table.iloc[[0, *self.table.iloc[1:].sort_values("pvalue").head(10).index]]
+
+    def _notes(self) -> list[str]:
+        return [f"the 10 furthest from uniform, of {len(self.table) - 1}"] if len(self.table) > 11 else []
 
 
 def calibration(

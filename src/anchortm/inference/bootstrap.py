@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm import plotting
 from anchortm._messages import shown, warn
 from anchortm._util.checks import generator, jobs, level_between, whole_number
+from anchortm._util.html import report
 from anchortm._util.progress import Task
 from anchortm._util.threads import one_blas_thread
 from anchortm.backends.grouped import GroupedStream
@@ -31,6 +33,7 @@ from anchortm.inference.covariance import (
     few_clusters,
     inverse_hessian,
 )
+from anchortm.plotting.results import Panels
 from anchortm.predict.fitted import Fitted
 
 if TYPE_CHECKING:
@@ -66,6 +69,8 @@ class Bootstrap:
         For ``CoxPH``: the cumulative baseline hazards of each fit, and the x'beta at which they hold.
     n_passes : int or None
         How often the table was read, if it is read in batches.
+    n_baseline : int
+        Number of parameters of the baseline, which come first.
 
     Examples
     --------
@@ -86,6 +91,7 @@ class Bootstrap:
     failed: int
     steps: tuple[Any, ...] = ()
     n_passes: int | None = None
+    n_baseline: int = 0
 
     def covariance(self) -> Array:
         """Return the covariance matrix of the draws.
@@ -115,10 +121,36 @@ class Bootstrap:
         columns = {"estimate": self.estimate, "std. error": self.draws.std(axis=0, ddof=1)}
         return pd.DataFrame(columns | {"lower": lower, "upper": upper}, index=pd.Index(self.names, name="parameter"))
 
+    def plot(
+        self, axes: Panels = None, *, parameters: Sequence[str] | None = None, level: float = 0.95
+    ) -> NDArray[np.object_]:
+        """Draw a histogram of the draws of each parameter, with its estimate and percentile interval; return the axes.
+
+        Parameters
+        ----------
+        axes : array of matplotlib axes, optional
+            Where to draw, one for each parameter; by default a new figure.
+        parameters : sequence of str, optional
+            Names of the parameters to draw. By default the coefficients, the first 12 of many.
+        level : float
+            Confidence level.
+
+        Returns
+        -------
+        array of matplotlib axes
+        """
+        return plotting.draws(self, axes, parameters=parameters, level=level)
+
     @shown
     def __repr__(self) -> str:
+        return f"{self._title()}\n{self.frame().to_string()}"
+
+    def _repr_html_(self) -> str:
+        return report(self._title(), self.frame())
+
+    def _title(self) -> str:
         failed = f", {self.failed} failed" if self.failed else ""
-        return f"Bootstrap({len(self.draws)} fits, {self.resampled} resampled{failed})\n{self.frame().to_string()}"
+        return f"Bootstrap({len(self.draws)} fits, {self.resampled} resampled{failed})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +186,9 @@ class BoostedBootstrap:
     def __repr__(self) -> str:
         failed = f", {self.failed} failed" if self.failed else ""
         return f"BoostedBootstrap({len(self.models)} fits, {self.resampled} resampled{failed})"
+
+    def _repr_html_(self) -> str:
+        return report("Bootstrap", {"fits": len(self.models), "resampled": self.resampled, "failed": self.failed})
 
 
 def any_covariance(model: Fitted, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
@@ -194,7 +229,9 @@ def bootstrap(
         n_passes = problem.data.n_passes - before
     draws, steps = zip(*found, strict=True)
     own = steps if any(steps) else ()
-    return Bootstrap(np.array(draws), result.parameters, names, what, failed, own, n_passes)
+    return Bootstrap(
+        np.array(draws), result.parameters, names, what, failed, own, n_passes, len(result.parameter_names)
+    )
 
 
 def resampled(

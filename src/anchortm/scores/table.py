@@ -16,6 +16,7 @@ from anchortm._messages import shown
 from anchortm._typing import Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import level_between
 from anchortm._util.frames import aligned, native, take
+from anchortm._util.html import report
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import groups_of
 from anchortm.inputs.response import Kind, Response, as_response
@@ -96,8 +97,13 @@ class ScoreTable:
 
     @shown
     def __repr__(self) -> str:
-        head = f"Scores, coverage of {self.level:.0%} intervals"
-        return f"{head}\n{self.table.to_string(index=False, float_format=lambda v: f'{v:.4g}')}"
+        return f"{self._title()}\n{self.table.to_string(index=False, float_format=lambda v: f'{v:.4g}')}"
+
+    def _repr_html_(self) -> str:
+        return report(self._title(), self.table)
+
+    def _title(self) -> str:
+        return f"Scores, coverage of {self.level:.0%} intervals"
 
 
 def score_table(

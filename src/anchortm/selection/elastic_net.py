@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm import plotting
 from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import one_number, real_numbers, several_xi, whole_number
+from anchortm._util.html import report
 from anchortm._util.progress import Task
 from anchortm.engine.objective.penalised import Net
 from anchortm.engine.problem import Problem
@@ -146,7 +146,7 @@ class ElasticNetPath:
         return plotting.net_path(self, axes, label)
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{self.frame().to_html(index=False, float_format='{:.5g}'.format)}"
+        return report(repr(self), self.frame())
 
     def __repr__(self) -> str:
         fits = [m for row in self.models for m in row]

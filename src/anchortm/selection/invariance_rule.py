@@ -6,12 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from scipy import stats
 
 from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import level_between
+from anchortm._util.html import Table, report
 from anchortm._util.progress import Task
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.solve.continuation import first_solution, follow
@@ -87,6 +89,9 @@ class InvarianceRule:
         matplotlib axes
         """
         return plotting.rule(self.table, self.level, self.xi, ax)
+
+    def _repr_html_(self) -> str:
+        return report(repr(self), Table(self.table, chosen=np.flatnonzero(self.table.xi == self.xi).tolist()))
 
     @shown
     def __repr__(self) -> str:

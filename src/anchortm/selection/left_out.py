@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import jobs, several_xi
+from anchortm._util.html import report
 from anchortm._util.progress import Task
 from anchortm._util.threads import one_blas_thread
 from anchortm.engine.remarks import tell_alphabetical
@@ -105,7 +105,7 @@ class LeaveOneEnvironmentOut:
         return f"{self._title()}\n{self.summary().round(4).to_string()}"
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(self._title())}</p>{self.summary().to_html(float_format='{:.4f}'.format)}"
+        return report(self._title(), self.summary())
 
     def plot(self, ax: Axis = None, label: int = 3, legend: bool = True) -> Any:
         """Draw the negative log-likelihood of each environment against xi and return the axes.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.base import clone
 from anchortm import plotting
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import one_number, several_xi
+from anchortm._util.html import report
 from anchortm._util.progress import Task
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
@@ -124,7 +124,7 @@ class AnchorPath:
         return plotting.coefficient_path(self, ax)
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{self.frame().to_html(index=False, float_format='{:.5g}'.format)}"
+        return report(repr(self), self.frame())
 
     def __repr__(self) -> str:
         done = sum(m.converged_ for m in self.models)

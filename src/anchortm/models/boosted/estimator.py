@@ -16,6 +16,7 @@ from anchortm import plotting
 from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import flag, generator, one_number, whole_number
 from anchortm._util.estimators import BaseEstimator
+from anchortm._util.html import EstimatorInNotebook
 from anchortm._util.progress import Task
 from anchortm.engine.data import Data
 from anchortm.engine.preparation import prepare_unchecked
@@ -51,7 +52,7 @@ class State(NamedTuple):
     held_out: float
 
 
-class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
+class AnchorBoostedTM(Resampled, EstimatorInNotebook, FormulaMixin, BaseEstimator):
     """A transformation model F(h(y) - f(x)), or a GLM, with a non-linear shift f, boosted on the anchor loss.
 
     Each round grows a tree on the pseudo-residuals r + 2 xi r'(P r), takes a shrunken Newton step in its leaf values,
@@ -421,6 +422,9 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         )
         result = replace(remarked(problem, found), columns=boosted.columns, n_features_in=boosted.n_features_in)
         return base.with_result(problem, result), boosted.first(len(states) - 1, result.coef)
+
+    def _found(self) -> str:
+        return self.summary()._repr_html_() if "boosted_" in self.__dict__ else ""
 
     def plot(self, ax: Axis = None) -> Any:
         """Draw the loss, its parts and the held-out loss against the rounds; return the axes.

@@ -17,7 +17,7 @@ import sklearn
 from paths import ROOT
 
 import anchortm as atm
-from anchortm._util.html import MOST_ROWS, Table, report
+from anchortm._util.html import FEW_ROWS, MOST_ROWS, Table, html_of, report
 from anchortm.exceptions import AnchorTMWarning
 from anchortm.inputs.response import as_response
 
@@ -217,7 +217,7 @@ def test_every_result_has_html(kind: type, shown: dict[str, Any]) -> None:
         assert issubclass(kind, sklearn.base.BaseEstimator)
         thing = kind() if kind.__name__ != "AnchorBoostedTM" else kind(atm.NormalLinear())
     text = thing._repr_html_()
-    own = text if not isinstance(thing, sklearn.base.BaseEstimator) else thing._found()
+    own = text if not isinstance(thing, sklearn.base.BaseEstimator) else html_of(thing._found())
     found = parsed(own)
     assert EVIL not in own
     assert "script" not in found.tags
@@ -238,12 +238,12 @@ def test_classes_are_escaped(name: str, shown: dict[str, Any]) -> None:
 def test_searches_show_their_choice_in_bold(shown: dict[str, Any]) -> None:
     for name in ("XiSearchCV", "ElasticNetCV", "SmoothSearchCV"):
         search = shown[name]
-        found = parsed(search._found())
+        found = parsed(html_of(search._found()))
         title, *row = found.bold
         assert f"xi = {search.best_xi_:g}" in title
         best = tuple(getattr(search, f"best_{own}_") for own in search._by)
         objective = search.results_.objective.loc[best if len(best) > 1 else best[0]]
-        assert row[0] == f"{objective:.5g}"
+        assert row[: len(best) + 1] == [*(f"{value:g}" for value in best), f"{objective:.5g}"]
         assert "sk-top-container" in search._repr_html_()
 
 
@@ -257,7 +257,7 @@ def test_a_chosen_row_beyond_the_first_ones_is_shown(shown: dict[str, Any]) -> N
 
 
 def test_estimators_show_the_diagram_and_below_it_the_summary(shown: dict[str, Any]) -> None:
-    assert atm.ContinuousLogit()._found() == ""
+    assert atm.ContinuousLogit()._found() is None
     before = atm.ContinuousLogit()._repr_html_()
     model = shown["ContinuousLogit"]
     text = model._repr_html_()
@@ -267,7 +267,7 @@ def test_estimators_show_the_diagram_and_below_it_the_summary(shown: dict[str, A
     with sklearn.config_context(display="text"):
         assert list(model._repr_mimebundle_()) == ["text/plain"]
     for name in ("AnchorBoostedTM", "LinearAnchorRegression", "AnchorBoosting", "XiSearchCV"):
-        assert "<table>" in shown[name]._found()
+        assert "<table>" in html_of(shown[name]._found())
         assert "sk-top-container" in shown[name]._repr_html_()
 
 
@@ -275,7 +275,7 @@ def test_long_results_are_cut(shown: dict[str, Any]) -> None:
     rows = np.arange(10_000.0)
     text = atm.Surv(rows + 1.0, rows % 2)._repr_html_()
     assert "... 10 000 rows in all" in text
-    assert parsed(text).rows == MOST_ROWS + 1
+    assert parsed(text).rows == FEW_ROWS + 1
     assert "... 240 rows in all" in shown["PredictedDistribution"]._repr_html_()
     wide = report("wide", pd.DataFrame(np.zeros((2, 50))))
     assert "... 50 columns in all" in wide

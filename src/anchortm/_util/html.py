@@ -12,11 +12,11 @@ from anchortm._messages import plain
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MOST_ROWS", "EstimatorInNotebook", "Table", "report"]
+__all__ = ["FEW_ROWS", "MOST_ROWS", "EstimatorInNotebook", "Table", "html_of", "report"]
 
-MOST_ROWS = 20
+MOST_ROWS, FEW_ROWS = 20, 10  # of tables, and of the rows of data
 MOST_COLUMNS = 14
-PROBABILITIES = ("p-value", "pvalue")  # columns that need three digits
+DIGITS = {"p-value": 3, "pvalue": 3}  # of columns with fewer than five
 LEFT = 'style="text-align:left"'
 
 
@@ -42,19 +42,18 @@ class Table(NamedTuple):
         late = [k for k in self.chosen if k >= MOST_ROWS]  # these are shown too
         rows = [*range(min(len(self.frame), MOST_ROWS - len(late))), *late]
         shown = self.frame.iloc[rows, :MOST_COLUMNS]
-        named = any(name is not None for name in shown.index.names) or shown.index.dtype.kind not in "iu"
-        labels = [level if level is not None else "" for level in shown.index.names] if named else []
-        head = "".join(f"<th>{_cell(name)}</th>" for name in [*labels, *shown.columns])
-        body = []
-        values = zip(*(shown.iloc[:, j].tolist() for j in range(shown.shape[1])), strict=True)
-        for k, at, row in zip(rows, shown.index, values, strict=True):
-            own = (list(at) if isinstance(at, tuple) else [at]) if named else []
-            cells = [f"<th>{_cell(value)}</th>" for value in own]
-            texts = [_cell(v, 3 if name in PROBABILITIES else 5) for v, name in zip(row, shown.columns, strict=True)]
-            cells += [f"<td>{f'<b>{text}</b>' if k in self.chosen else text}</td>" for text in texts]
-            body.append(f"<tr>{''.join(cells)}</tr>")
+        labels = _labels(shown.index)
+        head = "".join(f"<th>{_cell(name)}</th>" for name in [*(name for name, _ in labels), *shown.columns])
+        columns = [_cells(shown.iloc[:, j], DIGITS.get(name, 5)) for j, name in enumerate(shown.columns)]
+        before = [_cells(values) for _, values in labels]
+        body = (self._row(k, [own[i] for own in before], [own[i] for own in columns]) for i, k in enumerate(rows))
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
         return table + "".join(_paragraph(text) for text in self._left_out())
+
+    def _row(self, k: int, labels: list[str], cells: list[str]) -> str:
+        if self.chosen:  # headings are bold, and only the chosen row should be
+            labels, cells = [], [f"<b>{text}</b>" if k in self.chosen else text for text in [*labels, *cells]]
+        return f"<tr>{''.join(f'<th>{t}</th>' for t in labels)}{''.join(f'<td>{t}</td>' for t in cells)}</tr>"
 
     def _left_out(self) -> list[str]:
         total, columns = len(self.frame) if self.total is None else self.total, self.frame.shape[1]
@@ -88,15 +87,14 @@ def report(title: str, *parts: Table | pd.DataFrame | Mapping[str, object] | str
 class EstimatorInNotebook:
     """Estimators: scikit-learn's diagram, and below it what a fit found."""
 
-    def _found(self) -> str:
-        """Return what a fit found as HTML, nothing before the fit."""
-        return ""
+    def _found(self) -> Any:
+        """Return what a fit found, as HTML or as an object that has HTML; None before the fit."""
 
     def _repr_html_(self) -> str:
         """Return the diagram, and below it what a fit found."""
         from sklearn.utils import estimator_html_repr
 
-        return f"{estimator_html_repr(self)}\n{self._found()}"
+        return f"{estimator_html_repr(self)}\n{html_of(self._found())}"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """Return the text, and the HTML unless scikit-learn was told to display text."""
@@ -106,9 +104,25 @@ class EstimatorInNotebook:
         return text | ({"text/html": self._repr_html_()} if get_config()["display"] == "diagram" else {})
 
 
+def html_of(found: Any) -> str:
+    """Return the HTML of what a fit found."""
+    return "" if found is None else found if isinstance(found, str) else found._repr_html_()
+
+
 def _paragraph(text: str, bold: bool = False) -> str:
     lines = "<br>".join(_cell(line) for line in text.split("\n"))
     return f"<p><b>{lines}</b></p>" if bold else f"<p>{lines}</p>"
+
+
+def _labels(index: pd.Index) -> list[tuple[Any, pd.Index]]:
+    """Return the names and values of each level of an index; none if it only numbers the rows."""
+    if all(name is None for name in index.names) and index.dtype.kind in "iu":
+        return []
+    return [("" if name is None else name, index.get_level_values(j)) for j, name in enumerate(index.names)]
+
+
+def _cells(values: pd.Series[Any] | pd.Index, digits: int = 5) -> list[str]:
+    return [_cell(value, digits) for value in values.tolist()]
 
 
 def _cell(value: object, digits: int = 5) -> str:

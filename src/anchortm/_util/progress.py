@@ -59,10 +59,8 @@ class set_progress:  # noqa: N801 - called as a function
     wanted: bool | None = None
 
     def __init__(self, shown: bool | None) -> None:
-        if shown is not None and not isinstance(shown, bool):
-            raise InputTypeError(f"shown must be True, False or None, not {shown!r}")
         self._before = set_progress.wanted
-        set_progress.wanted = shown
+        set_progress.wanted = _checked(shown, "shown")
 
     def __enter__(self) -> None:
         """Begin a context that restores the setting at its end."""
@@ -85,7 +83,7 @@ class Task:
     """
 
     def __init__(self, label: str, total: float | None = None, shown: bool | None = None) -> None:
-        self.label, self.total, self.shown = label, total, shown
+        self.label, self.total, self.shown = label, total, _checked(shown, "progress")
         self.inner: Task | None = None
         self._count: Callable[[], float] | None = None
         self._done = 0.0
@@ -275,6 +273,12 @@ def _visible(shown: bool | None) -> bool:
     if processes is not None and processes.parent_process() is not None:
         return False  # a worker
     return threading.current_thread() is threading.main_thread() and (_in_notebook() or _is_terminal(sys.stderr))
+
+
+def _checked(shown: bool | None, name: str) -> bool | None:
+    if shown is not None and not isinstance(shown, bool):
+        raise InputTypeError(f"{name} must be True, False or None (only in a terminal or notebook), not {shown!r}")
+    return shown
 
 
 def _is_terminal(stream: Any) -> bool:

@@ -88,9 +88,9 @@ class AnchorBoosting(L2Regressor):
     learners_: list[Any]
     losses_: Array
 
-    def _found(self) -> str:
+    def _found(self) -> str | None:
         if "losses_" not in self.__dict__:
-            return ""
+            return None
         facts = {"steps": len(self.learners_), "anchor loss": f"{self.losses_[-1]:.4g} of that before the first step"}
         return report(f"{type(self).__name__}, gamma = {self.gamma:g}", facts)
 

@@ -161,11 +161,11 @@ class LinearAnchorRegression(L2Regressor):
     coef_: Array
     intercept_: float
 
-    def _found(self) -> str:
+    def _found(self) -> str | None:
         import pandas as pd
 
         if "coef_" not in self.__dict__:
-            return ""
+            return None
         names = pd.Index(["intercept", *self.coef_names_], name="covariate")
         coefs = pd.DataFrame({"coef": [self.intercept_, *self.coef_]}, index=names)
         return report(f"{type(self).__name__}, gamma = {self.gamma:g}", coefs)

@@ -289,8 +289,8 @@ class Inference(EstimatorInNotebook, Times):
         """
         return smooth_effects(self, term, at, level, kind, clusters, **options)
 
-    def _found(self) -> str:
-        return "" if self._result is None else summarise(self)._repr_html_()
+    def _found(self) -> Summary | None:
+        return None if self._result is None else summarise(self)
 
     def summary(
         self, level: float = 0.95, kind: str | None = None, clusters: Labels | None = None, **options: Any

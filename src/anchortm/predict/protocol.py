@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from anchortm import plotting
 from anchortm._typing import Array, Axis, Rows, Seed
 from anchortm._util.checks import generator, level_between, real_numbers, whole_number
-from anchortm._util.html import MOST_ROWS, Table, report
+from anchortm._util.html import FEW_ROWS, Table, report
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.plotting.style import row_labels
 from anchortm.predict.restricted import chunks, horizon, quadrature, restricted_means
@@ -201,7 +201,9 @@ class Distribution(ABC):
     def _repr_html_(self) -> str:
         import pandas as pd
 
-        return report(repr(self), Table(pd.DataFrame(_columns(self[:MOST_ROWS])), len(self)))
+        part = self[:FEW_ROWS]
+        rows = pd.RangeIndex(len(part), name="row")
+        return report(repr(self), Table(pd.DataFrame(_columns(part), index=rows), len(self)))
 
     def rvs(self, size: int = 1, random_state: Seed = None) -> NDArray[Any]:
         """Return random draws, (n, size)."""

@@ -305,9 +305,9 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
         chosen = ", ".join(f"{name} = {getattr(self, f'best_{name}_'):g}" for name in self._by)
         return f"{type(self).__name__}({type(self.model).__name__}, {self.objective}): {chosen}"
 
-    def _found(self) -> str:
+    def _found(self) -> str | None:
         if not hasattr(self, "best_xi_"):
-            return ""
+            return None
         at = tuple(getattr(self, f"best_{name}_") for name in self._by)
         chosen = self.results_.index.get_loc(at if len(at) > 1 else at[0])
         return report(self._title(), Table(self.results_, chosen=[chosen]))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._typing import Array, Rows
-from anchortm._util.html import MOST_ROWS, Table, report
+from anchortm._util.html import FEW_ROWS, Table, report
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,10 +167,11 @@ class Response:
     def _repr_html_(self) -> str:
         import pandas as pd
 
-        part = self[:MOST_ROWS]
+        part = self[:FEW_ROWS]
         truncated = {name: getattr(part, name) for name in ("entry", "exit") if getattr(part, name) is not None}
         trials = {} if part.trials is None else {"trials": part.trials}
-        frame = pd.DataFrame({"outcome": part._texts()} | truncated | trials, index=part.index)
+        rows = pd.RangeIndex(len(part)) if part.index is None else part.index
+        frame = pd.DataFrame({"outcome": part._texts()} | truncated | trials, index=rows.rename(rows.name or "row"))
         return report(repr(self), Table(frame, len(self)))
 
     def _texts(self) -> list[str]:

@@ -423,8 +423,8 @@ class AnchorBoostedTM(Resampled, EstimatorInNotebook, FormulaMixin, BaseEstimato
         result = replace(remarked(problem, found), columns=boosted.columns, n_features_in=boosted.n_features_in)
         return base.with_result(problem, result), boosted.first(len(states) - 1, result.coef)
 
-    def _found(self) -> str:
-        return self.summary()._repr_html_() if "boosted_" in self.__dict__ else ""
+    def _found(self) -> Any:
+        return self.summary() if "boosted_" in self.__dict__ else None
 
     def plot(self, ax: Axis = None) -> Any:
         """Draw the loss, its parts and the held-out loss against the rounds; return the axes.

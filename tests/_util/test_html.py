@@ -39,6 +39,7 @@ PARTS = (
     "models.cox.PartialRows",
     "predict.mean_rows.",
     "predict.new_rows.",
+    "predict.reading.",
     "predict.transformation.",
     "simulate.",  # ingredients of simulations, and tuples of arrays
 )
@@ -163,6 +164,7 @@ def shown() -> dict[str, Any]:
         hazards,
         logit.summary(),
         logit.predict_distribution(data),
+        logit.predict_distribution(data.assign(x=data["x"].where(data["x"] > 0)), on_bad_rows="mark"),
         mixed.predict_distribution(clustered),
         cox.predict_distribution(data),
         glm.predict_distribution(data),
@@ -297,6 +299,19 @@ def test_outcomes_as_text(outcome: Callable[[], Any], texts: list[str]) -> None:
     for text in texts:
         assert text in found.text
     assert outcome()._texts() == texts
+
+
+def test_marked_rows_show_their_reasons(shown: dict[str, Any]) -> None:
+    found = parsed(shown["MarkedDistribution"]._repr_html_())
+    assert "reason" in found.text
+    assert "x is missing" in found.text
+
+
+def test_rows_have_the_labels_of_their_table() -> None:
+    data = atm.datasets.load_wine()[:30]
+    model = atm.OrdinalRegression.from_formula("rating ~ temp + contact", data)
+    found = parsed(model.predict_distribution(data[:2].set_axis(["Merlot", "Syrah"]))._repr_html_())
+    assert "Merlot" in found.text
 
 
 def test_cells() -> None:

@@ -122,6 +122,15 @@ def test_distributions_draw_what_fits_the_outcome(fits) -> None:
             plt.close(ax.figure)
 
 
+def test_distributions_draw_names_and_good_rows(fits) -> None:
+    new = X[:3].set_axis(["Nahant", "Swampscott", "Marblehead"])
+    new.loc["Swampscott", "rm"] = np.nan
+    ax = fits["plain"].predict_distribution(new, on_bad_rows="mark").plot()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["Nahant", "Marblehead"]
+    assert ax.get_xlabel() == "cmedv"
+    plt.close(ax.figure)
+
+
 def test_distributions_below_zero_are_drawn_whole() -> None:
     model = atm.NormalLinear().fit(X, Y - 1000.0)
     ax = model.predict_distribution(X[:2]).plot()
@@ -172,7 +181,8 @@ def test_searches_mark_their_choice(objective) -> None:
     assert lines["chosen"].get_ydata() == [search.results_.objective[search.best_xi_]]
     name = "0.8 quantile" if objective == 0.8 else objective
     np.testing.assert_array_equal(lines[name].get_ydata(), search.results_.objective.iloc[:3])
-    assert ("left-out environments" in lines) == (objective != "mean")
+    assert ("left-out tract" in lines) == (objective != "mean")
+    assert ax.get_ylabel().endswith("of the left-out tract")
     plt.close(ax.figure)
 
 

@@ -16,6 +16,7 @@ from anchortm._messages import shown
 from anchortm._typing import Array, Axis, Covariates, Numbers
 from anchortm._util.checks import level_between
 from anchortm._util.html import report
+from anchortm._util.pipelines import model_of
 from anchortm.engine.objective.scale_effects import scale_columns, scaled_baseline
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inference.bootstrap import Bootstrap, resolve
@@ -128,7 +129,7 @@ def marginal_effects(
     >>> data = atm.datasets.load_cgd()
     >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
     >>> atm.marginal_effects(model, data, of="probability", above=300)
-    Average change of P(Y > 300), 95% intervals
+    Average change of P(tstop > 300), 95% intervals
                     effect  std. error     lower   upper                 per
     covariate
     treat[rIFN-g]   0.3021     0.07928    0.1467  0.4575  instead of placebo
@@ -136,6 +137,7 @@ def marginal_effects(
     """
     import pandas as pd
 
+    model = model_of(model)
     result, new_rows = model.result_, model.new_rows_
     if model.basis_.kind == "step":
         raise InputTypeError(
@@ -176,7 +178,8 @@ def marginal_effects(
         lower, upper = value - width, value + width
     per = [change.per for change in changes]
     table = {"effect": value, "std. error": error, "lower": lower, "upper": upper, "per": per}
-    name = "the median" if of == "median" else f"P(Y > {above})"
+    outcome = result.outcome_name
+    name = f"the median{f' of {outcome}' if outcome else ''}" if of == "median" else f"P({outcome or 'Y'} > {above})"
     index = pd.Index([change.name for change in changes], name="covariate")
     return MarginalEffects(pd.DataFrame(table, index=index), name, level)
 

@@ -63,13 +63,16 @@ class FamilyDistribution(Distribution):
     mu: Array
     trials: Array
     shift: Array
+    outcome_name: str | None = field(default=None, kw_only=True)
+    labels: Any = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return self.mu.size
 
     def __getitem__(self, rows: Rows) -> Self:
         rows = as_rows(rows)
-        return replace(self, mu=self.mu[rows], trials=self.trials[rows], shift=self.shift[rows])
+        labels = self._labels_of(rows)
+        return replace(self, mu=self.mu[rows], trials=self.trials[rows], shift=self.shift[rows], labels=labels)
 
     def __repr__(self) -> str:
         return f"FamilyDistribution({len(self)} rows, {self.family.family})"
@@ -203,4 +206,4 @@ class AveragedFamily(FamilyDistribution):
         y = real_numbers(y, "y")
         if y.shape != (len(self),):
             raise InputError(f"y must have one value for each of the {len(self)} rows, not shape {y.shape}")
-        return discrete_crps(self._scipy, y)
+        return discrete_crps(self._scipy, y) if len(self) else y

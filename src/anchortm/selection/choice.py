@@ -30,6 +30,7 @@ def level_of(objective: str | float, one_standard_error: bool) -> float | None:
 
 def objectives(frame: pd.DataFrame, names: tuple[str, ...], level: float | None) -> pd.DataFrame:
     """Return the objective and the hardest environment for each value of the penalties of these names."""
+    frame = frame.dropna(subset=["nll"])
     by = list(names) if len(names) > 1 else names[0]
     grouped = frame.groupby(by)
     converged = grouped["converged"].all()

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
-from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
+from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import one_number, real_numbers, several_xi, whole_number
 from anchortm._util.html import report
 from anchortm._util.progress import Task
@@ -25,6 +25,7 @@ from anchortm.engine.remarks import remarked
 from anchortm.engine.solve.continuation import solve_path
 from anchortm.exceptions import InputError
 from anchortm.models.base import TransformationModel, check_model
+from anchortm.models.given import given
 from anchortm.plotting.results import Panels
 from anchortm.selection.folds import Grid, full_paths
 from anchortm.selection.searches import XiSearchCV
@@ -157,9 +158,9 @@ class ElasticNetPath:
 
 def elastic_net_path(
     model: TransformationModel,
-    X: Covariates,
-    y: Outcome,
-    anchors: Labels | None,
+    X: Covariates | str,
+    y: Outcome | AnyTable,
+    anchors: Labels | None = None,
     xis: Sequence[float] = (0.0,),
     *,
     lambdas: Sequence[float] | None = None,
@@ -180,7 +181,7 @@ def elastic_net_path(
     model : estimator
         Any model of this package. Its ``penalty_factor`` is used; its own xi, l1 and l2 are not.
     X, y, anchors : covariates, outcome and anchors
-        As for ``fit``.
+        As for ``fit``; or a formula with its anchors and a table, ``elastic_net_path(model, formula, data, xis=[0])``.
     xis : sequence of float
         Strengths of the anchor penalty, finite.
     lambdas : sequence of float, optional
@@ -194,7 +195,7 @@ def elastic_net_path(
         Ratio of the last to the first default lambda. By default 0.001, or 0.01 if there are at least as many
         covariates as rows.
     sample_weight, offset : arrays, optional
-        As for ``fit``.
+        As for ``fit``. Of a table also the names of columns.
     progress : bool, optional
         Whether to show a progress bar. By default only in a terminal or notebook.
 
@@ -226,9 +227,9 @@ def elastic_net_path(
     first = clone(model).set_params(**grid.strengths(1.0))
     for xi in values:
         first.specification().at(xi=xi).check_xi()
-    problem = first.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+    rows, problem = given(first, X, y, anchors, sample_weight=sample_weight, offset=offset).prepared()
     if problem.data.anchors is None and any(values):
-        raise InputError("xi > 0 needs anchors: pass them after y")
+        raise InputError("xi > 0 needs anchors: pass them after y, or name them after '|' in a formula")
     found = []
     with Task("values of lambda", grid.size, progress) as task:
         problems = grid(problem, values)
@@ -237,7 +238,8 @@ def elastic_net_path(
             for xi, solution in zip(values, solutions, strict=True):
                 there = own.at(xi=xi)
                 result = remarked(there, there.result(objective, solution, [solution]))
-                row.append(model.with_result(there, result, xi=xi, l1=own.spec.l1, l2=own.spec.l2))
+                fitted = rows.model.with_result(there, result, xi=xi, l1=own.spec.l1, l2=own.spec.l2)
+                row.append(rows.reading(fitted, there))
             found.append(tuple(row))
             task.step()
     coefs = np.array([[m.coef_ for m in row] for row in found])

@@ -52,6 +52,8 @@ class AnchorPath:
         The fitted model at each xi.
     n_passes : int or None
         How often the table was read, if it is read in batches.
+    n_missing : int
+        Number of rows that were dropped because values are missing.
 
     See Also
     --------
@@ -61,14 +63,14 @@ class AnchorPath:
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> path = atm.anchor_path(atm.OrdinalRegression(), frame.X, frame.y, frame.anchors, [0, 1, 10])
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> path = atm.anchor_path(atm.OrdinalRegression(), formula, data, xis=[0, 1, 10])
     >>> path.frame()[["xi", "coef_temp[T.warm]", "penalty", "converged"]].round(3)
          xi  coef_temp[T.warm]  penalty  converged
     0   0.0              2.503    0.104       True
     1   1.0              2.281    0.098       True
     2  10.0              0.306    0.048       True
-    >>> path.models[1].predict(frame.X[:3])
+    >>> path.models[1].predict(data[:3])
     array([2, 2, 3])
     """
 
@@ -78,6 +80,7 @@ class AnchorPath:
     coef_names: tuple[str, ...]
     models: tuple[Any, ...]
     n_passes: int | None = None
+    n_missing: int = 0
 
     def frame(self) -> pd.DataFrame:
         """Return one row for each xi: loss, coefficients, log-likelihood, penalty and convergence.
@@ -127,8 +130,9 @@ class AnchorPath:
         return report(repr(self), self.frame())
 
     def __repr__(self) -> str:
-        done = sum(m.converged_ for m in self.models)
-        return f"AnchorPath({type(self.models[0]).__name__}, {self.xis.size} values of xi, {done} converged)"
+        done, n = sum(m.converged_ for m in self.models), self.n_missing
+        dropped = f", {n} row{'s' if n > 1 else ''} with missing values dropped" if n else ""
+        return f"AnchorPath({type(self.models[0]).__name__}, {self.xis.size} values of xi, {done} converged{dropped})"
 
 
 def anchor_path(
@@ -209,6 +213,7 @@ def anchor_path(
         tuple(effects[0][0][shown]),
         tuple(models),
         rows.n_passes(problem),
+        models[0].n_missing_,
     )
 
 

@@ -11,10 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
 from anchortm._messages import shown
-from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
+from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import real_numbers
 from anchortm._util.estimators import BaseEstimator
+from anchortm._util.frames import name_of
 from anchortm._util.html import EstimatorInNotebook, Table, report
+from anchortm._util.pipelines import model_of
 from anchortm._util.progress import Task
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
@@ -22,11 +24,12 @@ from anchortm.engine.specification import named_columns
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.anchors import group_codes
 from anchortm.inputs.design import split_columns
-from anchortm.inputs.missing import whole_inputs
+from anchortm.inputs.formula import Formula
 from anchortm.inputs.splines import wiggly
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.from_formula import FormulaMixin
-from anchortm.models.given import Given, given
+from anchortm.models.given import Given, given, whole
+from anchortm.models.pipeline import as_pipeline, fit_arguments, with_parameters
 from anchortm.selection.batches import LeftOut
 from anchortm.selection.choice import best_of, level_of, objectives
 from anchortm.selection.folds import Grid
@@ -44,7 +47,8 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
     Parameters
     ----------
     model : estimator
-        Any model of this package; its own xi is not used.
+        Any model of this package, or a pipeline that ends in one; its own xi is not used. The transformers of a
+        pipeline are fitted again without each left-out environment.
     xis : sequence of float
         Values of xi to choose from.
     objective : {"worst", "mean"} or float
@@ -80,9 +84,9 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> formula = "rating ~ temp + contact | judge"
     >>> search = atm.XiSearchCV(atm.OrdinalRegression(), [0, 3, 10], objective="worst")
-    >>> search.fit(frame.X, frame.y, anchors=data.judge)
+    >>> search.fit(formula, data)
     XiSearchCV(OrdinalRegression, worst): xi = 3
           objective  hardest  converged
     xi
@@ -121,8 +125,8 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
 
     def fit(
         self,
-        X: Covariates,
-        y: Outcome,
+        X: Covariates | str,
+        y: Outcome | AnyTable,
         *,
         anchors: Labels | None = None,
         environments: Labels | None = None,
@@ -134,13 +138,13 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
         Parameters
         ----------
         X, y : covariates and outcome
-            As for ``fit`` of the model.
+            As for ``fit`` of the model; or a formula and a table, ``fit(formula, data)``.
         anchors : array, series, frame or list of columns, optional
             Anchors of the fits; by default the environments.
         environments : array, optional
             Environments to leave out; by default the anchors, or the column in the model's ``anchor_names``.
         sample_weight, offset : arrays, optional
-            As for ``fit`` of the model.
+            As for ``fit`` of the model. Of a table these, and the environments, may be names of columns.
 
         Returns
         -------
@@ -148,38 +152,40 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
             The fitted search.
         """
         level = level_of(self.objective, self.one_standard_error)
-        check_model(self.model, {"lambda": "l1", "smooth": "smooth"}.get(self._by[0], "searches"))
-        given = {"X": X, "y": y, "anchors": anchors, "environments": environments}
-        given |= {"sample_weight": sample_weight, "offset": offset}
-        with (
-            Task(type(self).__name__, 1, self.progress),
-            whole_inputs(self.model.specification(), **given) as (whole, _),
-        ):
-            return self._fit(level, **whole)
+        model = as_pipeline(self.model)
+        inner = model_of(model) if self._by == ("xi",) else model
+        check_model(inner, {"lambda": "l1", "smooth": "smooth"}.get(self._by[0], "searches"))
+        beside = {"environments": environments, "sample_weight": sample_weight, "offset": offset}
+        if isinstance(X, str):
+            return self._fit_formula(X, y, anchors, **beside)
+        rows = whole(model, X=X, y=y, anchors=anchors, **beside)
+        with Task(type(self).__name__, 1, self.progress), rows as (found, _):
+            return self._fit(level, **found)
 
     def _fit(
         self, level: float | None, X: Any, y: Any, anchors: Any, environments: Any, sample_weight: Any, offset: Any
     ) -> Self:
         """Fit to whole rows; arguments as for ``fit``."""
-        named = self.model.anchor_names is not None
+        model = as_pipeline(self._searched())
+        named = model.anchor_names is not None
         if environments is None:
-            columns = named_columns(self.model.anchor_names, "anchor_names")
+            columns = named_columns(model.anchor_names, "anchor_names")
             environments = split_columns(X, columns)[1] if named else anchors
         if environments is None:
-            raise InputError("pass anchors=, or environments= to leave out")
+            raise InputError("pass anchors=, or environments= to leave out, or name them in a formula after '|'")
+        name = name_of(environments)
         if anchors is None and not named:
             groups, labels = group_codes(environments, self.cut)  # the same for all fits
             environments = anchors = labels[groups]
-        rows = Given(self._searched(), X, y, anchors, sample_weight, offset, environments)
+        rows = Given(model, X, y, anchors, sample_weight, offset, environments)
         found = left_out(rows, self._problems(), self._by, self.xis, self.cut, self.n_jobs, self.progress)
+        found = found._replace(environment_name=name)
         results = objectives(LeaveOneEnvironmentOut(found.rows, "").frame(), self._by, level)
         at = best_of(results, self._by, self.one_standard_error)
-        best = clone(self.model).set_params(**self._parameters(*at))
-        extra = {}
-        if not isinstance(best, TransformationModel):  # boosting may hold out environments to choose its rounds
-            groups, labels = group_codes(environments, self.cut)
-            extra = {"environments": labels[groups]}
-        best.fit(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset, **extra)
+        best = with_parameters(as_pipeline(self.model), **self._parameters(*at))
+        given = {"anchors": anchors, "sample_weight": sample_weight, "offset": offset}
+        groups, labels = group_codes(environments, self.cut)  # boosting may hold some out to choose its rounds
+        best.fit(X, y, **fit_arguments(best, given | {"environments": labels[groups]}))
         self._keep(found, results, at, best)
         return self
 
@@ -205,7 +211,8 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
 
     def _keep(self, found: LeftOut, results: pd.DataFrame, at: tuple[float, ...], best: Any) -> None:
         """Store the results in one assignment, so that an interrupted or failed search leaves the object unchanged."""
-        loeo = LeaveOneEnvironmentOut(found.rows, type(self.model).__name__, self._by, found.n_passes)
+        about = (type(model_of(self.model)).__name__, self._by, found.n_passes, found.n_missing, found.environment_name)
+        loeo = LeaveOneEnvironmentOut(found.rows, *about)
         chosen = {f"best_{name}_": value for name, value in zip(self._by, at, strict=True)}
         own = {"loeo_": loeo, "results_": results, "best_estimator_": best, "n_passes_": found.n_passes}
         self.__dict__.update(own | chosen)
@@ -222,38 +229,8 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
         """Return the arguments of the model for one row of the table of results."""
         return {"xi": at[0]}
 
-    @classmethod
-    def from_formula(cls, formula: str, data: Any, **parameters: Any) -> Self:
-        """Return the search fitted to a table by a formula.
-
-        Parameters
-        ----------
-        formula : str
-            ``outcome ~ covariates | anchors``; see ``Formula``.
-        data : frame
-            A pandas, polars or pyarrow table, or one that is read in batches: a path or glob of Parquet files, a
-            pyarrow dataset, a polars LazyFrame or a Dask DataFrame. All fits then share each read of the table.
-        **parameters
-            Arguments of the constructor, including ``model``, and ``sample_weight``, ``offset`` and
-            ``environments`` as arrays or column names.
-
-        Returns
-        -------
-        estimator
-            The fitted search. It predicts from tables with the columns of the formula.
-
-        Examples
-        --------
-        >>> import anchortm as atm
-        >>> data = atm.datasets.load_wine()
-        >>> formula = "rating ~ temp + contact | judge"
-        >>> search = atm.XiSearchCV.from_formula(formula, data, model=atm.OrdinalRegression(), xis=[0, 1, 3])
-        >>> search.best_xi_, search.predict(data[:3]).shape
-        (3.0, (3,))
-        """
-        search = super().from_formula(formula, data, **parameters)
-        search.best_estimator_.formula_ = search.formula_
-        return search
+    def _read_tables(self, formula: Formula) -> None:
+        self.formula_ = self.best_estimator_.formula_ = formula
 
     def predict(self, X: Covariates, **options: Any) -> Any:
         """Return the predictions of the chosen model; arguments as for its ``predict``."""
@@ -265,7 +242,12 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict_distribution(X, **options)
 
-    def nll(self, X: Covariates, y: Outcome, **options: Any) -> Any:
+    def predict_quantiles(self, X: Covariates, *quantiles: Any, **options: Any) -> Any:
+        """Return the predicted quantiles of the chosen model; arguments as for its ``predict_quantiles``."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.predict_quantiles(X, *quantiles, **options)
+
+    def nll(self, X: Covariates, y: Outcome | None = None, **options: Any) -> Any:
         """Return the negative log-likelihood of each row under the chosen model; arguments as for its ``nll``."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.nll(X, y, **options)
@@ -275,7 +257,7 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.summary(**options)
 
-    def score(self, X: Covariates, y: Outcome, *, offset: Numbers | None = None) -> float:
+    def score(self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None) -> float:
         """Return the mean log-likelihood of rows under the chosen model; arguments as for its ``score``."""
         check_is_fitted(self, "best_estimator_")
         return float(self.best_estimator_.score(X, y, offset=offset))
@@ -299,18 +281,18 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         if not hasattr(self, "best_xi_"):
             return super().__repr__(N_CHAR_MAX)
-        return f"{self._title()}\n{self.results_.to_string()}"
+        return "\n".join([self._title(), self.results_.to_string(), *self.loeo_.remarks])
 
     def _title(self) -> str:
         chosen = ", ".join(f"{name} = {getattr(self, f'best_{name}_'):g}" for name in self._by)
-        return f"{type(self).__name__}({type(self.model).__name__}, {self.objective}): {chosen}"
+        return f"{type(self).__name__}({type(model_of(self.model)).__name__}, {self.objective}): {chosen}"
 
     def _found(self) -> str | None:
         if not hasattr(self, "best_xi_"):
             return None
         at = tuple(getattr(self, f"best_{name}_") for name in self._by)
         chosen = self.results_.index.get_loc(at if len(at) > 1 else at[0])
-        return report(self._title(), Table(self.results_, chosen=[chosen]))
+        return report(self._title(), Table(self.results_, chosen=[chosen]), *self.loeo_.remarks)
 
 
 class SmoothSearchCV(XiSearchCV):

@@ -61,6 +61,8 @@ class Response:
         The number of trials where a count is a number of successes.
     index : pandas Index or None
         The labels of the rows, where they came as pandas columns.
+    name : str or None
+        What the outcome is called, where it came as a column with a name.
 
     See Also
     --------
@@ -81,6 +83,7 @@ class Response:
     levels: tuple[Hashable, ...] | None = None
     trials: Array | None = None
     index: pd.Index | None = None
+    name: str | None = None
 
     def __post_init__(self) -> None:
         one = self.upper is self.lower  # of exact rows
@@ -170,8 +173,8 @@ class Response:
         part = self[:FEW_ROWS]
         truncated = {name: getattr(part, name) for name in ("entry", "exit") if getattr(part, name) is not None}
         trials = {} if part.trials is None else {"trials": part.trials}
-        rows = pd.RangeIndex(len(part)) if part.index is None else part.index
-        frame = pd.DataFrame({"outcome": part._texts()} | truncated | trials, index=rows.rename(rows.name or "row"))
+        rows = pd.RangeIndex(len(part), name="row") if part.index is None else part.index
+        frame = pd.DataFrame({"outcome": part._texts()} | truncated | trials, index=rows)
         return report(repr(self), Table(frame, len(self)))
 
     def _texts(self) -> list[str]:

@@ -22,7 +22,7 @@ from anchortm.backends.streamed import Stream
 from anchortm.engine.data import Data
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FLAT_CURVATURE, FitResult
-from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
+from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, MissingValueError
 from anchortm.inference.covariance import (
     KINDS,
     check_net,
@@ -339,13 +339,17 @@ def _of_batches(
     before = source.n_jobs
     try:
         source.n_jobs = before if n_jobs is None else problem.spec.at(n_jobs=n_jobs).check().threads
-        grouped = GroupedStream(stream, clusters, outcomes=False)
+        grouped = GroupedStream(stream, clusters, outcomes=False, word="clusters")
         size = len(grouped.labels)
         if size < 2:
             raise InputError("there is a single cluster: the bootstrap needs at least two")
         few_clusters(size)
         drawn = [_counts(rng, size).astype(np.float64) for _ in range(n_bootstrap)]
         found = stream.together([partial(_refit_groups, problem, result, grouped, times) for times in drawn])
+    except MissingValueError as error:
+        raise MissingValueError(
+            f"{error} in the table before the fit, because the bootstrap draws all rows of the fit"
+        ) from None
     finally:
         source.n_jobs = before
     kept = _succeeded(found)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
+from anchortm._typing import Covariates, Outcome
 from anchortm._util.frames import is_frame, native
+from anchortm._util.html import EstimatorInNotebook
 from anchortm._util.pipelines import is_pipeline, model_of
 from anchortm.inputs.transformed import with_names
 from anchortm.models.attributes import not_fitted
@@ -25,9 +29,9 @@ if TYPE_CHECKING:
         memory: Any
         verbose: bool
 
-        def __init__(self, steps: list[tuple[str, Any]], *, memory: Any = None, verbose: bool = False) -> None: ...
+        def __init__(self, steps: Any, **options: Any) -> None: ...
 
-        def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+        def fit(self, X: Any, y: Any = None, **options: Any) -> Self:
             """Fit the transformers and the last step."""
             ...
 
@@ -40,9 +44,11 @@ else:
 __all__ = ["Pipeline", "as_pipeline", "fit_arguments", "make_pipeline", "with_parameters"]
 
 
-def _asks(name: str, owner: Any = TransformationModel) -> Any:
-    """Return a method that transforms rows and asks the model; it exists where the model has it."""
+def _asks(method: Any) -> Any:
+    """Return a method like that of the model, for rows before the transformers; it exists where the model has it."""
+    name = method.__name__
 
+    @wraps(method)
     def ask(self: Any, *arguments: Any, **options: Any) -> Any:
         return getattr(self.model_, name)(*arguments, **options)
 
@@ -50,13 +56,12 @@ def _asks(name: str, owner: Any = TransformationModel) -> Any:
         model = model_of(self)
         return hasattr(type(model), name) and (not model.__sklearn_is_fitted__() or hasattr(model, name))
 
-    first = (getattr(owner, name).__doc__ or "").split("\n")[0]
-    ask.__name__, ask.__qualname__ = name, f"Pipeline.{name}"
-    ask.__doc__ = f"{first}\n\nRows pass the transformers first; arguments as for ``{name}`` of the model."
+    first = (method.__doc__ or "").split("\n")[0]
+    ask.__doc__ = f"{first}\n\nRows pass the transformers first. Arguments are those of ``{name}`` of the model."
     return available_if(has)(ask)
 
 
-class Pipeline(_Pipeline):
+class Pipeline(EstimatorInNotebook, _Pipeline):
     """A scikit-learn pipeline that ends in a model of this package and answers what the model answers.
 
     It is used like ``sklearn.pipeline.Pipeline`` and has the methods of the model beside, for rows as they are before
@@ -104,32 +109,42 @@ class Pipeline(_Pipeline):
     Name: coef, dtype: float64
     """
 
-    predict = _asks("predict")
-    predict_proba = _asks("predict_proba", OrdinalRegression)
-    predict_distribution = _asks("predict_distribution")
-    predict_quantiles = _asks("predict_quantiles")
-    nll = _asks("nll")
-    score = _asks("score")
-    residuals = _asks("residuals")
-    extrapolation = _asks("extrapolation")
-    confidence_band = _asks("confidence_band")
-    restricted_mean = _asks("restricted_mean")
-    survival_quantiles = _asks("survival_quantiles")
-    mean_intervals = _asks("mean_intervals", AnchorGLM)
-    summary = _asks("summary")
-    covariance = _asks("covariance")
-    standard_errors = _asks("standard_errors")
-    intervals = _asks("intervals")
-    bootstrap = _asks("bootstrap")
+    predict = _asks(TransformationModel.predict)
+    predict_proba = _asks(OrdinalRegression.predict_proba)
+    predict_distribution = _asks(TransformationModel.predict_distribution)
+    predict_quantiles = _asks(TransformationModel.predict_quantiles)
+    nll = _asks(TransformationModel.nll)
+    score = _asks(TransformationModel.score)
+    residuals = _asks(TransformationModel.residuals)
+    extrapolation = _asks(TransformationModel.extrapolation)
+    confidence_band = _asks(TransformationModel.confidence_band)
+    restricted_mean = _asks(TransformationModel.restricted_mean)
+    survival_quantiles = _asks(TransformationModel.survival_quantiles)
+    mean_intervals = _asks(AnchorGLM.mean_intervals)
+    summary = _asks(TransformationModel.summary)
+    covariance = _asks(TransformationModel.covariance)
+    standard_errors = _asks(TransformationModel.standard_errors)
+    intervals = _asks(TransformationModel.intervals)
+    bootstrap = _asks(TransformationModel.bootstrap)
 
-    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+    def __init__(
+        self,
+        steps: Sequence[tuple[str, object]],
+        *,
+        transform_input: Sequence[str] | None = None,
+        memory: object = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(steps, transform_input=transform_input, memory=memory, verbose=verbose)
+
+    def fit(self, X: Covariates, y: Outcome | None = None, **options: Any) -> Self:
         """Fit the transformers one after the other, and the model to what they make of X.
 
         Parameters
         ----------
         X, y : covariates and outcome
             X as the first transformer takes it, y as the model takes it.
-        **params
+        **options
             ``anchors``, ``sample_weight``, ``offset`` and ``environments`` of the model. Those of another step are
             written ``step__name``, as in scikit-learn. With metadata routing enabled, scikit-learn passes them to the
             steps that request them.
@@ -139,7 +154,7 @@ class Pipeline(_Pipeline):
         self
             The fitted pipeline.
         """
-        return super().fit(X, y, **_addressed(self, params))
+        return super().fit(X, y, **_addressed(self, options))
 
     def _fit(self, X: Any, y: Any = None, *args: Any, **options: Any) -> Any:
         """Return what the transformers make of X, with the names of columns."""
@@ -162,6 +177,9 @@ class Pipeline(_Pipeline):
         if not self.__sklearn_is_fitted__():
             raise not_fitted(self)
         return model_of(self)
+
+    def _found(self) -> Any:
+        return self.model_._found() if self.__sklearn_is_fitted__() else None
 
 
 def _addressed(pipeline: Any, params: dict[str, Any]) -> dict[str, Any]:
@@ -193,7 +211,7 @@ def fit_arguments(model: Any, given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in ("X", "y") and name in known}
 
 
-def make_pipeline(*steps: Any, memory: Any = None, verbose: bool = False) -> Pipeline:
+def make_pipeline(*steps: object, memory: object = None, verbose: bool = False) -> Pipeline:
     """Return a pipeline of these steps, named by their classes in lower case.
 
     Parameters

@@ -27,7 +27,7 @@ from anchortm.inputs.judgement import Judgement, OnBadRows, Unknown, check_polic
 from anchortm.inputs.response import Response, as_response
 from anchortm.inputs.transformed import transformed
 from anchortm.inputs.two_terms import Intercepts, TwoTerms, make_two_terms
-from anchortm.predict.reading import ReadRows, entries, judged_design, row_count
+from anchortm.predict.reading import ReadRows, entries, entries_of, judged_design, row_count
 
 __all__ = ["NewRows"]
 
@@ -46,7 +46,7 @@ class NewRows:
 
     def covariates(self, X: Any) -> Any:
         """Return X, or the covariates that the formula or the transformers of a pipeline make of a table."""
-        if self.transformers and not isinstance(X, Design):
+        if self.transformers and not isinstance(X, Design):  # not transformed yet
             return transformed(X, self.transformers, self.result.columns is not None)
         return X if self.formula is None or X is None or isinstance(X, Design) else self.formula.design(X)
 
@@ -77,7 +77,7 @@ class NewRows:
         aligned(X=X, **numbers)
         given = self._with_offset(numbers)
         if self.formula is not None and X is not None:
-            numbers = {name: self.formula.unread_column(X, values) for name, values in given.items()}
+            numbers = {name: entries_of(X, values) for name, values in given.items()}
         judgement = Judgement(row_count(X, numbers, n_rows), unknown)
         for name, values in numbers.items():
             if np.ndim(values) == 1 and len(values) == judgement.n_rows:  # others are refused where they are used

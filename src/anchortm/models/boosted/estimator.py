@@ -26,7 +26,6 @@ from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs import parts
 from anchortm.inputs.missing import whole_inputs
-from anchortm.models.attributes import FRONT
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.booster import Booster, Stage
 from anchortm.models.boosted.growth import Binned, binned, grow
@@ -323,10 +322,7 @@ class AnchorBoostedTM(Resampled, EstimatorInNotebook, FormulaMixin, BaseEstimato
                 task.total = task.done + rounds
                 part, states = data, list(task.each(islice(self._boost(spec, data), rounds + 1)))
         inner, boosted = self._stored(part, states, np.array(curve), names)
-        state = {name: value for name, value in self.__dict__.items() if name not in FRONT}
-        # one assignment, so that an interrupted or failed fit leaves the model unchanged
-        self.__dict__ = state | {"model_": inner, "boosted_": boosted, "_data": part}
-        return self
+        return self._keep(model_=inner, boosted_=boosted, _data=part)
 
     def left_out(
         self, data: Data, held: Data | None, groups: Groups, gone: Any

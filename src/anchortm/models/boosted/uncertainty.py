@@ -49,6 +49,12 @@ class Resampled(CopiedWithRows, Adapted):
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
         return {name: value for name, value in state.items() if name != "_data"}  # pickles do not carry the rows
 
+    def _keep(self, **found: Any) -> Self:
+        """Store the results in one assignment, so that an interrupted or failed fit leaves the model unchanged."""
+        state = {name: value for name, value in self.__dict__.items() if name not in FRONT}
+        self.__dict__ = state | found
+        return self
+
     def specification(self) -> Specification:
         """Return the specification of the boosted model."""
         raise NotImplementedError

@@ -221,8 +221,8 @@ def test_a_class_that_one_site_has_cannot_be_predicted() -> None:
     for text in (repr(result), result._repr_html_()):
         assert result.remarks[0] in text
     lines = [line.get_label() for line in result.plot(label=4).get_lines()]
-    assert "1" not in lines
-    assert {"0", "2", "3"} <= set(lines)
+    assert "site 1" not in lines
+    assert {"site 0", "site 2", "site 3"} <= set(lines)
 
 
 def test_classes_and_strata_in_batches(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anchortm._typing import Array, Rows, Seed
-from anchortm.exceptions import InputTypeError, UnavailableError
+from anchortm.exceptions import InputError, InputTypeError, UnavailableError
 from anchortm.predict.protocol import Distribution, as_rows, check_shape
 
 if TYPE_CHECKING:
@@ -115,22 +115,24 @@ class MarkedDistribution(Distribution):
 
     def _by_row(self, name: str, *given: Any) -> NDArray[Any]:
         """Return what a method of the good rows gives, with its arguments taken for them, spread over all rows."""
-        found = getattr(self.good_rows, name)(*(self._taken(values, name == "crps") for values in given))
+        what = "q" if name in ("ppf", "isf") else "y"
+        found = getattr(self.good_rows, name)(*(self._taken(values, what, name == "crps") for values in given))
         return spread(np.asarray(found), self.bad)
 
-    def _taken(self, values: Any, rowwise: bool = False) -> Any:
+    def _taken(self, values: Any, what: str, rowwise: bool = False) -> Any:
         """Return the rows of an argument that are those of good rows; a vector has rows only if ``rowwise``."""
         array = np.asarray(values)
-        if array.ndim == 2:
-            check_shape(array, len(self), "the argument")
-        by_row = array.ndim == 2 or (rowwise and array.shape == self.bad.shape)
-        return array[~self.bad] if by_row else values
+        if rowwise and array.ndim == 1 and array.shape != self.bad.shape:
+            raise InputError(f"{what} must be one number, or one for each of the {len(self)} rows, not {array.shape}")
+        if not rowwise:
+            check_shape(array, len(self), what)
+        return array[~self.bad] if array.ndim == 2 or (rowwise and array.ndim == 1) else values
 
     def given(self, after: ArrayLike) -> Self:
         """Return the distributions given that the outcome lies beyond ``after`` (one value, or one a row)."""
         if not hasattr(self.good_rows, "given"):
             raise InputTypeError(f"{type(self.good_rows).__name__} has no given(after=...)")
-        return replace(self, good_rows=self.good_rows.given(self._taken(after, True)))
+        return replace(self, good_rows=self.good_rows.given(self._taken(after, "after", True)))
 
     def codes(self, y: ArrayLike) -> Array:
         """Return outcomes as numbers; classes become their positions, counted from 0."""

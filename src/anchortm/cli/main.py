@@ -18,7 +18,7 @@ from anchortm.cli.commands import COMMANDS
 from anchortm.cli.options import add_common
 from anchortm.cli.parsing import Parser
 from anchortm.cli.streams import forgiving, plain_streams
-from anchortm.cli.terminal import note
+from anchortm.cli.terminal import note, terminal_width
 from anchortm.exceptions import AnchorTMError, AnchorTMWarning
 
 __all__ = ["main", "parser"]
@@ -73,8 +73,7 @@ def _run(options: Any) -> int:
             code = options.run(options)
             print(end="", flush=True)
         except KeyboardInterrupt:
-            _clean_line()
-            print("interrupted; no file was left half written", file=sys.stderr)
+            _say_interrupted()
             return 128 + received[0] if received else INTERRUPTED
         except BrokenPipeError:  # the program that reads our output has stopped reading
             with contextlib.suppress(OSError):
@@ -101,10 +100,12 @@ def _report(error: Exception, say: Any, debug: bool) -> None:
         print("This may be a bug in anchortm: --debug shows where it happened.", file=sys.stderr)
 
 
-def _clean_line() -> None:
-    """Leave the line of a progress bar, or of the ^C that a terminal shows."""
+def _say_interrupted() -> None:
+    """Say so on a clean line: a terminal shows ^C there, and perhaps a progress bar."""
+    text = "interrupted; no file was left half written"
     if getattr(sys.stderr, "isatty", lambda: False)():
-        print(file=sys.stderr)
+        text = "\r" + text.ljust(terminal_width() - 1)
+    print(text, file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -24,6 +24,25 @@ def add(command: Any) -> None:
     )
 
 
+def _readable(markdown: str) -> str:
+    """Return a report with its paragraphs and tables fitted to the terminal."""
+    import pandas as pd
+
+    from anchortm.cli.terminal import as_text, paragraph
+
+    parts = []
+    for part in markdown.split("\n\n"):
+        lines = [line.strip().strip("|") for line in part.splitlines()]
+        if part.lstrip().startswith("|"):
+            cells = [[cell.strip() for cell in line.split("|")] for line in lines]
+            table = pd.DataFrame([row for row in cells[2:] if len(row) == len(cells[0])], columns=cells[0])
+            parts.append(as_text(table, 200))
+        else:
+            listed = part.lstrip().startswith(("-", "#"))
+            parts.append("\n".join(paragraph(line, hanging="  ") for line in lines) if listed else paragraph(part))
+    return "\n\n".join(parts)
+
+
 def run(options: Any) -> None:
     """Run the benchmark and print its report."""
     from anchortm.bench.engine import FULL, QUICK, Options
@@ -37,5 +56,6 @@ def run(options: Any) -> None:
     if FIGURE in check_parts(options.only):
         new_figure()  # fail early if matplotlib is missing
     how = Options(QUICK if options.quick else FULL, repeats)
-    print(measure(options.only, Path(options.output), how, lambda text: print(text, file=sys.stderr, flush=True)))
+    found = measure(options.only, Path(options.output), how, lambda text: print(text, file=sys.stderr, flush=True))
+    print(_readable(found) if sys.stdout.isatty() else found)
     tell(options, f"Written to {options.output}.")

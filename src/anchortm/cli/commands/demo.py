@@ -22,8 +22,12 @@ def run(options: Any) -> None:
     """Print the tables of the demonstration and write its figures."""
     from anchortm.cli.demonstration import run as demonstrate
     from anchortm.cli.output import as_json
+    from anchortm.cli.terminal import paragraph
 
-    found = demonstrate(Path(options.output), (lambda _: None) if options.json else print)
+    def say(text: str) -> None:
+        print(text if "\n" in text else paragraph(text, hanging="  " if text.startswith("-") else ""))
+
+    found = demonstrate(Path(options.output), (lambda _: None) if options.json else say)
     if options.json:
         tables = {key: found[key].rename_axis("model").reset_index() for key in ("worst", "median")}
         print(as_json(tables | {"figures": found["figures"]}))

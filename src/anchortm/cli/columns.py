@@ -115,7 +115,8 @@ def odd_numbers(column: pd.Series, name: str, source: CsvFile | None, needed: bo
     texts = column.iloc[rows].str.strip()
     different = pd.Series(texts.unique())
     odd = different[~np.isfinite(_numbers(different, source))]
-    nearly = len(different) - len(odd) >= FEWEST and len(odd) <= SHARE * len(different)
+    texts_alone = sum(COMMA.fullmatch(text) is None for text in odd)  # others are numbers with a decimal comma
+    nearly = len(different) - texts_alone >= FEWEST and texts_alone <= SHARE * len(different)
     if odd.empty or not (nearly or needed):
         return None
     found: dict[str, list[int]] = {}

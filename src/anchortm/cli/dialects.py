@@ -59,6 +59,11 @@ class CsvFile:
             self._spooled.seek(0)
             yield self._spooled
 
+    def close(self) -> None:
+        """Forget what came from standard input."""
+        if self._spooled is not None:
+            self._spooled.close()
+
     def lines(self, rows: Iterable[int]) -> dict[int, int]:
         """Return the lines where rows begin, as editors count: names are line 1, and blank lines count."""
         wanted, found, last = set(rows), {}, max(rows, default=-1)

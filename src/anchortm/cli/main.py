@@ -82,6 +82,10 @@ def _run(options: Any) -> int:
         except Exception as error:
             _report(error, say, options.debug)
             return FAILED
+        finally:
+            source = getattr(options, "source", None)
+            if source is not None:
+                source.close()
     return int(code or 0)
 
 

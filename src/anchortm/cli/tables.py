@@ -86,10 +86,10 @@ def _csv(options: Any) -> pd.DataFrame:
     """Return the table of a CSV file, after checks: text, unique names, and a name for each value."""
     import pandas as pd
 
-    source = CsvFile(STDIN, _spooled()) if options.data == "-" else CsvFile(options.data)
+    source = options.source = _source(options.data)
     given = {name: getattr(options, name) for name in ("separator", "decimal", "encoding")}
     told = detect(source, MOST_BYTES, _too_large(MOST_BYTES), given)
-    dialect, options.source = source.dialect, source
+    dialect = source.dialect
     how: dict[str, Any] = {"sep": dialect.separator, "encoding": dialect.encoding}
     with source.opened() as handle:
         first = pd.read_csv(handle, header=None, nrows=1, dtype=str, keep_default_na=False, index_col=False, **how)
@@ -104,12 +104,24 @@ def _csv(options: Any) -> pd.DataFrame:
     return data
 
 
-def _spooled() -> BinaryIO:
-    """Return standard input as a file, on disk where it is large; refuse more than a bounded number of bytes."""
+def _source(path: str) -> CsvFile:
+    """Return the file, or standard input, kept on disk where it is large."""
+    if path != "-":
+        return CsvFile(path)
+    spooled: Any = tempfile.SpooledTemporaryFile(2**24)  # noqa: SIM115 - closed with the command
+    try:
+        _spool(spooled)
+    except BaseException:
+        spooled.close()
+        raise
+    return CsvFile(STDIN, spooled)
+
+
+def _spool(file: BinaryIO) -> None:
+    """Copy standard input to a file; refuse more than a bounded number of bytes."""
     stream: Any = getattr(sys.stdin, "buffer", None)
     if stream is None:
         raise InputError("there is no standard input: name a file")
-    file: Any = tempfile.SpooledTemporaryFile(2**24)  # noqa: SIM115 - it lives as long as the command
     size = 0
     while part := stream.read1(2**20):
         size += len(part)
@@ -118,8 +130,6 @@ def _spooled() -> BinaryIO:
         if size == len(part) and b"\0" in part and not part.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise InputError("it contains NUL bytes, so it is not text; pipe plain CSV")
         file.write(part)
-    found: BinaryIO = file
-    return found
 
 
 def _parquet(file: Path) -> pd.DataFrame:

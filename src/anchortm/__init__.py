@@ -27,6 +27,7 @@ _HOME = {
     "NormalLinear": "models.transformation",
     "OrdinalRegression": "models.transformation",
     "ParametricSurvival": "models.transformation",
+    "Pipeline": "models.pipeline",
     "ProportionalHazards": "models.transformation",
     "Response": "inputs.response",
     "SmoothSearchCV": "selection.searches",
@@ -40,6 +41,7 @@ _HOME = {
     "leave_one_environment_out": "selection.left_out",
     "likelihood_ratio_test": "inference.likelihood_ratio",
     "load": "saving",
+    "make_pipeline": "models.pipeline",
     "marginal_effects": "diagnostics.marginal_effects",
     "predict_table": "predict.tables",
     "proportionality_test": "diagnostics.proportionality",
@@ -71,6 +73,8 @@ if TYPE_CHECKING:  # the same names for type checkers and editors, which do not 
     from anchortm.models.boosted.estimator import AnchorBoostedTM as AnchorBoostedTM
     from anchortm.models.cox import CoxPH as CoxPH
     from anchortm.models.glm import AnchorGLM as AnchorGLM
+    from anchortm.models.pipeline import Pipeline as Pipeline
+    from anchortm.models.pipeline import make_pipeline as make_pipeline
     from anchortm.models.transformation import AnchorTM as AnchorTM
     from anchortm.models.transformation import ContinuousLogit as ContinuousLogit
     from anchortm.models.transformation import ContinuousProbit as ContinuousProbit

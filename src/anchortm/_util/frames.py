@@ -13,7 +13,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import InputError, InputTypeError, MissingValueError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -239,7 +239,9 @@ def refuse_missing(frame: pd.DataFrame, what: str) -> None:
         if missing.any():
             first, count = int(np.flatnonzero(missing)[0]), int(missing.sum())
             rows = "1 row" if count == 1 else f"{count} rows"
-            raise InputError(f"{what} {name!r} is missing in {rows}, first at row {first}; drop or impute such rows")
+            raise MissingValueError(
+                f"{what} {name!r} is missing in {rows}, first at row {first}; drop or impute such rows"
+            )
 
 
 def _plain(column: pd.Series) -> Any:

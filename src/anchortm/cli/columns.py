@@ -12,7 +12,7 @@ import numpy as np
 from anchortm._util.frames import known
 from anchortm.cli.dialects import COMMA, CsvFile
 from anchortm.cli.terminal import note
-from anchortm.exceptions import InputError
+from anchortm.exceptions import InputError, first_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,7 +153,10 @@ def _days(column: pd.Series, form: str) -> pd.Series:
     """Return the days since 1970-01-01, with parts of days; NaN for what is not a date."""
     import pandas as pd
 
-    dates = pd.to_datetime(column, format=form, errors="coerce", utc=True)
+    try:
+        dates = pd.to_datetime(column, format=form, errors="coerce", utc=True)
+    except ValueError as error:
+        raise InputError(f"--date-format {form}: {first_line(error)}; write it as %d/%m/%Y") from None
     return (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(1, "D")
 
 

@@ -15,6 +15,7 @@ from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import Array, Axis, Covariates, Numbers
 from anchortm._util.checks import level_between
+from anchortm._util.pipelines import model_of
 from anchortm.engine.objective.scale_effects import scale_columns, scaled_baseline
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inference.bootstrap import Bootstrap, resolve
@@ -130,6 +131,7 @@ def marginal_effects(
     """
     import pandas as pd
 
+    model = model_of(model)
     result, new_rows = model.result_, model.new_rows_
     if model.basis_.kind == "step":
         raise InputTypeError(

@@ -11,6 +11,7 @@ from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.frames import aligned
+from anchortm._util.pipelines import model_of
 from anchortm.engine.rows.projections import projection
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import anchor_columns
@@ -126,7 +127,8 @@ def residual_invariance(
 
     aligned(X=X, y=y, anchors=anchors, offset=offset)
     columns = anchor_columns(anchors)
-    r = {name: fit.residuals(X, y, offset=offset, which=which) for name, fit in (("before", before), ("after", after))}
+    fits = {"before": before, "after": after}
+    r = {name: model_of(fit).residuals(X, y, offset=offset, which=which) for name, fit in fits.items()}
     n = len(columns)
     if r["before"].size != n:
         raise InputError(f"anchors has {n} rows, but y has {r['before'].size}")

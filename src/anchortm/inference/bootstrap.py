@@ -44,6 +44,7 @@ Codes = NDArray[np.intp]
 Refitted = tuple[Array, Any]  # parameters, and steps of a partial likelihood
 T = TypeVar("T")
 
+LEAST_COMPLETE = 0.5  # smallest fraction of draws with all parameters from which a covariance is computed
 MOST_FAILURES = 0.1  # the bootstrap raises an error if a larger fraction of its fits fails
 
 
@@ -54,7 +55,8 @@ class Bootstrap:
     Attributes
     ----------
     draws : array of shape (number of fits, number of parameters)
-        One row for each fit: the baseline, then the coefficients.
+        One row for each fit: the baseline, then the coefficients. Parameters that the resampled rows do not identify
+        are NaN, such as the coefficient of a level that only a place has which was not drawn.
     estimate : array
         The parameters of the original fit.
     names : tuple of str
@@ -88,17 +90,51 @@ class Bootstrap:
     steps: tuple[Any, ...] = ()
     n_passes: int | None = None
 
+    def complete(self) -> Bootstrap:
+        """Return the draws in which all parameters are identified, with a warning if there are others.
+
+        Covariances, bands and marginal effects combine several parameters of one draw, so they use these draws only:
+        they describe the fits to samples that have all levels. Each parameter alone uses all draws that have it; see
+        ``frame``.
+
+        Returns
+        -------
+        Bootstrap
+            Itself, if all parameters are identified in all draws. With fewer than half of the draws an error is
+            raised.
+        """
+        whole = np.isfinite(self.draws).all(axis=1)
+        if whole.all():
+            return self
+        n, lacking = int(whole.sum()), np.flatnonzero(np.isnan(self.draws).any(axis=0))
+        named = ", ".join(self.names[j] for j in lacking[:5]) + (", ..." if lacking.size > 5 else "")
+        if n < max(2, LEAST_COMPLETE * whole.size):
+            raise IdentificationError(
+                f"{named}: only {n} of {whole.size} resampled data sets identify all parameters, too few for a "
+                "covariance or a band; merge rare levels, leave them out, or use kind='sandwich'; frame() has the "
+                "standard error of each parameter"
+            )
+        warn(
+            f"{whole.size - n} of {whole.size} resampled data sets do not identify {named}: covariances and bands are "
+            f"those of the other {n}",
+            AnchorTMWarning,
+        )
+        own = np.flatnonzero(whole)
+        return replace(self, draws=self.draws[own], steps=tuple(self.steps[k] for k in own) if self.steps else ())
+
     def covariance(self) -> Array:
-        """Return the covariance matrix of the draws.
+        """Return the covariance matrix of the draws in which all parameters are identified; see ``complete``.
 
         Returns
         -------
         array of shape (k, k)
         """
-        return np.atleast_2d(np.cov(self.draws, rowvar=False))
+        return np.atleast_2d(np.cov(self.complete().draws, rowvar=False))
 
     def frame(self, level: float = 0.95) -> pd.DataFrame:
         """Return the estimate, standard error and percentile interval of each parameter.
+
+        Each parameter uses the draws that identify it.
 
         Parameters
         ----------
@@ -108,18 +144,30 @@ class Bootstrap:
         Returns
         -------
         DataFrame
+            If some draws do not identify all parameters, the column ``draws`` counts those that do.
         """
         import pandas as pd
 
         tails = 0.5 + np.array([-0.5, 0.5]) * level_between(level)
-        lower, upper = np.quantile(self.draws, tails, axis=0)
-        columns = {"estimate": self.estimate, "std. error": self.draws.std(axis=0, ddof=1)}
-        return pd.DataFrame(columns | {"lower": lower, "upper": upper}, index=pd.Index(self.names, name="parameter"))
+        known, more = ~np.isnan(self.draws), {}
+        if known.all():
+            lower, upper = np.quantile(self.draws, tails, axis=0)
+            error = self.draws.std(axis=0, ddof=1)
+        else:
+            columns = [draws[own] for draws, own in zip(self.draws.T, known.T, strict=True)]
+            lower, upper = np.array([np.quantile(own, tails) if own.size else tails * np.nan for own in columns]).T
+            error = np.array([own.std(ddof=1) if own.size > 1 else np.nan for own in columns])
+            more = {"draws": known.sum(axis=0)}
+        found = {"estimate": self.estimate, "std. error": error, "lower": lower, "upper": upper} | more
+        return pd.DataFrame(found, index=pd.Index(self.names, name="parameter"))
 
     @shown
     def __repr__(self) -> str:
         failed = f", {self.failed} failed" if self.failed else ""
-        return f"Bootstrap({len(self.draws)} fits, {self.resampled} resampled{failed})\n{self.frame().to_string()}"
+        n = int(np.isnan(self.draws).any(axis=1).sum())
+        partial = f", {n} without some parameters" if n else ""
+        title = f"Bootstrap({len(self.draws)} fits, {self.resampled} resampled{failed}{partial})"
+        return f"{title}\n{self.frame().to_string()}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,7 +373,15 @@ def _refit(problem: Problem, result: FitResult, weights: Array) -> Refitted | No
     """Return parameters and steps of the fit with these weights and the basis of the full fit; None if it fails."""
     keep = weights > 0.0
     part = problem.data.subset(keep)._replace(weights=weights[keep])
-    return _refitted(problem, result, lambda: part)
+    found = _refitted(problem, result, lambda: part)
+    # a look at all columns of each sample would take longer than most fits
+    return _refitted(problem, result, lambda: _thinned(problem, part)) if found is None else found
+
+
+def _thinned(problem: Problem, part: Data) -> Data | None:
+    """Return resampled rows without the columns that they do not identify; None if they identify all."""
+    thinned = problem.identified(part)[1]
+    return thinned if thinned.lost else None
 
 
 def _refit_groups(problem: Problem, result: FitResult, grouped: GroupedStream, times: Array) -> Refitted | None:
@@ -337,7 +393,7 @@ def _refitted(problem: Problem, result: FitResult, make: Callable[[], Any]) -> R
     """Return parameters and steps of the fit to resampled rows; None if it fails."""
     try:
         part = make()
-        if part.dropped:
+        if part is None or part.dropped:
             return None
         found = problem.refit(result, part)
     except (IdentificationError, ArithmeticError, np.linalg.LinAlgError):
@@ -355,7 +411,7 @@ def resolve(model: Fitted, uncertainty: str | Array | Bootstrap | None) -> Array
         check_strict(result)
         return inverse_hessian(result, held=True)
     if uncertainty is None or isinstance(uncertainty, str):
-        return bootstrap(model) if uncertainty == "bootstrap" else any_covariance(model, uncertainty)
+        return bootstrap(model).complete() if uncertainty == "bootstrap" else any_covariance(model, uncertainty)
     d = result.parameters.size
     if isinstance(uncertainty, Bootstrap):
         if uncertainty.draws.shape[1] != d:
@@ -363,7 +419,7 @@ def resolve(model: Fitted, uncertainty: str | Array | Bootstrap | None) -> Array
                 f"the bootstrap has {uncertainty.draws.shape[1]} parameters, but the model has {d}: pass the bootstrap "
                 "of this model"
             )
-        return uncertainty
+        return uncertainty.complete()
     matrix = np.asarray(uncertainty, dtype=np.float64)
     if matrix.shape != (d, d):
         raise InputError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from scipy import stats
 
+from anchortm._util.pipelines import model_of
 from anchortm.exceptions import InputError
 from anchortm.predict.fitted import Fitted
 
@@ -79,6 +80,7 @@ def likelihood_ratio_test(smaller: Fitted, larger: Fitted) -> LikelihoodRatio:
     >>> print(atm.likelihood_ratio_test(smaller, larger))
     likelihood ratio 11.04 on 1 degree of freedom, p = 0.00089
     """
+    smaller, larger = model_of(smaller), model_of(larger)
     small, large = smaller.result_, larger.result_
     if not (small.unpenalised and large.unpenalised):
         raise InputError(

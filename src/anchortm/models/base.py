@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 from sklearn.base import clone
 
 from anchortm._typing import Columns, Covariates, Labels, Numbers, Outcome, Seed
-from anchortm._util.estimators import BaseEstimator
+from anchortm._util.estimators import BaseEstimator, CopiedWithRows
+from anchortm._util.pipelines import is_pipeline, model_of
 from anchortm.backends.sources import open_source
 from anchortm.backends.streamed import Stream
 from anchortm.engine.baseline_rules import BaselineRule
@@ -17,10 +18,12 @@ from anchortm.engine.remarks import remarked
 from anchortm.engine.result import FitResult
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.inference.covariance import keep_standard_errors
 from anchortm.inputs import parts
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.missing import How
 from anchortm.models.answers import Inference
+from anchortm.models.attributes import FRONT
 from anchortm.models.from_formula import FormulaMixin, with_roles
 from anchortm.predict.new_rows import NewRows
 
@@ -42,9 +45,10 @@ def model(cls: M) -> M:
 
 
 @model
-class TransformationModel(Inference, FormulaMixin, BaseEstimator):
+class TransformationModel(Inference, FormulaMixin, CopiedWithRows, BaseEstimator):
     """Base class of all models, with their arguments and their fit. Subclasses choose link, basis and sign."""
 
+    _rows_in: ClassVar[str] = "_problem"
     _sign: ClassVar[float] = -1.0
     _lowest_xi: ClassVar[float] = 0.0
     _outcome: ClassVar[Any] = "continuous"  # whether y is read as numbers, classes or counts
@@ -188,7 +192,7 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
 
     def _keep(self, problem: Problem | None, result: FitResult, **more: Any) -> Self:
         """Store a result in one assignment, so that an interrupted or failed fit leaves the model unchanged."""
-        stale = ("formula_", "n_passes_")
+        stale = FRONT | {"n_passes_"}
         state = {name: value for name, value in self.__dict__.items() if name not in stale}
         kept = None if problem is None else problem.kept(result)
         spec = self.specification() if problem is None else problem.spec
@@ -246,9 +250,12 @@ class TransformationModel(Inference, FormulaMixin, BaseEstimator):
         """Return the object that turns new rows into linear predictors and outcomes of this model."""
         result, spec = self.result_, self._fitted_with
         assert spec is not None  # noqa: S101
-        return self._rows_type(spec, result, self.__dict__.get("formula_"))
+        transformers = self.__dict__.get("transformers_", ())
+        return self._rows_type(spec, result, self.__dict__.get("formula_"), transformers=transformers)
 
     def __getstate__(self) -> dict[str, Any]:
+        if self._problem is not None:
+            keep_standard_errors(self)
         state: dict[str, Any] = super().__getstate__()
         return state | {"_problem": None} if "_problem" in state else state  # pickles do not carry the rows
 
@@ -260,4 +267,9 @@ def check_model(model: Any, question: str) -> None:
     if hasattr(model, "left_out"):
         parts.refuse("boosting", question)
         return
+    if is_pipeline(model) and model_of(model) is not model:
+        raise InputTypeError(
+            f"this needs the model alone, not a {type(model).__name__}: transform X first, "
+            "X = pipeline[:-1].fit_transform(X), and pass pipeline[-1]"
+        )
     raise InputTypeError(f"model must be an estimator of this package, such as NormalLinear(), not {model!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,6 +24,7 @@ from anchortm.inference.restricted_means import Groups, RestrictedMeans
 from anchortm.inference.step_bands import step_band, step_means
 from anchortm.inputs import parts
 from anchortm.inputs.baselines import stratum_codes
+from anchortm.inputs.judgement import OnBadRows, Unknown
 from anchortm.inputs.response import Kind, Response
 from anchortm.links import Link, get_link
 from anchortm.models.attributes import Found
@@ -60,6 +62,11 @@ class PartialRows(NewRows):
 
     spec: PartialSpecification
     result: PartialResult
+
+    @property
+    def strata(self) -> Sequence[Any]:
+        """The strata that the fit knows."""
+        return self.result.strata
 
     def own_strata(self, X: Any) -> Strata | None:
         """Return the strata that occur in the new rows, with the stratum of each row."""
@@ -302,6 +309,8 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         offset: Numbers | None = None,
         n_rows: int | None = None,
         conditional: bool = False,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
     ) -> Any:
         """Return the predicted survival curve of each row, which has steps at the event times of the fit.
 
@@ -315,10 +324,17 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
             Number of rows to predict for ``X=None``; by default 1.
         conditional : bool
             Must be False: CoxPH does not have random effects.
+        on_bad_rows : {"error", "mark"}
+            What to do if rows cannot be predicted, because values are missing or infinite, or levels or strata are
+            unknown to the fit: raise an error, or predict the others and mark these.
+        unknown : {"error", "baseline", "rare"}
+            How to read levels of covariates that the fit has not seen: not at all, as the reference level of their
+            coding, or as the level that was rarest in the fit. A warning counts the rows.
 
         Returns
         -------
         StepDistribution
+            With ``on_bad_rows="mark"`` a ``MarkedDistribution`` of it.
 
         See Also
         --------
@@ -335,6 +351,11 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         """
         if conditional:
             self._effects()  # raises an error: there are no random effects
+        return self.new_rows_.answer(self._predicted, X, n_rows, on_bad_rows, unknown, offset=offset)
+
+    def _predicted(
+        self, X: Covariates, n_rows: int | None, *, offset: Numbers | None, conditional: bool = False
+    ) -> Any:
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         result, rows = self.result_, self.new_rows_
         shift = rows.parts(X, n_rows, offset)[1]

@@ -10,6 +10,7 @@ from typing import Any, Self
 from sklearn.base import clone
 
 from anchortm._util.frames import column_names, is_batched, known, native, select
+from anchortm._util.pipelines import is_pipeline
 from anchortm.exceptions import InputError, InputTypeError, rows_of
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.missing import Missing, columns_of_inputs, whole_rows
@@ -149,8 +150,17 @@ def missing_of(model: Any) -> Any:
     return missing_of(model.model) if hasattr(model, "model") else getattr(model, "missing", None)
 
 
+def refuse_formula(model: Any) -> None:
+    """Refuse a pipeline, whose transformers make the covariates."""
+    if is_pipeline(model):
+        raise InputTypeError(
+            f"a {type(model).__name__} takes X and y, not a formula: either transformers or a formula makes covariates"
+        )
+
+
 def with_roles(model: Any, formula: Formula) -> Any:
     """Return the estimator with strata, random effects and columns of varying and scale terms set by the formula."""
+    refuse_formula(model)
     if hasattr(model, "model"):  # a search, or boosting
         return clone(model).set_params(model=with_roles(model.model, formula))
     _check_smooth(model, formula)

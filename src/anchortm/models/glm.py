@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from anchortm.families import Family, get_family
 from anchortm.inference.bands import ConfidenceBand, Of, family_band
 from anchortm.inference.bootstrap import Bootstrap, resolve
 from anchortm.inputs import parts
+from anchortm.inputs.judgement import OnBadRows, Unknown
 from anchortm.models.attributes import Found
 from anchortm.models.base import TransformationModel, model
 from anchortm.models.docstrings import ATTRIBUTES, SHARED
@@ -240,7 +242,15 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         away = response.upper - law.mean()
         return np.asarray(away if kind == "response" else away / np.sqrt(law.variance()))
 
-    def predict(self, X: Covariates = None, *, offset: Numbers | None = None, n_rows: int | None = None) -> Array:
+    def predict(
+        self,
+        X: Covariates = None,
+        *,
+        offset: Numbers | None = None,
+        n_rows: int | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> Array:
         """Return the mean of each row; for binomial outcomes, the probability of a success.
 
         With random effects it is the average over their distribution, the mean of a row from a new cluster.
@@ -256,6 +266,8 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
             Added to x'beta. Needed if the model was fitted with an offset.
         n_rows : int, optional
             Number of rows to predict for ``X=None``; by default 1.
+        on_bad_rows, unknown
+            As for ``predict_distribution``; marked rows have the mean NaN.
 
         Returns
         -------
@@ -269,14 +281,26 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         >>> model.predict(data[:2]).round(2)
         array([4.4, 4.4])
         """
+        return np.asarray(self.new_rows_.answer(self._means, X, n_rows, on_bad_rows, unknown, offset=offset))
+
+    def _means(self, X: Covariates, n_rows: int | None, *, offset: Numbers | None) -> Array:
+        """Return the mean of each row."""
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         rows = self.new_rows_
         if self.result_.random is not None:
-            return np.asarray(self.predict_distribution(X, offset=offset, n_rows=n_rows).mu)
+            return np.asarray(self._predicted(X, n_rows, offset=offset).mu)
         return rows.means(rows.eta(X, n_rows, offset))
 
     @available_if(_binomial)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Covariates = None, *, offset: Numbers | None = None, n_rows: int | None = None) -> Array:
+    def predict_proba(
+        self,
+        X: Covariates = None,
+        *,
+        offset: Numbers | None = None,
+        n_rows: int | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> Array:
         """Return the probabilities of 0 and 1 for binomial models; arguments as for ``predict``.
 
         Returns
@@ -291,7 +315,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         >>> model.predict_proba(data[["cHEIGHT"]][:1]).round(2)
         array([[0.3, 0.7]])
         """
-        mean = self.predict(X, offset=offset, n_rows=n_rows)
+        mean = self.predict(X, offset=offset, n_rows=n_rows, on_bad_rows=on_bad_rows, unknown=unknown)
         return np.column_stack([1.0 - mean, mean])
 
     def predict_distribution(
@@ -302,6 +326,8 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         n_rows: int | None = None,
         conditional: bool = False,
         trials: Numbers | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
     ) -> Any:
         """Return the predicted distribution of each row.
 
@@ -315,11 +341,18 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
             posterior distribution of their cluster's effects instead.
         trials : int or array, optional
             For binomial models: the number of trials of all rows, or of each row. By default 1.
+        on_bad_rows : {"error", "mark"}
+            What to do if rows cannot be predicted, because values are missing or infinite, or levels or strata are
+            unknown to the fit: raise an error, or predict the others and mark these.
+        unknown : {"error", "baseline", "rare"}
+            How to read levels of covariates that the fit has not seen: not at all, as the reference level of their
+            coding, or as the level that was rarest in the fit. A warning counts the rows.
 
         Returns
         -------
         FamilyDistribution
-            An ``AveragedFamily`` if there are random effects.
+            An ``AveragedFamily`` if there are random effects. With ``on_bad_rows="mark"`` a ``MarkedDistribution`` of
+            one of these. Rows whose linear predictor lies outside the range of the link are then bad, too.
 
         See Also
         --------
@@ -334,6 +367,18 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         >>> model.predict_distribution(data[:1]).interval(0.9)
         (array([1.]), array([8.]))
         """
+        work, numbers = partial(self._predicted, conditional=conditional), {"offset": offset, "trials": trials}
+        return self.new_rows_.answer(work, X, n_rows, on_bad_rows, unknown, conditional, **numbers)
+
+    def _predicted(
+        self,
+        X: Covariates,
+        n_rows: int | None,
+        *,
+        offset: Numbers | None,
+        conditional: bool = False,
+        trials: Numbers | None = None,
+    ) -> Any:
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         link, rows = self.result_.link, self.new_rows_
         theta, shift = rows.parts(X, n_rows, offset)

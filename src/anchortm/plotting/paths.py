@@ -143,7 +143,7 @@ def left_out(result: LeftOut, ax: Axis = None, label: int = 3, legend: bool = Tr
     >>> plt.close(ax.figure)
     """
     ax = new_axes(ax, figsize=(7.5, 4.5))
-    table = result.frame().pivot(index="xi", columns="environment", values="nll")
+    table = result.frame().dropna(subset=["nll"]).pivot(index="xi", columns="environment", values="nll")
     table = table[np.isfinite(table.index)]
     hardest = sorted(table.iloc[0].nlargest(label).index, key=str)
     others = table.drop(columns=hardest)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anchortm._typing import Array, Axis
 from anchortm._util.checks import real_numbers
+from anchortm._util.pipelines import model_of
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.plotting.results import Band, Panels
 from anchortm.plotting.style import looks, new_axes, outside_legend, pyplot, row_labels
@@ -119,7 +120,7 @@ def transport(
 def _only_distribution(model: Any) -> Any:
     """Return the one distribution of a model without covariates."""
     check_is_fitted(model)
-    fitted = getattr(model, "best_estimator_", model)
+    fitted = model_of(model)
     needed = list(getattr(fitted, "covariate_names_", fitted.coef_names_))
     needed += [] if getattr(fitted, "strata", None) is None else ["the strata"]
     if needed:

@@ -203,4 +203,4 @@ class AveragedFamily(FamilyDistribution):
         y = real_numbers(y, "y")
         if y.shape != (len(self),):
             raise InputError(f"y must have one value for each of the {len(self)} rows, not shape {y.shape}")
-        return discrete_crps(self._scipy, y)
+        return discrete_crps(self._scipy, y) if len(self) else y

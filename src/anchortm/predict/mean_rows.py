@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +12,12 @@ from numpy.typing import NDArray
 from anchortm._util.checks import finite_numbers
 from anchortm.engine.mean_problem import MeanResult
 from anchortm.engine.rows.quadrature import MovedMeans
-from anchortm.exceptions import InputError
+from anchortm.exceptions import AnchorTMWarning, InputError
+from anchortm.inputs.judgement import Unknown
 from anchortm.inputs.mean_outcomes import check_rows
 from anchortm.inputs.response import Response
 from anchortm.predict.new_rows import NewRows
+from anchortm.predict.reading import ReadRows
 
 __all__ = ["MeanRows"]
 
@@ -32,6 +35,18 @@ class MeanRows(NewRows):
         response = super().response(X, y)
         check_rows(response, self.result.link)
         return response
+
+    def read(
+        self, X: Any, n_rows: int | None, unknown: Unknown = "error", conditional: bool = False, **numbers: Any
+    ) -> ReadRows:
+        """Return new rows, judged one by one; those outside the range of the link are bad."""
+        read, link = super().read(X, n_rows, unknown, conditional, **numbers), self.result.link
+        if self.result.random is not None or not np.isfinite(link.eta_range).any():  # averages over effects are inside
+            return read
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AnchorTMWarning)  # of a missing offset, which comes with the prediction
+            eta = read.ask(lambda X, n_rows, offset=None, **_: self.eta(X, n_rows, offset))
+        return read.without(link.outside(eta), f"its mean is outside the range of the {link.link} link")
 
     def eta(self, X: Any, n_rows: int | None, offset: Any) -> Array:
         """Return the linear predictor of each row."""

@@ -134,7 +134,7 @@ class Distribution(ABC):
     def restricted_mean(self, tau: float) -> Array:
         """Return E[min(Y, tau)], the mean time up to tau (RMST): the area under P(Y > t) from 0 to tau."""
         tau = horizon(tau)
-        return np.concatenate([restricted_means([self[part]], tau)[0] for part in chunks(self, tau)])
+        return np.concatenate([np.zeros(0), *(restricted_means([self[part]], tau)[0] for part in chunks(self, tau))])
 
     def interval(self, level: float = 0.9) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the ends of the central intervals with probability ``level``."""

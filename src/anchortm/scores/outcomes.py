@@ -12,6 +12,7 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.response import Kind, Response, as_response
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
+from anchortm.predict.marked import MarkedDistribution
 from anchortm.predict.survival_steps import StepDistribution
 
 __all__ = ["check_predicted", "exact_values", "is_prediction", "known_rows", "known_values", "outcomes_of"]
@@ -26,6 +27,11 @@ def check_predicted(distribution: Any, steps: bool = False) -> None:
             "survival curves of CoxPH are steps that end at the last event time: score them by brier and concordance, "
             "or use ProportionalHazards, whose full distributions have all scores"
         )
+    if isinstance(distribution, MarkedDistribution):
+        raise InputTypeError(
+            f"{int(distribution.bad.sum())} of the {len(distribution)} rows are marked as bad: score the others, "
+            "distribution.good_rows with y[~distribution.bad]"
+        )
     if not isinstance(distribution, (PredictedDistribution, FamilyDistribution)):
         raise InputTypeError(
             f"pass predicted distributions, model.predict_distribution(X), not {type(distribution).__name__}; "
@@ -36,7 +42,7 @@ def check_predicted(distribution: Any, steps: bool = False) -> None:
 def is_prediction(values: Any) -> bool:
     """Return whether values are predicted distributions or a model, which NumPy would turn into an object array."""
     return hasattr(values, "predict") or isinstance(
-        values, (PredictedDistribution, FamilyDistribution, StepDistribution)
+        values, (PredictedDistribution, FamilyDistribution, StepDistribution, MarkedDistribution)
     )
 
 

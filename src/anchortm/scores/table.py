@@ -16,6 +16,7 @@ from anchortm._messages import shown
 from anchortm._typing import Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import level_between
 from anchortm._util.frames import aligned, native, take
+from anchortm._util.pipelines import model_of
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import groups_of
 from anchortm.inputs.response import Kind, Response, as_response
@@ -142,6 +143,7 @@ def score_table(
     import pandas as pd
 
     level_between(level)
+    model = model_of(model)
     response, distribution, codes, names = _observed(model, X, y, environments, offset)
     n = len(response)
     u = pit(distribution, response, random_state)
@@ -207,6 +209,7 @@ def _observed(
     model: Any, X: Covariates, y: Outcome, environments: Labels | None, offset: Numbers | None
 ) -> tuple[Response, PredictedDistribution, NDArray[np.intp], NDArray[Any]]:
     """Return outcomes, predictions, and codes and names of the environments (a single one if None)."""
+    model = model_of(model)
     check_is_fitted(model, "coef_")
     aligned(X=X, y=y, environments=environments, offset=offset)
     levels = model.basis_.levels

@@ -50,6 +50,8 @@ class AnchorPath:
         The fitted model at each xi.
     n_passes : int or None
         How often the table was read, if it is read in batches.
+    n_missing : int
+        Number of rows that were dropped because values are missing.
 
     See Also
     --------
@@ -76,6 +78,7 @@ class AnchorPath:
     coef_names: tuple[str, ...]
     models: tuple[Any, ...]
     n_passes: int | None = None
+    n_missing: int = 0
 
     def frame(self) -> pd.DataFrame:
         """Return one row for each xi: loss, coefficients, log-likelihood, penalty and convergence.
@@ -125,8 +128,9 @@ class AnchorPath:
         return f"<p>{escape(repr(self))}</p>{self.frame().to_html(index=False, float_format='{:.5g}'.format)}"
 
     def __repr__(self) -> str:
-        done = sum(m.converged_ for m in self.models)
-        return f"AnchorPath({type(self.models[0]).__name__}, {self.xis.size} values of xi, {done} converged)"
+        done, n = sum(m.converged_ for m in self.models), self.n_missing
+        dropped = f", {n} row{'s' if n > 1 else ''} with missing values dropped" if n else ""
+        return f"AnchorPath({type(self.models[0]).__name__}, {self.xis.size} values of xi, {done} converged{dropped})"
 
 
 def anchor_path(
@@ -212,6 +216,7 @@ def anchor_path(
         tuple(effects[0][0][shown]),
         tuple(models),
         rows.n_passes(problem),
+        models[0].n_missing_,
     )
 
 

@@ -14,17 +14,18 @@ from anchortm._messages import shown, warn
 from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import real_numbers
 from anchortm._util.estimators import BaseEstimator
+from anchortm._util.pipelines import model_of
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
 from anchortm.engine.specification import named_columns
 from anchortm.exceptions import ConvergenceWarning, InputError, InputTypeError
 from anchortm.inputs.anchors import group_codes
 from anchortm.inputs.design import split_columns
-from anchortm.inputs.missing import whole_inputs
 from anchortm.inputs.splines import wiggly
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.from_formula import FormulaMixin
-from anchortm.models.given import Given, given
+from anchortm.models.given import Given, given, whole
+from anchortm.models.pipeline import as_pipeline, fit_arguments, with_parameters
 from anchortm.selection.batches import LeftOut
 from anchortm.selection.folds import Grid
 from anchortm.selection.left_out import LeaveOneEnvironmentOut, left_out
@@ -41,7 +42,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
     Parameters
     ----------
     model : estimator
-        Any model of this package; its own xi is not used.
+        Any model of this package, or a pipeline that ends in one; its own xi is not used. The transformers of a
+        pipeline are fitted again without each left-out environment.
     xis : sequence of float
         Values of xi to choose from.
     objective : {"worst", "mean"} or float
@@ -145,35 +147,36 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
             The fitted search.
         """
         level = self._level()
-        check_model(self.model, {"lambda": "l1", "smooth": "smooth"}.get(self._by[0], "searches"))
+        model = as_pipeline(self.model)
+        inner = model_of(model) if self._by == ("xi",) else model
+        check_model(inner, {"lambda": "l1", "smooth": "smooth"}.get(self._by[0], "searches"))
         given = {"X": X, "y": y, "anchors": anchors, "environments": environments}
         given |= {"sample_weight": sample_weight, "offset": offset}
-        with whole_inputs(self.model.specification(), **given) as (whole, _):
-            return self._fit(level, **whole)
+        with whole(model, **given) as (found, _):
+            return self._fit(level, **found)
 
     def _fit(
         self, level: float | None, X: Any, y: Any, anchors: Any, environments: Any, sample_weight: Any, offset: Any
     ) -> Self:
         """Fit to whole rows; arguments as for ``fit``."""
-        named = self.model.anchor_names is not None
+        model = as_pipeline(self._searched())
+        named = model.anchor_names is not None
         if environments is None:
-            columns = named_columns(self.model.anchor_names, "anchor_names")
+            columns = named_columns(model.anchor_names, "anchor_names")
             environments = split_columns(X, columns)[1] if named else anchors
         if environments is None:
             raise InputError("pass anchors=, or environments= to leave out")
         if anchors is None and not named:
             groups, labels = group_codes(environments, self.cut)  # the same for all fits
             environments = anchors = labels[groups]
-        rows = Given(self._searched(), X, y, anchors, sample_weight, offset, environments)
+        rows = Given(model, X, y, anchors, sample_weight, offset, environments)
         found = left_out(rows, self._problems(), self._by, self.xis, self.cut, self.n_jobs, self.progress)
         results = self._results(LeaveOneEnvironmentOut(found.rows, "").frame(), level)
         at = self._best(results)
-        best = clone(self.model).set_params(**self._parameters(*at))
-        extra = {}
-        if not isinstance(best, TransformationModel):  # boosting may hold out environments to choose its rounds
-            groups, labels = group_codes(environments, self.cut)
-            extra = {"environments": labels[groups]}
-        best.fit(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset, **extra)
+        best = with_parameters(as_pipeline(self.model), **self._parameters(*at))
+        given = {"anchors": anchors, "sample_weight": sample_weight, "offset": offset}
+        groups, labels = group_codes(environments, self.cut)  # boosting may hold some out to choose its rounds
+        best.fit(X, y, **fit_arguments(best, given | {"environments": labels[groups]}))
         self._keep(found, results, at, best)
         return self
 
@@ -199,7 +202,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
 
     def _keep(self, found: LeftOut, results: pd.DataFrame, at: tuple[float, ...], best: Any) -> None:
         """Store the results in one assignment, so that an interrupted or failed search leaves the object unchanged."""
-        loeo = LeaveOneEnvironmentOut(found.rows, type(self.model).__name__, self._by, found.n_passes)
+        name = type(model_of(self.model)).__name__
+        loeo = LeaveOneEnvironmentOut(found.rows, name, self._by, found.n_passes, found.n_missing)
         chosen = {f"best_{name}_": value for name, value in zip(self._by, at, strict=True)}
         own = {"loeo_": loeo, "results_": results, "best_estimator_": best, "n_passes_": found.n_passes}
         self.__dict__.update(own | chosen)
@@ -262,6 +266,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         raise InputError(f"objective must be 'worst', 'mean' or a number between 0 and 1, not {self.objective!r}")
 
     def _results(self, frame: pd.DataFrame, level: float | None) -> pd.DataFrame:
+        frame = frame.dropna(subset=["nll"])
         by = list(self._by) if len(self._by) > 1 else self._by[0]
         grouped = frame.groupby(by)
         converged = grouped["converged"].all()
@@ -303,6 +308,11 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict_distribution(X, **options)
 
+    def predict_quantiles(self, X: Covariates, *quantiles: Any, **options: Any) -> Any:
+        """Return the predicted quantiles of the chosen model; arguments as for its ``predict_quantiles``."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.predict_quantiles(X, *quantiles, **options)
+
     def nll(self, X: Covariates, y: Outcome, **options: Any) -> Any:
         """Return the negative log-likelihood of each row under the chosen model; arguments as for its ``nll``."""
         check_is_fitted(self, "best_estimator_")
@@ -323,8 +333,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         if not hasattr(self, "best_xi_"):
             return super().__repr__(N_CHAR_MAX)
         chosen = ", ".join(f"{name} = {getattr(self, f'best_{name}_'):g}" for name in self._by)
-        title = f"{type(self).__name__}({type(self.model).__name__}, {self.objective}): {chosen}"
-        return f"{title}\n{self.results_.to_string()}"
+        title = f"{type(self).__name__}({type(model_of(self.model)).__name__}, {self.objective}): {chosen}"
+        return "\n".join([title, self.results_.to_string(), *self.loeo_.remarks])
 
 
 class SmoothSearchCV(XiSearchCV):

@@ -12,6 +12,7 @@ from anchortm._typing import Array, Labels, Numbers, Outcome, Table
 from anchortm._util.checks import check_weights
 from anchortm._util.frames import aligned, column_names, known, native, refuse_missing, select, take
 from anchortm.exceptions import InputError, InputTypeError, rows_of
+from anchortm.inputs.baselines.strata import stratum_labels
 from anchortm.inputs.design import SMOOTH, Design
 from anchortm.inputs.formula.column_kinds import ColumnFacts
 from anchortm.inputs.formula.covariates import CovariateTerms
@@ -19,6 +20,7 @@ from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.formula.roles import LONGEST, Roles, expand_dot
 from anchortm.inputs.formula.terms import coded_columns, read_terms, remembers
 from anchortm.inputs.formula.text import DOT
+from anchortm.inputs.judgement import Judgement
 from anchortm.inputs.response import Response
 from anchortm.inputs.splines import Marks, learning_with
 
@@ -182,6 +184,27 @@ class Formula(Roles):
         refuse_missing(frame, "covariate")
         return self._with_strata(self._terms.design(frame), table)
 
+    def judged(self, data: Table, judgement: Judgement, strata: Sequence[Any], conditional: bool) -> Design:
+        """Return the covariates of the new rows that are good, with their strata, after judging all columns.
+
+        ``strata`` are those of the fit. Only ``conditional`` predictions look at the clusters.
+        """
+        table, clusters = native(data), self.clusters if conditional else []
+        beside = list(dict.fromkeys([*self.strata, *clusters]))
+        names = column_names(table)
+        known([*self._used, *beside], names)
+        frame = select(table, [name for name in names if name in self._used or name in beside])
+        if self.strata:
+            judgement.strata(frame[self.strata], stratum_labels, strata)
+        for name in clusters:
+            judgement.refuse(frame[name].isna().to_numpy(), f"{name} is missing")
+        made = self._terms.judged(frame, judgement)
+        labels = frame[beside].iloc[judgement.good] if beside else None
+        if isinstance(made, Design):
+            return made._replace(labels=labels)
+        marks = self.marks if self._terms.smooth else None
+        return Design(np.ascontiguousarray(made, dtype=np.float64), tuple(map(str, made.columns)), True, marks, labels)
+
     def _with_strata(self, X: Any, data: Any) -> Any:
         """Return the covariates with the strata beside them, and the clusters if they are there."""
         strata = list(self.strata)
@@ -214,6 +237,15 @@ class Formula(Roles):
     def column(self, values: Labels | None) -> Any:
         """Return a column of the data by its name, and anything else as it is."""
         return self.new_column(self._data, values)
+
+    @staticmethod
+    def unread_column(data: Table, values: Labels | None) -> Any:
+        """Return the entries of a column of new rows by its name, missing or not, and anything else as it is."""
+        if not isinstance(values, str):
+            return values
+        table = native(data)
+        known([values], column_names(table))
+        return select(table, [values])[values].to_numpy()
 
     @staticmethod
     def new_column(data: Table, values: Labels | None) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from anchortm.engine.result import FitResult
 from anchortm.exceptions import InputError, InputTypeError, UnavailableError
 from anchortm.inference.summary import Summary
 from anchortm.inputs import parts
+from anchortm.inputs.judgement import OnBadRows, Unknown
 from anchortm.inputs.response import Response
 from anchortm.links import Link
 from anchortm.models.attributes import Found, not_fitted
@@ -31,6 +32,7 @@ from anchortm.models.boosted.trees import Tree
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.extrapolation import extrapolation
 from anchortm.predict.fitted import NOT_AT_HAND
+from anchortm.predict.marked import MarkedDistribution
 from anchortm.predict.new_rows import NewRows
 
 if TYPE_CHECKING:
@@ -161,6 +163,7 @@ class BoostedAnswers:
             "_fitted_with": spec,
             "_rows_type": partial(asked._rows_type, f=f),
             "formula_": self.__dict__.get("formula_"),
+            "transformers_": self.__dict__.get("transformers_", ()),
         }
         return asked
 
@@ -208,9 +211,37 @@ class BoostedAnswers:
             raise InputError(f"X has {n} rows, but y has {len(response)}: pass the same rows of both")
         return response
 
+    @overload
     def predict_distribution(
-        self, X: Covariates, *, offset: Numbers | None = None, n_rows: int | None = None
-    ) -> PredictedDistribution:
+        self,
+        X: Covariates,
+        *,
+        offset: Numbers | None = None,
+        n_rows: int | None = None,
+        on_bad_rows: Literal["error"] = "error",
+        unknown: Unknown = "error",
+    ) -> PredictedDistribution: ...
+
+    @overload
+    def predict_distribution(
+        self,
+        X: Covariates,
+        *,
+        offset: Numbers | None = None,
+        n_rows: int | None = None,
+        on_bad_rows: Literal["mark"],
+        unknown: Unknown = "error",
+    ) -> MarkedDistribution: ...
+
+    def predict_distribution(
+        self,
+        X: Covariates,
+        *,
+        offset: Numbers | None = None,
+        n_rows: int | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> Any:
         """Return the predicted distribution of each row.
 
         Parameters
@@ -221,10 +252,17 @@ class BoostedAnswers:
             Added to f(x). Needed if the model was fitted with an offset.
         n_rows : int, optional
             Not used; other models have it for ``X=None``.
+        on_bad_rows : {"error", "mark"}
+            What to do if rows cannot be predicted, because values are missing or infinite, or levels or strata are
+            unknown to the fit: raise an error, or predict the others and mark these.
+        unknown : {"error", "baseline", "rare"}
+            How to read levels of covariates that the fit has not seen: not at all, as the reference level of their
+            coding, or as the level that was rarest in the fit. A warning counts the rows.
 
         Returns
         -------
         PredictedDistribution
+            With ``on_bad_rows="mark"`` a ``MarkedDistribution`` of it.
 
         See Also
         --------
@@ -240,28 +278,67 @@ class BoostedAnswers:
         array([[0.93, 0.74],
                [0.89, 0.6 ]])
         """
-        return self._ask("predict_distribution", X, offset)  # type: ignore[no-any-return]
+        return self._ask("predict_distribution", X, offset, on_bad_rows=on_bad_rows, unknown=unknown)
 
-    def predict(self, X: Covariates, *, offset: Numbers | None = None) -> Any:
+    def predict_quantiles(
+        self,
+        X: Covariates,
+        quantiles: Numbers = (0.1, 0.5, 0.9),
+        *,
+        offset: Numbers | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> NDArray[Any]:
+        """Return quantiles of the predicted distribution of each row.
+
+        Parameters
+        ----------
+        X, offset, on_bad_rows, unknown
+            As for ``predict_distribution``.
+        quantiles : number or vector
+            Probabilities between 0 and 1.
+
+        Returns
+        -------
+        array of shape (n, k)
+        """
+        policy: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unknown": unknown}
+        return np.asarray(self._ask("predict_quantiles", X, offset, quantiles=quantiles, **policy))
+
+    def predict(
+        self,
+        X: Covariates,
+        *,
+        offset: Numbers | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> Any:
         """Return the conditional median of each row, or its most probable class.
 
         Parameters
         ----------
-        X, offset
+        X, offset, on_bad_rows, unknown
             As for ``predict_distribution``.
 
         Returns
         -------
         array of shape (n,)
         """
-        return self._ask("predict", X, offset)
+        return self._ask("predict", X, offset, on_bad_rows=on_bad_rows, unknown=unknown)
 
     @available_if(  # type: ignore[untyped-decorator]
         lambda self: hasattr(self.model, "predict_proba")
     )
-    def predict_proba(self, X: Covariates, *, offset: Numbers | None = None) -> Array:
+    def predict_proba(
+        self,
+        X: Covariates,
+        *,
+        offset: Numbers | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> Array:
         """Return the probability of each class, one row for each row of X; arguments as for ``predict``."""
-        return np.asarray(self._ask("predict_proba", X, offset))
+        return np.asarray(self._ask("predict_proba", X, offset, on_bad_rows=on_bad_rows, unknown=unknown))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]

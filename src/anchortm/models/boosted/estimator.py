@@ -18,19 +18,20 @@ from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import flag, generator, one_number, whole_number
 from anchortm._util.estimators import BaseEstimator
 from anchortm.engine.data import Data
+from anchortm.engine.lost_columns import Lost, identified, lost_strata
 from anchortm.engine.preparation import prepare_unchecked
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
-from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.specification import Specification, named_columns
-from anchortm.exceptions import IdentificationError, InputError, InputTypeError
+from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs import parts
 from anchortm.inputs.missing import whole_inputs
+from anchortm.models.attributes import FRONT
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.booster import Booster, Stage
 from anchortm.models.boosted.growth import Binned, binned, grow
 from anchortm.models.boosted.result import BoostedResult
-from anchortm.models.boosted.rows import Watched, beside, check_covariates, covariate_ranges
+from anchortm.models.boosted.rows import Watched, beside, check_covariates, check_identified, checked, covariate_ranges
 from anchortm.models.boosted.shape import Shape
 from anchortm.models.boosted.trees import Tree
 from anchortm.models.boosted.uncertainty import Resampled
@@ -234,28 +235,13 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
             raise InputError("X is None: boosting needs covariates; without them fit the model itself")
         data = prepare_unchecked(spec, X, y, anchors, sample_weight, offset)
         check_covariates(self.learner, spec, data.design)
-        made = self._kind.on(spec, self._checked(spec, data))
+        made = self._kind.on(spec, checked(self.learner, spec, data))
         made.check_anchors()
         return made
 
     @property
     def _kind(self) -> type[Problem]:
         return self.model._problem_type
-
-    def _checked(self, spec: Specification, data: Data, gone: Iterable[Any] = ()) -> Data:
-        """Return the data; raise an error, which names the left-out environments, if it does not identify the model."""
-        try:
-            check_kinds(data.response)
-            spec.check_response(data.response)
-            if data.mixture is not None:
-                data.mixture.corners.check(data.mixture.weights)
-            if self.learner != "tree":
-                spec.check_design(data)
-                check_levels(data.response, data.design.matrix, data.design.names)
-        except IdentificationError as error:
-            listed = ", ".join(map(str, gone))
-            raise IdentificationError(f"without environment {listed}: {error}" if listed else str(error)) from None
-        return data
 
     def fit(
         self,
@@ -307,13 +293,15 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
 
     def _fit_data(self, spec: Specification, data: Data) -> Self:
         """Fit to checked rows; return self."""
-        return self._fit(spec, self._checked(spec, data))
+        return self._fit(spec, checked(self.learner, spec, data))
 
     def _fit(self, spec: Specification, data: Data, groups: Groups | None = None) -> Self:
         names, sets = held_out(self.validation, data, groups, self.random_state)
         gone = [[name] for name in names] if isinstance(self.validation, str) else [names] * len(sets)
         kept = [
-            self._checked(spec, data.subset(np.setdiff1d(np.arange(len(data.response)), np.concatenate(held))), lost)
+            checked(
+                self.learner, spec, data.subset(np.setdiff1d(np.arange(len(data.response)), np.concatenate(held))), lost
+            )
             for held, lost in zip(sets, gone, strict=True)
         ]
         # all fits advance together, round by round
@@ -328,7 +316,7 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         else:
             part, states = data, list(islice(self._boost(spec, data), rounds + 1))
         inner, boosted = self._stored(part, states, np.array(curve), names)
-        state = {name: value for name, value in self.__dict__.items() if name != "formula_"}
+        state = {name: value for name, value in self.__dict__.items() if name not in FRONT}
         # one assignment, so that an interrupted or failed fit leaves the model unchanged
         self.__dict__ = state | {"model_": inner, "boosted_": boosted, "_data": part}
         return self
@@ -347,15 +335,18 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
                 break
         return curve, states, best
 
-    def left_out(self, data: Data, held: Data, groups: Groups, gone: Any) -> tuple[float, dict[str, Any]]:
+    def left_out(
+        self, data: Data, held: Data | None, groups: Groups, gone: Any
+    ) -> tuple[float, tuple[Lost, ...], dict[str, Any]]:
         """Fit to ``data``; return the mean negative log-likelihood of the left-out rows, and facts about the fit.
 
-        This is for ``leave_one_environment_out``.
+        This is for ``leave_one_environment_out``. Columns that ``data`` does not identify are left out. The
+        log-likelihood is NaN if there are strata among them.
 
         Parameters
         ----------
         data, held : Data
-            The rows to fit to, and the left-out rows.
+            The rows to fit to, and the left-out rows; None if these cannot be predicted.
         groups : tuple
             The environment of each row of ``data``, and the names of the environments.
         gone : label
@@ -363,16 +354,20 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
 
         Returns
         -------
-        tuple of (float, dict)
+        tuple of (float, tuple of Lost, dict)
         """
         self.validation = without(self.validation, gone, self.n_rounds)
-        spec = self.check()
-        fitted = self._fit(spec, self._checked(spec, data), groups)
+        asked, whole = self.check(), data
+        data, spec = identified(data, lambda rows: check_identified(self.learner, asked, rows, whole.names))
+        fitted = self._fit(spec, data, groups)
         inner, problem = fitted.model_.result_, fitted.model_.problem_
+        facts = {"converged": inner.converged, "rounds": fitted.n_rounds_}
+        if held is None or lost_strata(data.lost, whole.mixture):
+            return math.nan, data.lost, facts
+        held = held.without([lost.name for lost in data.lost])
         rows = Watched(problem, self.learner, held, [len(held.response)])
         rows.f += fitted.boosted_.shape.f(rows.X)
-        nll = rows.mean_nll(problem, inner.link, inner.baseline, inner.coef)
-        return nll, {"converged": inner.converged, "rounds": fitted.n_rounds_}
+        return rows.mean_nll(problem, inner.link, inner.baseline, inner.coef), data.lost, facts
 
     def _boost(self, spec: Specification, data: Data, held: tuple[Data, list[int]] | None = None) -> Iterator[State]:
         """Yield the state after 0, 1, ... rounds until none improves the loss; ``held``: held-out rows and sizes."""

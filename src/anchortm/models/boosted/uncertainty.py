@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from anchortm._typing import Covariates, Labels, Numbers, Seed
 from anchortm._util.checks import level_between
+from anchortm._util.estimators import CopiedWithRows
 from anchortm.engine.baseline_rules import Given
 from anchortm.engine.data import Data
 from anchortm.engine.specification import Specification
@@ -20,6 +21,7 @@ from anchortm.inference.bands import ConfidenceBand, Of, band_of_refits
 from anchortm.inference.bootstrap import BoostedBootstrap, resampled
 from anchortm.inference.restricted_means import Groups, RestrictedMeans, checked_horizon, means_of_refits
 from anchortm.inputs import parts
+from anchortm.models.attributes import FRONT
 from anchortm.models.boosted.adapted import Adapted
 from anchortm.predict.fitted import NOT_AT_HAND
 
@@ -28,9 +30,10 @@ __all__ = ["Resampled"]
 Array = NDArray[np.float64]
 
 
-class Resampled(Adapted):
+class Resampled(CopiedWithRows, Adapted):
     """Methods of boosted models that fit resampled data: ``bootstrap`` and what follows from it."""
 
+    _rows_in: ClassVar[str] = "_data"
     _data: Data | None = None  # the rows of the fit
 
     @property
@@ -44,11 +47,6 @@ class Resampled(Adapted):
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
         return {name: value for name, value in state.items() if name != "_data"}  # pickles do not carry the rows
-
-    def __copy__(self) -> Self:
-        made = type(self).__new__(type(self))
-        made.__dict__ |= self.__dict__  # with the rows, unlike a pickle
-        return made
 
     def specification(self) -> Specification:
         """Return the specification of the boosted model."""
@@ -95,9 +93,10 @@ class Resampled(Adapted):
             raise InputError("a refitted model cannot be resampled: use the model before the refit")
         if self._data is None:
             raise UnavailableError(NOT_AT_HAND)
-        rule, formula = Given(self.model_.result_.basis), self.__dict__.get("formula_")
+        rule = Given(self.model_.result_.basis)
+        front = {name: self.__dict__[name] for name in FRONT & self.__dict__.keys()}
         fresh = clone(self).set_params(n_rounds=boosted.n_rounds, validation=None)
-        refit = partial(_refit, fresh, fresh.specification().at(rule=rule), self._data, formula)
+        refit = partial(_refit, fresh, fresh.specification().at(rule=rule), self._data, front)
         models, what, failed = resampled(self._data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
         return BoostedBootstrap(tuple(models), what, failed)
 
@@ -214,7 +213,7 @@ class Resampled(Adapted):
             return estimate, [model.predict_distribution(X, offset=offset) for model in models]
 
 
-def _refit(model: Any, spec: Specification, data: Data, formula: Any, weights: Array) -> Any:
+def _refit(model: Any, spec: Specification, data: Data, front: dict[str, Any], weights: Array) -> Any:
     """Return the model fitted with these weights, without its rows; None if the fit fails."""
     keep = weights > 0.0
     part = data.subset(keep)._replace(weights=weights[keep])
@@ -229,6 +228,5 @@ def _refit(model: Any, spec: Specification, data: Data, formula: Any, weights: A
     if not fitted.converged_:
         return None
     fitted.model_, fitted._data = fitted.model_.with_result(None, fitted.model_.result_), None
-    if formula is not None:
-        fitted.formula_ = formula
+    fitted.__dict__ |= front
     return fitted

@@ -263,7 +263,7 @@ def test_check_survives_any_table(folder: Path, capsys, tally) -> None:
         "infinite": [np.inf, -np.inf] * 6,
         "mixed": ["1", "a"] * 6,
         "truth": [True, False] * 6,
-        "huge": [10**400] * 12,
+        "huge": ["9" * 400] * 12,
         "long": ["x" * 5000] * 12,
         "quotes": ['a"b', "c,d"] * 6,
         "lines": ["a\nb", "c\r\nd"] * 6,

@@ -219,11 +219,11 @@ def test_other_anchors_and_numeric_environments() -> None:
 
 
 def test_it_prints_and_plots(loeo) -> None:
-    assert "92 environments, 6 values of xi" in repr(loeo["Lm"])
+    assert "92 environments (town), 6 values of xi" in repr(loeo["Lm"])
     assert "Boston Beacon Hill" in repr(loeo["Lm"])
     ax = loeo["Lm"].plot()
     assert ax.get_ylabel().startswith("mean negative log-likelihood")
-    assert "Boston Beacon Hill" in [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "town Boston Beacon Hill" in [text.get_text() for text in ax.get_legend().get_texts()]
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,11 @@ __all__ = [
     "is_batched",
     "is_frame",
     "known",
+    "name_of",
     "native",
     "read_csv",
     "refuse_missing",
+    "row_index",
     "select",
     "take",
 ]
@@ -118,6 +120,25 @@ def _check_rows(a: str, first: Any, b: str, values: Any) -> None:
         f"the rows of {a} and {b} differ by the labels of their indexes, first at row {row}, {first[row]!r} and "
         f"{second[row]!r}: {remedy}"
     )
+
+
+def name_of(column: Any) -> str | None:
+    """Return the name of a column, or of the only column of a table; None if it has none."""
+    column = native(column)
+    if is_frame(column):
+        return str(column.columns[0]) if len(column.columns) == 1 else None
+    name = getattr(column, "name", None)
+    return name if isinstance(name, str) and name else None
+
+
+def row_index(X: Any) -> Any:
+    """Return the pandas index of rows; None if there is none, or if it only numbers the rows from 0."""
+    index: Any = getattr(X, "index", None)
+    if not type(index).__module__.startswith("pandas"):
+        return None
+    import pandas as pd
+
+    return None if pd.RangeIndex(len(index)).equals(index) else index
 
 
 def is_batched(data: Any) -> bool:

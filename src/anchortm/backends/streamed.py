@@ -254,6 +254,7 @@ class Stream:
             np.array([self.second.columns.low, self.second.columns.high]),
             self.second.reach,
             scan.missing,
+            self.reader.formula.outcome_name,
         )
 
     def _wide_outcome(self, wide: pd.DataFrame | None) -> tuple[Response, Array | None]:

@@ -17,7 +17,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
-from anchortm._typing import Array, Covariates, Labels, Outcome
+from anchortm._typing import AnyTable, Array, Covariates, Labels, Outcome
 from anchortm._util.checks import generator, one_number, whole_number
 from anchortm._util.frames import native
 from anchortm.competitors.linear import L2Regressor, check_gamma, l2_data
@@ -121,8 +121,10 @@ class AnchorBoosting(L2Regressor):
                 raise InputError(f"base must be 'linear+forest', 'tree', 'linear' or a regressor, not {self.base!r}")
         return clone(self.base)
 
-    def fit(self, X: Covariates, y: Outcome, *, anchors: Labels | None = None) -> Self:
-        """Boost for ``n_estimators`` steps; pass X, y and anchors as to the other models."""
+    def fit(self, X: Covariates | str, y: Outcome | AnyTable, *, anchors: Labels | None = None) -> Self:
+        """Boost for ``n_estimators`` steps; pass X, y and anchors, or a formula and a table, as to the other models."""
+        if isinstance(X, str):
+            return self._fit_formula(X, y, anchors)
         gamma = check_gamma(self.gamma, anchors)
         if not np.isfinite(gamma):
             raise InputError("AnchorBoosting needs a finite gamma: for gamma = inf use LinearAnchorRegression")

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from anchortm._typing import Array, Covariates, Labels, Numbers, Outcome
+from anchortm._typing import AnyTable, Array, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import check_weights, one_number
 from anchortm._util.estimators import BaseEstimator, RegressorMixin
 from anchortm._util.frames import aligned, is_frame, native
@@ -23,6 +23,7 @@ from anchortm.engine.solve.identification import check_covariates
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.inputs.anchors import AnchorColumns, anchor_columns
 from anchortm.inputs.design import Design, check_columns, to_design
+from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import as_response
 from anchortm.models.from_formula import FormulaMixin
 
@@ -118,6 +119,12 @@ class L2Regressor(FormulaMixin, RegressorMixin, BaseEstimator):
         check_columns(design, self.coef_names_, hasattr(self, "feature_names_in_"), type(self).__name__)
         return np.asarray(design.matrix)
 
+    def score(self, X: Covariates, y: Outcome | None = None, sample_weight: Numbers | None = None) -> float:
+        """Return R^2 of the predictions; after a fit by a formula, X may be a table that holds y and the weights."""
+        if y is None:
+            y = self._outcome_of(X)
+        return float(super().score(X, y, Formula.new_column(X, sample_weight)))  # type: ignore[misc]
+
 
 class LinearAnchorRegression(L2Regressor):
     """Linear regression with squared errors that have weight gamma in the span of the anchors.
@@ -166,9 +173,16 @@ class LinearAnchorRegression(L2Regressor):
         self.anchor_intercept = anchor_intercept
 
     def fit(
-        self, X: Covariates, y: Outcome, *, anchors: Labels | None = None, sample_weight: Numbers | None = None
+        self,
+        X: Covariates | str,
+        y: Outcome | AnyTable,
+        *,
+        anchors: Labels | None = None,
+        sample_weight: Numbers | None = None,
     ) -> Self:
-        """Fit the coefficients; pass X, y and anchors as to the other models."""
+        """Fit the coefficients; pass X, y and anchors, or a formula and a table, as to the other models."""
+        if isinstance(X, str):
+            return self._fit_formula(X, y, anchors, sample_weight=sample_weight)
         gamma = check_gamma(self.gamma, anchors)
         X = native(X)
         design, data = l2_data(X, y, anchors, sample_weight, self.anchor_intercept)

@@ -123,7 +123,7 @@ def marginal_effects(
     >>> data = atm.datasets.load_cgd()
     >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
     >>> atm.marginal_effects(model, data, of="probability", above=300)
-    Average change of P(Y > 300), 95% intervals
+    Average change of P(tstop > 300), 95% intervals
                     effect  std. error     lower   upper                 per
     covariate
     treat[rIFN-g]   0.3021     0.07928    0.1467  0.4575  instead of placebo
@@ -172,7 +172,8 @@ def marginal_effects(
         lower, upper = value - width, value + width
     per = [change.per for change in changes]
     table = {"effect": value, "std. error": error, "lower": lower, "upper": upper, "per": per}
-    name = "the median" if of == "median" else f"P(Y > {above})"
+    outcome = result.outcome_name
+    name = f"the median{f' of {outcome}' if outcome else ''}" if of == "median" else f"P({outcome or 'Y'} > {above})"
     index = pd.Index([change.name for change in changes], name="covariate")
     return MarginalEffects(pd.DataFrame(table, index=index), name, level)
 

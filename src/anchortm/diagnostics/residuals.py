@@ -9,12 +9,13 @@ import numpy as np
 
 from anchortm import plotting
 from anchortm._messages import shown
-from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
+from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.frames import aligned
 from anchortm._util.pipelines import model_of
 from anchortm.engine.rows.projections import projection
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import anchor_columns
+from anchortm.predict.observed import anchors_of, rows_of_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,9 +43,9 @@ class ResidualInvariance:
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> before, after = (atm.OrdinalRegression(xi).fit(frame.X, frame.y, anchors=data.judge) for xi in (0, 10))
-    >>> result = atm.diagnostics.residual_invariance(before, after, frame.X, frame.y, data.judge)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> before, after = (atm.OrdinalRegression(xi).fit(formula, data) for xi in (0, 10))
+    >>> result = atm.diagnostics.residual_invariance(before, after, data)
     >>> result.frame()[["level", "n", "mean_before", "mean_after"]].head(3).round(3)
        level  n  mean_before  mean_after
     0      1  8        0.579       0.373
@@ -88,9 +89,9 @@ class ResidualInvariance:
 def residual_invariance(
     before: Any,
     after: Any,
-    X: Covariates,
-    y: Outcome,
-    anchors: Labels,
+    X: Covariates | str,
+    y: Outcome | AnyTable | None = None,
+    anchors: Labels | None = None,
     *,
     offset: Numbers | None = None,
     which: Literal["shift", "scale"] = "shift",
@@ -104,7 +105,8 @@ def residual_invariance(
     before, after : fitted models
         Usually the fit at xi = 0 and the fit with a penalty.
     X, y, anchors, offset
-        As for ``fit``.
+        As for ``fit``. If both models were fitted by a formula, X is a table with its columns; y and the anchors then
+        come from the table unless you pass them, and anchors and offset may be names of columns.
     which : {"shift", "scale"}
         Residuals of the shift (the default) or of the scale. The means of the latter show where outcomes spread more
         than predicted.
@@ -117,14 +119,16 @@ def residual_invariance(
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> before, after = (atm.OrdinalRegression(xi).fit(frame.X, frame.y, anchors=data.judge) for xi in (0, 10))
-    >>> result = atm.diagnostics.residual_invariance(before, after, frame.X, frame.y, data.judge)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> before, after = (atm.OrdinalRegression(xi).fit(formula, data) for xi in (0, 10))
+    >>> result = atm.diagnostics.residual_invariance(before, after, data)
     >>> [round(share, 2) for share in result.explained]
     [0.35, 0.27]
     """
     import pandas as pd
 
+    X, y = rows_of_table(before, X, y)
+    anchors = anchors_of(before, X, anchors)
     aligned(X=X, y=y, anchors=anchors, offset=offset)
     columns = anchor_columns(anchors)
     fits = {"before": before, "after": after}

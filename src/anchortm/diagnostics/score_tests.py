@@ -74,8 +74,8 @@ class ScoreTest:
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> test = atm.diagnostics.score_test(atm.OrdinalRegression(), frame.X, frame.y, frame.anchors)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> test = atm.diagnostics.score_test(atm.OrdinalRegression(), formula, data)
     >>> test.frame().round(4)
        statistic  df  pvalue
     0    26.2281   8   0.005
@@ -172,11 +172,12 @@ def score_test(
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> test = atm.diagnostics.score_test(atm.OrdinalRegression(), frame.X, frame.y, frame.anchors)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> test = atm.diagnostics.score_test(atm.OrdinalRegression(), formula, data)
     >>> print(f"{test.statistic:.1f} on {test.df} degrees of freedom, p = {test.pvalue:.3f}")  # the judges differ
     26.2 on 8 degrees of freedom, p = 0.005
-    >>> test == atm.diagnostics.score_test(atm.OrdinalRegression(), "rating ~ temp + contact | judge", data)
+    >>> X = data[["temp", "contact"]] == ["warm", "yes"]  # the same from columns
+    >>> test == atm.diagnostics.score_test(atm.OrdinalRegression(), X, data.rating, data.judge)
     True
     """
     if method not in ("auto", *METHODS):

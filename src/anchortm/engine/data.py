@@ -49,6 +49,7 @@ class About:
     covariate_ranges: Array | None  # smallest and largest value of each column
     outcome_range: tuple[float, float]
     missing: Counts  # rows that were dropped
+    outcome_name: str | None  # what the outcome is called
 
 
 class Strata(NamedTuple):
@@ -232,6 +233,7 @@ class Data(NamedTuple):
             self.covariate_ranges,
             self.response.reach(),
             Counts() if self.missing is None else self.missing.counts,
+            self.response.name,
         )
 
 

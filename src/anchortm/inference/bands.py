@@ -69,6 +69,10 @@ class ConfidenceBand:
         Delta method or bootstrap.
     steps : bool
         Whether the curves are constant between their steps, as those of ``CoxPH``.
+    outcome_name : str or None
+        What the outcome is called, if it had a name in the fit.
+    labels : pandas Index or None
+        The labels of the rows, from the index of X if it does more than number the rows from 0.
 
     Examples
     --------
@@ -93,6 +97,8 @@ class ConfidenceBand:
     simultaneous: bool
     method: str
     steps: bool = False
+    outcome_name: str | None = None
+    labels: Any = None
 
     def frame(self) -> pd.DataFrame:
         """Return the band as a table.
@@ -115,7 +121,7 @@ class ConfidenceBand:
             }
         )
 
-    def plot(self, ax: Axis = None, labels: Sequence[object] | None = None, *, unit: str = "y") -> Axes:
+    def plot(self, ax: Axis = None, labels: Sequence[object] | None = None, *, unit: str | None = None) -> Axes:
         """Draw the estimate of each row with its band and return the axes.
 
         Parameters
@@ -123,9 +129,9 @@ class ConfidenceBand:
         ax : matplotlib axes, optional
             Where to draw; by default a new figure.
         labels : sequence, optional
-            A label for each row.
-        unit : str
-            Label of the axis of outcomes.
+            A label for each row; by default the labels of the band.
+        unit : str, optional
+            Label of the axis of outcomes; by default the name of the outcome.
 
         Returns
         -------

@@ -253,11 +253,7 @@ def rows_in_memory(model: Fitted) -> Problem:
 
 def cluster_codes(clusters: Any, data: Data) -> Codes:
     """Return the cluster of each row of the fit, numbered from 0."""
-    if isinstance(clusters, str):
-        raise InputTypeError(
-            f"clusters must be the cluster of each row when rows are in memory, not {clusters!r}: pass the column, "
-            f"data[{clusters!r}]"
-        )
+    clusters = _factor(clusters, data) if isinstance(clusters, str) else clusters
     aligned(X=data, clusters=clusters)
     codes, _ = groups_of(rows_taken("clusters", clusters, data.n_given, data.rows_used), "clusters")
     if codes.size != len(data.response):
@@ -270,6 +266,19 @@ def cluster_codes(clusters: Any, data: Data) -> Codes:
     if data.clusters is not None:
         data.clusters.check_whole(codes, "clusters")
     return codes
+
+
+def _factor(name: str, data: Data) -> Codes:
+    """Return the codes of an anchor by its name; a fit keeps no other columns of a table in memory."""
+    anchors = data.anchors
+    known = () if anchors is None else anchors.factor_names
+    if anchors is None or name not in known:
+        of_anchor = f", or the name of an anchor ({', '.join(known)})" if known else ""
+        raise InputTypeError(
+            f"clusters must be the cluster of each row when rows are in memory{of_anchor}, not {name!r}: pass the "
+            f"column, data[{name!r}]"
+        )
+    return anchors.factors[known.index(name)]
 
 
 def influence(model: Fitted) -> Array:

@@ -69,7 +69,7 @@ class Inference(Times):
             increments of the baseline may be at their bound. "sandwich" includes the penalty, works for any xi, and
             stays valid if the model is misspecified; increments at their bound are treated as known. "bootstrap"
             refits to resampled data. By default "hessian" at xi = 0 and "sandwich" otherwise.
-        clusters : array, optional
+        clusters : array, or name of an anchor, optional
             The cluster of each row. Rows of one cluster may be dependent; clusters are independent. By default the
             sandwich treats rows as independent and a weight of 2 as two rows (for sampling weights, make each row a
             cluster). The bootstrap by default resamples the levels of the largest anchor factor.
@@ -111,7 +111,7 @@ class Inference(Times):
         >>> model = atm.ProportionalHazards.from_formula(formula, data, xi=1.0, order=3)
         >>> model.standard_errors().round(3)
         array([0.357, 0.017])
-        >>> model.standard_errors(clusters=data.center).round(3)
+        >>> model.standard_errors(clusters="center").round(3)
         array([0.212, 0.016])
         """
         return standard_errors(self, kind, clusters, self._asked_covariance(kind, clusters, options))
@@ -171,7 +171,7 @@ class Inference(Times):
         ----------
         n_bootstrap : int
             Number of resampled data sets.
-        clusters : array, optional
+        clusters : array, or name of an anchor, optional
             The cluster of each row; whole clusters are resampled. By default the levels of the largest anchor factor,
             or rows if there is none. For a table that is read in batches, the name of a column; all fits then share
             each read of the table, and single rows are not resampled.

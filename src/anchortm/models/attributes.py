@@ -164,6 +164,7 @@ class FittedAttributes:
     atom_ = Found[float]()
     covariate_ranges_ = Found[Array]()
     outcome_range_ = Found[tuple[float, float]]()
+    outcome_name_ = Found[str]()
     time_ = Found[bool]()
     scale_coef_ = Found[Array]("scale", "coef")
     scale_names_ = Found[list[str]]("scale", "names")

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from sklearn.base import clone
 
-from anchortm._typing import Columns, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm._typing import AnyTable, Columns, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.estimators import BaseEstimator, CopiedWithRows
 from anchortm._util.pipelines import is_pipeline, model_of
 from anchortm.backends.sources import open_source
@@ -25,6 +25,7 @@ from anchortm.inputs.missing import How
 from anchortm.models.answers import Inference
 from anchortm.models.attributes import FRONT
 from anchortm.models.from_formula import FormulaMixin, with_roles
+from anchortm.models.given import given
 from anchortm.predict.new_rows import NewRows
 
 __all__ = ["TransformationModel", "check_model", "model"]
@@ -113,8 +114,8 @@ class TransformationModel(Inference, FormulaMixin, CopiedWithRows, BaseEstimator
 
     def problem(
         self,
-        X: Covariates,
-        y: Outcome,
+        X: Covariates | str,
+        y: Outcome | AnyTable,
         *,
         anchors: Labels | None = None,
         sample_weight: Numbers | None = None,
@@ -137,12 +138,14 @@ class TransformationModel(Inference, FormulaMixin, CopiedWithRows, BaseEstimator
         """
         if y is None:
             raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
+        if isinstance(X, str):
+            return given(self, X, y, anchors, sample_weight=sample_weight, offset=offset).prepared()[1]
         return self._problem_type.of(self.specification(), X, y, anchors, sample_weight, offset)
 
     def fit(
         self,
-        X: Covariates,
-        y: Outcome,
+        X: Covariates | str,
+        y: Outcome | AnyTable,
         *,
         anchors: Labels | None = None,
         sample_weight: Numbers | None = None,
@@ -154,7 +157,8 @@ class TransformationModel(Inference, FormulaMixin, CopiedWithRows, BaseEstimator
         ----------
         X : array, frame or sparse matrix of shape (n, p), or None
             Covariates. None fits an unconditional model. Sparse columns stay sparse. Adjacent dummies of a factor
-            with more than 100 levels are stored as codes.
+            with more than 100 levels are stored as codes. Or a formula, with a table in the place of y:
+            ``fit(formula, data)``, see ``from_formula``.
         y : array, Response or ordered categorical
             The outcome. For censored outcomes see ``Surv`` and ``Interval``.
         anchors : array, series, frame or list of columns, optional
@@ -186,7 +190,11 @@ class TransformationModel(Inference, FormulaMixin, CopiedWithRows, BaseEstimator
         >>> model = atm.NormalLinear(xi=10.0).fit(data[["rm", "lstat"]], data.cmedv, anchors=data.town)
         >>> model.slope_.round(2)
         array([ 5.55, -0.75])
+        >>> atm.NormalLinear(xi=10.0).fit("cmedv ~ rm + lstat | town", data).slope_.round(2)  # the same by a formula
+        array([ 5.55, -0.75])
         """
+        if isinstance(X, str):
+            return self._fit_formula(X, y, anchors, sample_weight=sample_weight, offset=offset)
         problem = self.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
         return self._keep(problem, remarked(problem, problem.fit()))
 

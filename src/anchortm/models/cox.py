@@ -24,6 +24,7 @@ from anchortm.inference.restricted_means import Groups, RestrictedMeans
 from anchortm.inference.step_bands import step_band, step_means
 from anchortm.inputs import parts
 from anchortm.inputs.baselines import stratum_codes
+from anchortm.inputs.formula import Formula
 from anchortm.inputs.judgement import OnBadRows, Unknown
 from anchortm.inputs.response import Kind, Response
 from anchortm.links import Link, get_link
@@ -31,6 +32,7 @@ from anchortm.models.attributes import Found
 from anchortm.models.base import TransformationModel, model
 from anchortm.models.docstrings import ATTRIBUTES, SHARED
 from anchortm.models.roles import Regressor
+from anchortm.predict.names import named
 from anchortm.predict.new_rows import NewRows
 from anchortm.predict.survival_steps import StepBasis, StepDistribution
 
@@ -249,7 +251,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         ----------
         X, y, offset
             As for ``nll``.
-        sample_weight : array, optional
+        sample_weight : array or column name, optional
             Weights of the rows, which also count in the risk sets, as in a fit.
 
         Returns
@@ -264,6 +266,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         >>> round(model.score(data), 3), round(model.loglik_ / len(data), 3)
         (-1.459, -1.459)
         """
+        sample_weight = Formula.new_column(X, sample_weight)
         aligned(X=X, y=y, sample_weight=sample_weight)
         rows = self.new_rows_
         response, _, shift = rows.outcome_and_parts(X, y, offset)
@@ -302,6 +305,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         self.new_rows_.strata_of_fit(X, 0)
         return super().residuals(X, y, offset=offset, which=which)
 
+    @named
     def predict_distribution(
         self,
         X: Covariates = None,
@@ -361,6 +365,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         shift = rows.parts(X, n_rows, offset)[1]
         return StepDistribution(result.curves, rows.strata_of_fit(X, shift.size), shift, centre=result.centre)
 
+    @named
     def confidence_band(
         self,
         X: Covariates,
@@ -420,6 +425,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
     ) -> RestrictedMeans:
         return step_means(self, distribution, self.new_rows_.matrix(X, len(distribution)), tau, groups, uncertainty)
 
+    @named
     def survival_quantiles(
         self,
         X: Covariates,

@@ -10,13 +10,13 @@ from typing import Any
 from anchortm._util.frames import aligned, is_batched
 from anchortm._util.pipelines import is_pipeline
 from anchortm.engine.problem import Problem
-from anchortm.exceptions import InputError
+from anchortm.exceptions import InputTypeError
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.formula.text import split_at
 from anchortm.inputs.missing import Missing, columns_of_inputs, settled, whole_inputs, whole_rows
 from anchortm.inputs.parts import refuse
-from anchortm.models.from_formula import refuse_formula, whole_table, with_roles
+from anchortm.models.from_formula import check_formula, refuse_formula, whole_table, with_roles
 
 __all__ = ["ROWS", "Given", "given", "whole"]
 
@@ -80,6 +80,12 @@ class Given:
             )
         return self, problem
 
+    def in_memory(self, question: str) -> Given:
+        """Return the rows, unless they are a table that is read in batches, which the question cannot use."""
+        if self.batched:
+            raise InputTypeError(f"{question} needs a table in memory, not {self.y!r}: read it first")
+        return self
+
     def n_passes(self, problem: Problem) -> int | None:
         """Return how often the table was read so far; None for rows in memory."""
         return problem.data.n_passes if self.batched else None
@@ -112,10 +118,7 @@ def given(
     if not isinstance(X, str):
         return _arrays(rows)
     refuse_formula(model)
-    if anchors is not None:
-        raise InputError("name the anchors after '|' in the formula, and pass other arguments by name, such as xis=...")
-    if model.anchor_names is not None:
-        raise InputError("name the anchors after '|' in the formula, not in anchor_names")
+    check_formula(model, y, anchors)
     text = _with_anchors(X, environments)
     if is_batched(y):
         return replace(rows, X=text, batched=True)

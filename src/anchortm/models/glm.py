@@ -28,6 +28,7 @@ from anchortm.models.docstrings import ATTRIBUTES, SHARED
 from anchortm.models.roles import Regressor
 from anchortm.predict.family import AveragedFamily, FamilyDistribution
 from anchortm.predict.mean_rows import MeanRows
+from anchortm.predict.names import named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -318,6 +319,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         mean = self.predict(X, offset=offset, n_rows=n_rows, on_bad_rows=on_bad_rows, unknown=unknown)
         return np.column_stack([1.0 - mean, mean])
 
+    @named
     def predict_distribution(
         self,
         X: Covariates = None,
@@ -439,6 +441,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         index = X.index if isinstance(X, pd.DataFrame) and len(X) == eta.size else None
         return pd.DataFrame(table, index=index)
 
+    @named
     def confidence_band(
         self,
         X: Covariates,

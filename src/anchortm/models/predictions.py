@@ -20,12 +20,14 @@ from anchortm.inference.bands import ConfidenceBand, Of, band_of_averages, confi
 from anchortm.inference.bootstrap import Bootstrap, at_row, resolve
 from anchortm.inputs import parts
 from anchortm.inputs.design import to_design
+from anchortm.inputs.formula import Formula
 from anchortm.inputs.judgement import OnBadRows, Unknown
 from anchortm.models.attributes import FittedAttributes
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.extrapolation import extrapolation
 from anchortm.predict.marginal import AveragedDistribution
 from anchortm.predict.marked import MarkedDistribution
+from anchortm.predict.names import named
 from anchortm.predict.new_rows import NewRows
 
 if TYPE_CHECKING:
@@ -114,7 +116,7 @@ class Predictions(FittedAttributes):
         ----------
         X, y, offset
             As for ``nll``.
-        sample_weight : array, optional
+        sample_weight : array or column name, optional
             Weights of the rows in the mean.
 
         Returns
@@ -129,6 +131,7 @@ class Predictions(FittedAttributes):
         >>> round(model.score(data), 3)
         -2.585
         """
+        sample_weight = Formula.new_column(X, sample_weight)
         aligned(X=X, y=y, sample_weight=sample_weight)
         loglik = self.new_rows_.logliks(X, y, offset)[0]
         weights = check_weights(sample_weight, loglik.size)
@@ -229,6 +232,7 @@ class Predictions(FittedAttributes):
         unknown: Unknown = "error",
     ) -> MarkedDistribution: ...
 
+    @named
     def predict_distribution(
         self,
         X: Covariates = None,
@@ -364,6 +368,7 @@ class Predictions(FittedAttributes):
 
         return at_parameters
 
+    @named
     def confidence_band(
         self,
         X: Covariates,

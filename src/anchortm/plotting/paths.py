@@ -10,7 +10,17 @@ from numpy.typing import NDArray
 from anchortm._typing import Axis
 from anchortm.exceptions import InputError
 from anchortm.plotting.results import Boosted, LeftOut, NetPath, NetSearch, Panels, Path
-from anchortm.plotting.style import COLOURS, STYLES, lambda_axis, looks, new_axes, outside_legend, pyplot, xi_axis
+from anchortm.plotting.style import (
+    COLOURS,
+    STYLES,
+    lambda_axis,
+    level_label,
+    looks,
+    new_axes,
+    outside_legend,
+    pyplot,
+    xi_axis,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,8 +36,8 @@ def coefficient_path(path: Path, ax: Axis = None) -> Axes:
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> path = atm.anchor_path(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 1, 10])
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> path = atm.anchor_path(atm.OrdinalRegression(), formula, data, xis=[0, 1, 10])
     >>> ax = atm.plotting.coefficient_path(path)  # the same as path.plot()
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['temp[T.warm]', 'contact[T.yes]']
@@ -57,8 +67,8 @@ def net_path(path: NetPath, axes: Panels = None, label: int = 8) -> NDArray[np.o
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> path = atm.elastic_net_path(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 1], n_lambdas=5)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> path = atm.elastic_net_path(atm.OrdinalRegression(), formula, data, xis=[0, 1], n_lambdas=5)
     >>> axes = atm.plotting.net_path(path)  # the same as path.plot()
     >>> [ax.get_title() for ax in axes]
     ['xi = 0', 'xi = 1']
@@ -98,9 +108,9 @@ def net_search(search: NetSearch, ax: Axis = None) -> Axes:
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> formula = "rating ~ temp + contact | judge"
     >>> search = atm.ElasticNetCV(atm.OrdinalRegression(), [0, 3], n_lambdas=5)
-    >>> search = search.fit(frame.X, frame.y, anchors=data.judge)
+    >>> search = search.fit(formula, data)
     >>> ax = atm.plotting.net_search(search)  # the same as search.plot()
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['xi = 0', 'xi = 3', 'chosen']
@@ -123,7 +133,8 @@ def net_search(search: NetSearch, ax: Axis = None) -> Axes:
     else:
         lambda_axis(ax)
     what = search.objective if isinstance(search.objective, str) else f"{search.objective:g} quantile of the"
-    ax.set_ylabel(f"{what} nll of left-out environments")
+    name = search.loeo_.environment_name
+    ax.set_ylabel(f"{what} nll of left-out environments{f' ({name})' if name else ''}")
     outside_legend(ax)
     return ax
 
@@ -135,11 +146,11 @@ def left_out(result: LeftOut, ax: Axis = None, label: int = 3, legend: bool = Tr
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> result = atm.leave_one_environment_out(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 3])
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> result = atm.leave_one_environment_out(atm.OrdinalRegression(), formula, data, xis=[0, 3])
     >>> ax = atm.plotting.left_out(result, label=1)  # the same as result.plot(label=1)
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['worst', 'others', '7', 'median']
+    ['worst', 'others', 'judge 7', 'median']
     >>> plt.close(ax.figure)
     """
     ax = new_axes(ax, figsize=(7.5, 4.5))
@@ -151,17 +162,20 @@ def left_out(result: LeftOut, ax: Axis = None, label: int = 3, legend: bool = Tr
     for k, name in enumerate(others.columns):
         ax.plot(table.index, others[name], color="0.7", linewidth=0.7, zorder=1, label="others" if k == 0 else None)
     for k, name in enumerate(hardest):
-        ax.plot(table.index, table[name], STYLES[k % 4], color="black", zorder=3, label=str(name))
+        own = level_label(result.environment_name, name)
+        ax.plot(table.index, table[name], STYLES[k % 4], color="black", zorder=3, label=own)
     ax.plot(table.index, table.median(axis=1), color="tab:blue", linewidth=2.5, zorder=4, label="median")
     xi_axis(ax, table.index.to_numpy(dtype=np.float64))
-    ax.set_ylabel("mean negative log-likelihood\nof the left-out environment")
+    ax.set_ylabel(f"mean negative log-likelihood\nof the left-out {result.environment_name or 'environment'}")
     if legend:
         ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return ax
 
 
-def flattening(table: pd.DataFrame, ax: Axis = None) -> Axes:
+def flattening(table: pd.DataFrame, ax: Axis = None, *, unit: str = "y") -> Axes:
     """Draw the size of the coefficients on both scales and the spread, relative to the first xi.
+
+    ``unit`` is the name of the outcome.
 
     Examples
     --------
@@ -178,7 +192,7 @@ def flattening(table: pd.DataFrame, ax: Axis = None) -> Axes:
     names = {
         "coef_norm": "coefficients, scale of h",
         "spread": "spread of predictions",
-        "effect_norm": "coefficients, scale of y",
+        "effect_norm": f"coefficients, scale of {unit}",
     }
     table = table[np.isfinite(table["xi"])]
     for (column, name), (colour, style) in zip(names.items(), looks(), strict=False):
@@ -199,8 +213,8 @@ def rule(table: pd.DataFrame, level: float, chosen: float | None, ax: Axis = Non
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> rule = atm.xi_by_score_test(atm.OrdinalRegression(), frame.X, frame.y, data.judge)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> rule = atm.xi_by_score_test(atm.OrdinalRegression(), formula, data)
     >>> ax = atm.plotting.rule(rule.frame(), rule.level, rule.xi)  # the same as rule.plot()
     >>> ax.get_legend().get_texts()[0].get_text()
     'level 0.05'

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["Band", "Boosted", "LeftOut", "NetPath", "NetSearch", "Panels", "Path", "Predicted"]
+__all__ = ["Band", "Boosted", "LeftOut", "Model", "NetPath", "NetSearch", "Panels", "Path", "Predicted"]
 
 # axes for several panels
 Panels: TypeAlias = Union["Axes", Sequence["Axes"], NDArray[np.object_], None]
@@ -27,6 +27,17 @@ class Predicted(Protocol):
 
     def sf(self, y: ArrayLike, /) -> Array:
         """Return P(Y > y), a row for each row."""
+
+
+class Model(Protocol):
+    """A model that was fitted by a formula."""
+
+    @property
+    def formula_(self) -> Any:
+        """The formula, which reads tables."""
+
+    def predict_distribution(self, X: Any, /) -> Any:
+        """Return the predicted distribution of each row."""
 
 
 class Path(Protocol):
@@ -76,9 +87,17 @@ class NetSearch(Protocol):
     results_: pd.DataFrame
     best_xi_: float
 
+    @property
+    def loeo_(self) -> LeftOut:
+        """Losses of left-out environments."""
+
 
 class LeftOut(Protocol):
     """Losses of left-out environments: a ``LeaveOneEnvironmentOut``."""
+
+    @property
+    def environment_name(self) -> str | None:
+        """What the column of environments is called."""
 
     def frame(self) -> pd.DataFrame:
         """Return one row per environment and xi."""
@@ -126,3 +145,7 @@ class Band(Protocol):
     @property
     def steps(self) -> bool:
         """Whether the curves are constant between the points."""
+
+    @property
+    def labels(self) -> Any:
+        """Labels of the rows, a pandas index or None."""

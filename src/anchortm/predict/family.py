@@ -63,13 +63,16 @@ class FamilyDistribution(Distribution):
     mu: Array
     trials: Array
     shift: Array
+    outcome_name: str | None = field(default=None, kw_only=True)
+    labels: Any = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return self.mu.size
 
     def __getitem__(self, rows: Rows) -> Self:
         rows = as_rows(rows)
-        return replace(self, mu=self.mu[rows], trials=self.trials[rows], shift=self.shift[rows])
+        labels = self._labels_of(rows)
+        return replace(self, mu=self.mu[rows], trials=self.trials[rows], shift=self.shift[rows], labels=labels)
 
     def __repr__(self) -> str:
         return f"FamilyDistribution({len(self)} rows, {self.family.family})"

@@ -182,7 +182,8 @@ class NewRows:
     def offset(self, X: Any, offset: Any) -> Any:
         """Return the offset of new rows: as given, from the column that the fit named, or none with a warning."""
         if self.formula is not None and X is not None:
-            offset = self.formula.new_column(X, self._with_offset({"offset": offset})["offset"])
+            offset = self._with_offset({"offset": offset})["offset"]
+        offset = Formula.new_column(X, offset)
         if offset is None and self.result.had_offset:
             warn(
                 "the fit had an offset and these rows have none: pass offset= (0 says that none is meant)",

@@ -27,6 +27,13 @@ class Distribution(ABC):
     ``predict_distribution`` returns one of the kinds below. They share these methods, and ``distribution[:3]`` takes
     rows. To add a kind, derive from this class and write its abstract methods.
 
+    Attributes
+    ----------
+    outcome_name : str or None
+        What the outcome is called: the column of the outcome in the fit, if it had a name.
+    labels : pandas Index or None
+        The labels of the rows, from the index of X if it does more than number the rows from 0. Pictures show them.
+
     See Also
     --------
     anchortm.predict.PredictedDistribution : of a transformation model
@@ -48,6 +55,13 @@ class Distribution(ABC):
     array([[0.77, 0.13],
            [0.98, 0.59]])
     """
+
+    outcome_name: str | None = None
+    labels: Any = None
+
+    def _labels_of(self, rows: Any) -> Any:
+        """Return the labels of some rows."""
+        return None if self.labels is None else self.labels[rows]
 
     @abstractmethod
     def __len__(self) -> int:

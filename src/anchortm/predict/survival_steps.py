@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import ClassVar, NoReturn
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -103,6 +103,8 @@ class StepDistribution(Distribution):
     shift: Array
     after: Array | None = None
     centre: float = 0.0
+    outcome_name: str | None = field(default=None, kw_only=True)
+    labels: Any = field(default=None, kw_only=True)
 
     basis: ClassVar[StepBasis] = StepBasis()
 
@@ -112,7 +114,8 @@ class StepDistribution(Distribution):
     def __getitem__(self, rows: Rows) -> StepDistribution:
         rows = as_rows(rows)
         after = None if self.after is None else self.after[rows]
-        return replace(self, stratum=self.stratum[rows], shift=self.shift[rows], after=after)
+        labels = self._labels_of(rows)
+        return replace(self, stratum=self.stratum[rows], shift=self.shift[rows], after=after, labels=labels)
 
     def __repr__(self) -> str:
         times = sum(curve.time.size for curve in self.curves)

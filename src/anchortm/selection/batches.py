@@ -37,6 +37,7 @@ class LeftOut(NamedTuple):
     full: Full | None = None
     n_passes: int | None = None
     n_missing: int = 0
+    environment_name: str | None = None
 
 
 def left_out_in_batches(
@@ -90,7 +91,7 @@ def left_out_in_batches(
             own = {"environment": name, "xi": xi, "n": n, "nll": nll, "converged": fit.converged}
             beta = parts[e].shared.widen(fit.baseline, fit.others)[1]
             found.append(own | {"notes": parts[e].notes} | row_of(problems[j].spec, called, beta, by))
-    return LeftOut(found, rows, problems, full, stream.n_passes, stream.scan.missing.n_missing)
+    return LeftOut(found, rows, problems, full, stream.n_passes, stream.scan.missing.n_missing, _name(stream, column))
 
 
 def _environments(stream: Stream, given: Any) -> str | None:
@@ -109,6 +110,11 @@ def _environments(stream: Stream, given: Any) -> str | None:
             "the anchors are not one column of groups: name the column of the environments, environments='site'"
         )
     return None
+
+
+def _name(stream: Stream, column: str | None) -> str:
+    """Return what the column of the environments is called."""
+    return column or str(stream.reader.formula.anchor_columns[0])
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
-from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
+from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import one_number, real_numbers, several_xi, whole_number
 from anchortm.engine.objective.penalised import Net
 from anchortm.engine.problem import Problem
@@ -24,6 +24,7 @@ from anchortm.engine.remarks import remarked
 from anchortm.engine.solve.continuation import solve_path
 from anchortm.exceptions import InputError
 from anchortm.models.base import TransformationModel, check_model
+from anchortm.models.given import given
 from anchortm.plotting.results import Panels
 from anchortm.selection.folds import Grid, full_paths
 from anchortm.selection.searches import XiSearchCV
@@ -156,9 +157,9 @@ class ElasticNetPath:
 
 def elastic_net_path(
     model: TransformationModel,
-    X: Covariates,
-    y: Outcome,
-    anchors: Labels | None,
+    X: Covariates | str,
+    y: Outcome | AnyTable,
+    anchors: Labels | None = None,
     xis: Sequence[float] = (0.0,),
     *,
     lambdas: Sequence[float] | None = None,
@@ -178,7 +179,7 @@ def elastic_net_path(
     model : estimator
         Any model of this package. Its ``penalty_factor`` is used; its own xi, l1 and l2 are not.
     X, y, anchors : covariates, outcome and anchors
-        As for ``fit``.
+        As for ``fit``; or a formula with its anchors and a table, ``elastic_net_path(model, formula, data, xis=[0])``.
     xis : sequence of float
         Strengths of the anchor penalty, finite.
     lambdas : sequence of float, optional
@@ -192,7 +193,7 @@ def elastic_net_path(
         Ratio of the last to the first default lambda. By default 0.001, or 0.01 if there are at least as many
         covariates as rows.
     sample_weight, offset : arrays, optional
-        As for ``fit``.
+        As for ``fit``. Of a table also the names of columns.
 
     Returns
     -------
@@ -222,16 +223,17 @@ def elastic_net_path(
     first = clone(model).set_params(**grid.strengths(1.0))
     for xi in values:
         first.specification().at(xi=xi).check_xi()
-    problem = first.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+    rows, problem = given(first, X, y, anchors, sample_weight=sample_weight, offset=offset).prepared()
     if problem.data.anchors is None and any(values):
-        raise InputError("xi > 0 needs anchors: pass them after y")
+        raise InputError("xi > 0 needs anchors: pass them after y, or name them after '|' in a formula")
     problems, found = grid(problem, values), []
     for own, (objective, solutions) in zip(problems, full_paths(problems, values), strict=True):
         row = []
         for xi, solution in zip(values, solutions, strict=True):
             there = own.at(xi=xi)
             result = remarked(there, there.result(objective, solution, [solution]))
-            row.append(model.with_result(there, result, xi=xi, l1=own.spec.l1, l2=own.spec.l2))
+            fitted = rows.model.with_result(there, result, xi=xi, l1=own.spec.l1, l2=own.spec.l2)
+            row.append(rows.reading(fitted, there))
         found.append(tuple(row))
     coefs = np.array([[m.coef_ for m in row] for row in found])
     strengths = np.array([own.spec.l1 + own.spec.l2 for own in problems])

@@ -17,6 +17,7 @@ from anchortm import plotting
 from anchortm._messages import shown, warn
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import jobs, several_xi
+from anchortm._util.frames import name_of
 from anchortm._util.pipelines import is_pipeline, model_of
 from anchortm._util.threads import one_blas_thread
 from anchortm.engine.remarks import tell_alphabetical
@@ -57,6 +58,8 @@ class LeaveOneEnvironmentOut:
         How often the table was read, if it is read in batches.
     n_missing : int
         Number of rows that were dropped because values are missing.
+    environment_name : str or None
+        What the column of environments is called.
 
     See Also
     --------
@@ -66,8 +69,8 @@ class LeaveOneEnvironmentOut:
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> result = atm.leave_one_environment_out(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 3])
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> result = atm.leave_one_environment_out(atm.OrdinalRegression(), formula, data, xis=[0, 3])
     >>> result.frame()[["environment", "xi", "n", "nll"]].head(3).round(3)
        environment   xi  n    nll
     0            1  0.0  8  1.591
@@ -80,6 +83,7 @@ class LeaveOneEnvironmentOut:
     by: tuple[str, ...] = ("xi",)
     n_passes: int | None = None
     n_missing: int = 0
+    environment_name: str | None = None
 
     def frame(self) -> pd.DataFrame:
         """Return one row for each environment and xi: n, nll, convergence, notes and coefficients.
@@ -130,7 +134,9 @@ class LeaveOneEnvironmentOut:
     def _title(self) -> str:
         frame = self.frame()
         sizes = [f"{frame[name].nunique()} values of {name}" for name in self.by]
-        return f"LeaveOneEnvironmentOut({self.model}, {frame.environment.nunique()} environments, {', '.join(sizes)})"
+        name = f" ({self.environment_name})" if self.environment_name else ""
+        sizes = [f"{frame.environment.nunique()} environments{name}", *sizes]
+        return f"LeaveOneEnvironmentOut({self.model}, {', '.join(sizes)})"
 
     @shown
     def __repr__(self) -> str:
@@ -245,20 +251,19 @@ def leave_one_environment_out(
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> atm.leave_one_environment_out(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 3, 10])
-    LeaveOneEnvironmentOut(OrdinalRegression, 9 environments, 3 values of xi)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> atm.leave_one_environment_out(atm.OrdinalRegression(), formula, data, xis=[0, 3, 10])
+    LeaveOneEnvironmentOut(OrdinalRegression, 9 environments (judge), 3 values of xi)
            worst  median    mean  hardest
     xi
     0.0   1.6745  1.2534  1.3080        7
     3.0   1.5574  1.3165  1.3248        7
     10.0  1.5929  1.5250  1.5203        5
 
-    The same by a formula:
+    From columns:
 
-    >>> result = atm.leave_one_environment_out(
-    ...     atm.OrdinalRegression(), "rating ~ temp + contact | judge", data, xis=[0, 3, 10]
-    ... )
+    >>> X = data[["temp", "contact"]] == ["warm", "yes"]
+    >>> result = atm.leave_one_environment_out(atm.OrdinalRegression(), X, data.rating, data.judge, [0, 3, 10])
     >>> result.summary()["worst"].round(4).tolist()
     [1.6745, 1.5574, 1.5929]
     """
@@ -267,8 +272,8 @@ def leave_one_environment_out(
     rows = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset, environments=environments)
     with rows.screened():
         found = left_out(rows, None, ("xi",), xis, cut, n_jobs, progress)
-    name = type(model_of(model)).__name__
-    return LeaveOneEnvironmentOut(found.rows, name, n_passes=found.n_passes, n_missing=found.n_missing)
+    about = (type(model_of(model)).__name__, ("xi",), found.n_passes, found.n_missing, found.environment_name)
+    return LeaveOneEnvironmentOut(found.rows, *about)
 
 
 def left_out(
@@ -302,6 +307,7 @@ def left_out(
     if rows.environments is None:
         raise InputError("pass the environments to leave out, one for each row, or name them in a formula after '|'")
     groups, labels = group_codes(rows.environments, cut)
+    name = name_of(rows.environments)
     n = len(as_response(rows.y, spec.outcome, spec.levels))
     if groups.size != n:
         raise InputError(f"environments has {groups.size} rows, but y has {n}: pass the same rows of both")
@@ -312,7 +318,7 @@ def left_out(
         fold, labels, n_missing = _folds(rows, grid, groups, labels, values, by)
         tasks = tqdm(range(labels.size), desc="environments", disable=hidden)
         results = Parallel(n_jobs=n_jobs)(delayed(fold)(e) for e in tasks)
-    return _told(LeftOut([row for rows in results for row in rows], n_missing=n_missing))
+    return _told(LeftOut([row for rows in results for row in rows], n_missing=n_missing, environment_name=name))
 
 
 def _folds(

@@ -61,14 +61,14 @@ class AnchorPath:
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> path = atm.anchor_path(atm.OrdinalRegression(), frame.X, frame.y, frame.anchors, [0, 1, 10])
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> path = atm.anchor_path(atm.OrdinalRegression(), formula, data, xis=[0, 1, 10])
     >>> path.frame()[["xi", "coef_temp[T.warm]", "penalty", "converged"]].round(3)
          xi  coef_temp[T.warm]  penalty  converged
     0   0.0              2.503    0.104       True
     1   1.0              2.281    0.098       True
     2  10.0              0.306    0.048       True
-    >>> path.models[1].predict(frame.X[:3])
+    >>> path.models[1].predict(data[:3])
     array([2, 2, 3])
     """
 

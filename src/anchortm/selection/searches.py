@@ -11,9 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
 from anchortm._messages import shown, warn
-from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
+from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import real_numbers
 from anchortm._util.estimators import BaseEstimator
+from anchortm._util.frames import name_of
 from anchortm._util.pipelines import model_of
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
@@ -21,6 +22,7 @@ from anchortm.engine.specification import named_columns
 from anchortm.exceptions import ConvergenceWarning, InputError, InputTypeError
 from anchortm.inputs.anchors import group_codes
 from anchortm.inputs.design import split_columns
+from anchortm.inputs.formula import Formula
 from anchortm.inputs.splines import wiggly
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.from_formula import FormulaMixin
@@ -79,9 +81,9 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> formula = "rating ~ temp + contact | judge"
     >>> search = atm.XiSearchCV(atm.OrdinalRegression(), [0, 3, 10], objective="worst")
-    >>> search.fit(frame.X, frame.y, anchors=data.judge)
+    >>> search.fit(formula, data)
     XiSearchCV(OrdinalRegression, worst): xi = 3
           objective  hardest  converged
     xi
@@ -120,8 +122,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
 
     def fit(
         self,
-        X: Covariates,
-        y: Outcome,
+        X: Covariates | str,
+        y: Outcome | AnyTable,
         *,
         anchors: Labels | None = None,
         environments: Labels | None = None,
@@ -133,13 +135,13 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         Parameters
         ----------
         X, y : covariates and outcome
-            As for ``fit`` of the model.
+            As for ``fit`` of the model; or a formula and a table, ``fit(formula, data)``.
         anchors : array, series, frame or list of columns, optional
             Anchors of the fits; by default the environments.
         environments : array, optional
             Environments to leave out; by default the anchors, or the column in the model's ``anchor_names``.
         sample_weight, offset : arrays, optional
-            As for ``fit`` of the model.
+            As for ``fit`` of the model. Of a table these, and the environments, may be names of columns.
 
         Returns
         -------
@@ -150,9 +152,10 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         model = as_pipeline(self.model)
         inner = model_of(model) if self._by == ("xi",) else model
         check_model(inner, {"lambda": "l1", "smooth": "smooth"}.get(self._by[0], "searches"))
-        given = {"X": X, "y": y, "anchors": anchors, "environments": environments}
-        given |= {"sample_weight": sample_weight, "offset": offset}
-        with whole(model, **given) as (found, _):
+        beside = {"environments": environments, "sample_weight": sample_weight, "offset": offset}
+        if isinstance(X, str):
+            return self._fit_formula(X, y, anchors, **beside)
+        with whole(model, X=X, y=y, anchors=anchors, **beside) as (found, _):
             return self._fit(level, **found)
 
     def _fit(
@@ -165,12 +168,14 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
             columns = named_columns(model.anchor_names, "anchor_names")
             environments = split_columns(X, columns)[1] if named else anchors
         if environments is None:
-            raise InputError("pass anchors=, or environments= to leave out")
+            raise InputError("pass anchors=, or environments= to leave out, or name them in a formula after '|'")
+        name = name_of(environments)
         if anchors is None and not named:
             groups, labels = group_codes(environments, self.cut)  # the same for all fits
             environments = anchors = labels[groups]
         rows = Given(model, X, y, anchors, sample_weight, offset, environments)
         found = left_out(rows, self._problems(), self._by, self.xis, self.cut, self.n_jobs, self.progress)
+        found = found._replace(environment_name=name)
         results = self._results(LeaveOneEnvironmentOut(found.rows, "").frame(), level)
         at = self._best(results)
         best = with_parameters(as_pipeline(self.model), **self._parameters(*at))
@@ -202,8 +207,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
 
     def _keep(self, found: LeftOut, results: pd.DataFrame, at: tuple[float, ...], best: Any) -> None:
         """Store the results in one assignment, so that an interrupted or failed search leaves the object unchanged."""
-        name = type(model_of(self.model)).__name__
-        loeo = LeaveOneEnvironmentOut(found.rows, name, self._by, found.n_passes, found.n_missing)
+        about = (type(model_of(self.model)).__name__, self._by, found.n_passes, found.n_missing, found.environment_name)
+        loeo = LeaveOneEnvironmentOut(found.rows, *about)
         chosen = {f"best_{name}_": value for name, value in zip(self._by, at, strict=True)}
         own = {"loeo_": loeo, "results_": results, "best_estimator_": best, "n_passes_": found.n_passes}
         self.__dict__.update(own | chosen)
@@ -220,38 +225,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         """Return the arguments of the model for one row of the table of results."""
         return {"xi": at[0]}
 
-    @classmethod
-    def from_formula(cls, formula: str, data: Any, **parameters: Any) -> Self:
-        """Return the search fitted to a table by a formula.
-
-        Parameters
-        ----------
-        formula : str
-            ``outcome ~ covariates | anchors``; see ``Formula``.
-        data : frame
-            A pandas, polars or pyarrow table, or one that is read in batches: a path or glob of Parquet files, a
-            pyarrow dataset, a polars LazyFrame or a Dask DataFrame. All fits then share each read of the table.
-        **parameters
-            Arguments of the constructor, including ``model``, and ``sample_weight``, ``offset`` and
-            ``environments`` as arrays or column names.
-
-        Returns
-        -------
-        estimator
-            The fitted search. It predicts from tables with the columns of the formula.
-
-        Examples
-        --------
-        >>> import anchortm as atm
-        >>> data = atm.datasets.load_wine()
-        >>> formula = "rating ~ temp + contact | judge"
-        >>> search = atm.XiSearchCV.from_formula(formula, data, model=atm.OrdinalRegression(), xis=[0, 1, 3])
-        >>> search.best_xi_, search.predict(data[:3]).shape
-        (3.0, (3,))
-        """
-        search = super().from_formula(formula, data, **parameters)
-        search.best_estimator_.formula_ = search.formula_
-        return search
+    def _read_tables(self, formula: Formula) -> None:
+        self.formula_ = self.best_estimator_.formula_ = formula
 
     def _level(self) -> float | None:
         """Return the quantile to minimise (1 for the worst), or None for the mean."""
@@ -313,7 +288,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict_quantiles(X, *quantiles, **options)
 
-    def nll(self, X: Covariates, y: Outcome, **options: Any) -> Any:
+    def nll(self, X: Covariates, y: Outcome | None = None, **options: Any) -> Any:
         """Return the negative log-likelihood of each row under the chosen model; arguments as for its ``nll``."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.nll(X, y, **options)
@@ -323,7 +298,7 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.summary(**options)
 
-    def score(self, X: Covariates, y: Outcome, *, offset: Numbers | None = None) -> float:
+    def score(self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None) -> float:
         """Return the mean log-likelihood of rows under the chosen model; arguments as for its ``score``."""
         check_is_fitted(self, "best_estimator_")
         return float(self.best_estimator_.score(X, y, offset=offset))

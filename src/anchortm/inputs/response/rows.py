@@ -60,6 +60,8 @@ class Response:
         The number of trials where a count is a number of successes.
     index : pandas Index or None
         The labels of the rows, where they came as pandas columns.
+    name : str or None
+        What the outcome is called, where it came as a column with a name.
 
     See Also
     --------
@@ -80,6 +82,7 @@ class Response:
     levels: tuple[Hashable, ...] | None = None
     trials: Array | None = None
     index: pd.Index | None = None
+    name: str | None = None
 
     def __post_init__(self) -> None:
         one = self.upper is self.lower  # of exact rows

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from anchortm._typing import Covariates, Numbers, Outcome
+from anchortm import plotting
+from anchortm._typing import Axis, Covariates, Numbers, Outcome
 from anchortm._util.checks import check_weights
 from anchortm._util.estimators import BaseEstimator
 from anchortm._util.frames import aligned, native
@@ -21,6 +22,7 @@ from anchortm.engine.result import FitResult
 from anchortm.exceptions import InputError, InputTypeError, UnavailableError
 from anchortm.inference.summary import Summary
 from anchortm.inputs import parts
+from anchortm.inputs.formula import Formula
 from anchortm.inputs.judgement import OnBadRows, Unknown
 from anchortm.inputs.response import Response
 from anchortm.links import Link
@@ -99,6 +101,7 @@ class BoostedAnswers:
     classes_ = OfModel[NDArray[Any]]()
     support_ = OfModel[tuple[float, float]]()
     outcome_range_ = OfModel[tuple[float, float]]()
+    outcome_name_ = OfModel[str]()
     row_kinds_ = OfModel[dict[str, int]]()
     n_rows_ = OfModel[int]()
     n_total_ = OfModel[float]()
@@ -392,6 +395,7 @@ class BoostedAnswers:
         offset: Numbers | None = None,
     ) -> float:
         """Return the mean log-likelihood of the rows; arguments as for ``nll``, and weights for the mean."""
+        sample_weight = Formula.new_column(X, sample_weight)
         aligned(X=X, y=y, sample_weight=sample_weight)
         nll = self.nll(X, y, offset=offset)
         return float(-np.average(nll, weights=check_weights(sample_weight, nll.size)))
@@ -438,3 +442,17 @@ class BoostedAnswers:
         """
         self._fitted()
         return describe(self)
+
+    def plot(self, ax: Axis = None) -> Any:
+        """Draw the loss, its parts and the held-out loss against the rounds; return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+        """
+        return plotting.rounds(self, ax)

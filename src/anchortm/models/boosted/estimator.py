@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from anchortm import plotting
-from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm._typing import AnyTable, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import flag, generator, one_number, whole_number
 from anchortm._util.estimators import BaseEstimator
 from anchortm.engine.data import Data
@@ -37,6 +36,7 @@ from anchortm.models.boosted.trees import Tree
 from anchortm.models.boosted.uncertainty import Resampled
 from anchortm.models.boosted.validation import Groups, check_validation, environment_groups, held_out, without
 from anchortm.models.from_formula import FormulaMixin
+from anchortm.models.given import given
 
 __all__ = ["AnchorBoostedTM"]
 
@@ -216,8 +216,8 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
 
     def problem(
         self,
-        X: Covariates,
-        y: Outcome,
+        X: Covariates | str,
+        y: Outcome | AnyTable,
         *,
         anchors: Labels | None = None,
         sample_weight: Numbers | None = None,
@@ -227,6 +227,8 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         spec = self.check()
         if y is None:
             raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
+        if isinstance(X, str):
+            return given(self, X, y, anchors, sample_weight=sample_weight, offset=offset).prepared()[1]
         if self.model.xi != 0:
             raise InputError(
                 f"xi = {self.model.xi!r} of the inner model is not used: pass it to AnchorBoostedTM(model, xi=...)"
@@ -245,8 +247,8 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
 
     def fit(
         self,
-        X: Covariates,
-        y: Outcome,
+        X: Covariates | str,
+        y: Outcome | AnyTable,
         *,
         anchors: Labels | None = None,
         environments: Labels | None = None,
@@ -259,7 +261,7 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         ----------
         X : array, frame or sparse matrix of shape (n, p)
             Covariates. Trees need them as columns of numbers, so that a sparse X is filled in, up to 50 million
-            numbers.
+            numbers. Or a formula, with a table in the place of y: ``fit(formula, data)``, see ``from_formula``.
         y : array, Response or ordered categorical
             The outcome. For censored outcomes see ``Surv`` and ``Interval``.
         anchors : array, series, frame or list of columns, optional
@@ -284,8 +286,10 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         >>> model.fit(data[["rm", "lstat"]], data.cmedv, anchors=data.town).n_rounds_
         53
         """
-        given = {"X": X, "y": y, "anchors": anchors, "environments": environments}
-        with whole_inputs(self.check(), **given, sample_weight=sample_weight, offset=offset) as (whole, _):
+        beside = {"environments": environments, "sample_weight": sample_weight, "offset": offset}
+        if isinstance(X, str):
+            return self._fit_formula(X, y, anchors, **beside)
+        with whole_inputs(self.check(), X=X, y=y, anchors=anchors, **beside) as (whole, _):
             own = whole.pop("environments")
             problem = self.problem(**whole)
             groups = None if own is None else environment_groups(own, problem.data, self.cut, self.validation)
@@ -428,17 +432,3 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         )
         result = replace(remarked(problem, found), columns=boosted.columns, n_features_in=boosted.n_features_in)
         return base.with_result(problem, result), boosted.first(len(states) - 1, result.coef)
-
-    def plot(self, ax: Axis = None) -> Any:
-        """Draw the loss, its parts and the held-out loss against the rounds; return the axes.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; by default a new figure.
-
-        Returns
-        -------
-        matplotlib axes
-        """
-        return plotting.rounds(self, ax)

@@ -24,6 +24,7 @@ from anchortm.inputs import parts
 from anchortm.models.attributes import FRONT
 from anchortm.models.boosted.adapted import Adapted
 from anchortm.predict.fitted import NOT_AT_HAND
+from anchortm.predict.names import named
 
 __all__ = ["Resampled"]
 
@@ -100,6 +101,7 @@ class Resampled(CopiedWithRows, Adapted):
         models, what, failed = resampled(self._data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
         return BoostedBootstrap(tuple(models), what, failed)
 
+    @named
     def confidence_band(
         self,
         X: Covariates,

@@ -25,10 +25,14 @@ def rows(n: int, seed: int, level: Any) -> list[list[str]]:
     for k in range(n):
         site = int(rng.integers(0, len(HOSPITALS)))
         frailty = rng.normal()
-        lactate = float(np.exp(0.4 * (level[site] + frailty + 0.5 * rng.normal())))
-        age = 65 + 8 * frailty + 6 * rng.normal()
+        lactate = float(np.exp(0.6 + 0.4 * (level[site] + frailty + 0.5 * rng.normal())))
+        age = 65 + 12 * rng.normal()
         stage = int(rng.integers(0, 3))
-        time = 60 * rng.weibull(1.3) * np.exp(-0.4 * frailty - 0.3 * np.log(lactate) - 0.3 * stage)
+        time = (
+            60
+            * rng.weibull(1.3)
+            * np.exp(0.5 - 0.9 * frailty - 0.2 * np.log(lactate) - 0.3 * stage - 0.01 * (age - 65))
+        )
         came = np.datetime64("2021-01-01") + int(rng.integers(0, 700))
         days = max(1, min(int(np.ceil(time)), 90))
         made.append(

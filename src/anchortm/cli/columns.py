@@ -26,6 +26,7 @@ __all__ = [
     "place",
     "refuse_texts",
     "with_dates",
+    "with_points",
     "without_texts",
 ]
 
@@ -129,9 +130,19 @@ def _numbers(texts: pd.Series, source: CsvFile | None) -> Any:
     """Return the numbers that texts stand for, NaN for others."""
     import pandas as pd
 
-    if source is not None and source.dialect.decimal == ",":
-        texts = texts.map(lambda text: text.replace(",", ".") if COMMA.fullmatch(text) else text)
-    return pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64)
+    return pd.to_numeric(_with_points(texts, source), errors="coerce").to_numpy(dtype=np.float64)
+
+
+def _with_points(texts: pd.Series, source: CsvFile | None) -> pd.Series:
+    """Return texts with the decimal commas of a file as points; pandas turns those of whole columns only."""
+    if source is None or source.dialect.decimal != ",":
+        return texts
+    return texts.map(lambda text: text.replace(",", ".") if isinstance(text, str) and COMMA.fullmatch(text) else text)
+
+
+def with_points(data: pd.DataFrame, names: Iterable[str], source: CsvFile | None) -> pd.DataFrame:
+    """Return the table with decimal points in columns of numbers that have texts among them."""
+    return data.assign(**{name: _with_points(data[name], source) for name in names if is_text(data[name])})
 
 
 def date_format(column: pd.Series) -> str | None:
@@ -160,7 +171,9 @@ def _days(column: pd.Series, form: str) -> pd.Series:
     return (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(1, "D")
 
 
-def with_dates(data: pd.DataFrame, wanted: str | None, form: str | None, source: CsvFile | None) -> pd.DataFrame:
+def with_dates(
+    data: pd.DataFrame, wanted: str | None, form: str | None, source: CsvFile | None, quiet: bool = False
+) -> pd.DataFrame:
     """Return the table with dates as numbers of days, and columns of days between two dates.
 
     Parameters
@@ -173,6 +186,8 @@ def with_dates(data: pd.DataFrame, wanted: str | None, form: str | None, source:
         How dates are written; by default it is detected for each column.
     source : CsvFile or None
         The file, for line numbers.
+    quiet : bool
+        Whether to keep silent about what was detected.
     """
     if not wanted:
         if form:
@@ -184,7 +199,7 @@ def with_dates(data: pd.DataFrame, wanted: str | None, form: str | None, source:
     def read(name: str) -> Any:
         known([name], names)
         if name not in days:
-            days[name] = _read_days(data[name], name, form, source)
+            days[name] = _read_days(data[name], name, form, source, quiet)
         return days[name]
 
     new = {}
@@ -213,7 +228,7 @@ def _two(difference: str, names: list[str]) -> tuple[str, str]:
     return pairs[0]
 
 
-def _read_days(column: pd.Series, name: str, form: str | None, source: CsvFile | None) -> pd.Series:
+def _read_days(column: pd.Series, name: str, form: str | None, source: CsvFile | None, quiet: bool) -> pd.Series:
     """Return the dates of a column as days; refuse what is not a date."""
     found = form or date_format(column)
     if found == "ambiguous":
@@ -230,13 +245,18 @@ def _read_days(column: pd.Series, name: str, form: str | None, source: CsvFile |
             f"--dates: column {name!r} has {_cut(str(column.iloc[wrong[0]]))!r} at {place(source, wrong)}, which is "
             f"not a date ({FORMATS.get(found, found)}): correct it, or give --missing-values or --date-format"
         )
-    if form is None and found not in ("%Y-%m-%d", "ISO8601"):
+    if form is None and not quiet and found not in ("%Y-%m-%d", "ISO8601"):
         note(f"dates of {name} are read as {FORMATS[found]}")
     return days
 
 
 def refuse_texts(
-    data: pd.DataFrame, roles: Mapping[str, str], factors: Iterable[str], source: CsvFile | None, needed: bool = False
+    data: pd.DataFrame,
+    roles: Mapping[str, str],
+    factors: Iterable[str],
+    source: CsvFile | None,
+    needed: bool = False,
+    also: str = "",
 ) -> None:
     """Refuse columns of numbers with texts among them, and dates, in the columns that a formula uses.
 
@@ -252,11 +272,13 @@ def refuse_texts(
         The file, for line numbers.
     needed : bool
         Whether all of these columns must be numbers, as a saved model knows.
+    also : str
+        What else can be done about it.
     """
     for name, role in roles.items():
         if role not in ("covariate", "outcome") or name in set(factors):
             continue
-        factor = f", or write C({name}) in --formula for a factor" if role == "covariate" and not needed else ""
+        factor = f", or write C({name}) in --formula for a factor" if role == "covariate" and not needed else also
         what = "the outcome" if role == "outcome" else f"column {name!r}"
         if date_format(data[name]) is not None:
             first = str(data[name].dropna().iloc[0])

@@ -33,7 +33,7 @@ def read_table(options: Any) -> pd.DataFrame:
     data = _read(options)
     if data.empty:
         raise InputError(f"{_shown(options.data)} has no rows")
-    return with_dates(data, options.dates, options.date_format, options.source)
+    return with_dates(data, options.dates, options.date_format, options.source, options.quiet)
 
 
 def _shown(path: str) -> str:

@@ -69,6 +69,9 @@ RULES: list[tuple[str, Any]] = [
     (r"\bAnchorGLM\b", "this model"),
     # options
     (r'\bmissing="drop"', "--missing drop"),
+    (r'pass on_bad_rows="mark"', "add --bad-rows mark"),
+    (r'\bunknown="(\w+)"', r"--unknown \1"),
+    (r"see notes in frame\(\)|see the column notes of frame\(\)", "--output writes the notes"),
     (r"\(log_first=False of Bernstein models\)", "(--model cox or c-logit, without --log-first)"),
     (r"use log_first=False", "leave --log-first out"),
     (r"log_first=True", "--log-first"),

@@ -97,15 +97,10 @@ class _Question:
 
     def tests(self) -> Any:
         """Return the smallest xi that the test of invariance accepts, with all tests."""
-        from anchortm.models.given import given
         from anchortm.selection.invariance_rule import xi_by_score_test
 
         if self._tests is None:
-            rows = given(self.model, self.formula, self.data, **self.columns)
-            if rows.anchors is None:
-                raise InputError("a test of invariance needs anchors: name them after '|' in --formula")
-            extra = {"sample_weight": rows.sample_weight, "offset": rows.offset}
-            self._tests = xi_by_score_test(rows.model, rows.X, rows.y, rows.anchors, **extra)
+            self._tests = xi_by_score_test(self.model, self.formula, self.data, **self.columns)
         return self._tests
 
     def draw(self, ax: Any) -> None:
@@ -136,7 +131,7 @@ class _Question:
 
     def _left_out_table(self, name: str) -> Any:
         """Return what a rule minimises for each xi, and which xi is best; fits that failed are not chosen."""
-        frame = self.left_out().frame()
+        frame = self.left_out().frame().dropna(subset=["nll"])  # sites that could not be predicted do not count
         grouped = frame.groupby("xi")
         nll, level = grouped["nll"], {"worst": 1.0, "q90": 0.9}.get(name)
         values = nll.mean() if level is None else nll.quantile(level)

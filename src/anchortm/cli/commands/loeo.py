@@ -26,6 +26,7 @@ def run(options: Any) -> None:
     from anchortm.cli.fits import environments, prepare, start_workers
     from anchortm.cli.output import check_outputs, report
     from anchortm.cli.terminal import as_text, paragraph
+    from anchortm.cli.words import in_shell
     from anchortm.selection.left_out import leave_one_environment_out
 
     check_outputs(options, options.data)
@@ -39,6 +40,7 @@ def run(options: Any) -> None:
     def text() -> str:
         n = result.frame().environment.nunique()
         head = paragraph(f"{n} environments, each predicted by fits to the others (mean negative log-likelihood)")
-        return f"{head}\n{as_text(result.summary().reset_index())}"
+        remarks = [paragraph(in_shell(text), hanging="  ") for text in result.remarks]
+        return "\n".join([head, as_text(result.summary().reset_index()), *remarks])
 
     report(options, result.frame(), text, draw=result.plot)

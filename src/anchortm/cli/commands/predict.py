@@ -32,6 +32,22 @@ def add(command: Any) -> None:
         action="store_true",
         help="name covariates outside the training range, and flag quantiles beyond it",
     )
+    command.add_argument(
+        "--bad-rows",
+        choices=["error", "mark"],
+        default="error",
+        metavar="HOW",
+        help="rows that cannot be predicted: error (the default), or mark to predict the others and add a column "
+        "reason",
+    )
+    command.add_argument(
+        "--unknown",
+        choices=["error", "baseline", "rare"],
+        default="error",
+        metavar="HOW",
+        help="levels that the fit has not seen: error (the default), baseline to read them as the reference level, "
+        "rare as the rarest one",
+    )
     add_output(command, "all rows")
     add_json(command, "all rows")
 
@@ -52,6 +68,8 @@ def run(options: Any) -> None:
         "cdf": _outcomes(model, options.cdf),
         "sf": _outcomes(model, options.sf),
         "extrapolation": options.extrapolation,
+        "on_bad_rows": options.bad_rows,
+        "unknown": options.unknown,
     }
     many = in_batches(options.data)
     whole = all(str(file).endswith(".parquet") for file in (options.data, options.output)) and not options.dates
@@ -61,17 +79,22 @@ def run(options: Any) -> None:
         return
     table = predict_table(model, _new_rows(options, model), **wanted)
     report(options, table, lambda: as_text(table), shown=options.output is None)
+    if "reason" in table and (bad := int((table["reason"] != "").sum())):
+        tell(options, f"{bad} of {len(table)} rows could not be predicted: see the column reason")
 
 
 def _new_rows(options: Any, model: Any) -> Any:
-    """Return the new rows; refuse texts and dates where the model needs numbers."""
-    from anchortm.cli.columns import refuse_texts
+    """Return the new rows; refuse texts and dates where the model needs numbers, unless bad rows are marked."""
+    from anchortm.cli.columns import refuse_texts, with_points
     from anchortm.cli.saved import numbers_needed
     from anchortm.cli.tables import read_table
 
     data = read_table(options)
     needed = dict.fromkeys(numbers_needed(model, data), "covariate")
-    refuse_texts(data, needed, (), options.source, needed=True)
+    if options.bad_rows == "mark":
+        return with_points(data, needed, options.source)
+    also = ", or --bad-rows mark to predict the other rows"
+    refuse_texts(data, needed, (), options.source, needed=True, also=also)
     return data
 
 

@@ -48,8 +48,7 @@ def run(options: Any) -> None:
     model = load(options.model)
     formula = formula_of(model)
     data = _rows(options, model, formula)
-    by = None if options.by is None else formula.new_column(data, options.by)
-    found = score_table(model, data, formula.outcome(data), by, level=options.level)
+    found = score_table(model, data, environments=options.by, level=options.level)
 
     def text() -> str:
         table = found.frame().dropna(axis=1, how="all")

@@ -51,9 +51,9 @@ def is_text(column: pd.Series) -> bool:
     return bool(is_object_dtype(column.dtype) or is_string_dtype(column.dtype))
 
 
-def place(source: CsvFile | None, rows: list[int]) -> str:
-    """Return where rows are: lines of a CSV file, rows of another."""
-    return f"row {rows[0]}" if source is None else source.at(rows)
+def place(source: CsvFile | None, rows: list[int], most: int = 5) -> str:
+    """Return where rows are: lines of a CSV file, rows of another; long lists are cut short."""
+    return f"row {rows[0]}" if source is None else source.at(rows, most)
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class CsvFile:
                 text.detach()
         return found
 
-    def at(self, rows: list[int], most: int = 5) -> str:
+    def at(self, rows: list[int], most: int) -> str:
         """Return where rows are, for a message; long lists are cut short."""
         found = self.lines(rows[:most])
         numbers = [str(found[row]) for row in rows[:most] if row in found]

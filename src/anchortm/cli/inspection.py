@@ -77,7 +77,7 @@ def _kind(column: pd.Series, name: str, source: CsvFile | None) -> tuple[str, st
         return "date", f"such as {present.iloc[0]}"
     odd = odd_numbers(column, name, source)
     if odd is not None:
-        return "number?", f"{odd.shown(2)} at {place(source, odd.all_rows)}"
+        return "number?", f"{odd.shown(1)} at {place(source, odd.all_rows, 1)}"
     if is_text(column) or column.dtype.kind not in "iuf":
         return ("yes/no" if column.dtype.kind == "b" else "text"), _levels(present)
     whole = bool((present % 1 == 0).all())

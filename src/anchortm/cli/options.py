@@ -18,6 +18,7 @@ __all__ = [
     "add_output",
     "add_plot",
     "add_table",
+    "shows_progress",
     "template",
 ]
 
@@ -39,6 +40,7 @@ DECIMALS = {"point": ".", "comma": ","}
 def add_common(command: argparse.ArgumentParser) -> None:
     """Add the options of every command."""
     command.add_argument("-q", "--quiet", action="store_true", help="print results, warnings and errors only")
+    command.add_argument("--no-progress", action="store_true", help="show no progress bar")
     command.add_argument("--debug", action="store_true", help="show where an error happened")
 
 
@@ -141,6 +143,11 @@ def add_plot(command: argparse.ArgumentParser, what: str) -> None:
 def add_json(command: argparse.ArgumentParser, what: str = "the table") -> None:
     """Add the option for JSON."""
     command.add_argument("--json", action="store_true", help=f"print {what} as JSON")
+
+
+def shows_progress(options: Any) -> bool | None:
+    """Return whether to show progress bars; None shows them in a terminal."""
+    return False if options.quiet or options.no_progress else None
 
 
 def template(options: Any) -> Any:

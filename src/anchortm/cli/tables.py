@@ -27,10 +27,13 @@ MOST_PIPED = 2**30  # largest table from standard input, which is kept on disk m
 STDIN = "standard input"
 
 
-def read_table(options: Any) -> pd.DataFrame:
-    """Return the table that the options name, with its dates as days; ``options.source`` then knows its lines."""
+def read_table(options: Any, tell: bool = True) -> pd.DataFrame:
+    """Return the table that the options name, with its dates as days; ``options.source`` then knows its lines.
+
+    ``tell`` says on the error stream how the file is written, if that was detected and is not the usual way.
+    """
     options.source = None
-    data = _read(options)
+    data = _read(options, tell and not options.quiet)
     if data.empty:
         raise InputError(f"{_shown(options.data)} has no rows")
     return with_dates(data, options.dates, options.date_format, options.source, options.quiet)
@@ -40,7 +43,7 @@ def _shown(path: str) -> str:
     return STDIN if path == "-" else path
 
 
-def _read(options: Any) -> pd.DataFrame:
+def _read(options: Any, tell: bool) -> pd.DataFrame:
     """Return the table as it is in the file."""
     import pandas as pd
 
@@ -50,7 +53,7 @@ def _read(options: Any) -> pd.DataFrame:
         _check_place(file)
     csv_file = file.suffix.lower() != ".parquet"
     try:
-        return _csv(options) if csv_file else _parquet(file)
+        return _csv(options, tell) if csv_file else _parquet(file)
     except ImportError:
         raise InputError("Parquet files need pyarrow: pip install 'anchortm[parquet]'") from None
     except AnchorTMError as error:
@@ -82,13 +85,13 @@ def _check_place(file: Path) -> None:
     check_regular(file)
 
 
-def _csv(options: Any) -> pd.DataFrame:
+def _csv(options: Any, tell: bool) -> pd.DataFrame:
     """Return the table of a CSV file, after checks: text, unique names, and a name for each value."""
     import pandas as pd
 
     source = options.source = _source(options.data)
     given = {name: getattr(options, name) for name in ("separator", "decimal", "encoding")}
-    told = detect(source, MOST_BYTES, _too_large(MOST_BYTES), given)
+    detected = detect(source, MOST_BYTES, _too_large(MOST_BYTES), given)
     dialect = source.dialect
     how: dict[str, Any] = {"sep": dialect.separator, "encoding": dialect.encoding}
     with source.opened() as handle:
@@ -99,7 +102,7 @@ def _csv(options: Any) -> pd.DataFrame:
     with warnings.catch_warnings(), source.opened() as handle:
         warnings.simplefilter("error", pd.errors.ParserWarning)
         data = read_csv(handle, **how)
-    if told and not options.quiet:
+    if detected and tell:
         note(f"{source.name} is read as: {dialect.described()}")
     return data
 

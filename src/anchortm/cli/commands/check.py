@@ -33,7 +33,7 @@ def run(options: Any) -> int:
     from anchortm.cli.words import in_shell
 
     check_outputs(options, options.data)
-    data = read_table(options)
+    data = read_table(options, tell=False)
     columns, candidates, findings, sites = column_table(data, options.source), [], [], None
     if options.formula is None:
         candidates = site_candidates(data, options.source)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anchortm.cli.options import add_environments, add_json, add_model, add_output, add_plot, add_table
+from anchortm.cli.options import add_environments, add_json, add_model, add_output, add_plot, add_table, shows_progress
 from anchortm.exceptions import AnchorTMError, InputError
 
 __all__ = ["EXAMPLES", "add", "run"]
@@ -91,6 +91,7 @@ class _Question:
                 self.options.xi,
                 cut=self.options.cut,
                 n_jobs=self.options.jobs,
+                progress=shows_progress(self.options),
                 **self.columns,
             )
         return self._loeo

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anchortm.cli.options import add_environments, add_json, add_model, add_output, add_plot, add_table
+from anchortm.cli.options import add_environments, add_json, add_model, add_output, add_plot, add_table, shows_progress
 
 __all__ = ["EXAMPLES", "add", "run"]
 
@@ -34,7 +34,13 @@ def run(options: Any) -> None:
     environments(options, "loeo")
     start_workers(options.jobs)
     result = leave_one_environment_out(
-        *rows, options.environments, options.xi, cut=options.cut, n_jobs=options.jobs, **columns
+        *rows,
+        options.environments,
+        options.xi,
+        cut=options.cut,
+        n_jobs=options.jobs,
+        progress=shows_progress(options),
+        **columns,
     )
 
     def text() -> str:

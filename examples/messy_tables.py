@@ -1,13 +1,12 @@
-"""A messy table, as hospitals send them: made by a fixed seed, written as the spreadsheet of a European office does.
+"""Write two messy tables, as hospitals send them: patients.csv and new.csv, for the guide to the command line.
 
-``write(folder)`` makes ``patients.csv`` and ``new.csv``: semicolons, decimal commas, dates with the day first, names
-with accents, missing values, '<0.5' in a column of numbers, a rare level at one site, and in the new rows levels that
-nobody has seen.
+They have semicolons, decimal commas, dates with the day first, names with accents, missing values, '<0,5' in a column
+of numbers, a level that one hospital has alone, and in the new rows a level that nobody has seen. The patients are made
+up, with a fixed seed.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +27,8 @@ def rows(n: int, seed: int, level: Any) -> list[list[str]]:
         lactate = float(np.exp(0.6 + 0.4 * (level[site] + frailty + 0.5 * rng.normal())))
         age = 65 + 12 * rng.normal()
         stage = int(rng.integers(0, 3))
-        time = (
-            60
-            * rng.weibull(1.3)
-            * np.exp(0.5 - 0.9 * frailty - 0.2 * np.log(lactate) - 0.3 * stage - 0.01 * (age - 65))
-        )
+        risk = 0.9 * frailty + 0.2 * np.log(lactate) + 0.3 * stage + 0.01 * (age - 65)
+        time = 60 * rng.weibull(1.3) * np.exp(0.5 - risk)
         came = np.datetime64("2021-01-01") + int(rng.integers(0, 700))
         days = max(1, min(int(np.ceil(time)), 90))
         made.append(
@@ -71,4 +67,5 @@ def write(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write(Path.cwd())
+    print("wrote patients.csv and new.csv")

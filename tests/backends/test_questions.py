@@ -355,7 +355,7 @@ def test_dask(rows: pd.DataFrame) -> None:
 
 def test_errors_name_the_environment(rows: pd.DataFrame, tmp_path: Path) -> None:
     quality = np.where(rows.block == 2, rows.quality, rows.quality.min())  # a single class elsewhere
-    event = rows.event.where(rows.block == 2, 0)
+    event = rows.event & (rows.block == 2)
     for data, model, formula in (
         (rows.assign(quality=quality), atm.OrdinalRegression(), f"quality ~ {X} | block"),
         (rows.assign(event=event), atm.ContinuousLogit(), f"Surv(time, event) ~ {X} | block"),

@@ -331,3 +331,21 @@ def test_what_a_pipeline_refuses(fits) -> None:
         atm.predict_table(other, X, quantiles=[0.5])
     with pytest.raises(InputTypeError, match="must be an estimator of this package"):
         atm.leave_one_environment_out(other, X, LATENT, SITE)
+
+
+def test_bad_rows_are_marked_behind_the_transformers() -> None:
+    """A missing value that the transformers fill in is no bad row; one that they pass on is."""
+    front = ColumnTransformer(
+        [("fill", SimpleImputer(), ["age"]), ("keep", "passthrough", ["dose"])], verbose_feature_names_out=False
+    )
+    rows = X[["age", "dose"]]
+    pipeline = atm.make_pipeline(front, atm.NormalLinear(xi=1.0)).fit(rows, LATENT, anchors=SITE)
+    new = rows.assign(dose=rows.dose.mask(np.arange(N) == 5))
+    table = atm.predict_table(pipeline, new, quantiles=[0.5], on_bad_rows="mark")
+    assert table.reason.tolist() == [""] * 5 + ["dose is missing"] + [""] * (N - 6)
+    wanted = atm.predict_table(pipeline, rows, quantiles=[0.5])
+    good = np.arange(N) != 5
+    np.testing.assert_array_equal(table["q0.5"][good], wanted["q0.5"][good])
+    marked = pipeline.predict_distribution(new, on_bad_rows="mark")
+    np.testing.assert_array_equal(marked.median()[good], wanted["q0.5"][good])
+    assert np.isnan(marked.median()[5])

@@ -741,6 +741,79 @@ PREDICTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         InputError,
         "no column 'site'.* are age",
     ),
+    "a way with bad rows that is none": (
+        lambda: BY_FORMULA.predict(TABLE, on_bad_rows="skip"),
+        InputError,
+        'on_bad_rows must be "error" or "mark", not \'skip\'',
+    ),
+    "bad rows as a flag": (
+        lambda: FITTED.predict_distribution(FRAME, on_bad_rows=True),
+        InputError,
+        'on_bad_rows must be "error" or "mark", not True',
+    ),
+    "a way with unknown levels that is none": (
+        lambda: BY_FORMULA.predict_distribution(TABLE, unknown="mode"),
+        InputError,
+        'unknown must be "error", "baseline" or "rare", not \'mode\'',
+    ),
+    "missing beside unknown levels": (
+        lambda: BY_FORMULA.predict(TABLE.assign(age=put(A, 5, np.nan)), unknown="rare"),
+        InputError,
+        "1 of 120 rows cannot be predicted: age is missing .1 row, first row 5.; repair or drop .*mark",
+    ),
+    "a column less, marked": (
+        lambda: BY_FORMULA.predict(TABLE[["age"]], on_bad_rows="mark"),
+        InputError,
+        "no column 'site'.* are age",
+    ),
+    "other columns, marked": (
+        lambda: FITTED.predict(FRAME.rename(columns={"age": "years"}), on_bad_rows="mark"),
+        InputError,
+        "expected age, dose; got years, dose",
+    ),
+    "a column more in an array, marked": (
+        lambda: FITTED.predict(np.column_stack([X, A]), on_bad_rows="mark"),
+        InputError,
+        "3 features, .* expecting 2",
+    ),
+    "one dimension, marked": (lambda: FITTED.predict(X[0], on_bad_rows="mark"), InputError, "Expected 2D .*reshape"),
+    "a category, marked": (
+        lambda: FITTED.predict(FRAME.assign(age=pd.Categorical(["a"] * N)), on_bad_rows="mark"),
+        InputTypeError,
+        "'age' is a category: code it as numbers",
+    ),
+    "dates, marked": (
+        lambda: BY_FORMULA.predict(TABLE.assign(age=pd.Timestamp("2020-01-01")), on_bad_rows="mark"),
+        InputTypeError,
+        "'age' must be numbers, not the time stamp .* days since a date",
+    ),
+    "an offset of another length, marked": (
+        lambda: FITTED.predict(FRAME, offset=ONES[:3], on_bad_rows="mark"),
+        InputError,
+        "offset has shape .3.*each row",
+    ),
+    "marked probabilities of another shape": (
+        lambda: FITTED.predict_distribution(FRAME, on_bad_rows="mark").cdf(np.ones((2, 2))),
+        InputError,
+        r"of shape \(120, k\), not \(2, 2\)",
+    ),
+    "marked, given seven times": (
+        lambda: FITTED.predict_distribution(FRAME, on_bad_rows="mark").given(np.ones(7)),
+        InputError,
+        "one for each of the 120 rows, not .7",
+    ),
+    "a competitor that marks rows": (
+        lambda: atm.predict_table(
+            atm.LinearAnchorRegression().fit(FRAME, Y), FRAME.assign(age=np.nan), on_bad_rows="mark"
+        ),
+        InputTypeError,
+        "LinearAnchorRegression cannot mark rows or map levels: repair or drop such rows",
+    ),
+    "two reasons in a table": (
+        lambda: atm.predict_table(BY_FORMULA, TABLE.assign(reason=""), keep=["reason"], on_bad_rows="mark"),
+        InputError,
+        "two columns 'reason': rename the one to keep",
+    ),
     "words for numbers": (
         lambda: BY_FORMULA.predict(TABLE.assign(age="a")),
         InputTypeError,

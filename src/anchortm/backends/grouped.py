@@ -140,15 +140,17 @@ class GroupedStream:
         The column of the groups; None takes the main factor of the anchors.
     outcomes : bool
         Whether parts need the distribution of their outcomes, for a support of their own.
+    word : str
+        What the groups are, for messages.
     """
 
-    def __init__(self, whole: Stream, column: str | None, outcomes: bool = True) -> None:
+    def __init__(self, whole: Stream, column: str | None, outcomes: bool = True, word: str = "environments") -> None:
         self.whole, source, reader = whole, whole.source, whole.reader
         n = source.n_rows
         counted = bool(whole.scan.weights_of) and not any(x != x for x in whole.scan.weights_of)  # nan: intervals
         every_wide = max(1, n // first_look.WIDE_ROWS) if outcomes and not counted else None
         bare = replace(whole.scan, sample=[], wide=[])
-        groups = Groups(column, np.zeros(0))
+        groups = Groups(column, np.zeros(0), word)
         if column is not None:
             source.check([column])
         work = _Learn(reader, groups, bare, max(1, n // first_look.SAMPLE_ROWS), every_wide)

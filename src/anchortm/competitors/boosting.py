@@ -22,6 +22,7 @@ from anchortm._util.checks import generator, one_number, whole_number
 from anchortm._util.frames import native
 from anchortm.competitors.linear import L2Regressor, check_gamma, l2_data
 from anchortm.exceptions import InputError
+from anchortm.inputs.missing import How
 
 __all__ = ["AnchorBoosting"]
 
@@ -64,9 +65,13 @@ class AnchorBoosting(L2Regressor):
         Number of processes of the forest.
     random_state : int, optional
         Seed of the forests.
+    missing : {"error", "drop"}
+        What to do with rows that have missing values: raise an error that lists the columns, or leave the rows out.
 
     Attributes
     ----------
+    n_missing_, missing_ : int, dict
+        Number of rows that ``missing="drop"`` left out, and the number of rows with missing values by column.
     losses_ : array
         The anchor loss after each step, relative to the loss before the first.
 
@@ -98,6 +103,7 @@ class AnchorBoosting(L2Regressor):
         anchor_intercept: bool = True,
         n_jobs: int | None = None,
         random_state: int | None = None,
+        missing: How = "error",
     ) -> None:
         self.gamma = gamma
         self.n_estimators = n_estimators
@@ -108,6 +114,7 @@ class AnchorBoosting(L2Regressor):
         self.anchor_intercept = anchor_intercept
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.missing = missing
 
     def _learner(self, seed: int) -> Any:
         match self.base:
@@ -125,6 +132,11 @@ class AnchorBoosting(L2Regressor):
         """Boost for ``n_estimators`` steps; pass X, y and anchors, or a formula and a table, as to the other models."""
         if isinstance(X, str):
             return self._fit_formula(X, y, anchors)
+        with self._whole(X=native(X), y=y, anchors=anchors) as rows:
+            return self._fit(**rows)
+
+    def _fit(self, X: Any, y: Any, anchors: Any) -> Self:
+        """Boost with rows without missing values."""
         gamma = check_gamma(self.gamma, anchors)
         if not np.isfinite(gamma):
             raise InputError("AnchorBoosting needs a finite gamma: for gamma = inf use LinearAnchorRegression")
@@ -132,7 +144,6 @@ class AnchorBoosting(L2Regressor):
             whole_number(getattr(self, name), name, 1)
         if not 0.0 < one_number(self.learning_rate, "learning_rate") <= 1.0:
             raise InputError(f"learning_rate must lie in (0, 1], not {self.learning_rate!r}")
-        X = native(X)
         design, data = l2_data(X, y, anchors, None, self.anchor_intercept)
         rng = generator(self.random_state)
 

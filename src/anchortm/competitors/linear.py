@@ -7,6 +7,8 @@ gamma = 0, is least squares for gamma = 1, and two-stage least squares in the li
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from typing import Any, Self
 
@@ -24,6 +26,7 @@ from anchortm.exceptions import IdentificationError, InputError
 from anchortm.inputs.anchors import AnchorColumns, anchor_columns
 from anchortm.inputs.design import Design, check_columns, to_design
 from anchortm.inputs.formula import Formula
+from anchortm.inputs.missing import Counts, How, columns_of_inputs, whole_rows
 from anchortm.inputs.response import as_response
 from anchortm.models.from_formula import FormulaMixin
 
@@ -106,6 +109,19 @@ def check_gamma(gamma: Any, anchors: Any) -> float:
 class L2Regressor(FormulaMixin, RegressorMixin, BaseEstimator):
     """Base class of the L2 competitors: names of covariates, and checks of new rows against them."""
 
+    missing: How
+    n_missing_: int
+    missing_: dict[str, int]
+
+    @contextmanager
+    def _whole(self, **inputs: Any) -> Iterator[dict[str, Any]]:
+        """Yield the inputs without rows that have missing values, and remember these; or list them in an error."""
+        aligned(**inputs)
+        with whole_rows(self.missing, lambda: columns_of_inputs({}, **inputs), **inputs) as (rows, missing):
+            yield rows
+            counts = Counts() if missing is None else missing.counts
+            self.n_missing_, self.missing_ = counts.n_missing, dict(counts.columns)
+
     def _remember(self, design: Design, X: Any) -> None:
         for stale in ("feature_names_in_", "formula_"):
             self.__dict__.pop(stale, None)
@@ -138,11 +154,15 @@ class LinearAnchorRegression(L2Regressor):
         Whether to fit an intercept.
     anchor_intercept : bool
         Whether the constant belongs to the span of the anchors.
+    missing : {"error", "drop"}
+        What to do with rows that have missing values: raise an error that lists the columns, or leave the rows out.
 
     Attributes
     ----------
     coef_, intercept_
     coef_names_ : list of str
+    n_missing_, missing_ : int, dict
+        Number of rows that ``missing="drop"`` left out, and the number of rows with missing values by column.
 
     See Also
     --------
@@ -167,10 +187,18 @@ class LinearAnchorRegression(L2Regressor):
     coef_: Array
     intercept_: float
 
-    def __init__(self, gamma: float = 1.0, *, fit_intercept: bool = True, anchor_intercept: bool = True) -> None:
+    def __init__(
+        self,
+        gamma: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        anchor_intercept: bool = True,
+        missing: How = "error",
+    ) -> None:
         self.gamma = gamma
         self.fit_intercept = fit_intercept
         self.anchor_intercept = anchor_intercept
+        self.missing = missing
 
     def fit(
         self,
@@ -183,8 +211,12 @@ class LinearAnchorRegression(L2Regressor):
         """Fit the coefficients; pass X, y and anchors, or a formula and a table, as to the other models."""
         if isinstance(X, str):
             return self._fit_formula(X, y, anchors, sample_weight=sample_weight)
+        with self._whole(X=native(X), y=y, anchors=anchors, sample_weight=sample_weight) as rows:
+            return self._fit(**rows)
+
+    def _fit(self, X: Any, y: Any, anchors: Any, sample_weight: Any) -> Self:
+        """Fit the coefficients to rows without missing values."""
         gamma = check_gamma(self.gamma, anchors)
-        X = native(X)
         design, data = l2_data(X, y, anchors, sample_weight, self.anchor_intercept)
         if self.fit_intercept:
             check_covariates(data.X, design.names, turned=None)

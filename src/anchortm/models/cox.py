@@ -328,12 +328,8 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
             Number of rows to predict for ``X=None``; by default 1.
         conditional : bool
             Must be False: CoxPH does not have random effects.
-        on_bad_rows : {"error", "mark"}
-            What to do if rows cannot be predicted, because values are missing or infinite, or levels or strata are
-            unknown to the fit: raise an error, or predict the others and mark these.
-        unknown : {"error", "baseline", "rare"}
-            How to read levels of covariates that the fit has not seen: not at all, as the reference level of their
-            coding, or as the level that was rarest in the fit. A warning counts the rows.
+        on_bad_rows, unknown
+            As for ``ProportionalHazards``.
 
         Returns
         -------

@@ -15,6 +15,7 @@ from anchortm.exceptions import InputError, InputTypeError, rows_of
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.missing import Missing, columns_of_inputs, whole_rows
 from anchortm.inputs.parts import refuse
+from anchortm.predict.new_rows import NO_OUTCOME
 
 __all__ = ["FormulaMixin", "check_formula", "missing_of", "whole_table", "with_roles"]
 
@@ -98,7 +99,7 @@ class FormulaMixin:
     def _outcome_of(self, X: Any) -> Any:
         """Return the outcome of a table, if the model was fitted by a formula."""
         if not hasattr(self, "formula_"):
-            raise InputError("y is None: pass the outcome of the rows, or fit by a formula and pass the table alone")
+            raise InputError(NO_OUTCOME)
         return self.formula_.outcome(X)
 
     def _covariates(self, X: Any) -> Any:
@@ -107,7 +108,8 @@ class FormulaMixin:
 
 
 def check_formula(model: Any, data: Any, anchors: Any = None) -> None:
-    """Refuse a formula without a table, and anchors that are given twice."""
+    """Refuse a formula for a pipeline or without a table, and anchors that are given twice."""
+    refuse_formula(model)
     if data is None:
         raise InputError("a formula needs a table: pass it after the formula, such as fit(formula, data)")
     if anchors is not None:
@@ -200,7 +202,6 @@ def with_roles(model: Any, formula: Formula) -> Any:
     """Return the estimator, if any, with strata, random effects and columns of varying and scale terms set."""
     if model is None:
         return None
-    refuse_formula(model)
     if hasattr(model, "model"):  # a search, or boosting
         return clone(model).set_params(model=with_roles(model.model, formula))
     _check_smooth(model, formula)

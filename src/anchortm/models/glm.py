@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn.utils.metaestimators import available_if
 
 from anchortm._typing import Covariates, Labels, Numbers, Outcome
-from anchortm._util.checks import flag, level_between
+from anchortm._util.checks import level_between
 from anchortm.bases import ConstantBasis
 from anchortm.engine.baseline_rules import BaselineRule, Given
 from anchortm.engine.mean_problem import MeanProblem, MeanResult, MeanSpecification
@@ -26,7 +26,7 @@ from anchortm.models.attributes import Found
 from anchortm.models.base import TransformationModel, model
 from anchortm.models.docstrings import ATTRIBUTES, SHARED
 from anchortm.models.roles import Regressor
-from anchortm.predict.family import AveragedFamily, FamilyDistribution
+from anchortm.predict.family import FamilyDistribution
 from anchortm.predict.mean_rows import MeanRows
 from anchortm.predict.names import named
 
@@ -210,23 +210,9 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         """
         if which != "shift":
             raise InputError(f"which must be 'shift', not {which!r}: AnchorGLM does not have scale residuals")
-        rows, link = self.new_rows_, self.result_.link
         if self.result_.random is not None:
             return self._marginal_residuals(X, y, kind, offset)
-        eta, outcome = rows.eta_and_outcome(X, y, offset)
-        rows.inside(eta)
-        with np.errstate(all="ignore"):
-            match kind:
-                case "score":
-                    return np.asarray(-link.terms(eta, outcome).r)
-                case "deviance":
-                    terms = link.terms(eta, outcome)
-                    return np.asarray(link.deviance_residuals(eta, outcome, terms).r)
-                case "pearson":
-                    return np.asarray(link.pearson(eta, outcome))
-                case "response":
-                    return np.asarray(link.response_residuals(eta, outcome))
-        raise InputError(f"kind must be 'score', 'deviance', 'pearson' or 'response', not {kind!r}")
+        return self.new_rows_.residuals(X, y, kind, offset)
 
     def _marginal_residuals(self, X: Covariates, y: Outcome | None, kind: str, offset: Numbers | None) -> Array:
         """Return residuals of a model with random effects."""
@@ -282,15 +268,8 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         >>> model.predict(data[:2]).round(2)
         array([4.4, 4.4])
         """
-        return np.asarray(self.new_rows_.answer(self._means, X, n_rows, on_bad_rows, unknown, offset=offset))
-
-    def _means(self, X: Covariates, n_rows: int | None, *, offset: Numbers | None) -> Array:
-        """Return the mean of each row."""
-        n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         rows = self.new_rows_
-        if self.result_.random is not None:
-            return np.asarray(self._predicted(X, n_rows, offset=offset).mu)
-        return rows.means(rows.eta(X, n_rows, offset))
+        return np.asarray(rows.answer(rows.averages, X, n_rows, on_bad_rows, unknown, offset=offset))
 
     @available_if(_binomial)  # type: ignore[untyped-decorator]
     def predict_proba(
@@ -343,18 +322,14 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
             posterior distribution of their cluster's effects instead.
         trials : int or array, optional
             For binomial models: the number of trials of all rows, or of each row. By default 1.
-        on_bad_rows : {"error", "mark"}
-            What to do if rows cannot be predicted, because values are missing or infinite, or levels or strata are
-            unknown to the fit: raise an error, or predict the others and mark these.
-        unknown : {"error", "baseline", "rare"}
-            How to read levels of covariates that the fit has not seen: not at all, as the reference level of their
-            coding, or as the level that was rarest in the fit. A warning counts the rows.
+        on_bad_rows, unknown
+            As for transformation models. Rows whose linear predictor lies outside the range of the link are bad, too.
 
         Returns
         -------
         FamilyDistribution
             An ``AveragedFamily`` if there are random effects. With ``on_bad_rows="mark"`` a ``MarkedDistribution`` of
-            one of these. Rows whose linear predictor lies outside the range of the link are then bad, too.
+            one of these.
 
         See Also
         --------
@@ -369,26 +344,9 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         >>> model.predict_distribution(data[:1]).interval(0.9)
         (array([1.]), array([8.]))
         """
-        work, numbers = partial(self._predicted, conditional=conditional), {"offset": offset, "trials": trials}
+        work = partial(self.new_rows_.predicted, conditional=conditional)
+        numbers = {"offset": offset, "trials": trials}
         return self.new_rows_.answer(work, X, n_rows, on_bad_rows, unknown, conditional, **numbers)
-
-    def _predicted(
-        self,
-        X: Covariates,
-        n_rows: int | None,
-        *,
-        offset: Numbers | None,
-        conditional: bool = False,
-        trials: Numbers | None = None,
-    ) -> Any:
-        n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
-        link, rows = self.result_.link, self.new_rows_
-        theta, shift = rows.parts(X, n_rows, offset)
-        numbers, eta = rows.trials(trials, shift.size), np.asarray(theta[0] + shift)
-        if self.result_.random is None and not (conditional and flag(conditional, "conditional")):
-            return FamilyDistribution(link, rows.means(eta), numbers, shift)
-        added, weights = rows.effect_nodes(X, shift.size, conditional)
-        return AveragedFamily.of(link, eta[:, None] + added, np.asarray(weights), numbers, shift)
 
     def mean_intervals(
         self,

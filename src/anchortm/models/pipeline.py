@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
+from anchortm._typing import Covariates, Outcome
 from anchortm._util.frames import is_frame, native
 from anchortm._util.pipelines import is_pipeline, model_of
 from anchortm.inputs.transformed import with_names
@@ -25,9 +28,9 @@ if TYPE_CHECKING:
         memory: Any
         verbose: bool
 
-        def __init__(self, steps: list[tuple[str, Any]], *, memory: Any = None, verbose: bool = False) -> None: ...
+        def __init__(self, steps: Any, **options: Any) -> None: ...
 
-        def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+        def fit(self, X: Any, y: Any = None, **options: Any) -> Self:
             """Fit the transformers and the last step."""
             ...
 
@@ -40,9 +43,11 @@ else:
 __all__ = ["Pipeline", "as_pipeline", "fit_arguments", "make_pipeline", "with_parameters"]
 
 
-def _asks(name: str, owner: Any = TransformationModel) -> Any:
-    """Return a method that transforms rows and asks the model; it exists where the model has it."""
+def _asks(method: Any) -> Any:
+    """Return a method like that of the model, for rows before the transformers; it exists where the model has it."""
+    name = method.__name__
 
+    @wraps(method)
     def ask(self: Any, *arguments: Any, **options: Any) -> Any:
         return getattr(self.model_, name)(*arguments, **options)
 
@@ -50,9 +55,8 @@ def _asks(name: str, owner: Any = TransformationModel) -> Any:
         model = model_of(self)
         return hasattr(type(model), name) and (not model.__sklearn_is_fitted__() or hasattr(model, name))
 
-    first = (getattr(owner, name).__doc__ or "").split("\n")[0]
-    ask.__name__, ask.__qualname__ = name, f"Pipeline.{name}"
-    ask.__doc__ = f"{first}\n\nRows pass the transformers first; arguments as for ``{name}`` of the model."
+    first = (method.__doc__ or "").split("\n")[0]
+    ask.__doc__ = f"{first}\n\nRows pass the transformers first. Arguments are those of ``{name}`` of the model."
     return available_if(has)(ask)
 
 
@@ -95,41 +99,51 @@ class Pipeline(_Pipeline):
     >>> pipeline = atm.Pipeline([("scale", StandardScaler()), ("model", atm.ContinuousProbit(xi=1.0))])
     >>> pipeline = pipeline.fit(data[["rm", "lstat"]], data.cmedv, anchors=data.town)
     >>> pipeline.predict_distribution(data[:2][["rm", "lstat"]]).ppf([0.1, 0.9]).round(1)
-    array([[20.7, 42.9],
-           [17.7, 34.1]])
+    array([[20.2, 48.2],
+           [17.3, 38.2]])
     >>> pipeline.summary().frame().coef.round(2)
     covariate
-    rm       0.45
-    lstat   -0.73
+    rm       0.27
+    lstat   -0.95
     Name: coef, dtype: float64
     """
 
-    predict = _asks("predict")
-    predict_proba = _asks("predict_proba", OrdinalRegression)
-    predict_distribution = _asks("predict_distribution")
-    predict_quantiles = _asks("predict_quantiles")
-    nll = _asks("nll")
-    score = _asks("score")
-    residuals = _asks("residuals")
-    extrapolation = _asks("extrapolation")
-    confidence_band = _asks("confidence_band")
-    restricted_mean = _asks("restricted_mean")
-    survival_quantiles = _asks("survival_quantiles")
-    mean_intervals = _asks("mean_intervals", AnchorGLM)
-    summary = _asks("summary")
-    covariance = _asks("covariance")
-    standard_errors = _asks("standard_errors")
-    intervals = _asks("intervals")
-    bootstrap = _asks("bootstrap")
+    predict = _asks(TransformationModel.predict)
+    predict_proba = _asks(OrdinalRegression.predict_proba)
+    predict_distribution = _asks(TransformationModel.predict_distribution)
+    predict_quantiles = _asks(TransformationModel.predict_quantiles)
+    nll = _asks(TransformationModel.nll)
+    score = _asks(TransformationModel.score)
+    residuals = _asks(TransformationModel.residuals)
+    extrapolation = _asks(TransformationModel.extrapolation)
+    confidence_band = _asks(TransformationModel.confidence_band)
+    restricted_mean = _asks(TransformationModel.restricted_mean)
+    survival_quantiles = _asks(TransformationModel.survival_quantiles)
+    mean_intervals = _asks(AnchorGLM.mean_intervals)
+    summary = _asks(TransformationModel.summary)
+    covariance = _asks(TransformationModel.covariance)
+    standard_errors = _asks(TransformationModel.standard_errors)
+    intervals = _asks(TransformationModel.intervals)
+    bootstrap = _asks(TransformationModel.bootstrap)
 
-    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+    def __init__(
+        self,
+        steps: Sequence[tuple[str, object]],
+        *,
+        transform_input: Sequence[str] | None = None,
+        memory: object = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(steps, transform_input=transform_input, memory=memory, verbose=verbose)
+
+    def fit(self, X: Covariates, y: Outcome | None = None, **options: Any) -> Self:
         """Fit the transformers one after the other, and the model to what they make of X.
 
         Parameters
         ----------
         X, y : covariates and outcome
             X as the first transformer takes it, y as the model takes it.
-        **params
+        **options
             ``anchors``, ``sample_weight``, ``offset`` and ``environments`` of the model. Those of another step are
             written ``step__name``, as in scikit-learn. With metadata routing enabled, scikit-learn passes them to the
             steps that request them.
@@ -139,7 +153,7 @@ class Pipeline(_Pipeline):
         self
             The fitted pipeline.
         """
-        return super().fit(X, y, **_addressed(self, params))
+        return super().fit(X, y, **_addressed(self, options))
 
     def _fit(self, X: Any, y: Any = None, *args: Any, **options: Any) -> Any:
         """Return what the transformers make of X, with the names of columns."""
@@ -193,7 +207,7 @@ def fit_arguments(model: Any, given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in ("X", "y") and name in known}
 
 
-def make_pipeline(*steps: Any, memory: Any = None, verbose: bool = False) -> Pipeline:
+def make_pipeline(*steps: object, memory: object = None, verbose: bool = False) -> Pipeline:
     """Return a pipeline of these steps, named by their classes in lower case.
 
     Parameters
@@ -216,10 +230,11 @@ def make_pipeline(*steps: Any, memory: Any = None, verbose: bool = False) -> Pip
     >>> import anchortm as atm
     >>> from sklearn.impute import SimpleImputer
     >>> data = atm.datasets.load_boston_housing2()
-    >>> X = data[["rm", "lstat"]].mask(data.index.to_numpy()[:, None] % 50 == 7)  # some values are missing
+    >>> X = data[["rm", "lstat"]].copy()
+    >>> X.loc[::50, "rm"] = None  # some values are missing
     >>> pipeline = atm.make_pipeline(SimpleImputer(), atm.NormalLinear(xi=1.0)).fit(X, data.cmedv, anchors=data.town)
     >>> pipeline.nll(X[:3], data.cmedv[:3]).round(2)
-    array([3.03, 2.81, 3.  ])
+    array([3.14, 3.15, 3.03])
     """
     from sklearn.pipeline import make_pipeline as named
 

@@ -8,7 +8,8 @@ first: a number gives n values, a vector of m numbers an (n, m) table, and an (n
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,9 @@ from anchortm._typing import Array, Rows, Seed
 from anchortm._util.checks import generator, level_between, real_numbers, whole_number
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.predict.restricted import chunks, horizon, quadrature, restricted_means
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Distribution", "as_rows", "check_shape", "known_to_exceed"]
 
@@ -57,7 +61,12 @@ class Distribution(ABC):
     """
 
     outcome_name: str | None = None
-    labels: Any = None
+    labels: pd.Index | None = None
+
+    def named(self, outcome_name: str | None, labels: pd.Index | None) -> Self:
+        """Return the distributions with these names of outcome and rows."""
+        found: Any = self  # all kinds of ours are dataclasses
+        return replace(found, outcome_name=outcome_name, labels=labels)  # type: ignore[no-any-return]
 
     def _labels_of(self, rows: Any) -> Any:
         """Return the labels of some rows."""

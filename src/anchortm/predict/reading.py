@@ -10,14 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from anchortm._util.frames import is_frame, native
+from anchortm._util.frames import column_names, is_frame, known, native, select
 from anchortm.exceptions import InputTypeError
 from anchortm.inputs.design import Design, to_design
 from anchortm.inputs.judgement import Judgement
 from anchortm.predict.marked import MarkedDistribution, spread
 from anchortm.predict.protocol import Distribution
 
-__all__ = ["ReadRows", "entries", "judged_design", "row_count"]
+__all__ = ["ReadRows", "entries", "entries_of", "judged_design", "row_count"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +74,15 @@ def row_count(X: Any, numbers: dict[str, Any], n_rows: int | None) -> int:
         return int(X.shape[0]) if hasattr(X, "shape") else len(X)
     sizes = [np.size(values) for values in numbers.values() if np.ndim(values) == 1]
     return sizes[0] if sizes and n_rows is None else 1 if n_rows is None else n_rows
+
+
+def entries_of(X: Any, values: Any) -> Any:
+    """Return the entries of a column of a table by its name, missing or not, and anything else as it is."""
+    if not isinstance(values, str):
+        return values
+    table = native(X)
+    known([values], column_names(table))
+    return select(table, [values])[values].to_numpy()
 
 
 def entries(X: Any) -> Iterator[tuple[str, Any]]:

@@ -11,7 +11,7 @@ from collections import UserList
 from collections.abc import Callable
 from importlib import import_module
 from inspect import signature
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from scipy.interpolate import BSpline
@@ -147,7 +147,7 @@ def _array_record(value: Any, what: str) -> Any:
     if kind not in (*KINDS, "str", "object"):
         raise InputTypeError(f"{what} cannot be saved, because it holds values of type {array.dtype}: use pickle")
     # products of matrices round differently if their columns, not their rows, lie side by side
-    order = "F" if array.ndim > 1 and array.flags.f_contiguous else "C"
+    order: Literal["C", "F"] = "F" if array.ndim > 1 and array.flags.f_contiguous else "C"
     values = [_plain(v, what) for v in array.ravel(order).tolist()]
     return {"kind": kind, "shape": list(array.shape), "order": order, "values": values}
 
@@ -191,11 +191,12 @@ def _slice(record: Any) -> slice:
 
 def _dtype(record: Any) -> np.dtype[Any]:
     check(isinstance(record, str) and record in (*KINDS, "object"), "a type of numbers is invalid")
-    return np.dtype(record)
+    dtype: np.dtype[Any] = np.dtype(record)
+    return dtype
 
 
 def _dtype_record(value: Any, what: str) -> str:
-    name = np.dtype(value).name
+    name: str = np.dtype(value).name
     if name not in (*KINDS, "object"):
         raise InputTypeError(f"{what} cannot be saved, because it is the type {name}: use pickle")
     return name

@@ -283,10 +283,10 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict_distribution(X, **options)
 
-    def predict_quantiles(self, X: Covariates, *quantiles: Any, **options: Any) -> Any:
+    def predict_quantiles(self, X: Covariates, quantiles: Numbers = (0.1, 0.5, 0.9), **options: Any) -> Any:
         """Return the predicted quantiles of the chosen model; arguments as for its ``predict_quantiles``."""
         check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict_quantiles(X, *quantiles, **options)
+        return self.best_estimator_.predict_quantiles(X, quantiles, **options)
 
     def nll(self, X: Covariates, y: Outcome | None = None, **options: Any) -> Any:
         """Return the negative log-likelihood of each row under the chosen model; arguments as for its ``nll``."""

@@ -328,7 +328,7 @@ class CovariateTerms:
         levels = {str(name): list(own) for name, own in state["levels"].items()}
         kinds = {str(name): str(kind) for name, kind in state["kinds"].items()}
         ranges = {str(name): (float(low), float(high)) for name, (low, high) in state["ranges"].items()}
-        counts = state.get("counts")  # not in files of earlier versions
+        counts = _counts(state.get("counts"), levels)
         used = [*levels, *ranges]
         terms = read_terms(state["covariates"])
         if (
@@ -338,7 +338,6 @@ class CovariateTerms:
             or not set(kinds.values()) <= {"text", "category", "code"}
             or columns_used(terms) != set(used)
             or coded_columns(terms) - set(levels)
-            or not (counts is None or _are_counts(counts, levels))
         ):
             raise InputError("the columns of the saved formula are inconsistent")
         for name, own in levels.items():
@@ -373,14 +372,18 @@ def _state_key(term: str) -> str:
     return re.sub(r"`([^`]+)`", lambda match: name_in_states(match[1]), term)
 
 
-def _are_counts(counts: Any, levels: dict[str, list[Any]]) -> bool:
-    """Return whether these are numbers of rows, one for each level."""
-    return (
-        isinstance(counts, dict)
-        and set(counts) == set(levels)
-        and all(isinstance(own, list) and len(own) == len(levels[name]) for name, own in counts.items())
-        and all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for own in counts.values() for n in own)
-    )
+def _counts(counts: Any, levels: dict[str, list[Any]]) -> dict[str, list[int]] | None:
+    """Return the numbers of rows of each level in a record, checked; files of earlier versions do not have them."""
+    if counts is None:
+        return None
+    if (
+        not isinstance(counts, dict)
+        or set(counts) != set(levels)
+        or not all(isinstance(own, list) and len(own) == len(levels[name]) for name, own in counts.items())
+        or not all(type(n) is int and n > 0 for own in counts.values() for n in own)
+    ):
+        raise InputError("the numbers of rows of the levels in the saved formula are inconsistent")
+    return counts
 
 
 def _some(values: list[Any]) -> str:

@@ -239,15 +239,6 @@ class Formula(Roles):
         return self.new_column(self._data, values)
 
     @staticmethod
-    def unread_column(data: Table, values: Labels | None) -> Any:
-        """Return the entries of a column of new rows by its name, missing or not, and anything else as it is."""
-        if not isinstance(values, str):
-            return values
-        table = native(data)
-        known([values], column_names(table))
-        return select(table, [values])[values].to_numpy()
-
-    @staticmethod
     def new_column(data: Table, values: Labels | None) -> Any:
         """Return a column of new rows by its name, and anything else as it is."""
         if not isinstance(values, str):

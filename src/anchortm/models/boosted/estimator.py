@@ -25,7 +25,6 @@ from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs import parts
 from anchortm.inputs.missing import whole_inputs
-from anchortm.models.attributes import FRONT
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.booster import Booster, Stage
 from anchortm.models.boosted.growth import Binned, binned, grow
@@ -225,10 +224,10 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
     ) -> Problem:
         """Return the checked inputs of ``fit``, with the trees' covariates as design; arguments as for ``fit``."""
         spec = self.check()
-        if y is None:
-            raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
         if isinstance(X, str):
             return given(self, X, y, anchors, sample_weight=sample_weight, offset=offset).prepared()[1]
+        if y is None:
+            raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
         if self.model.xi != 0:
             raise InputError(
                 f"xi = {self.model.xi!r} of the inner model is not used: pass it to AnchorBoostedTM(model, xi=...)"
@@ -320,10 +319,7 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         else:
             part, states = data, list(islice(self._boost(spec, data), rounds + 1))
         inner, boosted = self._stored(part, states, np.array(curve), names)
-        state = {name: value for name, value in self.__dict__.items() if name not in FRONT}
-        # one assignment, so that an interrupted or failed fit leaves the model unchanged
-        self.__dict__ = state | {"model_": inner, "boosted_": boosted, "_data": part}
-        return self
+        return self._keep(model_=inner, boosted_=boosted, _data=part)
 
     def _watch(self, watched: list[Iterator[State]]) -> tuple[list[float], list[State], Booster | None]:
         """Return the held-out loss of each round, the states of the first fit, and its best booster."""

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from anchortm._typing import Covariates, Labels, Numbers, Seed
+from anchortm import plotting
+from anchortm._typing import Axis, Covariates, Labels, Numbers, Seed
 from anchortm._util.checks import level_between
 from anchortm._util.estimators import CopiedWithRows
 from anchortm.engine.baseline_rules import Given
@@ -18,7 +19,8 @@ from anchortm.engine.data import Data
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError, UnavailableError
 from anchortm.inference.bands import ConfidenceBand, Of, band_of_refits
-from anchortm.inference.bootstrap import BoostedBootstrap, resampled
+from anchortm.inference.bootstrap import BoostedBootstrap
+from anchortm.inference.resampling import resampled
 from anchortm.inference.restricted_means import Groups, RestrictedMeans, checked_horizon, means_of_refits
 from anchortm.inputs import parts
 from anchortm.models.attributes import FRONT
@@ -48,6 +50,12 @@ class Resampled(CopiedWithRows, Adapted):
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
         return {name: value for name, value in state.items() if name != "_data"}  # pickles do not carry the rows
+
+    def _keep(self, **found: Any) -> Self:
+        """Store the results in one assignment, so that an interrupted or failed fit leaves the model unchanged."""
+        state = {name: value for name, value in self.__dict__.items() if name not in FRONT}
+        self.__dict__ = state | found
+        return self
 
     def specification(self) -> Specification:
         """Return the specification of the boosted model."""
@@ -199,6 +207,20 @@ class Resampled(CopiedWithRows, Adapted):
         groups = Groups.of(by, X, len(estimate), level_between(level))
         tau = checked_horizon(tau, estimate, self.model_.result_.outcome_range)
         return means_of_refits(*self._with_refits(X, offset, uncertainty), tau, groups)
+
+    def plot(self, ax: Axis = None) -> Any:
+        """Draw the loss, its parts and the held-out loss against the rounds; return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+        """
+        return plotting.rounds(self, ax)
 
     def _with_refits(
         self, X: Covariates, offset: Numbers | None, uncertainty: str | BoostedBootstrap | None

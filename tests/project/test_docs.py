@@ -27,6 +27,7 @@ RESULTS = {
     "predict.AveragedFamily",
     "predict.Distribution",
     "predict.FamilyDistribution",
+    "predict.MarkedDistribution",
     "predict.PredictedDistribution",
     "predict.StepDistribution",
     "selection.AnchorPath",

@@ -11,6 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anchortm._typing import Array
+from anchortm.engine.lost_columns import lost_strata, notes_of
+from anchortm.engine.problem import Problem
+from anchortm.engine.result import FitResult
 from anchortm.engine.rows.ends import Ends
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import AnchorColumns, group_codes
@@ -244,4 +247,25 @@ class Training:
             n = weights.sum()
             kept = problem.data._replace(weights=weights * n / (np.unique(groups).size * total))
             problem = problem.on(problem.spec, kept)
-        return self.given.model.with_result(problem, problem.fit(), xi=xi)
+        return self.given.model.with_result(problem, _with_all_columns(self.places.problem, problem), xi=xi)
+
+
+def _with_all_columns(whole: Problem, part: Problem) -> FitResult:
+    """Return the fit to some of the rows; columns that they do not identify have the coefficient 0."""
+    result, lost = part.fit(), part.data.lost
+    if not lost or not part.data.names:
+        return result
+    names = whole.data.names
+    if lost_strata(lost, whole.data.mixture) or {one.name for one in lost} - set(names):
+        raise InputError(notes_of(lost, ()))
+    known = dict(zip(result.coef_names, result.coef.tolist(), strict=True))
+    coef = np.array([known.get(name, 0.0) for name in names])
+    return replace(
+        result,
+        coef=coef,
+        coef_names=list(names),
+        marks=whole.data.marks,
+        n_features_in=result.n_features_in + len(lost),
+        information=None,
+        jacobian=None,
+    )

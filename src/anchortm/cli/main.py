@@ -185,7 +185,7 @@ def parser() -> argparse.ArgumentParser:
         "anchortm data boston_housing2 --output boston.csv",
         "anchortm data cgd --output cgd.csv",
     )
-    data.add_argument("name", choices=["boston_housing2", "cgd", "geyser", "grouseticks", "wine"])
+    data.add_argument("name", choices=["ames", "boston_housing2", "cgd", "computers", "geyser", "grouseticks", "wine"])
     data.add_argument("--output", required=True, metavar="FILE", help=".csv, .parquet or .json")
 
     fit = add(

@@ -16,7 +16,7 @@ from anchortm.scores.outcomes import known_rows, known_values
 from anchortm.scores.survival import brier_rows, concordance
 from anchortm.scores.table import crps_of_rows
 
-__all__ = ["LEVEL", "nll_under", "scores_of_rows", "width_of"]
+__all__ = ["LEVEL", "at_the_same_width", "concordance_or_nan", "nll_under", "scores_of_rows", "width_ratio"]
 
 LEVEL = 0.9  # probability of the intervals whose coverage and width are reported
 
@@ -53,15 +53,34 @@ def width_of(distribution: Any) -> Array:
         return np.asarray(codes(upper) - codes(lower))
 
 
-def scores_of_rows(
-    predictor: Any, rows: dict[str, Any], response: Response, times: Array, seed: Any
-) -> dict[str, Array]:
-    """Return the scores of each row under a fitted predictor: nll, crps, coverage, width, mae and Brier scores."""
+def width_ratio(distribution: Any, reference: Any) -> Array:
+    """Return how many times as wide the distribution of each row is as a reference.
+
+    Where both have a transformation, h of the reference is compared between two of its quantiles (or between the first
+    and the last class), so that a change of the spread alone gives its factor. Otherwise intervals are compared.
+    """
+    if not (hasattr(distribution, "trafo") and hasattr(reference, "trafo")):
+        return np.asarray(width_of(distribution) / width_of(reference))
+    levels = reference.basis.levels
+    if levels is not None and len(levels) < 3:
+        return np.full(len(reference), math.nan)
+    ends = reference.ppf([0.05, 0.95]) if levels is None else np.array([levels[0], levels[-2]], dtype=object)
+    own, other = (np.diff(one.trafo(ends), axis=1)[:, 0] for one in (distribution, reference))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(other / own)
+
+
+def scores_of_rows(predictor: Any, rows: dict[str, Any], response: Response, times: Array, seed: Any) -> dict[str, Any]:
+    """Return the scores of each row under a fitted predictor: nll, crps, coverage, width, mae and Brier scores.
+
+    ``distribution`` holds the predictions themselves.
+    """
     options = {} if rows["offset"] is None else {"offset": rows["offset"]}
     distribution = predictor.predict_distribution(rows["X"], **options)
     own = hasattr(predictor, "nll")
     nll = predictor.nll(rows["X"], rows["y"], **options) if own else nll_under(distribution, response)
-    found = {"nll": np.asarray(nll, dtype=np.float64), "width": width_of(distribution)}
+    found: dict[str, Any] = {"distribution": distribution, "width": width_of(distribution)}
+    found["nll"] = np.asarray(nll, dtype=np.float64)
     u = pit(distribution, response, seed)
     found["coverage"] = (np.abs(u - 0.5) <= 0.5 * LEVEL).astype(np.float64)
     found["crps"] = crps_of_rows(distribution, response)

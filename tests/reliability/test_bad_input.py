@@ -826,6 +826,13 @@ def loeo(xis: Any = (0.0,), environments: Any = SITE, **options: Any) -> Callabl
     return lambda: atm.leave_one_environment_out(options.pop("model", LOGIT()), X, Y, environments, xis, **options)
 
 
+def moved(model: Any = None, environments: Any = SITE, **options: Any) -> Callable[[], Any]:
+    given = {"X": X, "y": Y} | options
+    return lambda: atm.diagnostics.location_shift(
+        LOGIT() if model is None else model, environments=environments, **given
+    )
+
+
 def search(model: Any = None, xis: Any = (0.0, 1.0), **options: Any) -> Callable[[], Any]:
     return lambda: atm.XiSearchCV(LOGIT() if model is None else model, xis, **options).fit(X, Y, anchors=SITE)
 
@@ -910,6 +917,15 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "cut once": (loeo(environments=A, cut=1), InputError, "cut=1 gives a single environment; cut at 2 or more"),
     "left out by no workers": (loeo(n_jobs=0), InputError, "n_jobs must be .* other than 0"),
     "left out of no model": (loeo(model="a"), InputTypeError, f"{NO_MODEL}, not 'a'"),
+    "a shift between four places": (moved(), InputError, "there are 4 environments: .* needs at least 6"),
+    "a shift between no places": (moved(environments=None), InputError, "pass the environments, one for each row"),
+    "a shift between fewer places": (moved(environments=SITE[1:]), InputError, f"environments has 119 rows, .* {ROWS}"),
+    "a shift between numbers": (moved(environments=A), InputError, r"need cut=k, .* astype\(int\) or astype\(str\)"),
+    "a shift of no covariates": (moved(X=None), InputError, "there are no covariates: .* pass at least one"),
+    "a shift of missing values": (moved(X=put(X, (3, 1), np.nan)), InputError, f"NaN: .* in x1, .* 3; {MISSING}"),
+    "a shift of no model": (moved("a"), InputTypeError, f"{NO_MODEL}, not 'a'"),
+    "a shift of trees": (moved(atm.AnchorBoostedTM(LOGIT())), InputError, "takes linear models, not boosted ones"),
+    "a shift with no flips": (moved(n_flips=0), InputError, "n_flips must be a whole number of at least 19, not 0"),
     "an unknown objective": (
         search(objective="best"),
         InputError,

@@ -53,10 +53,10 @@ class LocationShift:
     pvalue : float
         Share of sign flips of the mean residuals that give an R^2 as large.
     noise : float
-        Share of the differences between mean residuals that rows drawn at random would give, at most 1; NaN if no
-        environment has two rows.
+        Share of the differences between mean residuals that rows drawn at random would give, at most 1; NaN if the
+        weights sum to fewer rows than there are environments.
     beyond_chance : bool
-        Whether mean residuals differ more than by chance (F test at 5 %).
+        Whether mean residuals are seen to differ more than by chance (F test at 5 %).
     directions : int
         Number of directions of the mean covariates in the regression.
     table : DataFrame
@@ -110,12 +110,13 @@ class LocationShift:
             return "Environments do not shift the covariates, so anchoring cannot move the location."
         if self.r2 > 0.0 and self.pvalue <= LEVEL:
             return "Mean covariates predict where this fit errs: anchoring can move the location."
-        if self.beyond_chance:
-            return (
-                "Environments differ, but mean covariates are not seen to predict how: expect anchoring to widen "
-                "predictions rather than to move them."
-            )
-        return "Environments do not differ more than by chance: anchoring has nothing to remove."
+        if not self.beyond_chance and not math.isnan(self.noise):
+            return "Environments do not differ more than by chance: anchoring has nothing to remove."
+        start = "Environments differ, but mean" if self.beyond_chance else "Mean"
+        return (
+            f"{start} covariates are not seen to predict where this fit errs: expect anchoring to widen predictions "
+            "rather than to move them."
+        )
 
     def _title(self) -> str:
         plural = "" if self.directions == 1 else "s"
@@ -237,6 +238,8 @@ def location_shift(
         labels, residuals = labels[found], residuals[data.kept]
     if labels.size < FEWEST:
         raise InputError(f"there are {labels.size} environments: a regression over them needs at least {FEWEST}")
+    if labels.size == groups.size:
+        raise InputError("each environment has one row: a fit by maximum likelihood leaves nothing between them to see")
     weights = np.ones(groups.size) if data.weights is None else data.weights
     sums = _Sums(groups, weights)
     regression = _Regression(sums.size, sums.mean(data.design.matrix * np.asarray(fit.coef_)))
@@ -337,8 +340,9 @@ def _result(
     inside = n.sum() - K
     v = float(sums.weights @ (residuals - rbar[sums.groups]) ** 2) / inside if inside > 0.0 else math.nan
     between = n.sum() * float(centred @ centred) / (K - 1)
-    noise = min(1.0, v / between) if between > 0.0 else 1.0
-    beyond = bool(stats.f.sf(between / v, K - 1, inside) < LEVEL) if v > 0.0 else not math.isnan(v)
+    with np.errstate(divide="ignore", invalid="ignore"):  # no spread inside or between environments
+        noise = float(np.minimum(1.0, np.float64(v) / between))
+        beyond = bool(stats.f.sf(np.float64(between) / v, K - 1, inside) < LEVEL)
     table = {"environment": labels, "n": n, "residual": rbar, "se": np.sqrt(v / n)}
     table["predicted"] = rbar - _errors(z, Q) / root
     return LocationShift(r2, se, pvalue, noise, beyond, Q.shape[1] - 1, pd.DataFrame(table), model)

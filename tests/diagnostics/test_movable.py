@@ -100,7 +100,8 @@ def check(table: pd.DataFrame, slack: float) -> None:
     assert table.loc["a", "moves"] >= 1.0 - slack
     assert (table.loc[list("bcd"), "r2"] < 0.0).all()
     assert (table.loc[list("bcd"), "moves"] <= 0.05 + slack).all()
-    assert (table.loc[list("bd"), "nothing"] >= 0.9 - slack).all()
+    assert table.loc["d", "nothing"] >= 0.9 - slack  # two tests at 5 % stand before it
+    assert table.loc["b", "nothing"] >= 0.8 - slack  # the F test takes the noise to be the same everywhere
     assert table.loc["c", "nothing"] == 0.0
     assert table.loc["c", "noise"] < 0.1
 

@@ -182,6 +182,19 @@ def test_rows_of_weight_zero_and_missing_rows_do_not_count() -> None:
     assert dropped.r2 == pytest.approx(wanted.r2, rel=1e-9)
 
 
+def test_a_property_of_places_that_moves_with_the_covariates_looks_the_same() -> None:
+    X, y, place = world("d", 24, 2)
+    rng = np.random.default_rng(0)
+    level = np.array([X[place == e].mean() for e in range(24)])
+    wealth = (2.0 * level + 0.1 * rng.normal(size=24))[place]
+    without = location_shift(atm.NormalLinear(), X, y - wealth, place)
+    known = location_shift(atm.NormalLinear(), np.column_stack([X, wealth]), y - wealth, place)
+    assert without.r2 > 0.5
+    assert "can move" in without.sentence
+    assert known.r2 < 0.2
+    assert "can move" not in known.sentence
+
+
 def test_places_that_do_not_move_the_covariates() -> None:
     found = location_shift(atm.OrdinalRegression(), "rating ~ temp + contact | judge", atm.datasets.load_wine())
     assert (found.r2, found.se, found.pvalue, found.directions) == (0.0, 0.0, 1.0, 0)

@@ -201,6 +201,14 @@ def test_places_that_do_not_move_the_covariates() -> None:
     assert "do not shift the covariates" in repr(found)
 
 
+def test_a_model_with_effects_of_the_places_leaves_nothing() -> None:
+    X, y, place = world("a", 12, 0)
+    table = pd.DataFrame({"x": X[:, 0], "y": y, "place": place})
+    found = location_shift(atm.NormalLinear(), "y ~ x + C(place) | place", table)
+    assert (found.r2, found.pvalue, found.noise) == (0.0, 1.0, 1.0)
+    assert "nothing to remove" in repr(found)
+
+
 def test_a_direction_that_one_place_alone_has_cannot_be_predicted() -> None:
     X, y, place = world("d", 16, 0)
     X = np.column_stack([X, (place == 2) * np.random.default_rng(0).normal(5.0, 1.0, len(y))])

@@ -36,6 +36,7 @@ __all__ = ["LocationShift", "location_shift"]
 FEWEST = 6  # with fewer environments no p-value can be small
 PER_DIRECTION = 8  # environments for each direction of the covariates in the regression
 ROUNDING = 1e-10  # smaller shifts relative to the largest contribution, and smaller 1 - leverage, are 0
+SOLVED = 1e-6  # mean residuals that a fit makes 0 are smaller, in standard deviations of residuals
 LEVEL = 0.05
 
 
@@ -326,6 +327,8 @@ def _result(
     import pandas as pd
 
     n, root, Q, rbar = regression.n, regression.root, regression.columns(), sums.mean(residuals)
+    if np.abs(rbar).max() <= SOLVED * np.sqrt((residuals**2).mean()):  # the model has effects of these environments
+        rbar = np.zeros_like(rbar)
     K, z = n.size, root * rbar
     r2 = _r2(z, Q)
     centred = z - root * (root @ z)

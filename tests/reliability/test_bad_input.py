@@ -925,6 +925,11 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a shift of missing values": (moved(X=put(X, (3, 1), np.nan)), InputError, f"NaN: .* in x1, .* 3; {MISSING}"),
     "a shift of no model": (moved("a"), InputTypeError, f"{NO_MODEL}, not 'a'"),
     "a shift of trees": (moved(atm.AnchorBoostedTM(LOGIT())), InputError, "takes linear models, not boosted ones"),
+    "a shift of an unfinished fit": (
+        moved(LOGIT(max_iter=1), environments=np.arange(N) % 8),
+        InputError,
+        "did not converge: raise max_iter",
+    ),
     "a shift with no flips": (moved(n_flips=0), InputError, "n_flips must be a whole number of at least 19, not 0"),
     "an unknown objective": (
         search(objective="best"),

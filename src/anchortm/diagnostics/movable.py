@@ -22,6 +22,7 @@ from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import AnyTable, Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import generator, whole_number
+from anchortm.engine.remarks import tell_alphabetical
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import group_codes
 from anchortm.models.base import TransformationModel, check_model
@@ -208,7 +209,7 @@ def location_shift(
     >>> formula = "price ~ log(speed) + log(hd) + log(ram) + screen + cd + multi + premium | trend"
     >>> atm.diagnostics.location_shift(atm.ContinuousLogit(), formula, early)
     Mean residuals of 24 environments, predicted from mean covariates in 3 directions (ContinuousLogit)
-      leave-one-out R^2   0.82, standard error 0.06, p = 0.001
+      leave-one-out R^2   0.82, standard error 0.07, p = 0.001
       sampling noise      1% of the differences
     Mean covariates predict where this fit errs: anchoring can move the location.
     """
@@ -232,7 +233,10 @@ def location_shift(
             raise InputError(f"environments has {groups.size} rows, but y has {n_given}: pass the same rows of both")
         if not data.names:
             raise InputError("there are no covariates: anchoring moves their coefficients, so pass at least one")
+        tell_alphabetical(data)
         fit = rows.model.with_result(problem, problem.fit())
+        if not fit.converged_:
+            raise InputError("the maximum-likelihood fit did not converge: raise max_iter, or look at its summary()")
         residuals = fit.residuals(rows.X, rows.y, offset=rows.offset)
     if data.kept is not None:  # rows of weight 0 were dropped, and perhaps whole environments with them
         found, groups = np.unique(groups[data.kept], return_inverse=True)
@@ -243,7 +247,8 @@ def location_shift(
         raise InputError("each environment has one row: a fit by maximum likelihood leaves nothing between them to see")
     weights = np.ones(groups.size) if data.weights is None else data.weights
     sums = _Sums(groups, weights)
-    regression = _Regression(sums.size, sums.mean(data.design.matrix * np.asarray(fit.coef_)))
+    parts = sums.mean(data.design.matrix * np.asarray(fit.coef_))
+    regression = _Regression(sums.size, parts, max(1, labels.size // PER_DIRECTION))
     return _result(regression, residuals, sums, labels, type(model).__name__, n_flips, rng)
 
 
@@ -274,10 +279,13 @@ class _Regression(NamedTuple):
         Sizes of the environments.
     parts : array of shape (environments, covariates)
         Mean contributions of the covariates to the predictor.
+    most : int
+        Largest number of directions of the contributions.
     """
 
     n: Array
     parts: Array
+    most: int
 
     @property
     def root(self) -> Array:
@@ -290,11 +298,11 @@ class _Regression(NamedTuple):
         centred = root[:, None] * (self.parts - root**2 @ self.parts)
         U, size, _ = np.linalg.svd(centred, full_matrices=False)
         seen = int((size > ROUNDING * np.abs(self.parts).max()).sum())
-        return np.column_stack([root, U[:, : min(seen, max(1, self.n.size // PER_DIRECTION))]])
+        return np.column_stack([root, U[:, : min(seen, self.most)]])
 
     def without(self, e: int) -> _Regression:
         """Return the regression without one environment."""
-        return _Regression(np.delete(self.n, e), np.delete(self.parts, e, axis=0))
+        return _Regression(np.delete(self.n, e), np.delete(self.parts, e, axis=0), self.most)
 
 
 def _errors(z: Array, Q: Array) -> Array:

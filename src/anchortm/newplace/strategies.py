@@ -6,6 +6,7 @@ with a ``name`` and a ``fit`` that takes a ``Training`` and returns something wi
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -178,9 +179,9 @@ class Anchored(Strategy):
 
     @property
     def xis(self) -> Sequence[float]:
-        """Return the values of xi that the strategy chooses from."""
+        """Return the values of xi that the strategy, and the verdict on a place further out, choose from."""
         if self.xi is not None:
-            return (0.0, self.xi) if self.spread else ()
+            return (0.0, self.xi) if self.spread or math.isfinite(self.xi) else ()
         return tuple(dict.fromkeys([0.0, *sorted(map(float, XIS if self.choose is None else self.choose))]))
 
     @property

@@ -36,7 +36,34 @@ XIS = (0.0, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 class Strategy(ABC):
-    """A way to predict a new place. ``tunes`` says whether it needs left-out fits inside the training environments."""
+    """A way to predict a new place: the base class of strategies, also of your own.
+
+    Attributes
+    ----------
+    name : str
+        Its name in tables and plots.
+    tunes : bool
+        Whether it needs left-out fits inside the training environments; ``fit`` then finds them in ``train.tuning``.
+
+    Examples
+    --------
+    Another strategy is a class with a name and a ``fit``, which sees the training environments only:
+
+    >>> import anchortm as atm
+    >>> class TwiceAsWide(atm.strategies.Strategy):
+    ...     name = "twice as wide"
+    ...
+    ...     def fit(self, train):
+    ...         return train.fit().widened(2.0)
+    >>> data = atm.datasets.load_wine()
+    >>> model, formula = atm.OrdinalRegression(), "rating ~ temp + contact | judge"
+    >>> found = atm.compare_strategies(model, formula, data, design="like", strategies=[TwiceAsWide()])
+    >>> found.table()[["strategy", "difference"]].round(2)
+            strategy  difference
+    0           null        0.20
+    1             ml        0.00
+    2  twice as wide        0.14
+    """
 
     name: ClassVar[str]  # in tables and plots
     tunes: ClassVar[bool] = False

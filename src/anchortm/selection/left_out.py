@@ -6,20 +6,19 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from anchortm import plotting
 from anchortm._messages import shown, warn
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import jobs, several_xi
 from anchortm._util.frames import column_names, name_of, native, select
+from anchortm._util.html import report
 from anchortm._util.pipelines import is_pipeline, model_of
+from anchortm._util.progress import Task
 from anchortm._util.threads import one_blas_thread
 from anchortm.engine.remarks import tell_alphabetical
 from anchortm.exceptions import AnchorTMWarning, InputError
@@ -151,8 +150,7 @@ class LeaveOneEnvironmentOut:
         return "\n".join([self._title(), self.summary().round(4).to_string(), *self.remarks])
 
     def _repr_html_(self) -> str:
-        below = "".join(f"<p>{escape(line)}</p>" for line in self.remarks)
-        return f"<p>{escape(self._title())}</p>{self.summary().to_html(float_format='{:.4f}'.format)}{below}"
+        return report(self._title(), self.summary(), *self.remarks)
 
     def plot(self, ax: Axis = None, label: int = 3, legend: bool = True) -> Any:
         """Draw the negative log-likelihood of each environment against xi and return the axes.
@@ -222,7 +220,7 @@ def leave_one_environment_out(
         ``joblib.parallel_config("dask")`` the workers of the current Dask client are used. For a table that is read
         in batches, the number of batches that are worked on at once.
     progress : bool, optional
-        Whether to show a progress bar. By default only in a terminal.
+        Whether to show a progress bar. By default only in a terminal or notebook.
 
     Returns
     -------
@@ -324,7 +322,8 @@ def left_out(
     for xi in values:
         spec.at(xi=xi).check_xi()
     if rows.batched:
-        return _told(left_out_in_batches(rows, grid, by, values, cut, n_jobs, progress))
+        with Task("left-out environments", shown=progress):
+            return _told(left_out_in_batches(rows, grid, by, values, cut, n_jobs))
     if rows.environments is None:
         raise InputError("pass the environments to leave out, one for each row, or name them in a formula after '|'")
     groups, labels = group_codes(rows.environments, cut)
@@ -334,11 +333,11 @@ def left_out(
         raise InputError(f"environments has {groups.size} rows, but y has {n}: pass the same rows of both")
     if rows.anchors is None and model.anchor_names is None:
         rows = replace(rows, anchors=AnchorColumns((groups,), (labels,), np.zeros((n, 0)), ("environment",), ()))
-    hidden = None if progress is None else not progress  # None: shown in a terminal only
-    with one_blas_thread():  # many small fits are faster without BLAS threads
+    # many small fits are faster without BLAS threads
+    with Task("left-out environments", labels.size, progress) as task, one_blas_thread():
         fold, labels, n_missing = _folds(rows, grid, groups, labels, values, by)
-        tasks = tqdm(range(labels.size), desc="environments", disable=hidden)
-        results = Parallel(n_jobs=n_jobs)(delayed(fold)(e) for e in tasks)
+        task.total = labels.size
+        results = task.map(fold, range(labels.size), n_jobs)
     return _told(LeftOut([row for rows in results for row in rows], n_missing=n_missing, environment_name=name))
 
 

@@ -184,7 +184,7 @@ def test_a_spline_that_loses_its_range() -> None:
     assert here.nll == pytest.approx(fit.nll(X.loc[~away, kept], rows.y[~away]).mean(), abs=1e-7)
 
 
-def test_levels_of_a_wide_factor() -> None:
+def test_levels_of_a_wide_factor(tmp_path: Path) -> None:
     """A factor of many levels is held as codes; its lonely levels, and a lonely reference, are left out too."""
     rng = np.random.default_rng(1)
     n = 1600
@@ -201,6 +201,10 @@ def test_levels_of_a_wide_factor() -> None:
     merged = rows.assign(doctor=rows.doctor.replace(["d000", "d007", "d109"], gone))
     fit = atm.ContinuousProbit.from_formula(formula, merged[away], order=2, tol=1e-10)
     assert here.nll == pytest.approx(float(fit.nll(merged[~away], None).mean()), abs=1e-7)
+    rows.to_parquet(tmp_path / "rows.parquet", index=False)
+    batches = left_out(model, formula, tmp_path / "rows.parquet", [0.0]).loc[1]
+    assert batches.notes == here.notes
+    assert batches.nll == pytest.approx(here.nll, abs=1e-7)
 
 
 def test_a_class_that_one_site_has_cannot_be_predicted() -> None:

@@ -349,3 +349,29 @@ def test_bad_rows_are_marked_behind_the_transformers() -> None:
     marked = pipeline.predict_distribution(new, on_bad_rows="mark")
     np.testing.assert_array_equal(marked.median()[good], wanted["q0.5"][good])
     assert np.isnan(marked.median()[5])
+
+
+def test_a_pipeline_of_another_estimator_is_one_of_scikit_learn() -> None:
+    pipeline = atm.make_pipeline(columns(), linear_model.LinearRegression()).fit(X, LATENT)
+    plain = make_pipeline(columns(), linear_model.LinearRegression()).fit(X, LATENT)
+    np.testing.assert_array_equal(pipeline.predict(X), plain.predict(X))
+    assert pipeline.score(X, LATENT) == plain.score(X, LATENT)
+    front = atm.make_pipeline(columns(), StandardScaler())
+    np.testing.assert_array_equal(front.fit_transform(X), make_pipeline(columns(), StandardScaler()).fit_transform(X))
+    for other in (pipeline, front):
+        for what in ("nll", "predict_distribution", "summary", "predict_proba", "model_"):
+            assert not hasattr(other, what), what
+    compared = atm.make_pipeline(columns(), atm.LinearAnchorRegression(5.0)).fit(X, LATENT, anchors=SITE)
+    assert compared.predict(X).shape == (N,)
+
+
+def test_polars_tables() -> None:
+    polars = pytest.importorskip("polars")
+    whole = X.dropna()
+    kept = X.age.notna().to_numpy()
+    fitted = [
+        atm.make_pipeline(columns(), atm.NormalLinear(xi=1.0)).fit(rows, LATENT[kept], anchors=SITE[kept])
+        for rows in (whole, polars.from_pandas(whole))
+    ]
+    assert fitted[0].model_.coef_names_ == fitted[1].model_.coef_names_ == ["n__age", "n__dose", "w__sex_m"]
+    np.testing.assert_array_equal(fitted[1].predict(polars.from_pandas(whole)), fitted[0].predict(whole))

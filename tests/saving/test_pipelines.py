@@ -246,3 +246,18 @@ def test_rows_that_do_not_fit_are_refused_after_loading(record, tmp_path: Path) 
     again = atm.load(written(record, tmp_path))
     with pytest.raises(InputError, match="cannot transform X: columns are missing"):
         again.predict(X[["z"]])
+
+
+def test_of_a_search_the_chosen_model_is_saved(tmp_path: Path) -> None:
+    pipeline = atm.make_pipeline(StandardScaler(), atm.NormalLinear())
+    grid = sklearn.model_selection.GridSearchCV(pipeline, {"normallinear__xi": [0.0, 1.0]}, cv=3)
+    for search in (
+        atm.XiSearchCV(pipeline, [0.0, 1.0], progress=False).fit(X, Y, anchors=SITE),
+        atm.XiSearchCV(atm.NormalLinear(), [0.0, 1.0], progress=False).fit(X, Y, anchors=SITE),
+        grid.fit(X, Y, anchors=SITE),
+    ):
+        again = atm.load(atm.save(search, tmp_path / "s.json"))
+        assert type(again) is type(search.best_estimator_)
+        np.testing.assert_array_equal(again.predict(X), search.predict(X))
+    with pytest.raises(InputTypeError, match="not XiSearchCV"):
+        atm.save(atm.XiSearchCV(atm.NormalLinear()), tmp_path / "s.json")

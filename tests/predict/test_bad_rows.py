@@ -13,6 +13,8 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import StandardScaler
 
 import anchortm as atm
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, UnavailableError
@@ -440,6 +442,10 @@ def test_a_marked_distribution_has_the_methods_of_its_kind() -> None:
         equal(mine, own, bad)
     later = marked.given(after=[1.0, 2.0, 3.0, 4.0])
     equal(later.sf(5.0), alone.given(after=[1.0, 3.0, 4.0]).sf(5.0), bad)
+    with pytest.raises(InputError, match=r"q must be a number, a vector or of shape \(4, k\), not \(2, 2\)"):
+        marked.ppf(np.full((2, 2), 0.5))
+    with pytest.raises(InputError, match=r"after must be one number, or one for each of the 4 rows, not \(3,\)"):
+        marked.given([1.0, 2.0, 3.0])
     assert not marked.discrete
     assert marked.codes([1.0]).tolist() == [1.0]
     for index in (slice(1, 3), [3, 1], np.array([True, True, False, False]), 1, -1):
@@ -447,6 +453,9 @@ def test_a_marked_distribution_has_the_methods_of_its_kind() -> None:
         own = np.arange(4)[index if not isinstance(index, int) else [index]]
         assert part.reasons.tolist() == marked.reasons[own].tolist()
         assert np.array_equal(part.cdf(points), marked.cdf(points)[own], equal_nan=True)
+    named = model.predict_distribution(table.set_index(pd.Index(["p", "q", "r", "s"])), on_bad_rows="mark")
+    assert (named.outcome_name, list(named.labels), list(named.good_rows.labels)) == ("time", list("pqrs"), list("prs"))
+    assert (list(named[1:3].labels), list(named[1:3].good_rows.labels)) == (["q", "r"], ["r"])
     assert repr(marked[:2]).startswith("MarkedDistribution(2 rows, 1 of them bad, of PredictedDistribution(1 rows")
     counts = fitted("Poisson").predict_distribution(table, on_bad_rows="mark")
     equal(counts.pmf([0, 1]), counts.good_rows.pmf([0, 1]), bad)
@@ -496,6 +505,29 @@ def test_tables_in_memory_in_batches_and_in_dask_agree(tmp_path: Any) -> None:
             computed = lazy.compute(scheduler="synchronous")
         assert lazy.dtypes.astype(str).tolist() == computed.dtypes.astype(str).tolist()
         pd.testing.assert_frame_equal(computed, memory, check_dtype=False)
+
+
+def test_rows_are_judged_behind_the_transformers_of_a_pipeline() -> None:
+    X = DATA[["age", "dose"]]
+    table = X[:5].copy()
+    table.iloc[1, 0], table.iloc[3, 1] = np.nan, np.inf
+    plain = atm.make_pipeline(StandardScaler(), atm.NormalLinear()).fit(X, DATA.time)
+    filled = atm.make_pipeline(SimpleImputer(), StandardScaler(), atm.NormalLinear()).fit(X, DATA.time)
+    for pipeline, why in (
+        (plain, ["", "age is missing", "", "dose is infinite", ""]),
+        (filled, ["", "", "", "dose is infinite", ""]),
+    ):
+        bad = np.array(why) != ""
+        marked = pipeline.predict_distribution(table, on_bad_rows="mark")
+        assert marked.reasons.tolist() == why
+        equal(marked.cdf(3.0), pipeline.predict_distribution(table[~bad]).cdf(3.0), bad)
+        written = atm.predict_table(pipeline, table.assign(other=np.inf), on_bad_rows="mark")
+        assert written.reason.tolist() == why
+        equal(written.prediction, pipeline.predict(table[~bad]), bad)
+        for rows in (table[3:4], table[:0]):
+            none = pipeline.predict_distribution(rows, on_bad_rows="mark")
+            assert none.cdf([2.0, 3.0]).shape == (len(rows), 2)
+            assert none.bad.all()
 
 
 def test_a_search_marks_rows() -> None:

@@ -8,7 +8,7 @@ standard error of a quantile is that of h there, divided by h'. The bootstrap ta
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,6 +18,7 @@ from scipy import stats
 from anchortm import plotting
 from anchortm._typing import Axis
 from anchortm._util.checks import level_between
+from anchortm._util.html import report
 from anchortm.exceptions import InputError
 from anchortm.inference.bootstrap import Bootstrap
 from anchortm.links import get_link
@@ -98,7 +99,11 @@ class ConfidenceBand:
     method: str
     steps: bool = False
     outcome_name: str | None = None
-    labels: Any = None
+    labels: pd.Index | None = None
+
+    def named(self, outcome_name: str | None, labels: pd.Index | None) -> ConfidenceBand:
+        """Return the band with these names of outcome and rows."""
+        return replace(self, outcome_name=outcome_name, labels=labels)
 
     def frame(self) -> pd.DataFrame:
         """Return the band as a table.
@@ -138,6 +143,9 @@ class ConfidenceBand:
         matplotlib axes
         """
         return plotting.band(self, ax, labels, unit=unit)
+
+    def _repr_html_(self) -> str:
+        return report(repr(self), self.frame())
 
     def __repr__(self) -> str:
         kind = "simultaneous" if self.simultaneous else "pointwise"

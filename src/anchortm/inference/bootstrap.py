@@ -9,15 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from tqdm import tqdm
 
+from anchortm import plotting
 from anchortm._messages import shown, warn
-from anchortm._util.checks import generator, jobs, level_between, whole_number
-from anchortm._util.threads import one_blas_thread
+from anchortm._util.checks import generator, level_between, whole_number
+from anchortm._util.html import report
+from anchortm._util.progress import Task
 from anchortm.backends.grouped import GroupedStream
-from anchortm.backends.streamed import Stream
 from anchortm.engine.data import Data
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FLAT_CURVATURE, FitResult
@@ -26,18 +25,19 @@ from anchortm.inference.covariance import (
     KINDS,
     check_net,
     check_strict,
-    cluster_codes,
     covariance,
     default_kind,
     few_clusters,
     inverse_hessian,
 )
+from anchortm.inference.resampling import batched_groups, counts_of, resampled, succeeded
+from anchortm.plotting.results import Panels
 from anchortm.predict.fitted import Fitted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BoostedBootstrap", "Bootstrap", "any_covariance", "at_row", "bootstrap", "resampled", "resolve"]
+__all__ = ["BoostedBootstrap", "Bootstrap", "any_covariance", "at_row", "bootstrap", "resolve"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -45,7 +45,6 @@ Refitted = tuple[Array, Any]  # parameters, and steps of a partial likelihood
 T = TypeVar("T")
 
 LEAST_COMPLETE = 0.5  # smallest fraction of draws with all parameters from which a covariance is computed
-MOST_FAILURES = 0.1  # the bootstrap raises an error if a larger fraction of its fits fails
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +68,8 @@ class Bootstrap:
         For ``CoxPH``: the cumulative baseline hazards of each fit, and the x'beta at which they hold.
     n_passes : int or None
         How often the table was read, if it is read in batches.
+    n_baseline : int
+        Number of parameters of the baseline, which come first.
 
     Examples
     --------
@@ -89,6 +90,7 @@ class Bootstrap:
     failed: int
     steps: tuple[Any, ...] = ()
     n_passes: int | None = None
+    n_baseline: int = 0
 
     def complete(self) -> Bootstrap:
         """Return the draws in which all parameters are identified, with a warning if there are others.
@@ -161,13 +163,38 @@ class Bootstrap:
         found = {"estimate": self.estimate, "std. error": error, "lower": lower, "upper": upper} | more
         return pd.DataFrame(found, index=pd.Index(self.names, name="parameter"))
 
+    def plot(
+        self, axes: Panels = None, *, parameters: Sequence[str] | None = None, level: float = 0.95
+    ) -> NDArray[np.object_]:
+        """Draw a histogram of the draws of each parameter, with its estimate and percentile interval; return the axes.
+
+        Parameters
+        ----------
+        axes : array of matplotlib axes, optional
+            Where to draw, one for each parameter; by default a new figure.
+        parameters : sequence of str, optional
+            Names of the parameters to draw. By default the coefficients, the first 12 of many.
+        level : float
+            Confidence level.
+
+        Returns
+        -------
+        array of matplotlib axes
+        """
+        return plotting.draws(self, axes, parameters=parameters, level=level)
+
     @shown
     def __repr__(self) -> str:
+        return f"{self._title()}\n{self.frame().to_string()}"
+
+    def _repr_html_(self) -> str:
+        return report(self._title(), self.frame())
+
+    def _title(self) -> str:
         failed = f", {self.failed} failed" if self.failed else ""
         n = int(np.isnan(self.draws).any(axis=1).sum())
         partial = f", {n} without some parameters" if n else ""
-        title = f"Bootstrap({len(self.draws)} fits, {self.resampled} resampled{failed}{partial})"
-        return f"{title}\n{self.frame().to_string()}"
+        return f"Bootstrap({len(self.draws)} fits, {self.resampled} resampled{failed}{partial})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +231,9 @@ class BoostedBootstrap:
         failed = f", {self.failed} failed" if self.failed else ""
         return f"BoostedBootstrap({len(self.models)} fits, {self.resampled} resampled{failed})"
 
+    def _repr_html_(self) -> str:
+        return report("Bootstrap", {"fits": len(self.models), "resampled": self.resampled, "failed": self.failed})
+
 
 def any_covariance(model: Fitted, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
     """Return the covariance matrix of (baseline, coef) of a fitted model; see ``covariance`` of models."""
@@ -238,56 +268,14 @@ def bootstrap(
         found, what, failed = resampled(problem.data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
     else:
         before = problem.data.n_passes
-        found, what, failed = _of_batches(problem, result, n_bootstrap, clusters, random_state, n_jobs, progress)
+        with Task("bootstrap", shown=progress):
+            found, what, failed = _of_batches(problem, result, n_bootstrap, clusters, random_state, n_jobs)
         n_passes = problem.data.n_passes - before
     draws, steps = zip(*found, strict=True)
     own = steps if any(steps) else ()
-    return Bootstrap(np.array(draws), result.parameters, names, what, failed, own, n_passes)
-
-
-def resampled(
-    data: Data,
-    refit: Callable[[Array], T | None],
-    n_bootstrap: int,
-    clusters: Any,
-    random_state: Any,
-    n_jobs: int | None,
-    progress: bool | None,
-) -> tuple[list[T], str, int]:
-    """Return refits to resampled rows, what was resampled, and the number of refits that failed.
-
-    ``refit`` takes the new weights of all rows and returns None if it fails.
-    """
-    n_bootstrap, n_jobs = whole_number(n_bootstrap, "n_bootstrap", 2), jobs(n_jobs)
-    groups, what = _resampled(data, clusters)
-    n_total = len(data.response) if data.weights is None else float(data.weights.sum())
-    if groups is not None:
-        few_clusters(int(groups.max()) + 1)
-    elif round(n_total) < 2:
-        raise InputError(
-            f"the weights add up to {n_total:g} rows, too few to resample: multiply them by the number of rows"
-        )
-    rng = generator(random_state)
-    samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
-    shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
-    with one_blas_thread():  # many small fits are faster without BLAS threads
-        found = Parallel(n_jobs=n_jobs)(delayed(refit)(weights) for weights in shown)
-    kept = _succeeded(found)
-    return kept, what, n_bootstrap - len(kept)
-
-
-def _succeeded(found: Sequence[T | None]) -> list[T]:
-    """Return the refits that did not fail; tell how many did, and raise an error if they are many."""
-    kept, n_bootstrap = [draw for draw in found if draw is not None], len(found)
-    failed = n_bootstrap - len(kept)
-    if failed > MOST_FAILURES * n_bootstrap:
-        raise IdentificationError(
-            f"{failed} of {n_bootstrap} resampled data sets do not identify the model (a class or a covariate's "
-            "values lost, or no strict optimum): resample smaller clusters, merge classes, or lower the order"
-        )
-    if failed:
-        warn(f"{failed} of {n_bootstrap} resampled fits failed and are skipped", AnchorTMWarning)
-    return kept
+    return Bootstrap(
+        np.array(draws), result.parameters, names, what, failed, own, n_passes, len(result.parameter_names)
+    )
 
 
 def _of_batches(
@@ -297,80 +285,28 @@ def _of_batches(
     clusters: Any,
     random_state: Any,
     n_jobs: int | None,
-    progress: bool | None,
 ) -> tuple[list[Refitted], str, int]:
     """Return the same for groups of a table that is read in batches; the refits share each read of it."""
     stream, n_bootstrap, rng = problem.data, whole_number(n_bootstrap, "n_bootstrap", 2), generator(random_state)
-    what, source = _batched_groups(stream, clusters), stream.source
-    before = source.n_jobs, source.progress
+    what, source = batched_groups(stream, clusters), stream.source
+    before = source.n_jobs
     try:
-        source.n_jobs = before[0] if n_jobs is None else problem.spec.at(n_jobs=n_jobs).check().threads
-        source.progress = before[1] if progress is None else progress
+        source.n_jobs = before if n_jobs is None else problem.spec.at(n_jobs=n_jobs).check().threads
         grouped = GroupedStream(stream, clusters, outcomes=False, word="clusters")
         size = len(grouped.labels)
         if size < 2:
             raise InputError("there is a single cluster: the bootstrap needs at least two")
         few_clusters(size)
-        drawn = [_counts(rng, size).astype(np.float64) for _ in range(n_bootstrap)]
+        drawn = [counts_of(rng, size).astype(np.float64) for _ in range(n_bootstrap)]
         found = stream.together([partial(_refit_groups, problem, result, grouped, times) for times in drawn])
     except MissingValueError as error:
         raise MissingValueError(
             f"{error} in the table before the fit, because the bootstrap draws all rows of the fit"
         ) from None
     finally:
-        source.n_jobs, source.progress = before
-    kept = _succeeded(found)
+        source.n_jobs = before
+    kept = succeeded(found)
     return kept, what, n_bootstrap - len(kept)
-
-
-def _batched_groups(stream: Stream, clusters: Any) -> str:
-    """Return what is resampled of a table that is read in batches: a column of clusters, or the environments."""
-    if isinstance(clusters, str):
-        return "clusters"
-    if clusters is not None:
-        raise InputError("name the column of the clusters when rows are read in batches: clusters='patient'")
-    anchors = stream.sample.anchors
-    if anchors is None or anchors.main is None or anchors.levels[anchors.main].size < 2:
-        raise InputError(
-            "single rows are resampled in memory only: name a column of clusters, clusters='patient', or use "
-            "kind='sandwich'"
-        )
-    return f"environments ({anchors.factor_names[anchors.main]})"
-
-
-def _resampled(data: Data, clusters: Any) -> tuple[Codes | None, str]:
-    """Return the groups of rows to resample (None for single rows), and their name."""
-    anchors = data.anchors
-    if clusters is not None:
-        return cluster_codes(clusters, data), "clusters"
-    if data.clusters is not None and not _nested(data):
-        codes = np.unique(data.clusters.codes, return_inverse=True)[1]
-        return codes, f"clusters ({data.clusters.effects.cluster})"
-    if anchors is not None and anchors.main is not None and anchors.levels[anchors.main].size > 1:
-        return anchors.factors[anchors.main], f"environments ({anchors.factor_names[anchors.main]})"
-    return None, "rows"
-
-
-def _nested(data: Data) -> bool:
-    """Return whether each cluster with random effects lies within one environment, so that these can be resampled."""
-    anchors = data.anchors
-    if anchors is None or anchors.main is None or anchors.levels[anchors.main].size < 2:
-        return False
-    return data.clusters is not None and data.clusters.within(anchors.factors[anchors.main])
-
-
-def _resampled_weights(rng: np.random.Generator, groups: Codes | None, data: Data) -> Array:
-    """Return how often each row is drawn, when groups or rows are drawn with replacement."""
-    n = len(data.response)
-    own = np.ones(n) if data.weights is None else data.weights
-    if groups is None:
-        return rng.multinomial(round(float(own.sum())), own / own.sum()).astype(np.float64)
-    return np.asarray(own * _counts(rng, int(groups.max()) + 1)[groups])
-
-
-def _counts(rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """Return how often each of ``size`` groups is drawn."""
-    return rng.multinomial(size, np.full(size, 1.0 / size))
 
 
 def _refit(problem: Problem, result: FitResult, weights: Array) -> Refitted | None:

@@ -1,8 +1,8 @@
 """Save models as JSON files with a version and a schema, and load them; nothing in a file is executed.
 
 A file holds everything for predictions and a summary: arguments, parameters, certificate, covariance, and the state of
-the formula or of the transformers. It does not hold the rows of the fit. ``load`` checks every field, including the expressions of a formula,
-before it builds a model.
+the formula or of the transformers. It does not hold the rows of the fit. ``load`` checks every field, including the
+expressions of a formula, before it builds a model.
 """
 
 from __future__ import annotations

@@ -100,6 +100,7 @@ def test_rows_are_dropped_where_the_model_drops_them() -> None:
         if fill != "passthrough":
             found = atm.leave_one_environment_out(pipeline, X, y, SITE, [0.0], progress=False).frame()
             by_hand = atm.leave_one_environment_out(pipeline, X[kept], y[kept], SITE[kept], [0.0], progress=False)
+            assert found.pop("missing").sum() == (~kept).sum()
             pd.testing.assert_frame_equal(found, by_hand.frame())
         else:
             with pytest.raises(InputError, match=r"without environment 0: .*NaN"):

@@ -236,8 +236,14 @@ def test_damage_is_noticed(record, tmp_path: Path) -> None:
 
 def test_another_scikit_learn_is_told(record, tmp_path: Path) -> None:
     record["scikit_learn"] = "0.99.1"
-    with pytest.warns(AnchorTMWarning, match=r"saved by scikit-learn 0\.99\.1, and this is .*fit the pipeline again"):
+    with pytest.warns(AnchorTMWarning, match=r"saved with scikit-learn 0\.99\.1, and this is .*or fit it again"):
         atm.load(written(record, tmp_path))
+    scale(record)["arguments"]["of_another_version"] = 1
+    with pytest.raises(
+        ModelFileError, match=r"no arguments of_another_version; the pipeline was saved with scikit-learn 0"
+    ):
+        atm.load(written(record, tmp_path))
+    del scale(record)["arguments"]["of_another_version"]
     record["scikit_learn"] = ".".join([*sklearn.__version__.split(".")[:2], "99"])
     atm.load(written(record, tmp_path))  # a patch does not matter
 

@@ -119,7 +119,7 @@ def _plain(value: Any, what: str) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else {"number": str(value)}
     if isinstance(value, (list, UserList)):
-        return [_plain(inner, what) for inner in value]
+        return [_plain(inner, what) for inner in (value.data if isinstance(value, UserList) else value)]
     for tag, (fits, away, _) in VALUES.items():
         if fits(value):
             return {tag: away(value, what)}

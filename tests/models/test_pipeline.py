@@ -361,6 +361,7 @@ def test_a_pipeline_of_another_estimator_is_one_of_scikit_learn() -> None:
     for other in (pipeline, front):
         for what in ("nll", "predict_distribution", "summary", "predict_proba", "model_"):
             assert not hasattr(other, what), what
+        assert "sk-" in other._repr_html_()
     compared = atm.make_pipeline(columns(), atm.LinearAnchorRegression(5.0)).fit(X, LATENT, anchors=SITE)
     assert compared.predict(X).shape == (N,)
 

@@ -191,7 +191,8 @@ class Pipeline(EstimatorInNotebook, _Pipeline):
         return model
 
     def _found(self) -> Any:
-        return self.model_._found() if self.__sklearn_is_fitted__() else None
+        fitted = model_of(self) is not self and self.__sklearn_is_fitted__()
+        return self.model_._found() if fitted else None
 
 
 def _addressed(pipeline: Any, params: dict[str, Any]) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def test_the_same_to_the_last_bit(name: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.covariance(), pipeline.covariance())
     atm.save(again, tmp_path / "again.json")
     assert (tmp_path / "again.json").read_text() == (tmp_path / "p.json").read_text()
-    if name not in ("columns", "ours inside"):  # the parameters of a loaded pipeline name the columns that a function had chosen
+    if name not in ("columns", "ours inside"):  # of a loaded pipeline, columns that a function chose have names
         assert repr(again) == repr(pipeline)
     refitted = sklearn.clone(again).fit(rows, Y, anchors=SITE)
     np.testing.assert_array_equal(refitted.predict(rows), pipeline.predict(rows))

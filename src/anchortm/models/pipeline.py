@@ -171,21 +171,26 @@ class Pipeline(EstimatorInNotebook, _Pipeline):
         ours = model_of(self) is not self  # others would want names at prediction too
         return with_names(found, X, transformers) if ours and is_frame(native(X)) else found
 
+    def _last(self) -> Any:
+        """Return the model, fitted or not, for rows as they are before the transformers."""
+        model = model_of(self)
+        if model is self:
+            raise UnavailableError("this pipeline does not end in a model of this package: see its steps")
+        return model
+
     def specification(self) -> Any:
         """Return the arguments of the model as a frozen specification."""
-        return model_of(self).specification()
+        return self._last().specification()
 
     @property
     def anchor_names(self) -> Any:
         """Return the columns that the model takes as anchors."""
-        return model_of(self).anchor_names
+        return self._last().anchor_names
 
     @property
     def model_(self) -> Any:
         """Return the fitted model, for rows as they are before the transformers."""
-        model = model_of(self)
-        if model is self:
-            raise UnavailableError("this pipeline does not end in a model of this package: see its steps")
+        model = self._last()
         if not self.__sklearn_is_fitted__():
             raise not_fitted(self)
         return model

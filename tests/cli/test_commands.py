@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.impute import SimpleImputer
 
 import anchortm as atm
 from anchortm.cli.main import main
@@ -56,6 +57,23 @@ def test_show(folder: Path, capsys) -> None:
     assert [row["column"] for row in found["columns"]] == ["treat", "age"]
     assert main(["show", "cgd.json", "--output", "coefficients.csv"]) == 0
     assert pd.read_csv("coefficients.csv").covariate.tolist() == list(model.coef_names_)
+    capsys.readouterr()
+
+
+def test_show_and_predict_a_pipeline(folder: Path, capsys) -> None:
+    data = atm.datasets.load_cgd()[["age", "height", "center"]].assign(height=lambda d: d.height.mask(d.index % 9 == 2))
+    X = data[["age", "height"]]
+    pipeline = atm.make_pipeline(SimpleImputer(), atm.ContinuousProbit(xi=1.0, order=3))
+    y = atm.datasets.load_cgd().weight
+    atm.save(pipeline.fit(X, y, anchors=data.center), "pipeline.json")
+    found = read("show pipeline.json", capsys)
+    assert (found["model"], found["transformers"], found["n_rows"]) == ("ContinuousProbit", ["SimpleImputer"], 128)
+    assert [row["column"] for row in found["columns"]] == ["age", "height"]
+    assert main(["show", "pipeline.json"]) == 0
+    assert "none: it has transformers, SimpleImputer" in capsys.readouterr().out
+    data.to_csv("rows.csv", index=False)
+    assert main(["predict", "pipeline.json", "rows.csv", "--quantiles", "0.1,0.9", "-o", "q.csv"]) == 0
+    np.testing.assert_allclose(pd.read_csv("q.csv"), pipeline.predict_quantiles(X, [0.1, 0.9]))
     capsys.readouterr()
 
 

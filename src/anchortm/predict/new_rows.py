@@ -80,7 +80,7 @@ class NewRows:
         """
         aligned(X=X, **numbers)
         given = self._with_offset(numbers)
-        if self.formula is not None and X is not None:
+        if X is not None:
             numbers = {name: entries_of(X, values) for name, values in given.items()}
         judgement = Judgement(row_count(X, numbers, n_rows), unknown)
         for name, values in numbers.items():

@@ -16,6 +16,7 @@ from anchortm._typing import AnyTable, Array
 from anchortm._util.files import beside, remove_folder, write_whole
 from anchortm._util.frames import is_batched, is_frame, known, native, select, take
 from anchortm._util.pipelines import model_of
+from anchortm.backends.reading import located
 from anchortm.backends.sources import Source, open_source
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.judgement import OnBadRows, Unknown, check_policy, warn_of_mapped
@@ -387,10 +388,15 @@ def _stream(
     def _known_type(found: Any) -> Any:
         return pa.string() if found == pa.null() else found  # a first batch of bad rows only
 
+    def located_work(frame: Any, start: int) -> pd.DataFrame:
+        with located(start):
+            result: pd.DataFrame = work(frame)
+            return result
+
     def write(file: Path) -> None:
         writer: Any = None
         try:
-            for table in source.each(lambda frame, _: work(frame), columns, "predictions"):
+            for table in source.each(located_work, columns, "predictions"):
                 if writer is None:
                     kept = {name: source.arrow_type(name) for name, (kind, _) in asked.items() if kind == "keep"}
                     found = pa.Schema.from_pandas(table, preserve_index=False)

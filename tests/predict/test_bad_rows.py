@@ -6,6 +6,7 @@ import json
 import math
 import warnings
 from functools import cache
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -285,6 +286,27 @@ def test_means_outside_the_range_of_a_link() -> None:
     marked = model.predict_distribution(table, on_bad_rows="mark")
     assert marked.reasons.tolist() == ["its mean is outside the range of the identity link", ""]
     equal(marked.mean(), model.predict(table[1:]), marked.bad)
+
+
+def test_models_without_covariates() -> None:
+    table = DATA[:3].assign(sex=["f", None, "m"])
+    plain, strata = (atm.NormalLinear.from_formula(f"{left} ~ 1", DATA) for left in ("time", "time | sex"))
+    assert plain.predict(table, on_bad_rows="mark").tolist() == plain.predict(table).tolist()
+    equal(strata.predict(table, on_bad_rows="mark"), strata.predict(table.iloc[[0, 2]]), np.array([False, True, False]))
+    alone = atm.NormalLinear().fit(None, DATA.time)
+    assert alone.predict(n_rows=2, on_bad_rows="mark").tolist() == alone.predict(n_rows=2).tolist()
+    assert alone.predict_distribution(on_bad_rows="mark").reasons.tolist() == [""]
+
+
+def test_dummies_with_varying_effects() -> None:
+    X = np.column_stack([DATA.age, DATA.sex == "m"])
+    model = atm.NormalLinear(varying=[1]).fit(X, DATA.time)
+    table = np.array([[30.0, 1.0], [40.0, 0.5], [np.nan, 0.5], [50.0, 0.0]])
+    marked = model.predict_distribution(table, on_bad_rows="mark")
+    assert marked.reasons.tolist() == ["", "x1 should be 0 or 1", "x0 is missing", ""]
+    equal(marked.cdf(3.0), model.predict_distribution(table[[0, 3]]).cdf(3.0), marked.bad)
+    with pytest.raises(InputError, match=r"1 features, .* expecting 2"):
+        model.predict(table[:, :1], on_bad_rows="mark")
 
 
 def test_wide_factors() -> None:
@@ -576,3 +598,18 @@ def test_errors_in_batches_say_where_the_batch_begins(tmp_path: Any, monkeypatch
         with pytest.raises(InputError, match=match):
             atm.predict_table(fitted("normal"), tmp_path / "in.parquet", tmp_path / "out.parquet", **options)
         assert not (tmp_path / "out.parquet").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("terms", ["age + dose", "age + stage + sex", "stage:age + bs(dose, 4, extrapolation='clip')"])
+def test_marking_takes_at_most_half_as_long_again(terms: str) -> None:
+    model = atm.NormalLinear.from_formula(f"time ~ {terms}", DATA)
+    table = DATA.iloc[np.random.default_rng(0).integers(0, N, 1_000_000)].reset_index(drop=True)
+
+    def seconds(**options: Any) -> float:
+        start = perf_counter()
+        model.predict_distribution(table, **options)
+        return perf_counter() - start
+
+    plain, marked = (min(seconds(**options) for _ in range(5)) for options in ({}, {"on_bad_rows": "mark"}))
+    assert marked < 1.5 * plain

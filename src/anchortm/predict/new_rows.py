@@ -93,7 +93,18 @@ class NewRows:
             design = self.formula.judged(X, judgement, self.strata, conditional)
         else:
             design = self._judged_behind(X, judgement, conditional)
-        return ReadRows(design, numbers, judgement)
+        return self._without_odd(ReadRows(design, numbers, judgement))
+
+    def _without_odd(self, read: ReadRows) -> ReadRows:
+        """Return the rows without those whose dummies have effects that vary, and are not 0 or 1."""
+        names, corners, design = self.result.covariate_names, self.result.corners, read.X
+        for group in () if corners is None else corners.varying:
+            if design is not None:
+                check_columns(design, names, self.result.columns is not None, self.spec.model)
+                odd = group.odd(columns_of(design.matrix, [names.index(name) for name in group.names]))
+                read = read.without(odd, f"{', '.join(group.names)} should be 0 or 1")
+                design = read.X
+        return read
 
     def answer(
         self,

@@ -200,10 +200,7 @@ class Formula(Roles):
             judgement.refuse(frame[name].isna().to_numpy(), f"{name} is missing")
         made = self._terms.judged(frame, judgement)
         labels = frame[beside].iloc[judgement.good] if beside else None
-        if isinstance(made, Design):
-            return made._replace(labels=labels)
-        marks = self.marks if self._terms.smooth else None
-        return Design(np.ascontiguousarray(made, dtype=np.float64), tuple(map(str, made.columns)), True, marks, labels)
+        return made._replace(labels=labels)
 
     def _with_strata(self, X: Any, data: Any) -> Any:
         """Return the covariates with the strata beside them, and the clusters if they are there."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anchortm._typing import Array, Rows, Seed
+from anchortm._typing import Array, Axis, Rows, Seed
 from anchortm.exceptions import InputError, InputTypeError, UnavailableError
+from anchortm.plotting.style import row_labels
 from anchortm.predict.protocol import Distribution, as_rows, check_shape
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["MarkedDistribution", "spread"]
 
@@ -162,9 +164,19 @@ class MarkedDistribution(Distribution):
         """Return the expectations."""
         return self._by_row("mean")
 
-    def plot(self, *args: Any, **options: Any) -> Any:
-        """Draw the good rows; arguments as for ``plot`` of these."""
-        return self.good_rows.plot(*args, **options)
+    def plot(
+        self,
+        ax: Axis = None,
+        of: str | None = None,
+        *,
+        grid: ArrayLike | None = None,
+        labels: Sequence[object] | None = None,
+        unit: str | None = None,
+        most: int = 8,
+    ) -> Axes:
+        """Draw the good rows; arguments as for other distributions, with a label for each row, good or bad."""
+        given = None if labels is None else np.array(row_labels(labels, len(self)), dtype=object)[~self.bad].tolist()
+        return self.good_rows.plot(ax, of, grid=grid, labels=given, unit=unit, most=most)
 
     def median(self) -> NDArray[Any]:
         """Return the medians."""

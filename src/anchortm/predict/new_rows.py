@@ -24,6 +24,7 @@ from anchortm.inputs.baselines import Mixture, cluster_labels, coded, stratum_co
 from anchortm.inputs.clusters import Clusters
 from anchortm.inputs.design import Design, check_columns, columns_of, split_columns, to_design, without_anchors
 from anchortm.inputs.formula import Formula
+from anchortm.inputs.formula.judging import judged_table
 from anchortm.inputs.judgement import Judgement, OnBadRows, Unknown, check_policy, warn_of_mapped
 from anchortm.inputs.missing import rows_taken
 from anchortm.inputs.response import Response, as_response
@@ -90,7 +91,7 @@ class NewRows:
         if X is None:
             design = None
         elif self.formula is not None:
-            design = self.formula.judged(X, judgement, self.strata, conditional)
+            design = judged_table(self.formula, X, judgement, self.strata, conditional)
         else:
             design = self._judged_behind(X, judgement, conditional)
         return self._without_odd(ReadRows(design, numbers, judgement))

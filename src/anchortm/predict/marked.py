@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from anchortm._typing import Array, Axis, Rows, Seed
 from anchortm.exceptions import InputError, InputTypeError, UnavailableError
 from anchortm.plotting.style import row_labels
-from anchortm.predict.protocol import Distribution, as_rows, check_shape
+from anchortm.predict.protocol import Distribution, as_rows, check_shape, labels_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +94,7 @@ class MarkedDistribution(Distribution):
         rows = as_rows(rows)
         place = np.cumsum(~self.bad) - 1  # of each good row among the good rows
         bad = self.bad[rows]
-        good, labels = self.good_rows[place[rows][~bad]], self._labels_of(rows)
+        good, labels = self.good_rows[place[rows][~bad]], labels_of(self, rows)
         return replace(self, good_rows=good, bad=bad, reasons=self.reasons[rows], labels=labels)
 
     def __repr__(self) -> str:

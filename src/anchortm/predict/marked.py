@@ -69,7 +69,7 @@ class MarkedDistribution(Distribution):
     >>> distribution
     MarkedDistribution(3 rows, 1 of them bad, of PredictedDistribution(2 rows of numbers, cloglog link))
     >>> distribution.sf(300.0).round(2), distribution.reasons.tolist()
-    (array([0.79,  nan, 0.88]), ['', 'age is missing', ''])
+    (array([0.79,  nan, 0.87]), ['', 'age is missing', ''])
     """
 
     good_rows: Distribution

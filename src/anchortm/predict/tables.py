@@ -97,9 +97,9 @@ def predict_table(
 
     >>> new = data[["treat", "age"]][:3].assign(age=[12.0, None, 30.0], treat=["placebo", "rIFN-g", "other"])
     >>> atm.predict_table(model, new, sf=[300], on_bad_rows="mark").round(2)
-       sf_300               reason
-    0    0.51
-    1     NaN       age is missing
+       sf_300                    reason
+    0    0.47
+    1     NaN            age is missing
     2     NaN  treat 'other' is unknown
     """
     check_is_fitted(model)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anchortm._typing import Array, Rows, Seed
+from anchortm._typing import Array, Axis, Rows, Seed
 from anchortm.exceptions import InputError, InputTypeError, UnavailableError
-from anchortm.predict.protocol import Distribution, as_rows, check_shape
+from anchortm.plotting.style import row_labels
+from anchortm.predict.protocol import Distribution, as_rows, check_shape, labels_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["MarkedDistribution", "spread"]
 
@@ -67,7 +69,7 @@ class MarkedDistribution(Distribution):
     >>> distribution
     MarkedDistribution(3 rows, 1 of them bad, of PredictedDistribution(2 rows of numbers, cloglog link))
     >>> distribution.sf(300.0).round(2), distribution.reasons.tolist()
-    (array([0.79,  nan, 0.88]), ['', 'age is missing', ''])
+    (array([0.79,  nan, 0.87]), ['', 'age is missing', ''])
     """
 
     good_rows: Distribution
@@ -92,7 +94,7 @@ class MarkedDistribution(Distribution):
         rows = as_rows(rows)
         place = np.cumsum(~self.bad) - 1  # of each good row among the good rows
         bad = self.bad[rows]
-        good, labels = self.good_rows[place[rows][~bad]], self._labels_of(rows)
+        good, labels = self.good_rows[place[rows][~bad]], labels_of(self, rows)
         return replace(self, good_rows=good, bad=bad, reasons=self.reasons[rows], labels=labels)
 
     def __repr__(self) -> str:
@@ -162,9 +164,19 @@ class MarkedDistribution(Distribution):
         """Return the expectations."""
         return self._by_row("mean")
 
-    def plot(self, *args: Any, **options: Any) -> Any:
-        """Draw the good rows; arguments as for ``plot`` of these."""
-        return self.good_rows.plot(*args, **options)
+    def plot(
+        self,
+        ax: Axis = None,
+        of: str | None = None,
+        *,
+        grid: ArrayLike | None = None,
+        labels: Sequence[object] | None = None,
+        unit: str | None = None,
+        most: int = 8,
+    ) -> Axes:
+        """Draw the good rows; arguments as for other distributions, with a label for each row, good or bad."""
+        given = None if labels is None else np.array(row_labels(labels, len(self)), dtype=object)[~self.bad].tolist()
+        return self.good_rows.plot(ax, of, grid=grid, labels=given, unit=unit, most=most)
 
     def median(self) -> NDArray[Any]:
         """Return the medians."""

@@ -51,7 +51,7 @@ class FormulaMixin:
         environments : array or column name, optional
             Environments to leave out, for searches and for boosted models with ``validation``.
         **parameters
-            Arguments of the constructor, such as ``xi``.
+            Arguments of the constructor, such as ``xi``; for searches and boosting also ``model``.
 
         Returns
         -------

@@ -61,8 +61,7 @@ print(pd.DataFrame(height, index=pd.Index(xis, name="xi")).round(2).to_string())
 # Each location is left out in turn. The mean negative log-likelihood by location:
 
 left_out = {
-    name: atm.leave_one_environment_out(model, formula, data, xis=xis, progress=False)
-    for name, model in models.items()
+    name: atm.leave_one_environment_out(model, formula, data, xis=xis, progress=False) for name, model in models.items()
 }
 table = pd.concat({name: result.summary()[["worst", "median", "mean"]] for name, result in left_out.items()}, axis=1)
 print(table.round(2).to_string())

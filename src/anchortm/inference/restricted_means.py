@@ -73,8 +73,8 @@ class RestrictedMeans:
     method: str
     outcome_name: str | None = None
 
-    def named(self, outcome_name: str | None, _: Any) -> RestrictedMeans:
-        """Return the means with this name of the outcome; rows and groups have their own."""
+    def named(self, outcome_name: str | None, labels: pd.Index | None) -> RestrictedMeans:
+        """Return the means with this name of the outcome; rows and groups have names of their own, not labels."""
         return replace(self, outcome_name=outcome_name)
 
     @property

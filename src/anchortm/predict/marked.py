@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anchortm._typing import Array, Rows, Seed
 from anchortm.exceptions import InputError, InputTypeError, UnavailableError
-from anchortm.predict.protocol import Distribution, as_rows, check_shape
+from anchortm.predict.protocol import Distribution, as_rows, check_shape, labels_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,7 +92,7 @@ class MarkedDistribution(Distribution):
         rows = as_rows(rows)
         place = np.cumsum(~self.bad) - 1  # of each good row among the good rows
         bad = self.bad[rows]
-        good, labels = self.good_rows[place[rows][~bad]], self._labels_of(rows)
+        good, labels = self.good_rows[place[rows][~bad]], labels_of(self.labels, rows)
         return replace(self, good_rows=good, bad=bad, reasons=self.reasons[rows], labels=labels)
 
     def __repr__(self) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["Distribution", "as_rows", "check_shape", "known_to_exceed"]
+__all__ = ["Distribution", "as_rows", "check_shape", "known_to_exceed", "labels_of"]
 
 
 class Distribution(ABC):
@@ -72,10 +72,6 @@ class Distribution(ABC):
         """Return the distributions with these names of outcome and rows."""
         found: Any = self  # all kinds of ours are dataclasses
         return replace(found, outcome_name=outcome_name, labels=labels)  # type: ignore[no-any-return]
-
-    def _labels_of(self, rows: Any) -> Any:
-        """Return the labels of some rows."""
-        return None if self.labels is None else self.labels[rows]
 
     @abstractmethod
     def __len__(self) -> int:
@@ -241,6 +237,11 @@ def _columns(distribution: Any) -> dict[str, NDArray[Any]]:
         return {f"P({k})": p for k, p in zip(basis.levels, distribution.probabilities().T, strict=True)} | why
     lower, upper = distribution.interval(0.9)
     return {"5 %": lower, "median": distribution.median(), "95 %": upper} | why
+
+
+def labels_of(labels: pd.Index | None, rows: Any) -> pd.Index | None:
+    """Return the labels of some rows, if there are any."""
+    return None if labels is None else labels[rows]
 
 
 def as_rows(rows: Rows) -> Any:

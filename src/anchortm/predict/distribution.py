@@ -97,7 +97,7 @@ class PredictedDistribution(Distribution):
         after = None if self.after is None else self.after[rows]
         theta = self.theta if self.theta.ndim == 1 else self.theta[rows]
         gain = self.gain if np.ndim(self.gain) == 0 else np.asarray(self.gain)[rows]
-        labels = labels_of(self, rows)
+        labels = labels_of(self.labels, rows)
         return replace(self, theta=theta, shift=self.shift[rows], after=after, gain=gain, labels=labels)
 
     def __repr__(self) -> str:

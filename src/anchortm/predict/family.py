@@ -74,7 +74,7 @@ class FamilyDistribution(Distribution):
 
     def __getitem__(self, rows: Rows) -> Self:
         rows = as_rows(rows)
-        labels = labels_of(self, rows)
+        labels = labels_of(self.labels, rows)
         return replace(self, mu=self.mu[rows], trials=self.trials[rows], shift=self.shift[rows], labels=labels)
 
     def __repr__(self) -> str:

@@ -94,7 +94,7 @@ class MarkedDistribution(Distribution):
         rows = as_rows(rows)
         place = np.cumsum(~self.bad) - 1  # of each good row among the good rows
         bad = self.bad[rows]
-        good, labels = self.good_rows[place[rows][~bad]], labels_of(self, rows)
+        good, labels = self.good_rows[place[rows][~bad]], labels_of(self.labels, rows)
         return replace(self, good_rows=good, bad=bad, reasons=self.reasons[rows], labels=labels)
 
     def __repr__(self) -> str:

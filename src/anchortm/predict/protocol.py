@@ -239,9 +239,9 @@ def _columns(distribution: Any) -> dict[str, NDArray[Any]]:
     return {"5 %": lower, "median": distribution.median(), "95 %": upper} | why
 
 
-def labels_of(distribution: Distribution, rows: Any) -> Any:
-    """Return the labels of some rows, None if rows have none."""
-    return None if distribution.labels is None else distribution.labels[rows]
+def labels_of(labels: pd.Index | None, rows: Any) -> pd.Index | None:
+    """Return the labels of some rows, if there are any."""
+    return None if labels is None else labels[rows]
 
 
 def as_rows(rows: Rows) -> Any:

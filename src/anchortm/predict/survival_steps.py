@@ -117,7 +117,7 @@ class StepDistribution(Distribution):
     def __getitem__(self, rows: Rows) -> StepDistribution:
         rows = as_rows(rows)
         after = None if self.after is None else self.after[rows]
-        labels = labels_of(self, rows)
+        labels = labels_of(self.labels, rows)
         return replace(self, stratum=self.stratum[rows], shift=self.shift[rows], after=after, labels=labels)
 
     def __repr__(self) -> str:

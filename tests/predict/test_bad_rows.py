@@ -440,6 +440,10 @@ def test_a_marked_distribution_has_the_methods_of_its_kind() -> None:
         equal(mine, own, bad)
     later = marked.given(after=[1.0, 2.0, 3.0, 4.0])
     equal(later.sf(5.0), alone.given(after=[1.0, 3.0, 4.0]).sf(5.0), bad)
+    with pytest.raises(InputError, match=r"q must be a number, a vector or of shape \(4, k\), not \(2, 2\)"):
+        marked.ppf(np.full((2, 2), 0.5))
+    with pytest.raises(InputError, match=r"after must be one number, or one for each of the 4 rows, not \(3,\)"):
+        marked.given([1.0, 2.0, 3.0])
     assert not marked.discrete
     assert marked.codes([1.0]).tolist() == [1.0]
     for index in (slice(1, 3), [3, 1], np.array([True, True, False, False]), 1, -1):
@@ -447,6 +451,9 @@ def test_a_marked_distribution_has_the_methods_of_its_kind() -> None:
         own = np.arange(4)[index if not isinstance(index, int) else [index]]
         assert part.reasons.tolist() == marked.reasons[own].tolist()
         assert np.array_equal(part.cdf(points), marked.cdf(points)[own], equal_nan=True)
+    named = model.predict_distribution(table.set_index(pd.Index(["p", "q", "r", "s"])), on_bad_rows="mark")
+    assert (named.outcome_name, list(named.labels), list(named.good_rows.labels)) == ("time", list("pqrs"), list("prs"))
+    assert (list(named[1:3].labels), list(named[1:3].good_rows.labels)) == (["q", "r"], ["r"])
     assert repr(marked[:2]).startswith("MarkedDistribution(2 rows, 1 of them bad, of PredictedDistribution(1 rows")
     counts = fitted("Poisson").predict_distribution(table, on_bad_rows="mark")
     equal(counts.pmf([0, 1]), counts.good_rows.pmf([0, 1]), bad)

@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.preprocessing import OneHotEncoder
 
 import anchortm as atm
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
@@ -237,6 +239,23 @@ def test_classes_and_strata_in_batches(tmp_path: Path) -> None:
         assert memory.notes.tolist() == batches.notes.tolist()
         np.testing.assert_allclose(memory.nll, batches.nll, rtol=1e-8)
         assert memory.nll.isna().sum() == 2
+
+
+def test_pipelines() -> None:
+    """In a pipeline the encoder learns levels from the other rows; an unknown class is as without a pipeline."""
+    rows = ROWS.assign(grade=np.where(ROWS.site == 1, ROWS.grade, np.minimum(ROWS.grade, 2)))
+    encode = make_column_transformer(
+        (OneHotEncoder(drop="first", handle_unknown="ignore", sparse_output=False), ["stage"]), remainder="passthrough"
+    )
+    pipeline, X = atm.make_pipeline(encode, atm.OrdinalRegression(**TIGHT)), rows[["x", "stage"]]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = atm.leave_one_environment_out(pipeline, X, rows.grade, rows.site, [0.0]).frame()
+    assert any("environment 1: not predicted: only this environment has class 3" in str(w.message) for w in caught)
+    assert found.nll.isna().tolist() == [False, True, False, False]
+    alone = left_out(MODELS["classes"][0], "grade ~ stage + x | site", rows, [0.0])
+    np.testing.assert_allclose(found.nll, alone.nll, rtol=1e-8)
+    np.testing.assert_allclose(found.coef_remainder__x, alone.coef_x, rtol=1e-7)
 
 
 def test_a_model_without_any_environment_to_predict_is_refused() -> None:

@@ -137,10 +137,10 @@ class TransformationModel(Inference, FormulaMixin, CopiedWithRows, BaseEstimator
         >>> problem.fit().coef.round(2)
         array([-0.74])
         """
-        if y is None:
-            raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
         if isinstance(X, str):
             return given(self, X, y, anchors, sample_weight=sample_weight, offset=offset).prepared()[1]
+        if y is None:
+            raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
         return self._problem_type.of(self.specification(), X, y, anchors, sample_weight, offset)
 
     def fit(

@@ -15,6 +15,7 @@ from anchortm.exceptions import InputError, InputTypeError, rows_of
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.missing import Missing, columns_of_inputs, whole_rows
 from anchortm.inputs.parts import refuse
+from anchortm.predict.new_rows import NO_OUTCOME
 
 __all__ = ["FormulaMixin", "check_formula", "missing_of", "whole_table", "with_roles"]
 
@@ -98,7 +99,7 @@ class FormulaMixin:
     def _outcome_of(self, X: Any) -> Any:
         """Return the outcome of a table, if the model was fitted by a formula."""
         if not hasattr(self, "formula_"):
-            raise InputError("y is None: pass the outcome of the rows, or fit by a formula and pass the table alone")
+            raise InputError(NO_OUTCOME)
         return self.formula_.outcome(X)
 
     def _covariates(self, X: Any) -> Any:

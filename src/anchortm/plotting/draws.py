@@ -42,7 +42,8 @@ def draws(
     for ax, j in zip(panels, chosen, strict=True):
         estimate, lower, upper = (float(table[name].iloc[j]) for name in ("estimate", "lower", "upper"))
         ax.axvspan(lower, upper, color=COLOURS[0], alpha=0.12, lw=0, label=f"{level:.0%} interval")
-        ax.hist(result.draws[:, j], bins=_bins(result.draws[:, j]), color="0.75", edgecolor="0.45", linewidth=0.5)
+        own = result.draws[np.isfinite(result.draws[:, j]), j]  # some fits may lack a parameter
+        ax.hist(own, bins=_bins(own), color="0.75", edgecolor="0.45", linewidth=0.5)
         ax.axvline(estimate, color=COLOURS[1], linewidth=2, label="estimate")
         ax.set_xlabel(result.names[j])
         ax.yaxis.get_major_locator().set_params(integer=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anchortm._typing import Array, Rows, Seed
-from anchortm.exceptions import InputTypeError, UnavailableError
+from anchortm.exceptions import InputError, InputTypeError, UnavailableError
 from anchortm.predict.protocol import Distribution, as_rows, check_shape
 
 __all__ = ["MarkedDistribution", "spread"]
@@ -70,6 +70,8 @@ class MarkedDistribution(Distribution):
     good_rows: Distribution
     bad: NDArray[np.bool_]
     reasons: NDArray[np.object_]
+    outcome_name: str | None = field(default=None, kw_only=True)
+    labels: Any = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return self.bad.size
@@ -78,7 +80,13 @@ class MarkedDistribution(Distribution):
         rows = as_rows(rows)
         place = np.cumsum(~self.bad) - 1  # of each good row among the good rows
         bad = self.bad[rows]
-        return type(self)(self.good_rows[place[rows][~bad]], bad, self.reasons[rows])
+        good = self.good_rows[place[rows][~bad]]
+        return replace(self, good_rows=good, bad=bad, reasons=self.reasons[rows], labels=self._labels_of(rows))
+
+    def named(self, outcome_name: str | None, labels: Any) -> Self:
+        """Return the same distributions with the name of the outcome and the labels of their rows."""
+        good = self.good_rows.named(outcome_name, None if labels is None else labels[~self.bad])
+        return replace(self, good_rows=good, outcome_name=outcome_name, labels=labels)
 
     def __repr__(self) -> str:
         n = int(self.bad.sum())
@@ -100,22 +108,24 @@ class MarkedDistribution(Distribution):
 
     def _by_row(self, name: str, *given: Any) -> NDArray[Any]:
         """Return what a method of the good rows gives, with its arguments taken for them, spread over all rows."""
-        found = getattr(self.good_rows, name)(*(self._taken(values, name == "crps") for values in given))
+        what = "q" if name in ("ppf", "isf") else "y"
+        found = getattr(self.good_rows, name)(*(self._taken(values, what, name == "crps") for values in given))
         return spread(np.asarray(found), self.bad)
 
-    def _taken(self, values: Any, rowwise: bool = False) -> Any:
+    def _taken(self, values: Any, what: str, rowwise: bool = False) -> Any:
         """Return the rows of an argument that are those of good rows; a vector has rows only if ``rowwise``."""
         array = np.asarray(values)
-        if array.ndim == 2:
-            check_shape(array, len(self), "the argument")
-        by_row = array.ndim == 2 or (rowwise and array.shape == self.bad.shape)
-        return array[~self.bad] if by_row else values
+        if rowwise and array.ndim == 1 and array.shape != self.bad.shape:
+            raise InputError(f"{what} must be one number, or one for each of the {len(self)} rows, not {array.shape}")
+        if not rowwise:
+            check_shape(array, len(self), what)
+        return array[~self.bad] if array.ndim == 2 or (rowwise and array.ndim == 1) else values
 
     def given(self, after: ArrayLike) -> Self:
         """Return the distributions given that the outcome lies beyond ``after`` (one value, or one a row)."""
         if not hasattr(self.good_rows, "given"):
             raise InputTypeError(f"{type(self.good_rows).__name__} has no given(after=...)")
-        return type(self)(self.good_rows.given(self._taken(after, True)), self.bad, self.reasons)
+        return replace(self, good_rows=self.good_rows.given(self._taken(after, "after", True)))
 
     def codes(self, y: ArrayLike) -> Array:
         """Return outcomes as numbers; classes become their positions, counted from 0."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -23,6 +22,6 @@ def named(method: Callable[P, R]) -> Callable[P, R]:
         found: Any = method(*args, **options)
         model: Any = args[0]
         X = args[1] if len(args) > 1 else options.get("X")
-        return replace(found, outcome_name=model.new_rows_.result.outcome_name, labels=row_index(X))  # type: ignore[no-any-return]
+        return found.named(model.new_rows_.result.outcome_name, row_index(X))  # type: ignore[no-any-return]
 
     return answer

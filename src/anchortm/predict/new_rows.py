@@ -29,7 +29,9 @@ from anchortm.inputs.transformed import transformed
 from anchortm.inputs.two_terms import Intercepts, TwoTerms, make_two_terms
 from anchortm.predict.reading import ReadRows, entries, entries_of, judged_design, row_count
 
-__all__ = ["NewRows"]
+__all__ = ["NO_OUTCOME", "NewRows"]
+
+NO_OUTCOME = "y is None: pass the outcome of the rows, or fit by a formula and pass the table alone"
 
 Array = NDArray[np.float64]
 
@@ -210,7 +212,9 @@ class NewRows:
 
     def response(self, X: Any, y: Any) -> Response:
         """Return the outcome of rows, from the table where none is given."""
-        if y is None and self.formula is not None:
+        if y is None:
+            if self.formula is None:
+                raise InputError(NO_OUTCOME)
             y = self.formula.outcome(X)
         self.spec.check_outcome(y)
         return as_response(one_column(y), self.spec.outcome, self.result.basis.levels)

@@ -7,6 +7,7 @@ from typing import Any
 from anchortm._util.frames import column_names, is_frame, native
 from anchortm.exceptions import InputError
 from anchortm.inputs.formula import Formula
+from anchortm.predict.new_rows import NO_OUTCOME
 
 __all__ = ["anchors_of", "environments_of", "reads_tables", "rows_of_table"]
 
@@ -21,7 +22,7 @@ def rows_of_table(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
     if isinstance(X, str):
         return _table_of(model, X, y), None
     if y is None and not reads_tables(model):
-        raise InputError("y is None: pass the outcome of the rows, or fit by a formula and pass the table alone")
+        raise InputError(NO_OUTCOME)
     return X, y
 
 

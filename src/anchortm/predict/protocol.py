@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -65,6 +66,11 @@ class Distribution(ABC):
 
     outcome_name: str | None = None
     labels: Any = None
+
+    def named(self, outcome_name: str | None, labels: Any) -> Self:
+        """Return the same distributions with the name of the outcome and the labels of their rows."""
+        made: Any = replace(self, outcome_name=outcome_name, labels=labels)  # type: ignore[type-var]
+        return made  # type: ignore[no-any-return]
 
     def _labels_of(self, rows: Any) -> Any:
         """Return the labels of some rows."""

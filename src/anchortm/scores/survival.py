@@ -124,7 +124,7 @@ def brier(
     distribution: PredictedDistribution | FamilyDistribution | StepDistribution | HasRows | ArrayLike,
     y: ArrayLike | Response | Table,
     times: ArrayLike,
-    train: ArrayLike | Response | None = None,
+    train: ArrayLike | Response | Table | None = None,
 ) -> Array:
     """Return the Brier score of survival at given times, with censored rows weighted (Graf et al., 1999).
 
@@ -138,7 +138,7 @@ def brier(
         Observed times, exact or right-censored; plain numbers are times of events.
     times : number or vector
     train : as y, optional
-        Rows from which the censoring distribution is estimated.
+        Rows from which the censoring distribution is estimated; a table where y is one.
 
     Notes
     -----
@@ -158,6 +158,8 @@ def brier(
     >>> atm.scores.brier(distribution.sf([100.0, 300.0]), y, [100.0, 300.0]).round(3)  # from numbers
     array([0.097, 0.203])
     """
+    if train is not None and model_and_table(distribution, train):
+        train = _risk_and_outcome(distribution, train)[1]
     distribution, y = predicted(distribution, y)
     grid = np.atleast_1d(real_numbers(times, "times"))
     if grid.ndim != 1 or np.isnan(grid).any():

@@ -181,7 +181,7 @@ def elastic_net_path(
     model : estimator
         Any model of this package. Its ``penalty_factor`` is used; its own xi, l1 and l2 are not.
     X, y, anchors : covariates, outcome and anchors
-        As for ``fit``; or a formula with its anchors and a table, ``elastic_net_path(model, formula, data, xis=[0])``.
+        As for ``fit``; or a formula with its anchors and a table in memory, ``elastic_net_path(model, formula, data)``.
     xis : sequence of float
         Strengths of the anchor penalty, finite.
     lambdas : sequence of float, optional
@@ -227,7 +227,8 @@ def elastic_net_path(
     first = clone(model).set_params(**grid.strengths(1.0))
     for xi in values:
         first.specification().at(xi=xi).check_xi()
-    rows, problem = given(first, X, y, anchors, sample_weight=sample_weight, offset=offset).prepared()
+    rows = given(first, X, y, anchors, sample_weight=sample_weight, offset=offset)
+    rows, problem = rows.in_memory("elastic_net_path").prepared()
     if problem.data.anchors is None and any(values):
         raise InputError("xi > 0 needs anchors: pass them after y, or name them after '|' in a formula")
     found = []

@@ -22,8 +22,9 @@ from anchortm.engine.solve.continuation import solve_path
 from anchortm.engine.solve.newton import Solution
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import IdentificationError, InputError
+from anchortm.inputs.response import Response
 
-__all__ = ["Grid", "fits_at", "folds", "full_paths", "row_of"]
+__all__ = ["Grid", "fits_at", "folds", "full_paths", "row_of", "unknown_classes"]
 
 Grid = Callable[[Problem, list[float]], list[Problem]]  # makes the problems of a grid of penalties, for all rows
 
@@ -94,7 +95,7 @@ def _one(
     except InputError as error:
         raise type(error)(f"without environment {name}: {error}") from None
     left = data.take(np.flatnonzero(~inside))
-    unknown = [*_unknown_classes(train.data, left), *lost_strata(train.data.lost, data.mixture)]
+    unknown = [*unknown_classes(train.data.response, left.response), *lost_strata(train.data.lost, data.mixture)]
     held = None if unknown else train.held_out(left)
     n = len(left.response) if left.weights is None else float(left.weights.sum())
     notes, shared = notes_of(train.data.lost, unknown), Shared.of(problems[0], train)
@@ -118,13 +119,17 @@ def _one(
     return rows
 
 
-def _unknown_classes(train: Data, left: Data) -> list[str]:
+def unknown_classes(train: Response, left: Response) -> list[str]:
     """Return the classes of left-out rows that no other row has."""
-    known, own = train.response.levels, left.response.levels
-    if known is None or own is None:
+    known, own = _seen(train), _seen(left)
+    return [f"class {level}" for level in own if level not in known]
+
+
+def _seen(response: Response) -> list[Any]:
+    """Return the classes that rows have; none if the outcome has no classes."""
+    if response.levels is None:
         return []
-    seen = np.flatnonzero(np.bincount(left.response.codes, minlength=len(own)))
-    return [f"class {own[k]}" for k in seen if own[k] not in known]
+    return [response.levels[k] for k in np.unique(response.codes).tolist()]
 
 
 def _refitted(
@@ -136,7 +141,7 @@ def _refitted(
     remaining = (np.cumsum(others) - 1)[groups[inside]], labels[others]
     train, held = data.subset(np.flatnonzero(inside)), data.take(np.flatnonzero(~inside))
     n = len(held.response) if held.weights is None else float(held.weights.sum())
-    rows, unknown = [], _unknown_classes(train, held)
+    rows, unknown = [], unknown_classes(train.response, held.response)
     with Task("left-out environment", len(xis), shown=False) as task:
         for xi in xis:
             try:

@@ -139,7 +139,8 @@ def xi_by_score_test(
     model : estimator
         Any model of this package except boosted ones. It is not changed; its own xi is not used.
     X, y, anchors : covariates, outcome and anchors
-        As for ``fit``; or a formula with its anchors and a table, ``xi_by_score_test(model, formula, data)``.
+        As for ``fit``; or a formula with its anchors and a table in memory, ``xi_by_score_test(model,
+        formula, data)``.
     level : float
         Significance level of the test.
     largest : float
@@ -175,7 +176,8 @@ def xi_by_score_test(
     level_between(level)
     if not 0.0 < largest < math.inf:
         raise InputError(f"largest must be a positive finite number, not {largest}")
-    problem = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset).prepared()[1]
+    found = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset)
+    problem = found.in_memory("xi_by_score_test").prepared()[1]
     problem = problem.at(xi=0.0)
     problem.refuse("score_test")
     if problem.data.anchors is None:

@@ -31,6 +31,7 @@ from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.describe import describe
 from anchortm.models.boosted.result import BoostedResult
 from anchortm.models.boosted.trees import Tree
+from anchortm.models.quantiles import Quantiles
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.extrapolation import extrapolation
 from anchortm.predict.fitted import NOT_AT_HAND
@@ -77,7 +78,7 @@ class OfModel(Found[T]):
         return model
 
 
-class BoostedAnswers:
+class BoostedAnswers(Quantiles):
     """The methods of a fitted boosted model."""
 
     model: TransformationModel
@@ -199,17 +200,12 @@ class BoostedAnswers:
         asked = self._asked()
         if X is None:
             raise InputError("X is None: a boosted model needs covariates; pass those of the rows")
-        if y and y[0] is None and asked.new_rows_.formula is None:
-            raise InputError("y is None: pass the outcome of the rows")
         return getattr(asked, what)(X, *y, offset=offset, **options)
 
     def _response(self, X: Any, y: Any, n: int) -> Response:
         """Return the outcomes of n rows, from y or from the table X."""
         aligned(X=X, y=y)
-        rows = self.new_rows_
-        if y is None and rows.formula is None:
-            raise InputError("y is None: pass the outcome of the rows")
-        response = rows.response(X, native(y))
+        response = self.new_rows_.response(X, native(y))
         if len(response) != n:
             raise InputError(f"X has {n} rows, but y has {len(response)}: pass the same rows of both")
         return response
@@ -282,31 +278,6 @@ class BoostedAnswers:
                [0.89, 0.6 ]])
         """
         return self._ask("predict_distribution", X, offset, on_bad_rows=on_bad_rows, unknown=unknown)
-
-    def predict_quantiles(
-        self,
-        X: Covariates,
-        quantiles: Numbers = (0.1, 0.5, 0.9),
-        *,
-        offset: Numbers | None = None,
-        on_bad_rows: OnBadRows = "error",
-        unknown: Unknown = "error",
-    ) -> NDArray[Any]:
-        """Return quantiles of the predicted distribution of each row.
-
-        Parameters
-        ----------
-        X, offset, on_bad_rows, unknown
-            As for ``predict_distribution``.
-        quantiles : number or vector
-            Probabilities between 0 and 1.
-
-        Returns
-        -------
-        array of shape (n, k)
-        """
-        policy: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unknown": unknown}
-        return np.asarray(self._ask("predict_quantiles", X, offset, quantiles=quantiles, **policy))
 
     def predict(
         self,

@@ -225,10 +225,10 @@ class AnchorBoostedTM(Resampled, EstimatorInNotebook, FormulaMixin, BaseEstimato
     ) -> Problem:
         """Return the checked inputs of ``fit``, with the trees' covariates as design; arguments as for ``fit``."""
         spec = self.check()
-        if y is None:
-            raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
         if isinstance(X, str):
             return given(self, X, y, anchors, sample_weight=sample_weight, offset=offset).prepared()[1]
+        if y is None:
+            raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
         if self.model.xi != 0:
             raise InputError(
                 f"xi = {self.model.xi!r} of the inner model is not used: pass it to AnchorBoostedTM(model, xi=...)"

@@ -18,7 +18,8 @@ from anchortm.engine.data import Data
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError, UnavailableError
 from anchortm.inference.bands import ConfidenceBand, Of, band_of_refits
-from anchortm.inference.bootstrap import BoostedBootstrap, resampled
+from anchortm.inference.bootstrap import BoostedBootstrap
+from anchortm.inference.resampling import resampled
 from anchortm.inference.restricted_means import Groups, RestrictedMeans, checked_horizon, means_of_refits
 from anchortm.inputs import parts
 from anchortm.models.attributes import FRONT

@@ -23,6 +23,9 @@ PLACES = ("", "diagnostics", "inference", "plotting", "predict", "scores", "sele
 REASONS = {
     "Predictions.extrapolation": "y holds numbers to look at, such as predicted quantiles, not outcomes",
     "BoostedAnswers.extrapolation": "the same",
+    "Pipeline.fit": "its transformers make the covariates, which a formula would make too",
+    "Pipeline.fit_predict": "the same",
+    "Pipeline.fit_transform": "the same",
 }
 
 

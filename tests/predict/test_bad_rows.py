@@ -13,6 +13,8 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import StandardScaler
 
 import anchortm as atm
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, UnavailableError
@@ -503,6 +505,29 @@ def test_tables_in_memory_in_batches_and_in_dask_agree(tmp_path: Any) -> None:
             computed = lazy.compute(scheduler="synchronous")
         assert lazy.dtypes.astype(str).tolist() == computed.dtypes.astype(str).tolist()
         pd.testing.assert_frame_equal(computed, memory, check_dtype=False)
+
+
+def test_rows_are_judged_behind_the_transformers_of_a_pipeline() -> None:
+    X = DATA[["age", "dose"]]
+    table = X[:5].copy()
+    table.iloc[1, 0], table.iloc[3, 1] = np.nan, np.inf
+    plain = atm.make_pipeline(StandardScaler(), atm.NormalLinear()).fit(X, DATA.time)
+    filled = atm.make_pipeline(SimpleImputer(), StandardScaler(), atm.NormalLinear()).fit(X, DATA.time)
+    for pipeline, why in (
+        (plain, ["", "age is missing", "", "dose is infinite", ""]),
+        (filled, ["", "", "", "dose is infinite", ""]),
+    ):
+        bad = np.array(why) != ""
+        marked = pipeline.predict_distribution(table, on_bad_rows="mark")
+        assert marked.reasons.tolist() == why
+        equal(marked.cdf(3.0), pipeline.predict_distribution(table[~bad]).cdf(3.0), bad)
+        written = atm.predict_table(pipeline, table.assign(other=np.inf), on_bad_rows="mark")
+        assert written.reason.tolist() == why
+        equal(written.prediction, pipeline.predict(table[~bad]), bad)
+        for rows in (table[3:4], table[:0]):
+            none = pipeline.predict_distribution(rows, on_bad_rows="mark")
+            assert none.cdf([2.0, 3.0]).shape == (len(rows), 2)
+            assert none.bad.all()
 
 
 def test_a_search_marks_rows() -> None:

@@ -8,7 +8,7 @@ standard error of a quantile is that of h there, divided by h'. The bootstrap ta
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -99,7 +99,11 @@ class ConfidenceBand:
     method: str
     steps: bool = False
     outcome_name: str | None = None
-    labels: Any = None
+    labels: pd.Index | None = None
+
+    def named(self, outcome_name: str | None, labels: pd.Index | None) -> ConfidenceBand:
+        """Return the band with these names of outcome and rows."""
+        return replace(self, outcome_name=outcome_name, labels=labels)
 
     def frame(self) -> pd.DataFrame:
         """Return the band as a table.

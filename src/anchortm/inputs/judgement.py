@@ -81,6 +81,11 @@ class Judgement:
             self.bad[places] = True
             self._reasons.append((places.astype(np.intp), plain(reason)))
 
+    def join(self, other: Judgement, rows: NDArray[np.intp]) -> None:
+        """Add what another judgement says about these rows."""
+        for places, reason in other._reasons:
+            self.refuse(rows[places], reason)
+
     def refuse_among_good(self, wrong: Mask, reason: str) -> None:
         """Mark rows as bad that are given by a mask over those that were good so far."""
         self.refuse(np.arange(self.n_rows)[self.good][wrong], reason)

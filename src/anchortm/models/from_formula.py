@@ -108,7 +108,8 @@ class FormulaMixin:
 
 
 def check_formula(model: Any, data: Any, anchors: Any = None) -> None:
-    """Refuse a formula without a table, and anchors that are given twice."""
+    """Refuse a formula for a pipeline or without a table, and anchors that are given twice."""
+    refuse_formula(model)
     if data is None:
         raise InputError("a formula needs a table: pass it after the formula, such as fit(formula, data)")
     if anchors is not None:
@@ -201,7 +202,6 @@ def with_roles(model: Any, formula: Formula) -> Any:
     """Return the estimator, if any, with strata, random effects and columns of varying and scale terms set."""
     if model is None:
         return None
-    refuse_formula(model)
     if hasattr(model, "model"):  # a search, or boosting
         return clone(model).set_params(model=with_roles(model.model, formula))
     _check_smooth(model, formula)

@@ -16,7 +16,7 @@ from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.formula.text import split_at
 from anchortm.inputs.missing import Missing, columns_of_inputs, settled, whole_inputs, whole_rows
 from anchortm.inputs.parts import refuse
-from anchortm.models.from_formula import check_formula, refuse_formula, whole_table, with_roles
+from anchortm.models.from_formula import check_formula, whole_table, with_roles
 
 __all__ = ["ROWS", "Given", "given", "whole"]
 
@@ -117,7 +117,6 @@ def given(
     rows = Given(model, X, y, anchors, sample_weight, offset, environments)
     if not isinstance(X, str):
         return _arrays(rows)
-    refuse_formula(model)
     check_formula(model, y, anchors)
     text = _with_anchors(X, environments)
     if is_batched(y):

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from anchortm._typing import Array, Axis, Labels, Table
 from anchortm._util.frames import aligned
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import anchor_columns
+from anchortm.plotting.results import Model
 from anchortm.plotting.style import name_levels, new_axes, outside_legend
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["chi_square", "invariance", "residuals", "shares"]
 
 
-def residuals(values: Any, anchors: Labels | Table, ax: Axis = None, *, label: int = 3) -> Axes:
+def residuals(values: ArrayLike | Model, anchors: Labels | Table, ax: Axis = None, *, label: int = 3) -> Axes:
     """Draw score residuals against one anchor.
 
     A factor shows the mean of each level with two standard errors, in ascending order; the ``label`` levels furthest
@@ -37,10 +39,9 @@ def residuals(values: Any, anchors: Labels | Table, ax: Axis = None, *, label: i
     ('judge', 'mean score residual, +- 2 standard errors')
     >>> plt.close(ax.figure)
     """
-    if hasattr(values, "formula_"):
-        values, anchors = _of_table(values, anchors)
-    aligned(values=values, anchors=anchors)
-    r = np.asarray(values, dtype=np.float64)
+    shown, anchors = _of_table(values, anchors) if hasattr(values, "formula_") else (values, anchors)
+    aligned(values=shown, anchors=anchors)
+    r = np.asarray(shown, dtype=np.float64)
     columns = anchor_columns(anchors)
     if len(columns.factors) + len(columns.column_names) != 1 or len(columns) != r.size:
         raise InputError(f"draw residuals against one anchor at a time, with {r.size} rows")

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,9 @@ from anchortm.predict.integrals import Tails, rows_by_baseline
 from anchortm.predict.moments import mean_of, mode_of
 from anchortm.predict.protocol import Distribution, as_rows, check_shape, known_to_exceed
 from anchortm.predict.transformation import Transformation
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["PredictedDistribution"]
 
@@ -84,7 +87,7 @@ class PredictedDistribution(Distribution):
     after: Array | None = None
     gain: float | Array = 1.0
     outcome_name: str | None = field(default=None, kw_only=True)
-    labels: Any = field(default=None, kw_only=True)
+    labels: pd.Index | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return self.shift.size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,9 @@ from anchortm.families import Family
 from anchortm.families.crps import discrete_crps
 from anchortm.predict.mixed_law import MixedLaw
 from anchortm.predict.protocol import Distribution, as_rows, check_shape
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["AveragedFamily", "FamilyDistribution"]
 
@@ -64,7 +67,7 @@ class FamilyDistribution(Distribution):
     trials: Array
     shift: Array
     outcome_name: str | None = field(default=None, kw_only=True)
-    labels: Any = field(default=None, kw_only=True)
+    labels: pd.Index | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return self.mu.size

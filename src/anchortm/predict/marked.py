@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from anchortm._typing import Array, Rows, Seed
 from anchortm.exceptions import InputError, InputTypeError, UnavailableError
 from anchortm.predict.protocol import Distribution, as_rows, check_shape
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["MarkedDistribution", "spread"]
 
@@ -71,7 +74,16 @@ class MarkedDistribution(Distribution):
     bad: NDArray[np.bool_]
     reasons: NDArray[np.object_]
     outcome_name: str | None = field(default=None, kw_only=True)
-    labels: Any = field(default=None, kw_only=True)
+    labels: pd.Index | None = field(default=None, kw_only=True)
+
+    def named(self, outcome_name: str | None, labels: pd.Index | None) -> Self:
+        """Return the distributions with these names; good rows keep their numbers among all rows as labels."""
+        import pandas as pd
+
+        good = pd.RangeIndex(len(self))[~self.bad] if labels is None else labels[~self.bad]
+        own = good if self.bad.any() else labels
+        found = replace(self, good_rows=self.good_rows.named(outcome_name, own))
+        return replace(found, outcome_name=outcome_name, labels=labels)
 
     def __len__(self) -> int:
         return self.bad.size
@@ -80,13 +92,8 @@ class MarkedDistribution(Distribution):
         rows = as_rows(rows)
         place = np.cumsum(~self.bad) - 1  # of each good row among the good rows
         bad = self.bad[rows]
-        good = self.good_rows[place[rows][~bad]]
-        return replace(self, good_rows=good, bad=bad, reasons=self.reasons[rows], labels=self._labels_of(rows))
-
-    def named(self, outcome_name: str | None, labels: Any) -> Self:
-        """Return the same distributions with the name of the outcome and the labels of their rows."""
-        good = self.good_rows.named(outcome_name, None if labels is None else labels[~self.bad])
-        return replace(self, good_rows=good, outcome_name=outcome_name, labels=labels)
+        good, labels = self.good_rows[place[rows][~bad]], self._labels_of(rows)
+        return replace(self, good_rows=good, bad=bad, reasons=self.reasons[rows], labels=labels)
 
     def __repr__(self) -> str:
         n = int(self.bad.sum())

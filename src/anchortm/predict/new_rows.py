@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from anchortm._messages import warn
@@ -24,6 +25,7 @@ from anchortm.inputs.clusters import Clusters
 from anchortm.inputs.design import Design, check_columns, columns_of, split_columns, to_design, without_anchors
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.judgement import Judgement, OnBadRows, Unknown, check_policy, warn_of_mapped
+from anchortm.inputs.missing import rows_taken
 from anchortm.inputs.response import Response, as_response
 from anchortm.inputs.transformed import transformed
 from anchortm.inputs.two_terms import Intercepts, TwoTerms, make_two_terms
@@ -90,7 +92,7 @@ class NewRows:
         elif self.formula is not None:
             design = self.formula.judged(X, judgement, self.strata, conditional)
         else:
-            design = self._judged(X, judgement, conditional)
+            design = self._judged_behind(X, judgement, conditional)
         return ReadRows(design, numbers, judgement)
 
     def answer(
@@ -135,11 +137,40 @@ class NewRows:
             strata = [name - sum(other < name for other in unused) for name in strata]
         return split_columns(X, strata, "strata")
 
+    def _judged_behind(self, X: Any, judgement: Judgement, conditional: bool) -> Design:
+        """Return the covariates of the good rows of X, after judging all columns behind the transformers.
+
+        Transformers may fill in missing values, but refuse tables with infinite ones.
+        """
+        if not self.transformers or isinstance(X, Design):
+            return self._judged(X, judgement, conditional)
+        used = getattr(self.transformers[0], "feature_names_in_", None)
+        for name, column in () if sp.issparse(X) else entries(native(X)):
+            values = np.asarray(column)
+            if values.dtype.kind == "f" and (used is None or name in used):
+                judgement.refuse(np.isinf(values), f"{name} is infinite")
+        rows = np.arange(judgement.n_rows)[judgement.good]
+        if rows.size == 0:  # which transformers refuse
+            return self._no_rows()
+        behind = Judgement(rows.size, judgement.unknown)
+        design = self._judged(self.covariates(rows_taken("X", X, judgement.n_rows, rows)), behind, conditional)
+        judgement.join(behind, rows)
+        return design
+
+    def _no_rows(self) -> Design:
+        """Return the covariates of no rows."""
+        import pandas as pd
+
+        names = self.result.covariate_names
+        beside = [*named_columns(self.spec.strata, "strata"), *self.spec.cluster]
+        labels = pd.DataFrame({name: np.zeros(0, dtype=np.intp) for name in beside}) if beside else None
+        return Design(np.zeros((0, len(names))), tuple(names), self.result.columns is not None, None, labels)
+
     def _judged(self, X: Any, judgement: Judgement, conditional: bool) -> Design:
         """Return the covariates of the good rows of X, after judging all columns."""
         import pandas as pd
 
-        X = native(self.covariates(X))
+        X = native(X)
         rest, taken = self._apart(X)
         labels: dict[Any, Any] = {}
         if taken is not None:
@@ -149,8 +180,9 @@ class NewRows:
         for name in self.spec.cluster if conditional else ():
             labels[name] = next(column for _, column in entries(split_columns(X, [name], "random")[1]))
             judgement.refuse(np.asarray(pd.isna(labels[name])), f"{name} is missing")
-        if isinstance(rest, Design):
-            return rest
+        if isinstance(X, Design):
+            own = None if X.labels is None else X.labels.iloc[judgement.good]
+            return X._replace(matrix=X.matrix[judgement.good], labels=own)
         design = judged_design(rest, judgement)
         return design._replace(labels=pd.DataFrame(labels).iloc[judgement.good] if labels else None)
 

@@ -24,6 +24,7 @@ from anchortm.plotting.style import row_labels
 from anchortm.predict.restricted import chunks, horizon, quadrature, restricted_means
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 __all__ = ["Distribution", "as_rows", "check_shape", "known_to_exceed"]
@@ -65,12 +66,12 @@ class Distribution(ABC):
     """
 
     outcome_name: str | None = None
-    labels: Any = None
+    labels: pd.Index | None = None
 
-    def named(self, outcome_name: str | None, labels: Any) -> Self:
-        """Return the same distributions with the name of the outcome and the labels of their rows."""
-        made: Any = replace(self, outcome_name=outcome_name, labels=labels)  # type: ignore[type-var]
-        return made  # type: ignore[no-any-return]
+    def named(self, outcome_name: str | None, labels: pd.Index | None) -> Self:
+        """Return the distributions with these names of outcome and rows."""
+        found: Any = self  # all kinds of ours are dataclasses
+        return replace(found, outcome_name=outcome_name, labels=labels)  # type: ignore[no-any-return]
 
     def _labels_of(self, rows: Any) -> Any:
         """Return the labels of some rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,9 @@ from anchortm.bases import Basis, Increments
 from anchortm.engine.hazard_steps import Steps
 from anchortm.exceptions import InputTypeError
 from anchortm.predict.protocol import Distribution, as_rows, check_shape, known_to_exceed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["StepBasis", "StepDistribution"]
 
@@ -104,7 +107,7 @@ class StepDistribution(Distribution):
     after: Array | None = None
     centre: float = 0.0
     outcome_name: str | None = field(default=None, kw_only=True)
-    labels: Any = field(default=None, kw_only=True)
+    labels: pd.Index | None = field(default=None, kw_only=True)
 
     basis: ClassVar[StepBasis] = StepBasis()
 

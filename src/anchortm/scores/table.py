@@ -228,6 +228,7 @@ def transforms(
     """
     import pandas as pd
 
+    model = model_of(model)
     X, y = rows_of_table(model, X, y)
     environments = environments_of(model, X, y, environments)
     response, distribution, codes, names = _observed(model, X, y, environments, offset)
@@ -238,7 +239,6 @@ def _observed(
     model: Any, X: Any, y: Any, environments: Labels | None, offset: Numbers | None
 ) -> tuple[Response, PredictedDistribution, NDArray[np.intp], NDArray[Any]]:
     """Return outcomes, predictions, and codes and names of the environments (a single one if None)."""
-    model = model_of(model)
     check_is_fitted(model, "coef_")
     aligned(X=X, y=y, environments=environments, offset=offset)
     levels = model.basis_.levels

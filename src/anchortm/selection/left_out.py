@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from anchortm import plotting
 from anchortm._messages import shown, warn
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import jobs, several_xi
-from anchortm._util.frames import name_of
+from anchortm._util.frames import column_names, name_of, native, select
 from anchortm._util.html import report
 from anchortm._util.pipelines import is_pipeline, model_of
 from anchortm._util.progress import Task
@@ -22,6 +23,7 @@ from anchortm._util.threads import one_blas_thread
 from anchortm.engine.remarks import tell_alphabetical
 from anchortm.exceptions import AnchorTMWarning, InputError
 from anchortm.inputs.anchors import AnchorColumns, group_codes
+from anchortm.inputs.missing import Missing, rows_taken
 from anchortm.inputs.response import as_response
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.given import Given, given
@@ -92,7 +94,8 @@ class LeaveOneEnvironmentOut:
         DataFrame
             ``n`` is the number of rows (or their total weight), ``nll`` the mean negative log-likelihood. ``notes`` is
             empty, or says without which columns an environment was predicted, or why it was not; its ``nll`` is then
-            NaN. Coefficients that the other environments do not identify are NaN.
+            NaN. Coefficients that the other environments do not identify are NaN. If rows were dropped because values
+            are missing, ``missing`` counts those of the environment (not for tables that are read in batches).
         """
         import pandas as pd
 
@@ -270,8 +273,25 @@ def leave_one_environment_out(
     rows = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset, environments=environments)
     with rows.screened():
         found = left_out(rows, None, ("xi",), xis, cut, n_jobs, progress)
+    if rows.missing is not None and cut is None:
+        values, name = environments, found.environment_name
+        if isinstance(X, str) and (values is None or isinstance(values, str)):
+            values = select(y, [name])[name] if name in column_names(y) else None
+        found = _with_missing(found, rows.missing, values)
     about = (type(model_of(model)).__name__, ("xi",), found.n_passes, found.n_missing, found.environment_name)
     return LeaveOneEnvironmentOut(found.rows, *about)
+
+
+def _with_missing(found: LeftOut, missing: Missing, environments: Any) -> LeftOut:
+    """Return the results with the number of rows of each environment that were dropped because values are missing."""
+    n = missing.counts.n_rows
+    if environments is None or missing.rows is None:
+        return found
+    gone = rows_taken("environments", native(environments), n, np.setdiff1d(np.arange(n), missing.rows))
+    counts = Counter(np.asarray(gone, dtype=object).ravel().tolist())
+    first = ("environment", "xi", "n")
+    rows = [{k: row[k] for k in first} | {"missing": counts[row["environment"]]} | row for row in found.rows]
+    return found._replace(rows=rows)
 
 
 def left_out(
@@ -330,7 +350,8 @@ def _folds(
 ) -> tuple[Callable[[int], list[dict[str, Any]]], NDArray[Any], int]:
     """Return the function that computes one left-out environment, the environments, and how many rows were dropped."""
     if is_pipeline(rows.model):
-        return *folds_of_pipeline(rows, groups, labels, values), 0
+        dropped = 0 if rows.missing is None else rows.missing.counts.n_missing
+        return *folds_of_pipeline(rows, groups, labels, values), dropped
     rows, problem = rows.prepared()
     tell_alphabetical(problem.data)
     if problem.data.kept is not None:  # rows of weight 0 were dropped, and perhaps whole environments with them

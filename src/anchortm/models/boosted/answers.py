@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from anchortm import plotting
-from anchortm._typing import Axis, Covariates, Numbers, Outcome
+from anchortm._typing import Covariates, Numbers, Outcome
 from anchortm._util.checks import check_weights
 from anchortm._util.estimators import BaseEstimator
 from anchortm._util.frames import aligned, native
@@ -413,17 +412,3 @@ class BoostedAnswers(Quantiles):
         """
         self._fitted()
         return describe(self)
-
-    def plot(self, ax: Axis = None) -> Any:
-        """Draw the loss, its parts and the held-out loss against the rounds; return the axes.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; by default a new figure.
-
-        Returns
-        -------
-        matplotlib axes
-        """
-        return plotting.rounds(self, ax)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from anchortm._typing import Covariates, Labels, Numbers, Seed
+from anchortm import plotting
+from anchortm._typing import Axis, Covariates, Labels, Numbers, Seed
 from anchortm._util.checks import level_between
 from anchortm._util.estimators import CopiedWithRows
 from anchortm.engine.baseline_rules import Given
@@ -206,6 +207,20 @@ class Resampled(CopiedWithRows, Adapted):
         groups = Groups.of(by, X, len(estimate), level_between(level))
         tau = checked_horizon(tau, estimate, self.model_.result_.outcome_range)
         return means_of_refits(*self._with_refits(X, offset, uncertainty), tau, groups)
+
+    def plot(self, ax: Axis = None) -> Any:
+        """Draw the loss, its parts and the held-out loss against the rounds; return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+        """
+        return plotting.rounds(self, ax)
 
     def _with_refits(
         self, X: Covariates, offset: Numbers | None, uncertainty: str | BoostedBootstrap | None

@@ -162,10 +162,6 @@ class MarkedDistribution(Distribution):
         """Return the expectations."""
         return self._by_row("mean")
 
-    def plot(self, *args: Any, **options: Any) -> Any:
-        """Draw the good rows; arguments as for ``plot`` of these."""
-        return self.good_rows.plot(*args, **options)
-
     def median(self) -> NDArray[Any]:
         """Return the medians."""
         return self._by_row("median")

@@ -277,9 +277,6 @@ class Formula(Roles):
         self._used = self._terms.used
         return self.without_data()
 
-    def __repr__(self) -> str:
-        return f"Formula({self.text!r})"
-
     def _repr_html_(self) -> str:
         facts = {"outcome": split_at(self.text, "~")[0].strip()}
         parts = {

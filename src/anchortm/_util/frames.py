@@ -296,11 +296,14 @@ def _from_polars(column: Any) -> Any:
     return column.to_numpy() if numeric or kind == "Boolean" else pd.Series(column.to_list())
 
 
-def read_csv(file: Any) -> pd.DataFrame:
-    """Return a CSV file with every number exact, every column of one type, and no column taken for an index."""
+def read_csv(file: Any, **dialect: Any) -> pd.DataFrame:
+    """Return a CSV file with every number exact, every column of one type, and no column taken for an index.
+
+    ``dialect`` holds arguments of pandas on how the file is written, such as ``sep``.
+    """
     import pandas as pd
 
-    options: dict[str, Any] = {"index_col": False, "low_memory": False}
+    options: dict[str, Any] = {"index_col": False, "low_memory": False} | dialect
     if [int(part) for part in pd.__version__.split(".")[:2]] < [3, 1]:  # then exact unasked, with a warning if asked
         options["float_precision"] = "round_trip"
     return pd.read_csv(file, **options)

@@ -255,11 +255,15 @@ def test_the_argument_of_a_call_wins(capfd: pytest.CaptureFixture[str]) -> None:
         ("path", lambda X, y, a: atm.anchor_path(atm.ContinuousLogit(), X, y, a, [0, 1, 10, 100])),
         ("values of lambda", lambda X, y, a: atm.elastic_net_path(atm.ContinuousLogit(), X, y, a, n_lambdas=10)),
         ("score tests", lambda X, y, a: atm.xi_by_score_test(atm.ContinuousLogit(), X, y, a)),
+        (
+            "simulated score tests",
+            lambda X, y, a: atm.diagnostics.score_test(atm.ContinuousLogit(), X, y, a, method="simulate", n_draws=19),
+        ),
         ("boosting", lambda X, y, a: atm.AnchorBoostedTM(atm.ContinuousLogit(), n_rounds=9).fit(X, y, anchors=a)),
         ("boosting", lambda X, y, a: atm.AnchorBoosting(2.0, 20, base="tree").fit(X, y, anchors=a)),
         ("bootstrap", lambda X, y, a: atm.ContinuousLogit().fit(X, y, anchors=a).bootstrap(5, random_state=0)),
     ],
-    ids=["path", "net", "rule", "boosted", "l2", "bootstrap"],
+    ids=["path", "net", "rule", "simulated", "boosted", "l2", "bootstrap"],
 )
 def test_every_long_call_has_a_bar(label, call, capfd: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)

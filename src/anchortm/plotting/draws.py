@@ -47,6 +47,7 @@ def draws(
             ax.hist(found, bins=_bins(found), color="0.75", edgecolor="0.45", linewidth=0.5)
         ax.axvline(estimate, color=COLOURS[1], linewidth=2, label="estimate")
         ax.set_xlabel(result.names[j] + (f"\n({found.size} of {n} draws)" if found.size < n else ""))
+        ax.xaxis.get_major_locator().set_params(nbins=5)
         ax.yaxis.get_major_locator().set_params(integer=True)
     panels[0].set_ylabel("draws")
     if axes is not None:

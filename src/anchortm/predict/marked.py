@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anchortm._typing import Array, Axis, Rows, Seed
+from anchortm._typing import Array, Rows, Seed
 from anchortm.exceptions import InputError, InputTypeError, UnavailableError
-from anchortm.plotting.style import row_labels
 from anchortm.predict.protocol import Distribution, as_rows, check_shape, labels_of
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 __all__ = ["MarkedDistribution", "spread"]
 
@@ -163,20 +161,6 @@ class MarkedDistribution(Distribution):
     def mean(self) -> Array:
         """Return the expectations."""
         return self._by_row("mean")
-
-    def plot(
-        self,
-        ax: Axis = None,
-        of: str | None = None,
-        *,
-        grid: ArrayLike | None = None,
-        labels: Sequence[object] | None = None,
-        unit: str | None = None,
-        most: int = 8,
-    ) -> Axes:
-        """Draw the good rows; arguments as for other distributions, with a label for each row, good or bad."""
-        given = None if labels is None else np.array(row_labels(labels, len(self)), dtype=object)[~self.bad].tolist()
-        return self.good_rows.plot(ax, of, grid=grid, labels=given, unit=unit, most=most)
 
     def median(self) -> NDArray[Any]:
         """Return the medians."""

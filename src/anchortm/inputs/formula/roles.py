@@ -39,7 +39,7 @@ class Roles:
     _used: list[str]
 
     def __repr__(self) -> str:
-        return f"Formula({self.text!r})"
+        return f"{type(self).__name__}({self.text!r})"
 
     @property
     def strata(self) -> list[str]:

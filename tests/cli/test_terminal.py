@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from paths import ROOT
 
 import anchortm as atm
 from anchortm.cli.commands import COMMANDS
@@ -18,7 +17,6 @@ from anchortm.cli.main import main, parser
 from anchortm.cli.parsing import on_lines
 from anchortm.cli.terminal import as_text, paint, paragraph, shorten, unpainted
 
-sys.path.insert(0, str(ROOT / "tests" / "cli"))
 terminals = pytest.importorskip("pseudo_terminal")  # Windows has none
 
 FORMULA = "y ~ a_covariate_with_a_name_that_is_longer_than_half_a_line + group | site"

@@ -157,7 +157,9 @@ def date_format(column: pd.Series) -> str | None:
     if texts.empty or not texts.head(100).map(lambda text: DATE.fullmatch(text.strip()) is not None).all():
         return None
     fitting = [form for form in FORMATS if _days(texts, form).notna().all()]
-    return fitting[0] if fitting[:2] != ["%d/%m/%Y", "%m/%d/%Y"] else "ambiguous" if fitting else None
+    if not fitting:
+        return None
+    return "ambiguous" if fitting[:2] == ["%d/%m/%Y", "%m/%d/%Y"] else fitting[0]
 
 
 def _days(column: pd.Series, form: str) -> pd.Series:

@@ -46,6 +46,7 @@ _HOME = {
     "predict_table": "predict.tables",
     "proportionality_test": "diagnostics.proportionality",
     "save": "saving",
+    "set_progress": "_util.progress",
     "xi_by_score_test": "selection.invariance_rule",
     "xi_from_gamma": "selection.path",
 }
@@ -60,6 +61,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors, which do not 
     from anchortm import scenarios as scenarios
     from anchortm import scores as scores
     from anchortm import sem as sem
+    from anchortm._util.progress import set_progress as set_progress
     from anchortm.competitors.boosting import AnchorBoosting as AnchorBoosting
     from anchortm.competitors.linear import LinearAnchorRegression as LinearAnchorRegression
     from anchortm.diagnostics.marginal_effects import marginal_effects as marginal_effects

@@ -152,10 +152,23 @@ def test_a_stratum_that_is_not_drawn() -> None:
     assert not np.isnan(found.draws[:, ~own]).any()
 
 
-def test_batches_are_as_memory(tmp_path: Path) -> None:
+def test_a_varying_effect_that_is_not_drawn() -> None:
+    """Its effect along the response is unknown; the baseline, that of the reference level, is not."""
+    model = atm.ContinuousLogit.from_formula("y ~ x + stage | site", ROWS, varying="stage", order=3)
+    found = model.bootstrap(DRAWS, random_state=0)
+    lacking = [k for k, counts in enumerate(drawn(0)) if counts[LONELY] == 0]
+    own = np.array([name.startswith("effect of stage[T.IV]") for name in found.names])
+    assert own.sum() == 4
+    assert found.failed == 0
+    np.testing.assert_array_equal(np.isnan(found.draws[lacking]), np.broadcast_to(own, (len(lacking), own.size)))
+
+
+@pytest.mark.parametrize("options", [{}, {"varying": "stage"}])
+def test_batches_are_as_memory(options: dict[str, Any], tmp_path: Path) -> None:
     ROWS.to_parquet(tmp_path / "rows.parquet", index=False)
+    formula = "y ~ x + stage | site" if options else "y ~ x * stage | site"
     fits = [
-        atm.ContinuousLogit.from_formula("y ~ x * stage | site", data, xi=1.0, order=3, **TIGHT)
+        atm.ContinuousLogit.from_formula(formula, data, xi=1.0, order=3, **options, **TIGHT)
         for data in (ROWS, tmp_path / "rows.parquet")
     ]
     memory, batches = (fit.bootstrap(12, random_state=0).draws for fit in fits)

@@ -715,7 +715,25 @@ GRADES = ORDINAL().fit(FRAME, CLASSES)
 BY_FORMULA = LOGIT.from_formula("y ~ age + site", TABLE)
 BY_NAME = LOGIT(xi=1.0, anchor_names="site").fit(FRAME.assign(site=SITE), Y)
 DIST, CLASS_DIST = FITTED.predict_distribution(FRAME[:3]), GRADES.predict_distribution(FRAME[:3])
+DRAWS = FITTED.bootstrap(3, clusters=np.arange(N), random_state=0)
 PREDICTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "picture of no rows": (lambda: DIST.plot(most=0), InputError, "most must be .*at least 1"),
+    "picture of half a row": (lambda: DIST.plot(most=1.5), InputError, "most must be a whole number"),
+    "picture of a mean": (lambda: DIST.plot(of="mean"), InputError, "of must be one of pdf, cdf, sf, .*not 'mean'"),
+    "picture with few labels": (lambda: DIST.plot(labels=["a"]), InputError, "labels has 1 names for 3 rows"),
+    "draws of an unknown parameter": (
+        lambda: DRAWS.plot(parameters=["age", "height"]),
+        InputError,
+        "parameters must be some of .*age, dose, not height",
+    ),
+    "draws of no parameter": (lambda: DRAWS.plot(parameters=[]), InputError, "parameters must be some of .*, not none"),
+    "draws at a level beyond 1": (lambda: DRAWS.plot(level=95), InputError, "level must be a number between 0 and 1"),
+    "draws on too few axes": (lambda: DRAWS.plot([None]), InputError, "1 axes were given for 2 parameters: pass one"),
+    "bootstrap with a word for progress": (
+        lambda: FITTED.bootstrap(3, clusters=np.arange(N), progress="no"),
+        InputTypeError,
+        "progress must be True, False or None",
+    ),
     "a column less": (lambda: FITTED.predict(FRAME[["age"]]), InputError, "1 features, .* expecting 2 .*: age, dose"),
     "a column more": (
         lambda: FITTED.predict(FRAME.assign(z=1.0)),
@@ -962,6 +980,14 @@ def search(model: Any = None, xis: Any = (0.0, 1.0), **options: Any) -> Callable
 NO_XIS = r"xis must be a sequence of at least one number, such as \[0, 1, 10\]"
 NO_MODEL = r"model must be an estimator of this package, such as NormalLinear\(\)"
 CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "setting of progress by a word": (lambda: atm.set_progress("no"), InputTypeError, "shown must be True, False or"),
+    "left-out fits with progress by a word": (loeo(progress="no"), InputTypeError, "progress must be True, False or"),
+    "search with progress by a number": (search(progress=2), InputTypeError, "progress must be True, False or None"),
+    "path with progress by a number": (
+        lambda: atm.anchor_path(LOGIT(), X, Y, SITE, [0, 1], progress=0),
+        InputTypeError,
+        "progress must be True, False or None",
+    ),
     "missing time": (
         lambda: atm.Surv(put(TIME, 3, np.nan), EVENT),
         MissingValueError,

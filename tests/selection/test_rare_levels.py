@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
 import anchortm as atm
@@ -390,5 +391,25 @@ def test_results_count_rows_that_were_dropped(tmp_path: Path) -> None:
         assert "6 rows with missing values dropped" in repr(path)
     one = atm.leave_one_environment_out(model, rows[["x"]], rows.y, rows.site, [0.0])
     assert one.n_missing == 6
+    wanted = rows.x.isna().groupby(rows.site).sum()  # all at one site
+    for result in (
+        one,
+        atm.leave_one_environment_out(model, formula, rows, xis=[0.0]),
+        atm.leave_one_environment_out(model, "y ~ x | sex", rows, environments="site", xis=[0.0]),
+        atm.leave_one_environment_out(model, "y ~ x | sex", rows, environments=rows.site, xis=[0.0]),
+        atm.leave_one_environment_out(model, rows[["x"]], rows.y, rows.site.to_list(), [0.0]),
+    ):
+        frame = result.frame()
+        assert dict(zip(frame.environment, frame.missing, strict=True)) == wanted.to_dict()
+        assert (frame.n + frame.missing == 60).all()
+    words = rows.assign(site=rows.site.map(lambda k: f"site {k}").mask(rows.index == 11))
+    frame = atm.leave_one_environment_out(model, formula, words, xis=[0.0]).frame()
+    assert frame.missing.sum() == 6  # n_missing also counts the row without a site
+    made = atm.leave_one_environment_out(model, "y ~ x | C(site)", rows, xis=[0.0])
+    assert made.n_missing == 6
+    y = rows.y.mask(rows.index % 40 == 9)
+    piped = atm.leave_one_environment_out(atm.make_pipeline(SimpleImputer(), model), rows[["x"]], y, rows.site, [0.0])
+    assert (piped.n_missing, piped.frame().missing.tolist()) == (6, [0, 6, 0, 0])
+    assert "missing" not in atm.leave_one_environment_out(model, ROWS[["x"]], ROWS.y, ROWS.site, [0.0]).frame()
     whole = atm.leave_one_environment_out(model, ROWS[["x"]], ROWS.y, ROWS.site, [0.0])
     assert (whole.n_missing, whole.remarks) == (0, ())

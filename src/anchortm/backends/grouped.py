@@ -256,8 +256,11 @@ class Part(Stream):
     def without(self, names: list[str], beside: tuple[str, ...] = ()) -> Part:
         """Return the rows without these columns, which are collinear with others; this takes one more pass."""
         part, whole = copy(self), self._grouped.whole
-        absent = dict(zip(self.names, self.second.columns.absent(self.sample.X).tolist(), strict=True))
-        part.lost = (*self.lost, *(Lost(name, absent.get(name, False), beside) for name in names))
+        sums = self.second.columns
+        absent = {self.names[j] for j in np.flatnonzero(sums.absent(self.sample.X)).tolist()}
+        if self.mixture is not None:
+            absent |= self.mixture.corners.empty(sums.corners)
+        part.lost = (*self.lost, *(Lost(name, name in absent, beside) for name in names))
         gone = tuple(lost.name for lost in part.lost)
         part.structure = self.structure.without(names)
         part.names, part.marks, part.mixture = part.structure.names, part.structure.marks, part.structure.mixture

@@ -20,6 +20,8 @@ from sklearn.tree import DecisionTreeRegressor
 from anchortm._typing import AnyTable, Array, Covariates, Labels, Outcome
 from anchortm._util.checks import generator, one_number, whole_number
 from anchortm._util.frames import native
+from anchortm._util.html import report
+from anchortm._util.progress import Task
 from anchortm.competitors.linear import L2Regressor, check_gamma, l2_data
 from anchortm.exceptions import InputError
 from anchortm.inputs.missing import How
@@ -91,6 +93,12 @@ class AnchorBoosting(L2Regressor):
     learners_: list[Any]
     losses_: Array
 
+    def _found(self) -> str | None:
+        if "losses_" not in self.__dict__:
+            return None
+        facts = {"steps": len(self.learners_), "anchor loss": f"{self.losses_[-1]:.4g} of that before the first step"}
+        return report(f"{type(self).__name__}, gamma = {self.gamma:g}", facts)
+
     def __init__(
         self,
         gamma: float = 1.0,
@@ -156,15 +164,17 @@ class AnchorBoosting(L2Regressor):
         first = float(error @ weighted(error))
         learners: list[tuple[float, Any]] = []
         losses = []
-        for _ in range(self.n_estimators):
-            pull = weighted(error)
-            learner = self._learner(int(rng.integers(2**31))).fit(data.X, pull)
-            direction = np.asarray(learner.predict(data.X))
-            curvature = float(direction @ weighted(direction))
-            step = self.learning_rate * float(pull @ direction) / curvature if curvature > 0.0 else 0.0
-            error = error - step * direction
-            learners.append((step, learner))
-            losses.append(float(error @ weighted(error)) / first if first > 0.0 else 0.0)
+        with Task("boosting, step", self.n_estimators) as task:
+            for _ in range(self.n_estimators):
+                pull = weighted(error)
+                learner = self._learner(int(rng.integers(2**31))).fit(data.X, pull)
+                direction = np.asarray(learner.predict(data.X))
+                curvature = float(direction @ weighted(direction))
+                step = self.learning_rate * float(pull @ direction) / curvature if curvature > 0.0 else 0.0
+                error = error - step * direction
+                learners.append((step, learner))
+                losses.append(float(error @ weighted(error)) / first if first > 0.0 else 0.0)
+                task.step()
         fitted = copy(self)
         fitted.start_, fitted.learners_, fitted.losses_ = start, learners, np.array(losses)
         fitted._remember(design, X)

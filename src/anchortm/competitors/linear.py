@@ -19,6 +19,7 @@ from anchortm._typing import AnyTable, Array, Covariates, Labels, Numbers, Outco
 from anchortm._util.checks import check_weights, one_number
 from anchortm._util.estimators import BaseEstimator, RegressorMixin
 from anchortm._util.frames import aligned, is_frame, native
+from anchortm._util.html import EstimatorInNotebook, report
 from anchortm.engine.preparation import one_column
 from anchortm.engine.rows.projections import Projection, projection
 from anchortm.engine.solve.identification import check_covariates
@@ -106,7 +107,7 @@ def check_gamma(gamma: Any, anchors: Any) -> float:
     return float(gamma)
 
 
-class L2Regressor(FormulaMixin, RegressorMixin, BaseEstimator):
+class L2Regressor(EstimatorInNotebook, FormulaMixin, RegressorMixin, BaseEstimator):
     """Base class of the L2 competitors: names of covariates, and checks of new rows against them."""
 
     missing: How
@@ -186,6 +187,15 @@ class LinearAnchorRegression(L2Regressor):
 
     coef_: Array
     intercept_: float
+
+    def _found(self) -> str | None:
+        import pandas as pd
+
+        if "coef_" not in self.__dict__:
+            return None
+        names = pd.Index(["intercept", *self.coef_names_], name="covariate")
+        coefs = pd.DataFrame({"coef": [self.intercept_, *self.coef_]}, index=names)
+        return report(f"{type(self).__name__}, gamma = {self.gamma:g}", coefs)
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import AnyTable, Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.frames import name_of
+from anchortm._util.html import report
 from anchortm.predict.observed import environments_of, rows_of_table
 from anchortm.scores import transforms
 
@@ -66,13 +67,21 @@ class Calibration:
 
     @shown
     def __repr__(self) -> str:
-        shown = self.table.iloc[1:].sort_values("pvalue").head(10)
-        table = self.table.iloc[[0, *shown.index]]
-        head = "Calibration by environment" + (f" ({self.environment_name})" if self.environment_name else "")
-        lines = [head, table.to_string(index=False, float_format="{:.4g}".format)]
-        if len(self.table) > 11:
-            lines.append(f"  (the 10 furthest from uniform, of {len(self.table) - 1})")
-        return "\n".join(lines)
+        lines = [self._title(), self._furthest().to_string(index=False, float_format="{:.4g}".format)]
+        return "\n".join([*lines, *(f"  ({text})" for text in self._notes())])
+
+    def _repr_html_(self) -> str:
+        return report(self._title(), self._furthest(), *self._notes())
+
+    def _title(self) -> str:
+        return "Calibration by environment" + (f" ({self.environment_name})" if self.environment_name else "")
+
+    def _furthest(self) -> pd.DataFrame:
+        """Return the row of all environments, and those furthest from uniform."""
+        return self.table.iloc[[0, *self.table.iloc[1:].sort_values("pvalue").head(10).index]]
+
+    def _notes(self) -> list[str]:
+        return [f"the 10 furthest from uniform, of {len(self.table) - 1}"] if len(self.table) > 11 else []
 
 
 def calibration(

@@ -10,6 +10,7 @@ import numpy as np
 from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import Axis, Covariates
+from anchortm._util.html import report
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.selection.path import AnchorPath
@@ -88,8 +89,15 @@ class OverIdentification:
 
     @shown
     def __repr__(self) -> str:
+        table = self.table.to_string(index=False, float_format="{:.4g}".format)
+        return f"{self._verdict()}\n{self._note()}\n{table}"
+
+    def _repr_html_(self) -> str:
+        return report(self._verdict(), self.table, self._note())
+
+    def _note(self) -> str:
+        """Return what happens along xi."""
         first, last = self.table.iloc[0], self.table.iloc[-1]
-        head = self._verdict()
         note = (
             f"From xi = {first.xi:g} to {last.xi:g} the coefficients (per standard deviation) go from "
             f"{first.coef_norm:.3g} to {last.coef_norm:.3g} on the scale of h; predicted distributions are "
@@ -100,7 +108,7 @@ class OverIdentification:
                 f", and on the scale of {self.outcome_name or 'y'} the coefficients go from {first.effect_norm:.3g} to "
                 f"{last.effect_norm:.3g}"
             )
-        return f"{head}\n{note}.\n{self.table.to_string(index=False, float_format='{:.4g}'.format)}"
+        return f"{note}."
 
 
 def over_identification(path: AnchorPath, X: Covariates) -> OverIdentification:

@@ -15,6 +15,7 @@ from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import Array, Axis, Covariates, Numbers
 from anchortm._util.checks import level_between
+from anchortm._util.html import report
 from anchortm._util.pipelines import model_of
 from anchortm.engine.objective.scale_effects import scale_columns, scaled_baseline
 from anchortm.exceptions import InputError, InputTypeError
@@ -74,8 +75,13 @@ class MarginalEffects:
 
     @shown
     def __repr__(self) -> str:
-        table = self.table.to_string(float_format=lambda v: f"{v:.4g}")
-        return f"Average change of {self.of}, {self.level:.0%} intervals\n{table}"
+        return f"{self._title()}\n{self.table.to_string(float_format=lambda v: f'{v:.4g}')}"
+
+    def _repr_html_(self) -> str:
+        return report(self._title(), self.table)
+
+    def _title(self) -> str:
+        return f"Average change of {self.of}, {self.level:.0%} intervals"
 
 
 def marginal_effects(

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from anchortm._messages import shown
 from anchortm._typing import AnyTable, Array, Columns, Covariates, Labels, Numbers, Outcome
+from anchortm._util.html import report
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import tell_alphabetical
@@ -68,8 +69,13 @@ class ProportionalityTest:
 
     @shown
     def __repr__(self) -> str:
-        table = self.frame().to_string(float_format="{:.4g}".format)
-        return f"Score test of effects that do not vary along the response, {self.model}\n{table}"
+        return f"{self._title()}\n{self.frame().to_string(float_format='{:.4g}'.format)}"
+
+    def _repr_html_(self) -> str:
+        return report(self._title(), self.frame())
+
+    def _title(self) -> str:
+        return f"Score test of effects that do not vary along the response, {self.model}"
 
 
 def proportionality_test(

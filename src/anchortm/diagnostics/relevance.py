@@ -12,6 +12,7 @@ from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import AnyTable, Axis, Covariates, Labels
 from anchortm._util.frames import aligned
+from anchortm._util.html import report
 from anchortm.engine.rows.projections import projection
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import anchor_columns
@@ -68,8 +69,17 @@ class FirstStage:
 
     @shown
     def __repr__(self) -> str:
-        weak = self.table.index[self.table["F"] < WEAK].tolist()
-        lines = [f"Anchors ({self.rank} directions) and covariates", self.table.to_string(float_format="{:.4g}".format)]
+        return "\n".join([self._title(), self.table.to_string(float_format="{:.4g}".format), *self._notes()])
+
+    def _repr_html_(self) -> str:
+        return report(self._title(), self.table, *self._notes())
+
+    def _title(self) -> str:
+        return f"Anchors ({self.rank} directions) and covariates"
+
+    def _notes(self) -> list[str]:
+        """Return what to think of weak anchors."""
+        weak, lines = self.table.index[self.table["F"] < WEAK].tolist(), []
         if self.table["partial_R2"].isna().all():
             lines.append("The anchors shift the covariates in too few directions to tell their effects apart.")
         if weak:
@@ -77,7 +87,7 @@ class FirstStage:
                 f"F below {WEAK:g}, weak by the usual rule: {', '.join(map(str, weak))}. A penalty says little about "
                 "coefficients of covariates that the anchors do not shift."
             )
-        return "\n".join(lines)
+        return lines
 
 
 def first_stage(X: Covariates | str, anchors: Labels | AnyTable) -> FirstStage:

@@ -11,6 +11,7 @@ from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.frames import aligned
+from anchortm._util.html import report
 from anchortm._util.pipelines import model_of
 from anchortm.engine.rows.projections import projection
 from anchortm.exceptions import InputError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["ResidualInvariance", "residual_invariance"]
+TITLE = "Residuals and anchors, before and after"
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,20 +72,27 @@ class ResidualInvariance:
 
     @shown
     def __repr__(self) -> str:
+        lines = [TITLE, *(f"  {name:<30}  {value}" for name, value in self._facts().items())]
+        lines.append(self._furthest().to_string(index=False, float_format="{:.4g}".format))
+        return "\n".join([*lines, *(f"  ({text})" for text in self._notes())])
+
+    def _repr_html_(self) -> str:
+        return report(TITLE, self._facts(), self._furthest(), *self._notes())
+
+    def _facts(self) -> dict[str, str]:
         largest = self.table[["corr_before", "corr_after"]].abs().max()
-        lines = [
-            "Residuals and anchors, before and after",
-            f"  share of variance explained     {self.explained[0]:.4g} -> {self.explained[1]:.4g}",
-            f"  largest absolute correlation    {largest.iloc[0]:.4g} -> {largest.iloc[1]:.4g}",
-        ]
+        facts = {"share of variance explained": self.explained, "largest absolute correlation": tuple(largest)}
         means = self.table[["mean_before", "mean_after"]].abs().max()
         if np.isfinite(means).all():
-            lines.append(f"  largest absolute mean           {means.iloc[0]:.4g} -> {means.iloc[1]:.4g}")
-        shown = self.table.reindex(self.table["corr_before"].abs().sort_values(ascending=False).index)
-        lines.append(shown.head(10).to_string(index=False, float_format="{:.4g}".format))
-        if len(shown) > 10:
-            lines.append(f"  (the 10 most correlated before, of {len(shown)})")
-        return "\n".join(lines)
+            facts["largest absolute mean"] = tuple(means)
+        return {name: f"{before:.4g} -> {after:.4g}" for name, (before, after) in facts.items()}
+
+    def _furthest(self) -> pd.DataFrame:
+        """Return the levels that are most correlated before."""
+        return self.table.loc[self.table["corr_before"].abs().sort_values(ascending=False).index].head(10)
+
+    def _notes(self) -> list[str]:
+        return [f"the 10 most correlated before, of {len(self.table)}"] if len(self.table) > 10 else []
 
 
 def residual_invariance(

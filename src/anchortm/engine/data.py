@@ -161,9 +161,10 @@ class Data(NamedTuple):
         """Return the inputs without these covariates, strata and varying effects; they are collinear with others."""
         design, mixture = self.design, self.mixture
         places = [j for j, name in enumerate(design.names) if name in names]
-        if mixture is not None:
-            mixture = mixture.without(names)
         absent = {design.names[j] for j in places if not columns_of(design.matrix, [j]).any()}
+        if mixture is not None:
+            absent |= mixture.corners.empty(mixture.weights.sum(axis=0))
+            mixture = mixture.without(names)
         lost = (Lost(name, name in absent, beside) for name in names)
         return self._replace(design=design.without(places), mixture=mixture, lost=(*self.lost, *lost))
 

@@ -27,12 +27,11 @@ __all__ = ["Lost", "Shared", "identified", "known_names", "lost_strata", "notes_
 Array = NDArray[np.float64]
 T = TypeVar("T")
 
-
 MOST_LISTED = 8  # names in a note
 
 
 class Lost(NamedTuple):
-    """A column that some rows do not identify, whether it is 0 in all of them, and the columns it is collinear with.
+    """A column that some rows do not identify, whether it is 0 in all of them, and what it is collinear with.
 
     If it is not 0, the coefficients of those columns, and the baseline, are not what they are with this column.
     """
@@ -119,7 +118,7 @@ class Shared:
             np.isin(_blocks(whole.data.mixture), _blocks(part.data.mixture)),
             np.isin(names, own),
             np.isin(names, [*beside, *map(scale_name, beside)]),
-            not all(one.absent or one.name in lost_strata(lost, whole.data.mixture) for one in lost),
+            not all(one.absent for one in lost),
         )
 
     def narrow(self, theta: Array, beta: Array) -> tuple[Array, Array]:

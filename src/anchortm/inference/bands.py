@@ -18,6 +18,7 @@ from scipy import stats
 from anchortm import plotting
 from anchortm._typing import Axis
 from anchortm._util.checks import level_between
+from anchortm._util.html import report
 from anchortm.exceptions import InputError
 from anchortm.inference.bootstrap import Bootstrap
 from anchortm.links import get_link
@@ -142,6 +143,9 @@ class ConfidenceBand:
         matplotlib axes
         """
         return plotting.band(self, ax, labels, unit=unit)
+
+    def _repr_html_(self) -> str:
+        return report(repr(self), self.frame())
 
     def __repr__(self) -> str:
         kind = "simultaneous" if self.simultaneous else "pointwise"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm import plotting
 from anchortm._messages import shown, warn
 from anchortm._util.checks import generator, level_between, whole_number
+from anchortm._util.html import report
+from anchortm._util.progress import Task
 from anchortm.backends.grouped import GroupedStream
 from anchortm.engine.data import Data
 from anchortm.engine.problem import Problem
@@ -28,6 +31,7 @@ from anchortm.inference.covariance import (
     inverse_hessian,
 )
 from anchortm.inference.resampling import batched_groups, counts_of, resampled, succeeded
+from anchortm.plotting.results import Panels
 from anchortm.predict.fitted import Fitted
 
 if TYPE_CHECKING:
@@ -64,6 +68,8 @@ class Bootstrap:
         For ``CoxPH``: the cumulative baseline hazards of each fit, and the x'beta at which they hold.
     n_passes : int or None
         How often the table was read, if it is read in batches.
+    n_baseline : int
+        Number of parameters of the baseline, which come first.
 
     Examples
     --------
@@ -84,6 +90,7 @@ class Bootstrap:
     failed: int
     steps: tuple[Any, ...] = ()
     n_passes: int | None = None
+    n_baseline: int = 0
 
     def complete(self) -> Bootstrap:
         """Return the draws in which all parameters are identified, with a warning if there are others.
@@ -156,13 +163,38 @@ class Bootstrap:
         found = {"estimate": self.estimate, "std. error": error, "lower": lower, "upper": upper} | more
         return pd.DataFrame(found, index=pd.Index(self.names, name="parameter"))
 
+    def plot(
+        self, axes: Panels = None, *, parameters: Sequence[str] | None = None, level: float = 0.95
+    ) -> NDArray[np.object_]:
+        """Draw a histogram of the draws of each parameter, with its estimate and percentile interval; return the axes.
+
+        Parameters
+        ----------
+        axes : array of matplotlib axes, optional
+            Where to draw, one for each parameter; by default a new figure.
+        parameters : sequence of str, optional
+            Names of the parameters to draw. By default the coefficients, the first 12 of many.
+        level : float
+            Confidence level.
+
+        Returns
+        -------
+        array of matplotlib axes
+        """
+        return plotting.draws(self, axes, parameters=parameters, level=level)
+
     @shown
     def __repr__(self) -> str:
+        return f"{self._title()}\n{self.frame().to_string()}"
+
+    def _repr_html_(self) -> str:
+        return report(self._title(), self.frame())
+
+    def _title(self) -> str:
         failed = f", {self.failed} failed" if self.failed else ""
         n = int(np.isnan(self.draws).any(axis=1).sum())
         partial = f", {n} without some parameters" if n else ""
-        title = f"Bootstrap({len(self.draws)} fits, {self.resampled} resampled{failed}{partial})"
-        return f"{title}\n{self.frame().to_string()}"
+        return f"Bootstrap({len(self.draws)} fits, {self.resampled} resampled{failed}{partial})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +231,9 @@ class BoostedBootstrap:
         failed = f", {self.failed} failed" if self.failed else ""
         return f"BoostedBootstrap({len(self.models)} fits, {self.resampled} resampled{failed})"
 
+    def _repr_html_(self) -> str:
+        return report("Bootstrap", {"fits": len(self.models), "resampled": self.resampled, "failed": self.failed})
+
 
 def any_covariance(model: Fitted, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
     """Return the covariance matrix of (baseline, coef) of a fitted model; see ``covariance`` of models."""
@@ -233,11 +268,14 @@ def bootstrap(
         found, what, failed = resampled(problem.data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
     else:
         before = problem.data.n_passes
-        found, what, failed = _of_batches(problem, result, n_bootstrap, clusters, random_state, n_jobs, progress)
+        with Task("bootstrap", shown=progress):
+            found, what, failed = _of_batches(problem, result, n_bootstrap, clusters, random_state, n_jobs)
         n_passes = problem.data.n_passes - before
     draws, steps = zip(*found, strict=True)
     own = steps if any(steps) else ()
-    return Bootstrap(np.array(draws), result.parameters, names, what, failed, own, n_passes)
+    return Bootstrap(
+        np.array(draws), result.parameters, names, what, failed, own, n_passes, len(result.parameter_names)
+    )
 
 
 def _of_batches(
@@ -247,15 +285,13 @@ def _of_batches(
     clusters: Any,
     random_state: Any,
     n_jobs: int | None,
-    progress: bool | None,
 ) -> tuple[list[Refitted], str, int]:
     """Return the same for groups of a table that is read in batches; the refits share each read of it."""
     stream, n_bootstrap, rng = problem.data, whole_number(n_bootstrap, "n_bootstrap", 2), generator(random_state)
     what, source = batched_groups(stream, clusters), stream.source
-    before = source.n_jobs, source.progress
+    before = source.n_jobs
     try:
-        source.n_jobs = before[0] if n_jobs is None else problem.spec.at(n_jobs=n_jobs).check().threads
-        source.progress = before[1] if progress is None else progress
+        source.n_jobs = before if n_jobs is None else problem.spec.at(n_jobs=n_jobs).check().threads
         grouped = GroupedStream(stream, clusters, outcomes=False, word="clusters")
         size = len(grouped.labels)
         if size < 2:
@@ -268,7 +304,7 @@ def _of_batches(
             f"{error} in the table before the fit, because the bootstrap draws all rows of the fit"
         ) from None
     finally:
-        source.n_jobs, source.progress = before
+        source.n_jobs = before
     kept = succeeded(found)
     return kept, what, n_bootstrap - len(kept)
 

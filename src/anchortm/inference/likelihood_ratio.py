@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from scipy import stats
 
+from anchortm._util.html import report
 from anchortm._util.pipelines import model_of
 from anchortm.exceptions import InputError
 from anchortm.predict.fitted import Fitted
@@ -48,6 +49,10 @@ class LikelihoodRatio:
     def __str__(self) -> str:
         unit = "degree" if self.df == 1 else "degrees"
         return f"likelihood ratio {self.statistic:.4g} on {self.df} {unit} of freedom, p = {self.pvalue:.3g}"
+
+    def _repr_html_(self) -> str:
+        facts = {"statistic": self.statistic, "degrees of freedom": self.df, "p-value": f"{self.pvalue:.3g}"}
+        return report("Likelihood ratio test", facts)
 
 
 def likelihood_ratio_test(smaller: Fitted, larger: Fitted) -> LikelihoodRatio:

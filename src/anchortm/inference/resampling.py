@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from anchortm._messages import warn
 from anchortm._util.checks import generator, jobs, whole_number
+from anchortm._util.progress import Task
 from anchortm._util.threads import one_blas_thread
 from anchortm.backends.streamed import Stream
 from anchortm.engine.data import Data
@@ -51,9 +50,8 @@ def resampled(
         )
     rng = generator(random_state)
     samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
-    shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
-    with one_blas_thread():  # many small fits are faster without BLAS threads
-        found = Parallel(n_jobs=n_jobs)(delayed(refit)(weights) for weights in shown)
+    with Task("bootstrap", n_bootstrap, progress) as task, one_blas_thread():  # small fits are faster without threads
+        found = task.map(refit, samples, n_jobs)
     kept = succeeded(found)
     return kept, what, n_bootstrap - len(kept)
 

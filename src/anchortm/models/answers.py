@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import estimator_html_repr
 
 from anchortm._typing import Labels, Numbers, Seed
+from anchortm._util.html import EstimatorInNotebook
 from anchortm.exceptions import UnavailableError
 from anchortm.inference.bootstrap import Bootstrap, any_covariance, bootstrap
 from anchortm.inference.covariance import coefficient_intervals, standard_errors
@@ -25,7 +25,7 @@ __all__ = ["Inference"]
 Array = NDArray[np.float64]
 
 
-class Inference(Times):
+class Inference(EstimatorInNotebook, Times):
     """The methods of a fitted model about its parameters."""
 
     def _check_criterion(self) -> None:
@@ -164,8 +164,9 @@ class Inference(Times):
     ) -> Bootstrap:
         """Return fits to resampled data.
 
-        All fits use the basis of this fit. Resampled data sets that do not identify the model are skipped with a
-        warning; if they are more than a tenth, an error is raised.
+        All fits use the basis of this fit. Parameters that a resampled data set does not identify are NaN in its draw,
+        such as the coefficient of a level that only one place has, which was not drawn. Resampled data sets to which
+        the model cannot be fitted at all are skipped with a warning; if they are more than a tenth, an error is raised.
 
         Parameters
         ----------
@@ -180,7 +181,7 @@ class Inference(Times):
         n_jobs : int, optional
             Number of processes; -1 uses all cores.
         progress : bool, optional
-            Whether to show a progress bar. By default only in a terminal.
+            Whether to show a progress bar. By default only in a terminal or notebook.
 
         Returns
         -------
@@ -289,12 +290,8 @@ class Inference(Times):
         """
         return smooth_effects(self, term, at, level, kind, clusters, **options)
 
-    def _repr_html_(self) -> str:
-        """Return the summary of a fitted model for notebooks; before a fit, scikit-learn's diagram."""
-        return summarise(self)._repr_html_() if self._result is not None else str(estimator_html_repr(self))
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+    def _found(self) -> Summary | None:
+        return None if self._result is None else summarise(self)
 
     def summary(
         self, level: float = 0.95, kind: str | None = None, clusters: Labels | None = None, **options: Any

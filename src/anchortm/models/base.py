@@ -10,6 +10,7 @@ from sklearn.base import clone
 from anchortm._typing import AnyTable, Columns, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.estimators import BaseEstimator, CopiedWithRows
 from anchortm._util.pipelines import is_pipeline, model_of
+from anchortm._util.progress import Task
 from anchortm.backends.sources import open_source
 from anchortm.backends.streamed import Stream
 from anchortm.engine.baseline_rules import BaselineRule
@@ -235,7 +236,7 @@ class TransformationModel(Inference, FormulaMixin, CopiedWithRows, BaseEstimator
         named = [*(["strata"] if parsed.strata else []), *(["random"] if parsed.random else [])]
         parts.refuse("batches", *spec.asked(), *named, spec.likelihood)
         spec.check()
-        source = open_source(data, spec.threads, True if self.verbose else None)
+        source = open_source(data, spec.threads)
         beside = (environments,) if self.missing == "drop" and isinstance(environments, str) else ()
         columns = (sample_weight, offset, self.anchor_intercept, self.missing, beside)
         stream = Stream(formula, source, spec.outcome, spec.levels, *columns)
@@ -248,8 +249,9 @@ class TransformationModel(Inference, FormulaMixin, CopiedWithRows, BaseEstimator
 
     def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Self:
         """Return the model fitted to a table that is read in batches, with the roles that the formula names."""
-        model, problem = self._batched(formula, data, sample_weight, offset)
-        result = remarked(problem, problem.fit())
+        with Task(type(self).__name__, shown=True if self.verbose else None):
+            model, problem = self._batched(formula, data, sample_weight, offset)
+            result = remarked(problem, problem.fit())
         stream = problem.data
         return model._keep(problem, result, n_passes_=stream.n_passes, formula_=stream.reader.formula)
 

@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from anchortm._typing import Covariates, Outcome
 from anchortm._util.frames import is_frame, native
+from anchortm._util.html import EstimatorInNotebook
 from anchortm._util.pipelines import is_pipeline, model_of
 from anchortm.inputs.transformed import with_names
 from anchortm.models.attributes import not_fitted
@@ -60,7 +61,7 @@ def _asks(method: Any) -> Any:
     return available_if(has)(ask)
 
 
-class Pipeline(_Pipeline):
+class Pipeline(EstimatorInNotebook, _Pipeline):
     """A scikit-learn pipeline that ends in a model of this package and answers what the model answers.
 
     It is used like ``sklearn.pipeline.Pipeline`` and has the methods of the model beside, for rows as they are before
@@ -176,6 +177,9 @@ class Pipeline(_Pipeline):
         if not self.__sklearn_is_fitted__():
             raise not_fitted(self)
         return model_of(self)
+
+    def _found(self) -> Any:
+        return self.model_._found() if self.__sklearn_is_fitted__() else None
 
 
 def _addressed(pipeline: Any, params: dict[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,18 @@ differ in style as well as in colour, so that you can tell them apart in grey.
 from __future__ import annotations
 
 from anchortm.plotting.anchors import chi_square, invariance, residuals, shares
+from anchortm.plotting.draws import draws
 from anchortm.plotting.graphs import graph
-from anchortm.plotting.paths import coefficient_path, flattening, left_out, net_path, net_search, rounds, rule
+from anchortm.plotting.paths import (
+    coefficient_path,
+    flattening,
+    left_out,
+    net_path,
+    net_search,
+    rounds,
+    rule,
+    xi_search,
+)
 from anchortm.plotting.predictions import band, distributions, intervals, smooth_effects, transport
 from anchortm.plotting.scores import calibration, nll_quantiles, pit
 from anchortm.plotting.survival import survival
@@ -19,6 +29,7 @@ __all__ = [
     "chi_square",
     "coefficient_path",
     "distributions",
+    "draws",
     "flattening",
     "graph",
     "intervals",
@@ -35,6 +46,7 @@ __all__ = [
     "smooth_effects",
     "survival",
     "transport",
+    "xi_search",
 ]
 
 

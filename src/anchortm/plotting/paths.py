@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from anchortm._typing import Axis
 from anchortm.exceptions import InputError
-from anchortm.plotting.results import Boosted, LeftOut, NetPath, NetSearch, Panels, Path
+from anchortm.plotting.results import Boosted, LeftOut, NetPath, NetSearch, Panels, Path, XiSearch
 from anchortm.plotting.style import (
     COLOURS,
     STYLES,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["coefficient_path", "flattening", "left_out", "net_path", "net_search", "rounds", "rule"]
+__all__ = ["coefficient_path", "flattening", "left_out", "net_path", "net_search", "rounds", "rule", "xi_search"]
 
 
 def coefficient_path(path: Path, ax: Axis = None) -> Axes:
@@ -132,11 +132,55 @@ def net_search(search: NetSearch, ax: Axis = None) -> Axes:
         ax.xaxis.set_major_formatter(lambda value, _: f"{at[np.abs(shown - value).argmin()]:g}")
     else:
         lambda_axis(ax)
-    what = search.objective if isinstance(search.objective, str) else f"{search.objective:g} quantile of the"
+    of = "" if isinstance(search.objective, str) else " of the"
     name = search.loeo_.environment_name
-    ax.set_ylabel(f"{what} nll of left-out environments{f' ({name})' if name else ''}")
+    ax.set_ylabel(f"{_objective(search)}{of} nll of left-out environments{f' ({name})' if name else ''}")
     outside_legend(ax)
     return ax
+
+
+def xi_search(search: XiSearch, ax: Axis = None) -> Axes:
+    """Draw the objective of a ``XiSearchCV`` against xi; a circle marks the choice.
+
+    With the mean as objective, bars are plus and minus one standard error of the difference from the best xi. With the
+    worst environment or a quantile, thin lines are the left-out environments.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> search = atm.XiSearchCV.from_formula(formula, data, model=atm.OrdinalRegression(), xis=[0, 3, 10])
+    >>> ax = atm.plotting.xi_search(search)  # the same as search.plot()
+    >>> ax.get_title()
+    'chosen: xi = 3'
+    >>> plt.close(ax.figure)
+    """
+    ax = new_axes(ax)
+    place = search.loeo_.environment_name or "environment"
+    table = search.results_[np.isfinite(search.results_.index)]
+    at = table.index.to_numpy(dtype=np.float64)
+    if "standard_error" in table:
+        ax.errorbar(at, table.objective, yerr=table.standard_error, fmt="none", ecolor="0.5", capsize=3)
+    else:
+        nll = search.loeo_.frame().pivot(index="xi", columns="environment", values="nll").loc[table.index]
+        for k, name in enumerate(nll.columns):
+            label = f"left-out {place}" if k == 0 else None
+            ax.plot(at, nll[name], color="0.7", linewidth=0.7, zorder=1, label=label)
+    ax.plot(at, table.objective, "-", color=COLOURS[0], marker="o", markersize=4, zorder=3, label=_objective(search))
+    if np.isfinite(search.best_xi_):
+        there = search.best_xi_, table.objective[search.best_xi_]
+        ax.plot(*there, "o", color="black", fillstyle="none", markersize=11, zorder=4, label="chosen")
+    xi_axis(ax, at)
+    ax.set_ylabel(f"mean negative log-likelihood\nof the left-out {place}")
+    ax.set_title(f"chosen: xi = {search.best_xi_:g}", fontsize="medium")
+    ax.legend(frameon=False)
+    return ax
+
+
+def _objective(search: XiSearch | NetSearch) -> str:
+    """Return a name for what a search minimises."""
+    return search.objective if isinstance(search.objective, str) else f"{search.objective:g} quantile"
 
 
 def left_out(result: LeftOut, ax: Axis = None, label: int = 3, legend: bool = True) -> Axes:

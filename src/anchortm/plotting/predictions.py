@@ -224,7 +224,9 @@ def _points(distribution: Any) -> NDArray[Any]:
     if distribution.basis.kind == "step":
         return np.asarray(distribution.times())
     low, high = (np.asarray(end) for end in distribution.interval(0.99))
-    ends = float(low.min()), float(high[np.isfinite(high)].max(initial=0.0))
+    low, high = low[np.isfinite(low)], high[np.isfinite(high)]
+    first = float(low.min()) if low.size else 0.0
+    ends = first, float(high.max(initial=first))
     return np.arange(ends[0], ends[1] + 1) if distribution.basis.discrete else np.linspace(*ends, 400)
 
 

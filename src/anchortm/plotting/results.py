@@ -14,7 +14,19 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["Band", "Boosted", "LeftOut", "Model", "NetPath", "NetSearch", "Panels", "Path", "Predicted"]
+__all__ = [
+    "Band",
+    "Boosted",
+    "Draws",
+    "LeftOut",
+    "Model",
+    "NetPath",
+    "NetSearch",
+    "Panels",
+    "Path",
+    "Predicted",
+    "XiSearch",
+]
 
 # axes for several panels
 Panels: TypeAlias = Union["Axes", Sequence["Axes"], NDArray[np.object_], None]
@@ -90,6 +102,37 @@ class NetSearch(Protocol):
     @property
     def loeo_(self) -> LeftOut:
         """Losses of left-out environments."""
+
+
+class XiSearch(Protocol):
+    """A fitted search over xi: ``XiSearchCV``."""
+
+    objective: str | float
+    results_: pd.DataFrame
+    best_xi_: float
+
+    @property
+    def loeo_(self) -> LeftOut:
+        """Losses of left-out environments."""
+
+
+class Draws(Protocol):
+    """Parameters of fits to resampled data: a ``Bootstrap``."""
+
+    @property
+    def draws(self) -> Array:
+        """Parameters, one row per fit."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the parameters."""
+
+    @property
+    def n_baseline(self) -> int:
+        """How many of them are of the baseline, which come first."""
+
+    def frame(self, level: float, /) -> pd.DataFrame:
+        """Return estimate, lower and upper of each parameter."""
 
 
 class LeftOut(Protocol):

@@ -46,7 +46,7 @@ class MarkedDistribution(Distribution):
     Attributes
     ----------
     good_rows : Distribution
-        The distributions of the good rows. Scores and plots need these.
+        The distributions of the good rows. Scores and the functions of ``plotting`` need these.
     bad : array of bool
         The rows that cannot be predicted.
     reasons : array of str
@@ -161,6 +161,10 @@ class MarkedDistribution(Distribution):
     def mean(self) -> Array:
         """Return the expectations."""
         return self._by_row("mean")
+
+    def plot(self, *args: Any, **options: Any) -> Any:
+        """Draw the good rows; arguments as for ``plot`` of these."""
+        return self.good_rows.plot(*args, **options)
 
     def median(self) -> NDArray[Any]:
         """Return the medians."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +17,7 @@ from anchortm._typing import AnyTable, Array
 from anchortm._util.files import beside, remove_folder, write_whole
 from anchortm._util.frames import is_batched, is_frame, known, native, select, take
 from anchortm._util.pipelines import model_of
+from anchortm._util.progress import Task
 from anchortm.backends.sources import Source, open_source
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.judgement import OnBadRows, Unknown, check_policy, warn_of_mapped
@@ -74,7 +76,7 @@ def predict_table(
         or as the level that was rarest in the fit. The last two add ``mapped``, such as "stage 'V' read as 'I'", which
         is empty for rows without such levels; a warning counts the rows (with Dask, those of each partition).
     progress : bool, optional
-        Show a progress bar; by default in a terminal only.
+        Show a progress bar; by default in a terminal or notebook only.
 
     Returns
     -------
@@ -114,7 +116,7 @@ def predict_table(
         result = work(table)
         warn_of_mapped(sum(mapped, Counter()))
         return result if output is None else _write(result, output)
-    source = open_source(data, progress=progress)
+    source = open_source(data)
     source.check(columns := _columns(model, keep, source.names))
     if type(data).__module__.startswith("dask"):
         frame: Any = data
@@ -125,7 +127,8 @@ def predict_table(
         raise InputError("name an output, a Parquet file: predictions of rows read in batches are written to it")
     if source.holds(output):
         raise InputError(f"{os.fspath(output)} would be among the files that are read: choose another folder")
-    _stream(source, work, columns, output, asked)
+    with Task("predict_table", 1, progress):
+        _stream(source, work, columns, output, asked)
     warn_of_mapped(sum(mapped, Counter()))
     return None
 
@@ -390,13 +393,14 @@ def _stream(
     def write(file: Path) -> None:
         writer: Any = None
         try:
-            for table in source.each(lambda frame, _: work(frame), columns, "predictions"):
-                if writer is None:
-                    kept = {name: source.arrow_type(name) for name, (kind, _) in asked.items() if kind == "keep"}
-                    found = pa.Schema.from_pandas(table, preserve_index=False)
-                    fields = [pa.field(field.name, kept.get(field.name, _known_type(field.type))) for field in found]
-                    writer = pq.ParquetWriter(file, pa.schema(fields))
-                writer.write_table(pa.Table.from_pandas(table, writer.schema, preserve_index=False))
+            with closing(source.each(lambda frame, _: work(frame), columns, "predictions")) as tables:
+                for table in tables:
+                    if writer is None:
+                        kept = {name: source.arrow_type(name) for name, (kind, _) in asked.items() if kind == "keep"}
+                        found = pa.Schema.from_pandas(table, preserve_index=False)
+                        types = {field.name: kept.get(field.name, _known_type(field.type)) for field in found}
+                        writer = pq.ParquetWriter(file, pa.schema([pa.field(*own) for own in types.items()]))
+                    writer.write_table(pa.Table.from_pandas(table, writer.schema, preserve_index=False))
             if writer is None:
                 raise InputError("the table has no rows")
         finally:

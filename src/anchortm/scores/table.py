@@ -16,6 +16,7 @@ from anchortm._messages import shown
 from anchortm._typing import AnyTable, Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import level_between
 from anchortm._util.frames import aligned, name_of, native, take
+from anchortm._util.html import report
 from anchortm._util.pipelines import model_of
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import groups_of
@@ -101,9 +102,14 @@ class ScoreTable:
 
     @shown
     def __repr__(self) -> str:
+        return f"{self._title()}\n{self.table.to_string(index=False, float_format=lambda v: f'{v:.4g}')}"
+
+    def _repr_html_(self) -> str:
+        return report(self._title(), self.table)
+
+    def _title(self) -> str:
         by = f" by environment ({self.environment_name})" if self.environment_name else ""
-        head = f"Scores{by}, coverage of {self.level:.0%} intervals"
-        return f"{head}\n{self.table.to_string(index=False, float_format=lambda v: f'{v:.4g}')}"
+        return f"Scores{by}, coverage of {self.level:.0%} intervals"
 
 
 def score_table(

@@ -47,7 +47,6 @@ def left_out_in_batches(
     xis: list[float],
     cut: int | None,
     n_jobs: int | None,
-    progress: bool | None,
 ) -> LeftOut:
     """Return the left-out environments of a table at each xi, for the model or for a grid of penalties.
 
@@ -61,8 +60,6 @@ def left_out_in_batches(
     column = _environments(stream, rows.environments)
     if n_jobs is not None:
         stream.source.n_jobs = problem.spec.at(n_jobs=n_jobs).threads
-    if progress is not None:
-        stream.source.progress = progress
     tell_alphabetical(problem.data)
     problem = problem.along(xis)
     problems = [problem] if grid is None else grid(problem, xis)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,6 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from anchortm import plotting
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import one_number, real_numbers, several_xi, whole_number
+from anchortm._util.html import report
+from anchortm._util.progress import Task
 from anchortm.engine.objective.penalised import Net
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
@@ -146,7 +147,7 @@ class ElasticNetPath:
         return plotting.net_path(self, axes, label)
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{self.frame().to_html(index=False, float_format='{:.5g}'.format)}"
+        return report(repr(self), self.frame())
 
     def __repr__(self) -> str:
         fits = [m for row in self.models for m in row]
@@ -168,6 +169,7 @@ def elastic_net_path(
     smallest: float | None = None,
     sample_weight: Numbers | None = None,
     offset: Numbers | None = None,
+    progress: bool | None = None,
 ) -> ElasticNetPath:
     """Return the fits of ``model`` with an elastic net at each lambda and xi, with warm starts.
 
@@ -194,6 +196,8 @@ def elastic_net_path(
         covariates as rows.
     sample_weight, offset : arrays, optional
         As for ``fit``. Of a table also the names of columns.
+    progress : bool, optional
+        Whether to show a progress bar. By default only in a terminal or notebook.
 
     Returns
     -------
@@ -227,15 +231,18 @@ def elastic_net_path(
     rows, problem = rows.in_memory("elastic_net_path").prepared()
     if problem.data.anchors is None and any(values):
         raise InputError("xi > 0 needs anchors: pass them after y, or name them after '|' in a formula")
-    problems, found = grid(problem, values), []
-    for own, (objective, solutions) in zip(problems, full_paths(problems, values), strict=True):
-        row = []
-        for xi, solution in zip(values, solutions, strict=True):
-            there = own.at(xi=xi)
-            result = remarked(there, there.result(objective, solution, [solution]))
-            fitted = rows.model.with_result(there, result, xi=xi, l1=own.spec.l1, l2=own.spec.l2)
-            row.append(rows.reading(fitted, there))
-        found.append(tuple(row))
+    found = []
+    with Task("values of lambda", grid.size, progress) as task:
+        problems = grid(problem, values)
+        for own, (objective, solutions) in zip(problems, full_paths(problems, values), strict=True):
+            row = []
+            for xi, solution in zip(values, solutions, strict=True):
+                there = own.at(xi=xi)
+                result = remarked(there, there.result(objective, solution, [solution]))
+                fitted = rows.model.with_result(there, result, xi=xi, l1=own.spec.l1, l2=own.spec.l2)
+                row.append(rows.reading(fitted, there))
+            found.append(tuple(row))
+            task.step()
     coefs = np.array([[m.coef_ for m in row] for row in found])
     strengths = np.array([own.spec.l1 + own.spec.l2 for own in problems])
     return ElasticNetPath(
@@ -257,6 +264,11 @@ class _Grid:
         self.given = None if lambdas is None else np.unique(real_numbers(lambdas, "lambdas"))[::-1]
         if self.given is not None and not (self.given.size and np.isfinite(self.given).all() and self.given[-1] > 0.0):
             raise InputError("lambdas must be positive numbers; without an elastic net use anchor_path")
+
+    @property
+    def size(self) -> int:
+        """Return the number of lambdas."""
+        return self.n_lambdas if self.given is None else self.given.size
 
     def strengths(self, strength: float, ratio: float | None = None) -> dict[str, float]:
         """Return l1 and l2 for a lambda."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from anchortm._typing import Array
+from anchortm._util.progress import Task
 from anchortm.engine.data import Data
 from anchortm.engine.lost_columns import Shared, lost_strata, notes_of
 from anchortm.engine.objective.protocol import Objective
@@ -141,14 +142,16 @@ def _refitted(
     train, held = data.subset(np.flatnonzero(inside)), data.take(np.flatnonzero(~inside))
     n = len(held.response) if held.weights is None else float(held.weights.sum())
     rows, unknown = [], unknown_classes(train.response, held.response)
-    for xi in xis:
-        try:
-            own = clone(model).set_params(xi=xi)
-            nll, lost, facts = own.left_out(train, None if unknown else held, remaining, name)
-        except InputError as error:
-            raise type(error)(f"without environment {name}: {error}") from None
-        notes = notes_of(lost, [*unknown, *lost_strata(lost, data.mixture)])
-        rows.append({"environment": name, "xi": xi, "n": n, "nll": nll} | facts | {"notes": notes})
+    with Task("left-out environment", len(xis), shown=False) as task:
+        for xi in xis:
+            try:
+                own = clone(model).set_params(xi=xi)
+                nll, lost, facts = own.left_out(train, None if unknown else held, remaining, name)
+            except InputError as error:
+                raise type(error)(f"without environment {name}: {error}") from None
+            notes = notes_of(lost, [*unknown, *lost_strata(lost, data.mixture)])
+            rows.append({"environment": name, "xi": xi, "n": n, "nll": nll} | facts | {"notes": notes})
+            task.step()
     return rows
 
 

@@ -6,12 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from scipy import stats
 
 from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import level_between
+from anchortm._util.html import Table, report
+from anchortm._util.progress import Task
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.solve.continuation import first_solution, follow
 from anchortm.engine.solve.newton import Options, Solution
@@ -88,6 +91,9 @@ class InvarianceRule:
         """
         return plotting.rule(self.table, self.level, self.xi, ax)
 
+    def _repr_html_(self) -> str:
+        return report(repr(self), Table(self.table, chosen=np.flatnonzero(self.table.xi == self.xi).tolist()))
+
     @shown
     def __repr__(self) -> str:
         first, last = self.table.iloc[0], self.table.iloc[-1]
@@ -119,6 +125,7 @@ def xi_by_score_test(
     largest: float = 1e6,
     sample_weight: Numbers | None = None,
     offset: Numbers | None = None,
+    progress: bool | None = None,
 ) -> InvarianceRule:
     """Return the smallest xi at which the score test does not reject invariance.
 
@@ -140,6 +147,8 @@ def xi_by_score_test(
         Largest xi to try.
     sample_weight, offset : arrays, optional
         As for ``fit``. Of a table also the names of columns.
+    progress : bool, optional
+        Whether to show the xi that is being tested. By default only in a terminal or notebook.
 
     Returns
     -------
@@ -184,9 +193,10 @@ def xi_by_score_test(
                 "tested there"
             )
         rows.append({"xi": solution.xi} | _test(objective, solution))
+        task.step(label=f"score tests, p = {rows[-1]['pvalue']:.2g} at xi = {solution.xi:.3g}")
         return rows[-1]["pvalue"] >= level
 
-    with problem.threads():
+    with Task("score tests", shown=progress) as task, problem.threads():
         here = first_solution(objective, problem.start(objective), options)
         xi: float | None = 0.0 if accepted(here) else None
         upper = min(FIRST, largest)

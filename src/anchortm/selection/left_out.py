@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from anchortm import plotting
 from anchortm._messages import shown, warn
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import jobs, several_xi
-from anchortm._util.frames import name_of
+from anchortm._util.frames import column_names, name_of, native, select
+from anchortm._util.html import report
 from anchortm._util.pipelines import is_pipeline, model_of
+from anchortm._util.progress import Task
 from anchortm._util.threads import one_blas_thread
 from anchortm.engine.remarks import tell_alphabetical
 from anchortm.exceptions import AnchorTMWarning, InputError
 from anchortm.inputs.anchors import AnchorColumns, group_codes
+from anchortm.inputs.missing import Missing, rows_taken
 from anchortm.inputs.response import as_response
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.given import Given, given
@@ -93,7 +94,8 @@ class LeaveOneEnvironmentOut:
         DataFrame
             ``n`` is the number of rows (or their total weight), ``nll`` the mean negative log-likelihood. ``notes`` is
             empty, or says without which columns an environment was predicted, or why it was not; its ``nll`` is then
-            NaN. Coefficients that the other environments do not identify are NaN.
+            NaN. Coefficients that the other environments do not identify are NaN. If rows were dropped because values
+            are missing, ``missing`` counts those of the environment (not for tables that are read in batches).
         """
         import pandas as pd
 
@@ -143,8 +145,7 @@ class LeaveOneEnvironmentOut:
         return "\n".join([self._title(), self.summary().round(4).to_string(), *self.remarks])
 
     def _repr_html_(self) -> str:
-        below = "".join(f"<p>{escape(line)}</p>" for line in self.remarks)
-        return f"<p>{escape(self._title())}</p>{self.summary().to_html(float_format='{:.4f}'.format)}{below}"
+        return report(self._title(), self.summary(), *self.remarks)
 
     def plot(self, ax: Axis = None, label: int = 3, legend: bool = True) -> Any:
         """Draw the negative log-likelihood of each environment against xi and return the axes.
@@ -214,7 +215,7 @@ def leave_one_environment_out(
         ``joblib.parallel_config("dask")`` the workers of the current Dask client are used. For a table that is read
         in batches, the number of batches that are worked on at once.
     progress : bool, optional
-        Whether to show a progress bar. By default only in a terminal.
+        Whether to show a progress bar. By default only in a terminal or notebook.
 
     Returns
     -------
@@ -272,8 +273,25 @@ def leave_one_environment_out(
     rows = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset, environments=environments)
     with rows.screened():
         found = left_out(rows, None, ("xi",), xis, cut, n_jobs, progress)
+    if rows.missing is not None and cut is None:
+        values, name = environments, found.environment_name
+        if isinstance(X, str) and (values is None or isinstance(values, str)):
+            values = select(y, [name])[name] if name in column_names(y) else None
+        found = _with_missing(found, rows.missing, values)
     about = (type(model_of(model)).__name__, ("xi",), found.n_passes, found.n_missing, found.environment_name)
     return LeaveOneEnvironmentOut(found.rows, *about)
+
+
+def _with_missing(found: LeftOut, missing: Missing, environments: Any) -> LeftOut:
+    """Return the results with the number of rows of each environment that were dropped because values are missing."""
+    n = missing.counts.n_rows
+    if environments is None or missing.rows is None:
+        return found
+    gone = rows_taken("environments", native(environments), n, np.setdiff1d(np.arange(n), missing.rows))
+    counts = Counter(np.asarray(gone, dtype=object).ravel().tolist())
+    first = ("environment", "xi", "n")
+    rows = [{k: row[k] for k in first} | {"missing": counts[row["environment"]]} | row for row in found.rows]
+    return found._replace(rows=rows)
 
 
 def left_out(
@@ -303,7 +321,8 @@ def left_out(
     for xi in values:
         spec.at(xi=xi).check_xi()
     if rows.batched:
-        return _told(left_out_in_batches(rows, grid, by, values, cut, n_jobs, progress))
+        with Task("left-out environments", shown=progress):
+            return _told(left_out_in_batches(rows, grid, by, values, cut, n_jobs))
     if rows.environments is None:
         raise InputError("pass the environments to leave out, one for each row, or name them in a formula after '|'")
     groups, labels = group_codes(rows.environments, cut)
@@ -313,11 +332,11 @@ def left_out(
         raise InputError(f"environments has {groups.size} rows, but y has {n}: pass the same rows of both")
     if rows.anchors is None and model.anchor_names is None:
         rows = replace(rows, anchors=AnchorColumns((groups,), (labels,), np.zeros((n, 0)), ("environment",), ()))
-    hidden = None if progress is None else not progress  # None: shown in a terminal only
-    with one_blas_thread():  # many small fits are faster without BLAS threads
+    # many small fits are faster without BLAS threads
+    with Task("left-out environments", labels.size, progress) as task, one_blas_thread():
         fold, labels, n_missing = _folds(rows, grid, groups, labels, values, by)
-        tasks = tqdm(range(labels.size), desc="environments", disable=hidden)
-        results = Parallel(n_jobs=n_jobs)(delayed(fold)(e) for e in tasks)
+        task.total = labels.size
+        results = task.map(fold, range(labels.size), n_jobs)
     return _told(LeftOut([row for rows in results for row in rows], n_missing=n_missing, environment_name=name))
 
 
@@ -331,7 +350,8 @@ def _folds(
 ) -> tuple[Callable[[int], list[dict[str, Any]]], NDArray[Any], int]:
     """Return the function that computes one left-out environment, the environments, and how many rows were dropped."""
     if is_pipeline(rows.model):
-        return *folds_of_pipeline(rows, groups, labels, values), 0
+        dropped = 0 if rows.missing is None else rows.missing.counts.n_missing
+        return *folds_of_pipeline(rows, groups, labels, values), dropped
     rows, problem = rows.prepared()
     tell_alphabetical(problem.data)
     if problem.data.kept is not None:  # rows of weight 0 were dropped, and perhaps whole environments with them

@@ -10,16 +10,18 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
-from anchortm._messages import shown, warn
+from anchortm._messages import shown
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import real_numbers
 from anchortm._util.estimators import BaseEstimator
 from anchortm._util.frames import name_of
+from anchortm._util.html import EstimatorInNotebook, Table, report
 from anchortm._util.pipelines import model_of
+from anchortm._util.progress import Task
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
 from anchortm.engine.specification import named_columns
-from anchortm.exceptions import ConvergenceWarning, InputError, InputTypeError
+from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.anchors import group_codes
 from anchortm.inputs.design import split_columns
 from anchortm.inputs.formula import Formula
@@ -29,6 +31,7 @@ from anchortm.models.from_formula import FormulaMixin
 from anchortm.models.given import Given, given, whole
 from anchortm.models.pipeline import as_pipeline, fit_arguments, with_parameters
 from anchortm.selection.batches import LeftOut
+from anchortm.selection.choice import best_of, level_of, objectives
 from anchortm.selection.folds import Grid
 from anchortm.selection.left_out import LeaveOneEnvironmentOut, left_out
 
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["SmoothSearchCV", "XiSearchCV"]
 
 
-class XiSearchCV(FormulaMixin, BaseEstimator):
+class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
     """Choose the xi that best predicts left-out environments, and fit the model with it.
 
     Parameters
@@ -148,14 +151,15 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         self
             The fitted search.
         """
-        level = self._level()
+        level = level_of(self.objective, self.one_standard_error)
         model = as_pipeline(self.model)
         inner = model_of(model) if self._by == ("xi",) else model
         check_model(inner, {"lambda": "l1", "smooth": "smooth"}.get(self._by[0], "searches"))
         beside = {"environments": environments, "sample_weight": sample_weight, "offset": offset}
         if isinstance(X, str):
             return self._fit_formula(X, y, anchors, **beside)
-        with whole(model, X=X, y=y, anchors=anchors, **beside) as (found, _):
+        rows = whole(model, X=X, y=y, anchors=anchors, **beside)
+        with Task(type(self).__name__, 1, self.progress), rows as (found, _):
             return self._fit(level, **found)
 
     def _fit(
@@ -176,8 +180,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         rows = Given(model, X, y, anchors, sample_weight, offset, environments)
         found = left_out(rows, self._problems(), self._by, self.xis, self.cut, self.n_jobs, self.progress)
         found = found._replace(environment_name=name)
-        results = self._results(LeaveOneEnvironmentOut(found.rows, "").frame(), level)
-        at = self._best(results)
+        results = objectives(LeaveOneEnvironmentOut(found.rows, "").frame(), self._by, level)
+        at = best_of(results, self._by, self.one_standard_error)
         best = with_parameters(as_pipeline(self.model), **self._parameters(*at))
         given = {"anchors": anchors, "sample_weight": sample_weight, "offset": offset}
         groups, labels = group_codes(environments, self.cut)  # boosting may hold some out to choose its rounds
@@ -187,13 +191,13 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
 
     def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any = None) -> Self:
         """Return the search by a table that is read in batches."""
-        level = self._level()
+        level = level_of(self.objective, self.one_standard_error)
         columns = {"sample_weight": sample_weight, "offset": offset, "environments": environments}
         rows = given(self._searched(), formula, data, **columns)
         found = left_out(rows, self._problems(), self._by, self.xis, self.cut, self.n_jobs, self.progress)
         assert found.full is not None  # noqa: S101
-        results = self._results(LeaveOneEnvironmentOut(found.rows, "").frame(), level)
-        at = self._best(results)
+        results = objectives(LeaveOneEnvironmentOut(found.rows, "").frame(), self._by, level)
+        at = best_of(results, self._by, self.one_standard_error)
         wanted, xi = self._parameters(*at), at[-1]
         assert found.given is not None  # noqa: S101
         at_xi = [problem.at(xi=xi) for problem in found.problems]
@@ -228,51 +232,6 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
     def _read_tables(self, formula: Formula) -> None:
         self.formula_ = self.best_estimator_.formula_ = formula
 
-    def _level(self) -> float | None:
-        """Return the quantile to minimise (1 for the worst), or None for the mean."""
-        if self.objective in ("worst", "mean"):
-            if self.one_standard_error and self.objective != "mean":
-                raise InputError("one_standard_error needs objective='mean': a maximum has no standard error")
-            return 1.0 if self.objective == "worst" else None
-        if isinstance(self.objective, (int, float)) and 0.0 < self.objective < 1.0:
-            if self.one_standard_error:
-                raise InputError(f"one_standard_error needs objective='mean', not {self.objective!r}")
-            return float(self.objective)
-        raise InputError(f"objective must be 'worst', 'mean' or a number between 0 and 1, not {self.objective!r}")
-
-    def _results(self, frame: pd.DataFrame, level: float | None) -> pd.DataFrame:
-        frame = frame.dropna(subset=["nll"])
-        by = list(self._by) if len(self._by) > 1 else self._by[0]
-        grouped = frame.groupby(by)
-        converged = grouped["converged"].all()
-        if level is None:
-            nll = frame.pivot(index="environment", columns=by, values="nll").reindex(columns=converged.index)
-            mean = nll.mean()
-            best = (mean[converged] if converged.any() else mean).idxmin()
-            # environments differ far more than fits do, so fits are compared within environments
-            difference = nll.sub(nll[best], axis=0)
-            table = mean.to_frame("objective").assign(difference=difference.mean(), standard_error=difference.sem())
-        else:
-            table = grouped["nll"].quantile(level).to_frame("objective")
-        hardest = frame.loc[grouped["nll"].idxmax().to_numpy(), "environment"].to_numpy()
-        return table.assign(hardest=hardest, converged=converged)
-
-    def _best(self, table: pd.DataFrame) -> tuple[float, ...]:
-        """Return the best penalties, or the simplest ones (then the smallest xi) within one standard error."""
-        what = " and ".join(self._by)
-        if not table.converged.all():
-            places = [np.atleast_1d(at) for at in table.index[~table.converged]]
-            gone = ", ".join(" and ".join(f"{value:g}" for value in place) for place in places)
-            warn(f"fits at {what} = {gone} did not converge and are not chosen", ConvergenceWarning)
-            table = table[table.converged]
-            if table.empty:
-                raise InputError(f"no {what} converged in all environments: raise max_iter, or lower the order")
-        best = tuple(float(value) for value in np.atleast_1d(table.objective.idxmin()))
-        if self.one_standard_error:
-            near = table.index[(table.difference <= table.standard_error) | (table.difference == 0.0)]
-            best = max((tuple(map(float, np.atleast_1d(at))) for at in near), key=lambda at: (*at[:-1], -at[-1]))
-        return best
-
     def predict(self, X: Covariates, **options: Any) -> Any:
         """Return the predictions of the chosen model; arguments as for its ``predict``."""
         check_is_fitted(self, "best_estimator_")
@@ -303,13 +262,37 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return float(self.best_estimator_.score(X, y, offset=offset))
 
+    def plot(self, ax: Axis = None) -> Any:
+        """Draw the objective against xi, with the choice marked, and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+        """
+        check_is_fitted(self, "best_estimator_")
+        return plotting.xi_search(self, ax)
+
     @shown
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         if not hasattr(self, "best_xi_"):
             return super().__repr__(N_CHAR_MAX)
+        return "\n".join([self._title(), self.results_.to_string(), *self.loeo_.remarks])
+
+    def _title(self) -> str:
         chosen = ", ".join(f"{name} = {getattr(self, f'best_{name}_'):g}" for name in self._by)
-        title = f"{type(self).__name__}({type(model_of(self.model)).__name__}, {self.objective}): {chosen}"
-        return "\n".join([title, self.results_.to_string(), *self.loeo_.remarks])
+        return f"{type(self).__name__}({type(model_of(self.model)).__name__}, {self.objective}): {chosen}"
+
+    def _found(self) -> str | None:
+        if not hasattr(self, "best_xi_"):
+            return None
+        at = tuple(getattr(self, f"best_{name}_") for name in self._by)
+        chosen = self.results_.index.get_loc(at if len(at) > 1 else at[0])
+        return report(self._title(), Table(self.results_, chosen=[chosen]), *self.loeo_.remarks)
 
 
 class SmoothSearchCV(XiSearchCV):

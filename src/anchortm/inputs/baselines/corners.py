@@ -282,6 +282,15 @@ class Corners:
                     collinear=corner == 0 and group.kind != "strata",
                 )
 
+    def empty(self, totals: Array) -> set[str]:
+        """Return the strata and varying columns without rows, from the sum of the weights of each corner."""
+        found = set[str]()
+        for group, start in zip(self.groups, self.starts, strict=True):
+            first = start if group.kind == "strata" else start + 1
+            names = zip(group.corner_names, totals[first:], strict=False)
+            found |= {name for name, total in names if total <= 0.0}
+        return found
+
     def without(self, names: Collection[str]) -> Corners | None:
         """Return the corners without these strata and varying columns; None if no group is left."""
         groups = [group.without(names) for group in self.groups]

@@ -11,6 +11,7 @@ import numpy as np
 from anchortm._typing import Array, Labels, Numbers, Outcome, Table
 from anchortm._util.checks import check_weights
 from anchortm._util.frames import aligned, column_names, known, native, refuse_missing, select, take
+from anchortm._util.html import report
 from anchortm.exceptions import InputError, InputTypeError, rows_of
 from anchortm.inputs.baselines.strata import stratum_labels
 from anchortm.inputs.design import SMOOTH, Design
@@ -19,7 +20,7 @@ from anchortm.inputs.formula.covariates import CovariateTerms
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.formula.roles import LONGEST, Roles, expand_dot
 from anchortm.inputs.formula.terms import coded_columns, read_terms, remembers
-from anchortm.inputs.formula.text import DOT
+from anchortm.inputs.formula.text import DOT, split_at
 from anchortm.inputs.judgement import Judgement
 from anchortm.inputs.response import Response
 from anchortm.inputs.splines import Marks, learning_with
@@ -278,6 +279,26 @@ class Formula(Roles):
 
     def __repr__(self) -> str:
         return f"Formula({self.text!r})"
+
+    def _repr_html_(self) -> str:
+        facts = {"outcome": split_at(self.text, "~")[0].strip()}
+        parts = {
+            "covariates": self.design_columns(),
+            "anchors": [name for name, _ in self._parsed.anchors],
+            "strata": self.strata,
+            "clusters": self.clusters,
+        }
+        facts |= {name: _listed(columns) for name, columns in parts.items() if columns}
+        outcome: Any = self.y
+        if outcome is not None:
+            facts["rows"] = str(len(outcome))
+        return report(self.text, facts)
+
+
+def _listed(names: Sequence[str], most: int = 20) -> str:
+    """Return names with commas between, the first ones of many."""
+    more = f", ... ({len(names)} in all)" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _labelled(made: Any, data: Any) -> Any:

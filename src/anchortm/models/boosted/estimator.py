@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from copy import copy
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Self
@@ -16,6 +15,8 @@ from sklearn.base import clone
 from anchortm._typing import AnyTable, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import flag, generator, one_number, whole_number
 from anchortm._util.estimators import BaseEstimator
+from anchortm._util.html import EstimatorInNotebook
+from anchortm._util.progress import Task
 from anchortm.engine.data import Data
 from anchortm.engine.lost_columns import Lost, identified, lost_strata
 from anchortm.engine.preparation import prepare_unchecked
@@ -33,7 +34,7 @@ from anchortm.models.boosted.rows import Watched, beside, check_covariates, chec
 from anchortm.models.boosted.shape import Shape
 from anchortm.models.boosted.trees import Tree
 from anchortm.models.boosted.uncertainty import Resampled
-from anchortm.models.boosted.validation import Groups, check_validation, environment_groups, held_out, without
+from anchortm.models.boosted.validation import Groups, check_validation, environment_groups, held_out, watch, without
 from anchortm.models.from_formula import FormulaMixin
 from anchortm.models.given import given
 
@@ -51,7 +52,7 @@ class State(NamedTuple):
     held_out: float
 
 
-class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
+class AnchorBoostedTM(Resampled, EstimatorInNotebook, FormulaMixin, BaseEstimator):
     """A transformation model F(h(y) - f(x)), or a GLM, with a non-linear shift f, boosted on the anchor loss.
 
     Each round grows a tree on the pseudo-residuals r + 2 xi r'(P r), takes a shrunken Newton step in its leaf values,
@@ -312,28 +313,16 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
             self._boost(spec, part, (data.take(np.concatenate(held)), [own.size for own in held]))
             for part, held in zip(kept, sets, strict=True)
         ]
-        curve, states, best = self._watch(watched)
-        rounds = int(np.argmin(curve)) if curve else self.n_rounds
-        if best is not None and not self.all_rows:
-            part, states = kept[0], [*states[:rounds], states[rounds]._replace(booster=best)]
-        else:
-            part, states = data, list(islice(self._boost(spec, data), rounds + 1))
+        with Task("boosting, round", self.n_rounds * (2 if watched and self.all_rows else 1)) as task:
+            curve, states, best = watch(task.each(zip(*watched, strict=False)), self.n_rounds, self.n_iter_no_change)
+            rounds = int(np.argmin(curve)) if curve else self.n_rounds
+            if best is not None and not self.all_rows:
+                part, states = kept[0], [*states[:rounds], states[rounds]._replace(booster=best)]
+            else:
+                task.total = task.done + rounds
+                part, states = data, list(task.each(islice(self._boost(spec, data), rounds + 1)))
         inner, boosted = self._stored(part, states, np.array(curve), names)
         return self._keep(model_=inner, boosted_=boosted, _data=part)
-
-    def _watch(self, watched: list[Iterator[State]]) -> tuple[list[float], list[State], Booster | None]:
-        """Return the held-out loss of each round, the states of the first fit, and its best booster."""
-        curve: list[float] = []
-        states: list[State] = []
-        best = None
-        for k, side_by_side in enumerate(zip(*watched, strict=False)):
-            curve.append(float(np.mean([state.held_out for state in side_by_side])))
-            states.append(side_by_side[0])
-            if np.argmin(curve) == k:
-                best = copy(side_by_side[0].booster)  # a copy, because the booster changes in each round
-            if k == self.n_rounds or k - int(np.argmin(curve)) >= self.n_iter_no_change:
-                break
-        return curve, states, best
 
     def left_out(
         self, data: Data, held: Data | None, groups: Groups, gone: Any
@@ -428,3 +417,6 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         )
         result = replace(remarked(problem, found), columns=boosted.columns, n_features_in=boosted.n_features_in)
         return base.with_result(problem, result), boosted.first(len(states) - 1, result.coef)
+
+    def _found(self) -> Any:
+        return self.summary() if "boosted_" in self.__dict__ else None

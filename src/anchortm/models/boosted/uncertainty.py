@@ -90,7 +90,7 @@ class Resampled(CopiedWithRows, Adapted):
         n_jobs : int, optional
             Number of processes; -1 uses all cores.
         progress : bool, optional
-            Whether to show a progress bar. By default only in a terminal.
+            Whether to show a progress bar. By default only in a terminal or notebook.
 
         Returns
         -------

@@ -24,6 +24,7 @@ def add(command: Any) -> None:
 
 def run(options: Any) -> None:
     """Print the three answers, and what follows from them."""
+    from anchortm._util.progress import Task
     from anchortm.cli.fits import table_for
     from anchortm.cli.options import template
     from anchortm.cli.output import check_outputs, report
@@ -37,11 +38,13 @@ def run(options: Any) -> None:
     if rows.anchors is None:
         raise InputError("diagnose needs anchors: name them after '|' in --formula")
     place = " and ".join(str(name) for name in rows.anchors.columns)
-    found = {
-        "needed": _asked(lambda: _needed(rows, place)),
-        "can_work": _asked(lambda: _can_work(rows, place)),
-        "did": _asked(lambda: _did(rows, options.xi[0], place)),
+    questions = {
+        "needed": lambda: _needed(rows, place),
+        "can_work": lambda: _can_work(rows, place),
+        "did": lambda: _did(rows, options.xi[0], place),
     }
+    with Task("diagnose", len(questions)) as task:
+        found = {name: _asked(question) for name, question in task.each(questions.items())}
     advice = _advice(found, options, place)
     record = {name: {key: value for key, value in answer.items() if key != "lines"} for name, answer in found.items()}
     report(options, _long(record), lambda: _text(found, place, advice), record | {"advice": advice})

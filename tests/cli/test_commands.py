@@ -121,6 +121,10 @@ def test_diagnose_where_there_is_nothing_to_do(folder: Path, capsys) -> None:
     found = read(f"diagnose wine.csv -m o-logit -f '{WINE}'", capsys)  # judges who all tasted the same wines
     assert found["can_work"]["answer"] == "hardly"
     assert "mostly widens predictions" in found["advice"]
+    atm.datasets.load_boston_housing2().to_csv("boston.csv", index=False)  # 92 towns, F of 4.5 and 8.3
+    found = read("diagnose boston.csv -m lm -f 'cmedv ~ rm + lstat | town'", capsys)
+    assert found["can_work"]["answer"] == "weakly"
+    assert "anchortm loeo" in found["advice"]
 
 
 def test_diagnose_says_what_it_cannot_know(folder: Path, capsys) -> None:

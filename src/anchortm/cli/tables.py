@@ -75,7 +75,9 @@ def _read(options: Any, tell: bool) -> pd.DataFrame:
 def _check_place(file: Path) -> None:
     """Refuse what is not a file with a table."""
     if file.suffix.lower() not in READ:
-        raise InputError(f"{file} must be a {' or '.join(READ)} file")
+        raise InputError(
+            f"{file} must be a {' or '.join(READ)} file: rename a text table to .csv, or give - and pipe it, < {file}"
+        )
     if file.is_dir():
         raise InputError(
             f"{file} is a folder: name a file; only fit and predict read folders of Parquet files, in batches"

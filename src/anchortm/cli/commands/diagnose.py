@@ -98,7 +98,8 @@ def _can_work(rows: Any, place: str) -> dict[str, Any]:
             f"F below {WEAK:g}, weak by the usual rule: {', '.join(map(str, weak))}. A penalty says little about "
             f"coefficients of covariates that {place} does not shift."
         )
-    answer = "yes" if not weak else "in part" if some else "hardly"
+    seen = bool((table["pvalue"] < LEVEL).any())
+    answer = "yes" if not weak else "in part" if some else "weakly" if seen else "hardly"
     return {"answer": answer, "covariates": table.reset_index(), "weak": weak, "lines": lines}
 
 
@@ -133,6 +134,10 @@ def _advice(found: dict[str, Any], options: Any, place: str) -> str:
             f"{place} hardly shifts the covariates, so a penalty mostly widens predictions: before you use one, "
             "compare with anchortm loeo."
         )
+    if found["can_work"]["answer"] == "weakly":
+        return (
+            f"{place} shifts the covariates weakly for its number of levels: compare values of xi with anchortm loeo."
+        )
     if found["needed"]["answer"] == "not known":
         return "Compare values of xi with anchortm loeo."
     return "Anchoring is worth trying: anchortm choose, with the same options, finds a value of xi."
@@ -149,7 +154,9 @@ def _text(found: dict[str, Any], place: str, advice: str) -> str:
     parts = []
     for k, (name, question) in enumerate(questions.items()):
         answer = found[name]
-        style = {"yes": "green", "in part": "yellow", "hardly": "yellow"}.get(answer["answer"], "bold")
+        style = {"yes": "green", "in part": "yellow", "weakly": "yellow", "hardly": "yellow"}.get(
+            answer["answer"], "bold"
+        )
         parts.append(f"{k + 1}. {paint(question, 'bold')} {paint(answer['answer'], style)}")
         parts += [
             paragraph(line, "   ") if isinstance(line, str) else as_text(line, 30, indent="   ")

@@ -216,7 +216,7 @@ def bad() -> pd.DataFrame:
         ("Surv(tstop, alive == 'no') ~ sex | center", "", []),
         ("Surv(tstop, status) ~ nothing | center", "", ["no row is complete"]),
         ("Surv(tstop, status) ~ weight + twin | center", "", ["twin"]),
-        ("Surv(tstop, status) ~ hight | center", "", ["did you mean 'height'?"]),
+        ("Surv(tstop, status) ~ heightt | center", "", ["did you mean 'height'?"]),
         (
             "Surv(tstop, status) ~ age + came + height",
             "",

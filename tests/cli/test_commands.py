@@ -139,6 +139,10 @@ def test_diagnose_where_there_is_nothing_to_do(folder: Path, capsys) -> None:
     found = read(f"diagnose wine.csv -m o-logit -f '{WINE}'", capsys)  # judges who all tasted the same wines
     assert found["can_work"]["answer"] == "hardly"
     assert "mostly widens predictions" in found["advice"]
+    atm.datasets.load_boston_housing2().to_csv("boston.csv", index=False)  # 92 towns, F of 4.5 and 8.3
+    found = read("diagnose boston.csv -m lm -f 'cmedv ~ rm + lstat | town'", capsys)
+    assert found["can_work"]["answer"] == "weakly"
+    assert "anchortm loeo" in found["advice"]
 
 
 def test_diagnose_says_what_it_cannot_know(folder: Path, capsys) -> None:
@@ -230,7 +234,7 @@ def bad() -> pd.DataFrame:
         ("Surv(tstop, alive == 'no') ~ sex | center", "", []),
         ("Surv(tstop, status) ~ nothing | center", "", ["no row is complete"]),
         ("Surv(tstop, status) ~ weight + twin | center", "", ["twin"]),
-        ("Surv(tstop, status) ~ hight | center", "", ["did you mean 'height'?"]),
+        ("Surv(tstop, status) ~ heightt | center", "", ["did you mean 'height'?"]),
         (
             "Surv(tstop, status) ~ age + came + height",
             "",

@@ -271,7 +271,7 @@ def test_quiet_prints_results_and_errors_only(folder: Path, capsys: pytest.Captu
 
 def test_a_progress_bar_can_be_hidden(folder: Path) -> None:
     """A bar is drawn after half a second, and erased at the end."""
-    rng, n = np.random.default_rng(1), 4000
+    rng, n = np.random.default_rng(1), 30_000
     big = pd.DataFrame({"site": rng.integers(0, 20, n), "x": rng.normal(size=n)})
     big.assign(y=big.x + rng.logistic(size=n)).to_parquet(folder / "some.parquet")
     line = ["loeo", "some.parquet", "-m", "c-logit", "-f", "y ~ x | site", "-x", "0,1,3,10,30,100"]

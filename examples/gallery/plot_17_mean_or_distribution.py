@@ -40,8 +40,7 @@ print(pd.Series({name: fit.aic_ for name, fit in fits.items()}, name="AIC").roun
 # its test statistic is as far off as its chi-square.
 
 for name, model in (("Poisson", atm.AnchorGLM(family="poisson")), ("transformation", atm.CountRegression())):
-    made = atm.Formula(formula, data)
-    print(name, atm.diagnostics.score_test(model, made.X, made.y, made.anchors))
+    print(name, atm.diagnostics.score_test(model, formula, data))
 
 models = {
     "Poisson": atm.AnchorGLM(family="poisson"),
@@ -49,7 +48,7 @@ models = {
     "transformation": atm.CountRegression(),
 }
 xis = [0, 0.1, 1, 10]
-paths = {name: atm.anchor_path(model, made.X, made.y, made.anchors, xis) for name, model in models.items()}
+paths = {name: atm.anchor_path(model, formula, data, xis=xis) for name, model in models.items()}
 height = {name: path.coefs[:, 0] * data.cHEIGHT.std() for name, path in paths.items()}
 print(pd.DataFrame(height, index=pd.Index(xis, name="xi")).round(2).to_string())
 
@@ -62,8 +61,7 @@ print(pd.DataFrame(height, index=pd.Index(xis, name="xi")).round(2).to_string())
 # Each location is left out in turn. The mean negative log-likelihood by location:
 
 left_out = {
-    name: atm.leave_one_environment_out(model, made.X, made.y, data.LOCATION, xis, progress=False)
-    for name, model in models.items()
+    name: atm.leave_one_environment_out(model, formula, data, xis=xis, progress=False) for name, model in models.items()
 }
 table = pd.concat({name: result.summary()[["worst", "median", "mean"]] for name, result in left_out.items()}, axis=1)
 print(table.round(2).to_string())
@@ -80,8 +78,8 @@ def transforms(model):
     pit = np.empty(403)
     for place in data.LOCATION.unique():
         new = data.LOCATION.eq(place).to_numpy()
-        fit = clone(model).fit(made.X[~new], made.y[~new])
-        pit[new] = atm.scores.pit(fit.predict_distribution(made.X[new]), data.TICKS[new], random_state=0)
+        fit = clone(model).fit(formula, data[~new])
+        pit[new] = atm.scores.pit(fit, data[new], random_state=0)
     return pit
 
 

@@ -101,16 +101,15 @@ for name, distribution in (("a new patient", new), ("this one", known)):
 # than it does (0.5). That is a good prediction as long as marker and strain go together as they do here; a laboratory
 # with other readings breaks it. Each is left out in turn, and its visits are scored by their marginal likelihood.
 
-frame = atm.Formula("score ~ treated + marker + (1 | patient) | lab", data)
+formula = "score ~ treated + marker + (1 | patient) | lab"
 xis = [0, 1, 10, 100]
-left_out = atm.leave_one_environment_out(atm.NormalLinear(random="patient"), frame.X, frame.y, data.lab, xis)
+left_out = atm.leave_one_environment_out(atm.NormalLinear(), formula, data, xis=xis)
 print(left_out.summary().round(3).to_string())
 
 
 def marker_path(rows):
     """Return effects of the marker and their standard errors along xi, and the deviation between patients."""
-    parts = atm.Formula("score ~ treated + marker + (1 | patient) | lab", rows)
-    fits = atm.anchor_path(atm.NormalLinear(random="patient"), parts.X, parts.y, parts.anchors, xis).models
+    fits = atm.anchor_path(atm.NormalLinear(), formula, rows, xis=xis).models
     errors = [fit.standard_errors()[1] * fit.sigma_ for fit in fits]
     return [fit.slope_[1] for fit in fits], errors, [fit.random_sd_["1"] * fit.sigma_ for fit in fits]
 

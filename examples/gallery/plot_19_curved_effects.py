@@ -64,8 +64,7 @@ print(worst.round(2).to_string())
 models = {"lines": straight, "curves": curved}
 towns = {}
 for name, text in models.items():
-    frame = atm.Formula(text, data)
-    found = atm.leave_one_environment_out(atm.NormalLinear(), frame.X, frame.y, data.town, [0, 10]).frame()
+    found = atm.leave_one_environment_out(atm.NormalLinear(), text, data, xis=[0, 10]).frame()
     for xi, rows in found.groupby("xi"):
         towns[f"{name}, xi = {xi:g}"] = rows.set_index("environment")["nll"]
 towns = pd.DataFrame(towns)

@@ -15,11 +15,13 @@ import pandas as pd
 import pytest
 import sklearn
 from paths import ROOT
+from sklearn.preprocessing import StandardScaler
 
 import anchortm as atm
 from anchortm._util.html import FEW_ROWS, MOST_ROWS, Table, html_of, report
 from anchortm.exceptions import AnchorTMWarning
 from anchortm.inputs.response import as_response
+from anchortm.models.pipeline import make_pipeline
 
 EVIL = "<script>alert(1)</script>"
 # Not results: what models are made of, what the engine computes with, settings and errors
@@ -163,6 +165,7 @@ def shown() -> dict[str, Any]:
         ordinal,
         hazards,
         logit.summary(),
+        make_pipeline(StandardScaler(), atm.NormalLinear()).fit(data, y),
         logit.predict_distribution(data),
         logit.predict_distribution(data.assign(x=data["x"].where(data["x"] > 0)), on_bad_rows="mark"),
         mixed.predict_distribution(clustered),

@@ -1,6 +1,7 @@
 """One bar with a label for a long call, in a real terminal; a clean line at its end, also after errors and Ctrl-C."""
 
 import fcntl
+import importlib.util
 import os
 import pty
 import re
@@ -12,6 +13,7 @@ import termios
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -205,6 +207,29 @@ def test_nothing_where_there_is_no_terminal(capfd: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.usefixtures("fast")
+@pytest.mark.parametrize(("app", "shown"), [("IPKernelApp", True), ("TerminalIPythonApp", False)])
+def test_notebooks_show_text_without_widgets(
+    app: str, shown: bool, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Widgets themselves need a kernel; a bar of text is what notebooks without ipywidgets show."""
+    kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(config={app: {}}))
+    monkeypatch.setitem(sys.modules, "IPython", kernel)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with Task("in a notebook", 3) as task:
+        task.step()
+        time.sleep(0.05)
+    assert ("in a notebook 1/3" in capfd.readouterr().err) == shown
+
+
+@pytest.mark.usefixtures("fast")
+def test_what_may_be_cut_off_comes_last(capfd: pytest.CaptureFixture[str]) -> None:
+    with Task("fit", shown=True), Task("pass 2, rows", 20_000_000, detail="derivatives, loss 1.5") as task:
+        task.step(1_250_000)
+        time.sleep(0.05)
+    assert "] fit, pass 2, rows 1.25M/20M, derivatives, loss 1.5" in capfd.readouterr().err
+
+
+@pytest.mark.usefixtures("fast")
 def test_the_argument_of_a_call_wins(capfd: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     site, x = rng.integers(0, 12, 200), rng.normal(size=(200, 1))
@@ -218,7 +243,7 @@ def test_the_argument_of_a_call_wins(capfd: pytest.CaptureFixture[str]) -> None:
         assert capfd.readouterr().err == ""
         model.fit(x, y).bootstrap(5, random_state=0)
         assert "bootstrap" in capfd.readouterr().err
-    assert set_progress.wanted is None
+    assert set_progress._wanted is None
     atm.leave_one_environment_out(model, x, y, site, [0, 1, 10])
     assert capfd.readouterr().err == ""
 
@@ -230,11 +255,15 @@ def test_the_argument_of_a_call_wins(capfd: pytest.CaptureFixture[str]) -> None:
         ("path", lambda X, y, a: atm.anchor_path(atm.ContinuousLogit(), X, y, a, [0, 1, 10, 100])),
         ("values of lambda", lambda X, y, a: atm.elastic_net_path(atm.ContinuousLogit(), X, y, a, n_lambdas=10)),
         ("score tests", lambda X, y, a: atm.xi_by_score_test(atm.ContinuousLogit(), X, y, a)),
+        (
+            "simulated score tests",
+            lambda X, y, a: atm.diagnostics.score_test(atm.ContinuousLogit(), X, y, a, method="simulate", n_draws=19),
+        ),
         ("boosting", lambda X, y, a: atm.AnchorBoostedTM(atm.ContinuousLogit(), n_rounds=9).fit(X, y, anchors=a)),
         ("boosting", lambda X, y, a: atm.AnchorBoosting(2.0, 20, base="tree").fit(X, y, anchors=a)),
         ("bootstrap", lambda X, y, a: atm.ContinuousLogit().fit(X, y, anchors=a).bootstrap(5, random_state=0)),
     ],
-    ids=["path", "net", "rule", "boosted", "l2", "bootstrap"],
+    ids=["path", "net", "rule", "simulated", "boosted", "l2", "bootstrap"],
 )
 def test_every_long_call_has_a_bar(label, call, capfd: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
@@ -287,7 +316,7 @@ def test_lines_above_the_bar_need_no_bar(capsys: pytest.CaptureFixture[str]) -> 
 def test_bad_settings(shown: object) -> None:
     with pytest.raises(InputTypeError, match="shown must be True, False or None"):
         set_progress(shown)  # type: ignore[arg-type]
-    assert set_progress.wanted is None
+    assert set_progress._wanted is None
 
 
 def test_imports_stay_lazy() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.impute import SimpleImputer
 
 import anchortm as atm
 from anchortm.cli.main import main
@@ -56,6 +57,23 @@ def test_show(folder: Path, capsys) -> None:
     assert [row["column"] for row in found["columns"]] == ["treat", "age"]
     assert main(["show", "cgd.json", "--output", "coefficients.csv"]) == 0
     assert pd.read_csv("coefficients.csv").covariate.tolist() == list(model.coef_names_)
+    capsys.readouterr()
+
+
+def test_show_and_predict_a_pipeline(folder: Path, capsys) -> None:
+    data = atm.datasets.load_cgd()[["age", "height", "center"]].assign(height=lambda d: d.height.mask(d.index % 9 == 2))
+    X = data[["age", "height"]]
+    pipeline = atm.make_pipeline(SimpleImputer(), atm.ContinuousProbit(xi=1.0, order=3))
+    y = atm.datasets.load_cgd().weight
+    atm.save(pipeline.fit(X, y, anchors=data.center), "pipeline.json")
+    found = read("show pipeline.json", capsys)
+    assert (found["model"], found["transformers"], found["n_rows"]) == ("ContinuousProbit", ["SimpleImputer"], 128)
+    assert [row["column"] for row in found["columns"]] == ["age", "height"]
+    assert main(["show", "pipeline.json"]) == 0
+    assert "none: it has transformers, SimpleImputer" in capsys.readouterr().out
+    data.to_csv("rows.csv", index=False)
+    assert main(["predict", "pipeline.json", "rows.csv", "--quantiles", "0.1,0.9", "-o", "q.csv"]) == 0
+    np.testing.assert_allclose(pd.read_csv("q.csv"), pipeline.predict_quantiles(X, [0.1, 0.9]))
     capsys.readouterr()
 
 
@@ -121,6 +139,10 @@ def test_diagnose_where_there_is_nothing_to_do(folder: Path, capsys) -> None:
     found = read(f"diagnose wine.csv -m o-logit -f '{WINE}'", capsys)  # judges who all tasted the same wines
     assert found["can_work"]["answer"] == "hardly"
     assert "mostly widens predictions" in found["advice"]
+    atm.datasets.load_boston_housing2().to_csv("boston.csv", index=False)  # 92 towns, F of 4.5 and 8.3
+    found = read("diagnose boston.csv -m lm -f 'cmedv ~ rm + lstat | town'", capsys)
+    assert found["can_work"]["answer"] == "weakly"
+    assert "anchortm loeo" in found["advice"]
 
 
 def test_diagnose_says_what_it_cannot_know(folder: Path, capsys) -> None:
@@ -212,7 +234,7 @@ def bad() -> pd.DataFrame:
         ("Surv(tstop, alive == 'no') ~ sex | center", "", []),
         ("Surv(tstop, status) ~ nothing | center", "", ["no row is complete"]),
         ("Surv(tstop, status) ~ weight + twin | center", "", ["twin"]),
-        ("Surv(tstop, status) ~ hight | center", "", ["did you mean 'height'?"]),
+        ("Surv(tstop, status) ~ heightt | center", "", ["did you mean 'height'?"]),
         (
             "Surv(tstop, status) ~ age + came + height",
             "",

@@ -146,6 +146,17 @@ def test_texts_among_numbers_are_refused_with_their_lines(folder: Path, data: pd
     capsys.readouterr()
 
 
+def test_texts_in_parquet_files_count_as_missing_too(folder: Path, data: pd.DataFrame, capsys) -> None:
+    x = data.x.astype(str)
+    x[[3, 4]] = "<0.5"
+    data.assign(x=x, y=data.y.mask(data.index == 6, -9)).to_parquet("d.parquet")
+    assert main(["fit", "d.parquet", *LM]) == 1
+    assert "column 'x' must be numbers, not '<0.5' at row 3" in capsys.readouterr().err
+    found = coefficients(["d.parquet", *LM, "--missing-values", "<0.5,-9.0", "--missing", "drop"])
+    np.testing.assert_allclose(found, atm.NormalLinear.from_formula(LM[3], data.drop([3, 4, 6])).coef_, rtol=1e-12)
+    capsys.readouterr()
+
+
 def test_decimal_commas_in_a_file_with_commas(folder: Path, data: pd.DataFrame, capsys) -> None:
     """In quotes; pandas takes them for text, and the message says which option reads them."""
     data.to_csv("d.csv", index=False, decimal=",")

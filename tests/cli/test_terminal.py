@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from paths import ROOT
 
 import anchortm as atm
 from anchortm.cli.commands import COMMANDS
@@ -18,7 +17,6 @@ from anchortm.cli.main import main, parser
 from anchortm.cli.parsing import on_lines
 from anchortm.cli.terminal import as_text, paint, paragraph, shorten, unpainted
 
-sys.path.insert(0, str(ROOT / "tests" / "cli"))
 terminals = pytest.importorskip("pseudo_terminal")  # Windows has none
 
 FORMULA = "y ~ a_covariate_with_a_name_that_is_longer_than_half_a_line + group | site"
@@ -87,9 +85,8 @@ def cells(text: str) -> int:
 
 
 def seen(text: str) -> str:
-    """Return what remains on the screen, without progress bars."""
-    lines = [line.split("\r")[-1] for line in text.splitlines()]
-    return "\n".join(line for line in lines if "it/s]" not in line)
+    """Return what remains on the screen; progress bars are erased."""
+    return "\n".join(line.split("\r")[-1] for line in text.split("\n"))
 
 
 def words(text: str) -> set[str]:
@@ -163,7 +160,7 @@ def test_ctrl_c_leaves_a_clean_line(folder: Path) -> None:
     running.read(seconds=1.0)
     running.press(b"\x03")
     assert running.end() == 130, running.text
-    shown = [part.split("\r")[-1].rstrip() for part in running.plain.splitlines()]
+    shown = [line.rstrip() for line in seen(running.plain).rstrip().split("\n")]
     assert shown[-1] == "interrupted; no file was left half written", running.text
     assert "Traceback" not in running.text
     assert not (folder / "out.csv").exists()
@@ -270,3 +267,15 @@ def test_quiet_prints_results_and_errors_only(folder: Path, capsys: pytest.Captu
     assert json.loads(Path("quiet.json").read_text())["class"] == "NormalLinear"
     assert main(["fit", "bad.csv", *LM, "-q"]) == 1
     assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_a_progress_bar_can_be_hidden(folder: Path) -> None:
+    """A bar is drawn after half a second, and erased at the end."""
+    rng, n = np.random.default_rng(1), 30_000
+    big = pd.DataFrame({"site": rng.integers(0, 20, n), "x": rng.normal(size=n)})
+    big.assign(y=big.x + rng.logistic(size=n)).to_parquet(folder / "some.parquet")
+    line = ["loeo", "some.parquet", "-m", "c-logit", "-f", "y ~ x | site", "-x", "0,1,3,10,30,100"]
+    found = terminals.commands([line, [*line, "--no-progress"], [*line, "--quiet"]], folder)
+    assert [code for code, _ in found] == [0, 0, 0]
+    assert ["%|" in text for _, text in found] == [True, False, False]
+    assert "%|" not in seen(found[0][1])

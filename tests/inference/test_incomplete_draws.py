@@ -6,12 +6,16 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 
 import anchortm as atm
 from anchortm.exceptions import AnchorTMWarning, IdentificationError
+
+mpl.use("Agg")
 
 SITES, LONELY, DRAWS = 20, 3, 30
 TIGHT: dict[str, Any] = {"tol": 1e-11}
@@ -93,6 +97,20 @@ def test_a_parameter_in_no_draw() -> None:
     frame = found.frame()
     assert frame.draws.tolist() == [2, 2, 2, 2, 0]
     assert frame.loc["stage[T.IV]", ["std. error", "lower", "upper"]].isna().all()
+
+
+def test_pictures_count_the_draws_of_a_parameter() -> None:
+    model = atm.NormalLinear.from_formula("y ~ x + stage | site", ROWS)
+    found = model.bootstrap(DRAWS, random_state=0)
+    n = int((~np.isnan(found.draws[:, -1])).sum())
+    axes = found.plot()
+    assert [ax.get_xlabel() for ax in axes] == ["x", "stage[T.II]", f"stage[T.IV]\n({n} of {DRAWS} draws)"]
+    heights = [sum(bar.get_height() for bar in ax.containers[0]) for ax in axes]
+    assert heights == [DRAWS, DRAWS, n]
+    plt.close(axes[0].figure)
+    never = model.bootstrap(2, random_state=7).plot(parameters=["stage[T.IV]"])
+    assert never[0].get_xlabel() == "stage[T.IV]\n(0 of 2 draws)"
+    plt.close(never[0].figure)
 
 
 def test_too_few_complete_draws_are_refused() -> None:

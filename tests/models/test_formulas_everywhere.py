@@ -297,6 +297,16 @@ def test_environments_of_scores_are_the_anchor_if_it_is_one_factor_of_the_table(
     assert environments(FORMULA, DATA.drop(columns="site")) == ["(all)"]
 
 
+def test_searches_score_tables_too() -> None:
+    search = atm.XiSearchCV(atm.ProportionalHazards(order=3), [0, 1]).fit(SURVIVAL, DATA)
+    best = search.best_estimator_
+    assert_same(atm.scores.concordance(search, DATA), atm.scores.concordance(best, DATA))
+    assert_same(atm.scores.pit(search, DATA, 0), atm.scores.pit(best, DATA, 0))
+    assert_same(atm.scores.brier(search, DATA, [1.0], DATA[:90]), atm.scores.brier(best, DATA, [1.0], SURV[:90]))
+    assert_same(atm.scores.score_table(search, DATA).frame(), atm.scores.score_table(best, DATA).frame())
+    assert_same(atm.diagnostics.calibration(search, DATA).frame(), atm.diagnostics.calibration(best, DATA).frame())
+
+
 @pytest.mark.filterwarnings("ignore:4 clusters")
 def test_clusters_by_the_name_of_an_anchor() -> None:
     model = atm.NormalLinear(1.0).fit(FORMULA, DATA)

@@ -187,7 +187,7 @@ def test_metadata_routing() -> None:
         np.testing.assert_array_equal(pipeline[-1].coef_, direct.coef_)
         np.testing.assert_array_equal(pipeline.nll(numbers, LATENT), direct.nll(scaled, LATENT))
         search = GridSearchCV(pipeline, {"normallinear__xi": [0.0, 5.0]}, cv=GroupKFold(3))
-        search.fit(numbers, LATENT, anchors=SITE, sample_weight=weights, groups=SITE)
+        search.fit(numbers, LATENT, anchors=SITE, groups=SITE)
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
@@ -349,3 +349,30 @@ def test_bad_rows_are_marked_behind_the_transformers() -> None:
     marked = pipeline.predict_distribution(new, on_bad_rows="mark")
     np.testing.assert_array_equal(marked.median()[good], wanted["q0.5"][good])
     assert np.isnan(marked.median()[5])
+
+
+def test_a_pipeline_of_another_estimator_is_one_of_scikit_learn() -> None:
+    pipeline = atm.make_pipeline(columns(), linear_model.LinearRegression()).fit(X, LATENT)
+    plain = make_pipeline(columns(), linear_model.LinearRegression()).fit(X, LATENT)
+    np.testing.assert_array_equal(pipeline.predict(X), plain.predict(X))
+    assert pipeline.score(X, LATENT) == plain.score(X, LATENT)
+    front = atm.make_pipeline(columns(), StandardScaler())
+    np.testing.assert_array_equal(front.fit_transform(X), make_pipeline(columns(), StandardScaler()).fit_transform(X))
+    for other in (pipeline, front):
+        for what in ("nll", "predict_distribution", "summary", "predict_proba", "model_"):
+            assert not hasattr(other, what), what
+        assert "sk-" in other._repr_html_()
+    compared = atm.make_pipeline(columns(), atm.LinearAnchorRegression(5.0)).fit(X, LATENT, anchors=SITE)
+    assert compared.predict(X).shape == (N,)
+
+
+def test_polars_tables() -> None:
+    polars = pytest.importorskip("polars")
+    numbers = X[["age", "dose"]]
+    fitted = [
+        atm.make_pipeline(SimpleImputer(), StandardScaler(), atm.NormalLinear(xi=1.0)).fit(rows, LATENT, anchors=SITE)
+        for rows in (numbers, polars.from_pandas(numbers))
+    ]
+    known = list(getattr(fitted[1][0], "feature_names_in_", ["x0", "x1"]))  # old scikit-learn does not know them
+    assert fitted[1].model_.coef_names_ == known
+    np.testing.assert_array_equal(fitted[1].predict(polars.from_pandas(numbers)), fitted[0].predict(numbers))

@@ -383,7 +383,7 @@ def test_summary() -> None:
     assert "s(x, 7)[1]" not in text
     assert "the curves of smooth terms: smooth_effects()" in text
     assert "s(x, 7)[1]" in model.summary().frame().index
-    assert "s(x, 7)[1]" not in model._repr_html_()
+    assert "s(x, 7)[1]" not in model.summary()._repr_html_()
     assert "this xi and smooth" in text
     for name in ("aic_", "bic_"):
         with pytest.raises(InputError, match="smooth"):

@@ -142,11 +142,26 @@ def test_labels_of_rows(index: pd.Index, labels: list[str]) -> None:
     assert (legend(own), own.get_xlabel()) == (["x", "y"], "kg")
 
 
+def test_marked_rows_keep_their_labels() -> None:
+    holes = DATA[:4].assign(rooms=[0.0, np.nan, 1.0, 2.0])
+    marked = BY_FORMULA.predict_distribution(holes, on_bad_rows="mark")
+    assert (marked.outcome_name, marked.labels, marked[[2]].outcome_name) == ("price", None, "price")
+    assert legend(atm.plotting.distributions(marked.good_rows)) == ["row 0", "row 2", "row 3"]
+    named = BY_FORMULA.predict_distribution(holes.set_axis(list("abcd")), on_bad_rows="mark")
+    assert list(named.labels) == list("abcd")
+    assert list(named[1:].good_rows.labels) == ["c", "d"]
+    assert list(named.given(after=0.0).labels) == list("abcd")
+    whole = BY_FORMULA.predict_distribution(DATA[:2], on_bad_rows="mark")
+    assert legend(atm.plotting.distributions(whole.good_rows)) == ["row 0", "row 1"]
+
+
 def test_quantiles_name_the_outcome() -> None:
     ax = BY_FORMULA.confidence_band(DATA[:1], [0.1, 0.5], of="ppf").plot()
     assert ax.get_ylabel() == "quantile of price"
     times = atm.ProportionalHazards(order=3).fit("Surv(time, event) ~ rooms", DATA)
     assert times.survival_quantiles(DATA[:2]).outcome_name == "time"
+    means = times.restricted_mean(DATA, 1.0, by="group")
+    assert (means.plot().get_xlabel(), means.plot(unit="days").get_xlabel()) == ("time", "days")
 
 
 def test_environments_keep_the_name_of_their_column() -> None:

@@ -1,5 +1,7 @@
 """Pictures: every function draws on the axes it is given, labels both, and changes nothing global."""
 
+from dataclasses import replace
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -153,6 +155,15 @@ def test_draws_show_estimate_and_interval(fits) -> None:
     everything = result.plot(parameters=result.names)
     assert len(everything) == len(result.names)
     plt.close(everything[0].figure)
+
+
+def test_draws_that_lack_a_parameter_are_left_out(fits) -> None:
+    result = fits["plain"].bootstrap(20, clusters=TOWN, random_state=0)
+    draws = result.draws.copy()
+    draws[:3, -1] = np.nan
+    axes = replace(result, draws=draws).plot(parameters=[result.names[-1]])
+    assert sum(patch.get_height() for patch in axes[0].patches[1:]) == 17
+    plt.close(axes[0].figure)
 
 
 def test_draws_of_many_coefficients_and_of_none() -> None:

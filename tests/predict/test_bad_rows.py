@@ -6,6 +6,7 @@ import json
 import math
 import warnings
 from functools import cache
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import StandardScaler
 
 import anchortm as atm
+from anchortm.backends import sources
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, UnavailableError
 from anchortm.predict import MarkedDistribution, PredictedDistribution
 
@@ -286,6 +288,27 @@ def test_means_outside_the_range_of_a_link() -> None:
     equal(marked.mean(), model.predict(table[1:]), marked.bad)
 
 
+def test_models_without_covariates() -> None:
+    table = DATA[:3].assign(sex=["f", None, "m"])
+    plain, strata = (atm.NormalLinear.from_formula(f"{left} ~ 1", DATA) for left in ("time", "time | sex"))
+    assert plain.predict(table, on_bad_rows="mark").tolist() == plain.predict(table).tolist()
+    equal(strata.predict(table, on_bad_rows="mark"), strata.predict(table.iloc[[0, 2]]), np.array([False, True, False]))
+    alone = atm.NormalLinear().fit(None, DATA.time)
+    assert alone.predict(n_rows=2, on_bad_rows="mark").tolist() == alone.predict(n_rows=2).tolist()
+    assert alone.predict_distribution(on_bad_rows="mark").reasons.tolist() == [""]
+
+
+def test_dummies_with_varying_effects() -> None:
+    X = np.column_stack([DATA.age, DATA.sex == "m"])
+    model = atm.NormalLinear(varying=[1]).fit(X, DATA.time)
+    table = np.array([[30.0, 1.0], [40.0, 0.5], [np.nan, 0.5], [50.0, 0.0]])
+    marked = model.predict_distribution(table, on_bad_rows="mark")
+    assert marked.reasons.tolist() == ["", "x1 should be 0 or 1", "x0 is missing", ""]
+    equal(marked.cdf(3.0), model.predict_distribution(table[[0, 3]]).cdf(3.0), marked.bad)
+    with pytest.raises(InputError, match=r"1 features, .* expecting 2"):
+        model.predict(table[:, :1], on_bad_rows="mark")
+
+
 def test_wide_factors() -> None:
     data = pd.DataFrame({"place": [f"p{k % 150}" for k in range(900)], "x": rng.normal(size=900)})
     data["y"] = data.x + rng.normal(size=900)
@@ -303,6 +326,9 @@ CODINGS = {  # a term, the level that "baseline" stands for
     "age * C(stage, contr.treatment('II'))": "II",
     "C(stage, contr.treatment(base='III'))": "III",
     "C(stage, contr.treatment)": "I",
+    "C(stage, contrasts=contr.treatment(base='II'))": "II",
+    "C(stage, contr.SAS('I'))": "I",
+    "C(stage, levels=['III', 'I', 'II'])": "III",
     "C(stage, contr.SAS) + age:C(stage, contr.SAS)": "III",
 }
 
@@ -361,9 +387,10 @@ def test_contrasts_without_a_reference_and_files_without_counts(tmp_path: Any) -
     sums = atm.NormalLinear.from_formula("time ~ C(stage, contr.sum)", DATA)
     with pytest.raises(InputError, match=r"contr\.sum gives 'stage' no baseline level: use unknown=.rare"):
         sums.predict(table, unknown="baseline")
-    mixed = atm.NormalLinear.from_formula("time ~ C(stage) + age:C(stage, contr.SAS)", DATA)
-    with pytest.raises(InputError, match="different reference levels"):
-        mixed.predict(table, unknown="baseline")
+    for plain in ("C(stage)", "stage"):
+        mixed = atm.NormalLinear.from_formula(f"time ~ {plain} + age:C(stage, contr.SAS)", DATA)
+        with pytest.raises(InputError, match="different reference levels"):
+            mixed.predict(table, unknown="baseline")
     file = atm.save(fitted("normal"), tmp_path / "model.json")
     record = json.loads(file.read_text())
     del record["formula"]["counts"], record["sha256"]
@@ -480,9 +507,10 @@ def test_scores_and_plots_ask_for_the_good_rows() -> None:
     assert atm.scores.crps(marked.good_rows, DATA.time[:3][~marked.bad]).shape == (2,)
 
 
-def test_tables_in_memory_in_batches_and_in_dask_agree(tmp_path: Any) -> None:
+def test_tables_in_memory_in_batches_and_in_dask_agree(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import dask.dataframe as dd
 
+    monkeypatch.setattr(sources, "BATCH_ROWS", 60)
     table = DATA.assign(stage=DATA.stage.where(DATA.index % 7 > 0, "V"), age=DATA.age.where(DATA.index % 50 < 49))
     table.loc[:59, "age"] = np.nan  # the whole first batch is bad
     for name, asked in (("Cox", {"quantiles": [0.2], "sf": [2.0]}), ("classes", {}), ("strata", {})):
@@ -557,3 +585,31 @@ def test_control_characters_stay_out_of_reasons() -> None:
     reason = fitted("normal").predict_distribution(table, on_bad_rows="mark").reasons[0]
     assert reason.startswith("stage '\\x1b[31mxx")
     assert len(reason) < 100
+
+
+def test_errors_in_batches_say_where_the_batch_begins(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "BATCH_ROWS", 60)
+    table = DATA.assign(age=DATA.age.where(DATA.index != 130))
+    table.to_parquet(tmp_path / "in.parquet", row_group_size=60)
+    for options, match in (
+        ({}, r"'age' is missing in 1 row, first at row 10; .* \(rows counted from row 120 of the table\)"),
+        ({"unknown": "rare"}, r"1 of 60 rows cannot be predicted: age is missing .*first row 10\).* from row 120"),
+    ):
+        with pytest.raises(InputError, match=match):
+            atm.predict_table(fitted("normal"), tmp_path / "in.parquet", tmp_path / "out.parquet", **options)
+        assert not (tmp_path / "out.parquet").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("terms", ["age + dose", "age + stage + sex", "stage:age + bs(dose, 4, extrapolation='clip')"])
+def test_marking_takes_at_most_half_as_long_again(terms: str) -> None:
+    model = atm.NormalLinear.from_formula(f"time ~ {terms}", DATA)
+    table = DATA.iloc[np.random.default_rng(0).integers(0, N, 1_000_000)].reset_index(drop=True)
+
+    def seconds(**options: Any) -> float:
+        start = perf_counter()
+        model.predict_distribution(table, **options)
+        return perf_counter() - start
+
+    plain, marked = (min(seconds(**options) for _ in range(5)) for options in ({}, {"on_bad_rows": "mark"}))
+    assert marked < 1.5 * plain

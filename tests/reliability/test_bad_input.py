@@ -1167,7 +1167,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "saving what is no model": (
         lambda: atm.save(3, "model.json"),
         InputTypeError,
-        "save needs a model of this package, not int",
+        "save needs a model of this package, or a pipeline that ends in one, not int",
     ),
     "saving as text": (lambda: atm.save(FITTED, "model.txt"), InputError, "must end in .json, not model.txt"),
     "saving nowhere": (

@@ -289,6 +289,15 @@ def test_check_survives_any_table(folder: Path, capsys, tally) -> None:
         tally("tables", "odd tables checked")
 
 
+def test_check_survives_nested_columns(folder: Path, capsys) -> None:
+    nested = DATA.assign(lists=[[1, 2]] * N, records=[{"a": 1}] * N, bytes=[b"\x1b"] * N)
+    nested.to_parquet("nested.parquet")
+    assert main(["check", "nested.parquet"]) == 0
+    assert main(["check", "nested.parquet", "-m", "lm", "-f", "y ~ x | site"]) == 0
+    assert main(["check", "nested.parquet", "-m", "lm", "-f", "y ~ lists | site"]) == 1
+    assert "lists" in capsys.readouterr().out
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs /dev/full")
 def test_a_full_disk_behind_standard_output(folder: Path, capsys) -> None:
     import subprocess

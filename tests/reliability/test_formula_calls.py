@@ -87,7 +87,7 @@ def test_columns_that_are_not_there(name: str, tally) -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_formula_without_its_table(name: str, tally) -> None:
-    refused(CALLS[name], "a formula needs a table: pass it after the formula", FORMULA, None)
+    refused(CALLS[name], "a formula needs a table .* after it, not NoneType", FORMULA, None, wanted=InputTypeError)
     refused(CALLS[name], "data must be a table with named columns", FORMULA, TABLE.y, wanted=InputTypeError)
     refused(CALLS[name], "data must be a table with named columns", FORMULA, TABLE.to_numpy(), wanted=InputTypeError)
     tally("bad input", "formulas and tables refused", 3)

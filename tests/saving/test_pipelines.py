@@ -73,6 +73,7 @@ TRANSFORMERS: dict[str, tuple[Any, pd.DataFrame]] = {
     "some columns": (ColumnTransformer([("n", "passthrough", slice(0, 2)), ("w", "drop", [2])]), X.assign(word="a")),
     "the others": (ColumnTransformer([("s", StandardScaler(), ["x"])], remainder="passthrough"), X),
     "union": (make_union(PCA(1), make_pipeline(PolynomialFeatures(2, include_bias=False), PCA(2))), X),
+    "ours inside": (atm.make_pipeline(StandardScaler(), PCA(2)), X),
     "frames": (RobustScaler().set_output(transform="pandas"), X),
 }
 
@@ -91,7 +92,7 @@ def test_the_same_to_the_last_bit(name: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.covariance(), pipeline.covariance())
     atm.save(again, tmp_path / "again.json")
     assert (tmp_path / "again.json").read_text() == (tmp_path / "p.json").read_text()
-    if name != "columns":  # the parameters of a loaded pipeline name the columns that a function had chosen
+    if name not in ("columns", "ours inside"):  # of a loaded pipeline, columns that a function chose have names
         assert repr(again) == repr(pipeline)
     refitted = sklearn.clone(again).fit(rows, Y, anchors=SITE)
     np.testing.assert_array_equal(refitted.predict(rows), pipeline.predict(rows))
@@ -236,8 +237,14 @@ def test_damage_is_noticed(record, tmp_path: Path) -> None:
 
 def test_another_scikit_learn_is_told(record, tmp_path: Path) -> None:
     record["scikit_learn"] = "0.99.1"
-    with pytest.warns(AnchorTMWarning, match=r"saved by scikit-learn 0\.99\.1, and this is .*fit the pipeline again"):
+    with pytest.warns(AnchorTMWarning, match=r"saved with scikit-learn 0\.99\.1, and this is .*or fit it again"):
         atm.load(written(record, tmp_path))
+    scale(record)["arguments"]["of_another_version"] = 1
+    with pytest.raises(
+        ModelFileError, match=r"no arguments of_another_version; the pipeline was saved with scikit-learn 0"
+    ):
+        atm.load(written(record, tmp_path))
+    del scale(record)["arguments"]["of_another_version"]
     record["scikit_learn"] = ".".join([*sklearn.__version__.split(".")[:2], "99"])
     atm.load(written(record, tmp_path))  # a patch does not matter
 
@@ -246,3 +253,18 @@ def test_rows_that_do_not_fit_are_refused_after_loading(record, tmp_path: Path) 
     again = atm.load(written(record, tmp_path))
     with pytest.raises(InputError, match="cannot transform X: columns are missing"):
         again.predict(X[["z"]])
+
+
+def test_of_a_search_the_chosen_model_is_saved(tmp_path: Path) -> None:
+    pipeline = atm.make_pipeline(StandardScaler(), atm.NormalLinear())
+    grid = sklearn.model_selection.GridSearchCV(pipeline, {"normallinear__xi": [0.0, 1.0]}, cv=3)
+    for search in (
+        atm.XiSearchCV(pipeline, [0.0, 1.0], progress=False).fit(X, Y, anchors=SITE),
+        atm.XiSearchCV(atm.NormalLinear(), [0.0, 1.0], progress=False).fit(X, Y, anchors=SITE),
+        grid.fit(X, Y, anchors=SITE),
+    ):
+        again = atm.load(atm.save(search, tmp_path / "s.json"))
+        assert type(again) is type(search.best_estimator_)
+        np.testing.assert_array_equal(again.predict(X), search.predict(X))
+    with pytest.raises(InputTypeError, match="not XiSearchCV"):
+        atm.save(atm.XiSearchCV(atm.NormalLinear()), tmp_path / "s.json")

@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler, TargetEncoder
+from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 
 import anchortm as atm
 from anchortm.exceptions import InputError
@@ -98,9 +99,10 @@ def test_rows_are_dropped_where_the_model_drops_them() -> None:
         pipeline = atm.make_pipeline(fill, atm.NormalLinear(missing="drop"))
         kept = y.notna().to_numpy()
         if fill != "passthrough":
-            found = atm.leave_one_environment_out(pipeline, X, y, SITE, [0.0], progress=False).frame()
+            found = atm.leave_one_environment_out(pipeline, X, y, SITE, [0.0], progress=False)
             by_hand = atm.leave_one_environment_out(pipeline, X[kept], y[kept], SITE[kept], [0.0], progress=False)
-            pd.testing.assert_frame_equal(found, by_hand.frame())
+            assert sum(found.missing.values()) == found.n_missing == (~kept).sum()
+            pd.testing.assert_frame_equal(found.frame(), by_hand.frame())
         else:
             with pytest.raises(InputError, match=r"without environment 0: .*NaN"):
                 atm.leave_one_environment_out(pipeline, X, y, SITE, [0.0], progress=False)
@@ -126,3 +128,25 @@ def test_what_folds_refuse() -> None:
         atm.leave_one_environment_out(pipeline, X, rare, SITE[:3], [0.0], progress=False)
     with pytest.raises(InputError, match="pass the environments"):
         atm.leave_one_environment_out(pipeline, X, rare, progress=False)
+
+
+def test_levels_of_one_place_are_read_as_the_transformers_say() -> None:
+    rows = X.assign(
+        x=X.x.fillna(0.0), kind=np.where((SITE == 1) & (np.arange(N) % 2 == 0), "rare", rng.choice(["a", "b"], N))
+    )
+
+    def pipeline(**options: str) -> atm.Pipeline:
+        front = make_column_transformer((OneHotEncoder(drop=["a"], **options), ["kind"]), remainder="passthrough")
+        return atm.make_pipeline(front, atm.NormalLinear())
+
+    with pytest.raises(InputError, match=r"without environment 1: .*unknown categories \['rare'\]"):
+        atm.leave_one_environment_out(pipeline(), rows, Y, SITE, [0.0], progress=False)
+    with pytest.warns(UserWarning, match="Found unknown categories"):
+        found = atm.leave_one_environment_out(
+            pipeline(handle_unknown="ignore"), rows, Y, SITE, [0.0], progress=False
+        ).frame()
+    baseline = pipeline().fit(rows[SITE != 1], Y[SITE != 1], anchors=SITE[SITE != 1])
+    read = rows.assign(kind=rows.kind.replace("rare", "a"))
+    assert found.nll[1] == baseline.nll(read[SITE == 1], Y[SITE == 1]).mean()
+    assert "coef_onehotencoder__kind_rare" in found
+    assert np.isnan(found["coef_onehotencoder__kind_rare"][1])

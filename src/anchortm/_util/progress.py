@@ -56,17 +56,17 @@ class set_progress:  # noqa: N801 - called as a function
     >>> _ = atm.set_progress(None)
     """
 
-    wanted: bool | None = None
+    _wanted: bool | None = None
 
     def __init__(self, shown: bool | None) -> None:
-        self._before = set_progress.wanted
-        set_progress.wanted = _checked(shown, "shown")
+        self._before = set_progress._wanted
+        set_progress._wanted = _checked(shown, "shown")
 
     def __enter__(self) -> None:
         """Begin a context that restores the setting at its end."""
 
     def __exit__(self, *_: object) -> None:
-        set_progress.wanted = self._before
+        set_progress._wanted = self._before
 
 
 class Task:
@@ -80,9 +80,12 @@ class Task:
         Number of steps; a task whose length is unknown has none.
     shown : bool, optional
         Whether to show a bar, if this is the outermost task. By default only in a terminal or notebook.
+    detail : str
+        What to say after the label and the number of steps; narrow terminals may cut it off.
     """
 
-    def __init__(self, label: str, total: float | None = None, shown: bool | None = None) -> None:
+    def __init__(self, label: str, total: float | None = None, shown: bool | None = None, *, detail: str = "") -> None:
+        self.detail = detail
         self.label, self.total, self.shown = label, total, _checked(shown, "progress")
         self.inner: Task | None = None
         self._count: Callable[[], float] | None = None
@@ -93,11 +96,11 @@ class Task:
         self._outer = _current.get()
         self.root: Task = self if self._outer is None else self._outer.root
         self._owner = os.getpid(), threading.get_ident()
-        _current.set(self)
         if self._outer is None:
             self._bar = _Bar(self) if _visible(self.shown) else None
         elif self._outer.is_here:
             self._outer.inner = self
+        _current.set(self)  # last: an interruption on the way in leaves no task behind
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -153,7 +156,8 @@ class Task:
         count = ""
         if last.total is not None and last.total > 1.0:
             count = f" {_short(min(last.done, last.total))}/{_short(last.total)}"
-        return f"{last.label}{count}" if last is self else f"{self.label}, {last.label}{count}"
+        own = f"{last.label}{count}{last.detail and f', {last.detail}'}"
+        return own if last is self else f"{self.label}, {own}"
 
 
 _current: ContextVar[Task | None] = ContextVar("anchortm_task", default=None)
@@ -187,11 +191,15 @@ class _Bar:
         self._lock, self._end = threading.Lock(), threading.Event()
         context = contextvars.copy_context()  # of the cell of a notebook
         self._thread = threading.Thread(target=context.run, args=(self._run,), name="anchortm progress", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:  # an interruption
+            self._end.set()
+            raise
 
     def _run(self) -> None:
         pause = DELAY
-        with contextlib.suppress(OSError, ValueError):  # the stream was closed
+        with contextlib.suppress(Exception):  # a bar that cannot be drawn, as its stream was closed, does no harm
             while not self._end.wait(pause):
                 pause = INTERVAL
                 with self._lock:
@@ -234,9 +242,11 @@ class _Bar:
         self._thread.join()
         if self._bar is None:
             return
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(Exception):
             if finished and self._bar.total is not None:
                 self._bar.n = self._bar.total
+            elif self._widget:
+                self._draw()  # where the call failed
             self._bar.close()
             if not self._widget:
                 self._stream.write("\r" + " " * (self._bar.ncols + ROOM - 1) + "\r")
@@ -266,9 +276,9 @@ _messages.aside = above  # warnings
 
 def _visible(shown: bool | None) -> bool:
     """Return whether the outermost task has a bar."""
-    shown = set_progress.wanted if shown is None else shown
+    shown = set_progress._wanted if shown is None else shown
     if shown is not None:
-        return shown
+        return shown and sys.stderr is not None
     processes = sys.modules.get("multiprocessing.process")
     if processes is not None and processes.parent_process() is not None:
         return False  # a worker

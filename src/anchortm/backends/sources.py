@@ -69,7 +69,7 @@ class Source(ABC):
         """Yield the result of ``read`` for each batch, in order, and show progress; close it if you leave early."""
         self.passes += 1
         try:
-            with Task(f"pass {self.passes}, {label}, rows", self.n_rows) as task:
+            with Task(f"pass {self.passes}, rows", self.n_rows, detail=label) as task:
                 for size, part in self._results(read, columns):
                     yield part
                     task.step(size)

@@ -27,6 +27,7 @@ __all__ = [
     "refuse_texts",
     "with_dates",
     "with_points",
+    "without_missing_texts",
     "without_texts",
 ]
 
@@ -101,6 +102,20 @@ def missing_texts(given: list[str], decimal: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
+def without_missing_texts(data: pd.DataFrame, texts: list[str]) -> pd.DataFrame:
+    """Return a table that was not read from text with these texts as missing values."""
+    import pandas as pd
+
+    new = {}
+    for name in data.columns:
+        gone = data[name].astype(str).isin(texts)
+        if gone.any():
+            rest = data[name].mask(gone)
+            numbers = pd.to_numeric(rest, errors="coerce")
+            new[name] = numbers if numbers.notna().sum() == rest.notna().sum() else rest
+    return data.assign(**new)
+
+
 def odd_numbers(column: pd.Series, name: str, source: CsvFile | None, needed: bool = False) -> OddNumbers | None:
     """Return the texts of a column that otherwise has numbers; None for other columns.
 
@@ -146,7 +161,7 @@ def with_points(data: pd.DataFrame, names: Iterable[str], source: CsvFile | None
 
 
 def date_format(column: pd.Series) -> str | None:
-    """Return how a column of dates is written; None if it has others values too, or could mean two things."""
+    """Return how a column of dates is written, "ambiguous" if it could mean two things; None for other columns."""
     from pandas.api.types import is_datetime64_any_dtype
 
     if is_datetime64_any_dtype(column.dtype):
@@ -157,7 +172,9 @@ def date_format(column: pd.Series) -> str | None:
     if texts.empty or not texts.head(100).map(lambda text: DATE.fullmatch(text.strip()) is not None).all():
         return None
     fitting = [form for form in FORMATS if _days(texts, form).notna().all()]
-    return fitting[0] if fitting[:2] != ["%d/%m/%Y", "%m/%d/%Y"] else "ambiguous" if fitting else None
+    if not fitting:
+        return None
+    return "ambiguous" if fitting[:2] == ["%d/%m/%Y", "%m/%d/%Y"] else fitting[0]
 
 
 def _days(column: pd.Series, form: str) -> pd.Series:
@@ -289,9 +306,7 @@ def refuse_texts(
             raise InputError(f"{what} must be numbers, not {odd.shown()} at {where}; {odd.remedy(source)}{factor}")
 
 
-def without_texts(
-    data: pd.DataFrame, names: Iterable[str], source: CsvFile | None, needed: bool = False
-) -> pd.DataFrame:
+def without_texts(data: pd.DataFrame, names: Iterable[str], source: CsvFile | None) -> pd.DataFrame:
     """Return the table with the texts among numbers as missing values."""
-    odd = [name for name in names if odd_numbers(data[name], name, source, needed) is not None]
+    odd = [name for name in names if odd_numbers(data[name], name, source) is not None]
     return data.assign(**{name: _numbers(data[name].astype(str).str.strip(), source) for name in odd})

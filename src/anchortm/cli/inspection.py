@@ -53,8 +53,8 @@ def column_table(data: pd.DataFrame, source: CsvFile | None) -> pd.DataFrame:
 
     rows = []
     for name in data.columns:
-        kind, values = _kind(data[name], str(name), source)
-        column = data[name]
+        column = _plain(data[name])
+        kind, values = _kind(column, str(name), source)
         rows.append(
             {
                 "column": str(name),
@@ -65,6 +65,12 @@ def column_table(data: pd.DataFrame, source: CsvFile | None) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def _plain(column: pd.Series) -> pd.Series:
+    """Return a column of values that can be compared: lists and tables as text."""
+    nested = is_text(column) and column.map(lambda value: isinstance(value, (list, dict, set, np.ndarray))).any()
+    return column.astype(str) if nested else column
 
 
 def _kind(column: pd.Series, name: str, source: CsvFile | None) -> tuple[str, str]:
@@ -100,7 +106,7 @@ def site_candidates(data: pd.DataFrame, source: CsvFile | None) -> list[str]:
     """Return columns that may be sites: text or whole numbers with some values, each in several rows."""
     found = []
     for name in map(str, data.columns):
-        column = data[name].dropna()
+        column = _plain(data[name]).dropna()
         n, text = column.nunique(), is_text(column)
         whole = not text and column.dtype.kind in "iuf" and bool((column % 1 == 0).all())
         named = NAMED.search(name) is not None

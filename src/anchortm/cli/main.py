@@ -70,7 +70,8 @@ def _run(options: Any) -> int:
         warnings.simplefilter("always", AnchorTMWarning)
         warnings.showwarning = lambda message, *_, **__: note(say(message), "warning", "yellow")
         try:
-            code = options.run(options)
+            with _progress(options):
+                code = options.run(options)
             print(end="", flush=True)
         except KeyboardInterrupt:
             _say_interrupted()
@@ -87,6 +88,15 @@ def _run(options: Any) -> int:
             if source is not None:
                 source.close()
     return int(code or 0)
+
+
+def _progress(options: Any) -> Any:
+    """Return the context that a command runs in: without progress bars if the options say so."""
+    if not (options.quiet or options.no_progress):
+        return contextlib.nullcontext()
+    from anchortm._util.progress import set_progress
+
+    return set_progress(False)
 
 
 def _report(error: Exception, say: Any, debug: bool) -> None:

@@ -18,7 +18,6 @@ __all__ = [
     "add_output",
     "add_plot",
     "add_table",
-    "shows_progress",
     "template",
 ]
 
@@ -143,11 +142,6 @@ def add_plot(command: argparse.ArgumentParser, what: str) -> None:
 def add_json(command: argparse.ArgumentParser, what: str = "the table") -> None:
     """Add the option for JSON."""
     command.add_argument("--json", action="store_true", help=f"print {what} as JSON")
-
-
-def shows_progress(options: Any) -> bool | None:
-    """Return whether to show progress bars; None shows them in a terminal."""
-    return False if options.quiet or options.no_progress else None
 
 
 def template(options: Any) -> Any:

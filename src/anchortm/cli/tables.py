@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from anchortm._util.files import check_regular
 from anchortm._util.frames import each_once, read_csv
-from anchortm.cli.columns import missing_texts, with_dates
+from anchortm.cli.columns import missing_texts, with_dates, without_missing_texts
 from anchortm.cli.dialects import CsvFile, detect
 from anchortm.cli.terminal import note
 from anchortm.exceptions import AnchorTMError, InputError, first_line
@@ -53,7 +53,7 @@ def _read(options: Any, tell: bool) -> pd.DataFrame:
         _check_place(file)
     csv_file = file.suffix.lower() != ".parquet"
     try:
-        return _csv(options, tell) if csv_file else _parquet(file)
+        return _csv(options, tell) if csv_file else _parquet(file, missing_texts(options.missing_values, "."))
     except ImportError:
         raise InputError("Parquet files need pyarrow: pip install 'anchortm[parquet]'") from None
     except AnchorTMError as error:
@@ -75,7 +75,9 @@ def _read(options: Any, tell: bool) -> pd.DataFrame:
 def _check_place(file: Path) -> None:
     """Refuse what is not a file with a table."""
     if file.suffix.lower() not in READ:
-        raise InputError(f"{file} must be a {' or '.join(READ)} file")
+        raise InputError(
+            f"{file} must be a {' or '.join(READ)} file: rename a text table to .csv, or give - and pipe it, < {file}"
+        )
     if file.is_dir():
         raise InputError(
             f"{file} is a folder: name a file; only fit and predict read folders of Parquet files, in batches"
@@ -135,7 +137,7 @@ def _spool(file: BinaryIO) -> None:
         file.write(part)
 
 
-def _parquet(file: Path) -> pd.DataFrame:
+def _parquet(file: Path, missing: list[str]) -> pd.DataFrame:
     import pandas as pd
     import pyarrow.parquet as pq
 
@@ -143,7 +145,8 @@ def _parquet(file: Path) -> pd.DataFrame:
     if 8 * about.num_rows * about.num_columns > MOST_BYTES:
         raise InputError(_too_large(MOST_BYTES))
     each_once(about.schema.to_arrow_schema().names)
-    return pd.read_parquet(file)
+    data = pd.read_parquet(file)
+    return without_missing_texts(data, missing) if missing else data
 
 
 def _too_large(most: int) -> str:

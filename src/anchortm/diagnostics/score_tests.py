@@ -16,6 +16,7 @@ from anchortm._messages import shown
 from anchortm._typing import AnyTable, Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import generator, whole_number
 from anchortm._util.html import report
+from anchortm._util.progress import Task
 from anchortm.engine.remarks import tell_alphabetical
 from anchortm.exceptions import InputError
 from anchortm.inference.redrawn import redraws, whole_rows, why_not
@@ -234,6 +235,7 @@ def score_test(
     quadratic = Quadratic.of(information, free)
     if method == "expected":
         return test(quadratic, method)
-    losses = islice(draws, n_draws)
-    simulated = [simulated_statistic(loss, solution.v, information, quadratic, free) for loss in losses]
+    with Task("simulated score tests", n_draws) as task:
+        losses = task.each(islice(draws, n_draws))
+        simulated = [simulated_statistic(loss, solution.v, information, quadratic, free) for loss in losses]
     return test(quadratic, method, np.array(simulated))

@@ -7,7 +7,7 @@ over groups and differences between them have the averages and differences of de
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,6 +51,8 @@ class RestrictedMeans:
         Confidence level of the intervals.
     method : str
         Delta method or bootstrap.
+    outcome_name : str or None
+        What the outcome is called, if it had a name in the fit.
 
     Examples
     --------
@@ -69,6 +71,11 @@ class RestrictedMeans:
     deviations: Array
     level: float
     method: str
+    outcome_name: str | None = None
+
+    def named(self, outcome_name: str | None, labels: pd.Index | None) -> RestrictedMeans:
+        """Return the means with this name of the outcome; rows and groups have names of their own, not labels."""
+        return replace(self, outcome_name=outcome_name)
 
     @property
     def standard_errors(self) -> Array:
@@ -112,21 +119,21 @@ class RestrictedMeans:
         away = self.deviations[:, 1:] - self.deviations[:, :1]
         return self._table("difference", names, self.estimate[1:] - self.estimate[0], away)
 
-    def plot(self, ax: Axis = None, *, unit: str = "time") -> Axes:
+    def plot(self, ax: Axis = None, *, unit: str | None = None) -> Axes:
         """Draw the means with their intervals and return the axes.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
             Where to draw; by default a new figure.
-        unit : str
-            Unit of the times.
+        unit : str, optional
+            Unit of the times; by default the name of the outcome.
 
         Returns
         -------
         matplotlib axes
         """
-        title = f"means up to {self.tau:g}, {self.level:.0%} intervals"
+        title, unit = f"means up to {self.tau:g}, {self.level:.0%} intervals", unit or self.outcome_name or "time"
         return plotting.intervals(self.frame(), ax, value="restricted mean", unit=unit, title=title, zero=False)
 
     @shown

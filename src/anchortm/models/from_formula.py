@@ -51,7 +51,7 @@ class FormulaMixin:
         environments : array or column name, optional
             Environments to leave out, for searches and for boosted models with ``validation``.
         **parameters
-            Arguments of the constructor, such as ``xi``.
+            Arguments of the constructor, such as ``xi``; for searches and boosting also ``model``.
 
         Returns
         -------
@@ -111,7 +111,7 @@ def check_formula(model: Any, data: Any, anchors: Any = None) -> None:
     """Refuse a formula for a pipeline or without a table, and anchors that are given twice."""
     refuse_formula(model)
     if data is None:
-        raise InputError("a formula needs a table: pass it after the formula, such as fit(formula, data)")
+        raise InputTypeError("a formula needs a table with named columns after it, not NoneType: fit(formula, data)")
     if anchors is not None:
         raise InputError("name the anchors after '|' in the formula, and pass other arguments by name, such as xis=...")
     if getattr(model, "anchor_names", None) is not None:

@@ -14,6 +14,7 @@ from anchortm._typing import Covariates, Outcome
 from anchortm._util.frames import is_frame, native
 from anchortm._util.html import EstimatorInNotebook
 from anchortm._util.pipelines import is_pipeline, model_of
+from anchortm.exceptions import UnavailableError
 from anchortm.inputs.transformed import with_names
 from anchortm.models.attributes import not_fitted
 from anchortm.models.base import TransformationModel
@@ -45,19 +46,26 @@ __all__ = ["Pipeline", "as_pipeline", "fit_arguments", "make_pipeline", "with_pa
 
 
 def _asks(method: Any) -> Any:
-    """Return a method like that of the model, for rows before the transformers; it exists where the model has it."""
+    """Return a method like that of the model, for rows before the transformers; it exists where the model has it.
+
+    A pipeline that ends in another estimator does what scikit-learn does.
+    """
     name = method.__name__
 
     @wraps(method)
     def ask(self: Any, *arguments: Any, **options: Any) -> Any:
-        return getattr(self.model_, name)(*arguments, **options)
+        foreign = model_of(self) is self
+        return getattr(super(Pipeline, self) if foreign else self.model_, name)(*arguments, **options)
 
     def has(self: Any) -> bool:
         model = model_of(self)
+        if model is self:
+            return hasattr(super(Pipeline, self), name)
         return hasattr(type(model), name) and (not model.__sklearn_is_fitted__() or hasattr(model, name))
 
     first = (method.__doc__ or "").split("\n")[0]
-    ask.__doc__ = f"{first}\n\nRows pass the transformers first. Arguments are those of ``{name}`` of the model."
+    rows = "Rows pass the transformers first. " if "X" in signature(method).parameters else ""
+    ask.__doc__ = f"{first}\n\n{rows}Arguments are those of ``{name}`` of the model."
     return available_if(has)(ask)
 
 
@@ -160,26 +168,36 @@ class Pipeline(EstimatorInNotebook, _Pipeline):
         """Return what the transformers make of X, with the names of columns."""
         found = super()._fit(X, y, *args, **options)
         transformers = [step for _, step in self.steps[:-1] if step not in (None, "passthrough")]
-        return with_names(found, X, transformers) if is_frame(native(X)) else found
+        ours = model_of(self) is not self  # others would want names at prediction too
+        return with_names(found, X, transformers) if ours and is_frame(native(X)) else found
+
+    def _last(self) -> Any:
+        """Return the model, fitted or not, for rows as they are before the transformers."""
+        model = model_of(self)
+        if model is self:
+            raise UnavailableError("this pipeline does not end in a model of this package: see its steps")
+        return model
 
     def specification(self) -> Any:
         """Return the arguments of the model as a frozen specification."""
-        return model_of(self).specification()
+        return self._last().specification()
 
     @property
     def anchor_names(self) -> Any:
         """Return the columns that the model takes as anchors."""
-        return model_of(self).anchor_names
+        return self._last().anchor_names
 
     @property
     def model_(self) -> Any:
         """Return the fitted model, for rows as they are before the transformers."""
+        model = self._last()
         if not self.__sklearn_is_fitted__():
             raise not_fitted(self)
-        return model_of(self)
+        return model
 
     def _found(self) -> Any:
-        return self.model_._found() if self.__sklearn_is_fitted__() else None
+        fitted = model_of(self) is not self and self.__sklearn_is_fitted__()
+        return self.model_._found() if fitted else None
 
 
 def _addressed(pipeline: Any, params: dict[str, Any]) -> dict[str, Any]:

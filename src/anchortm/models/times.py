@@ -23,6 +23,7 @@ __all__ = ["Times"]
 class Times(Predictions):
     """The methods of a fitted model that are about times, with their uncertainty."""
 
+    @named
     def restricted_mean(
         self,
         X: Covariates,

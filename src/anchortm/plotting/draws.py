@@ -24,7 +24,7 @@ def draws(
     """Draw a histogram of the draws of each parameter of a ``Bootstrap``, a panel for each; return the axes.
 
     A line marks the estimate, and the shaded range is the percentile interval. By default the coefficients are drawn,
-    the first 12 of many; ``parameters`` names others.
+    the first 12 of many; ``parameters`` names others. A label counts the draws of a parameter that some draws lack.
 
     Examples
     --------
@@ -41,10 +41,13 @@ def draws(
     panels = _panels(axes, len(chosen))
     for ax, j in zip(panels, chosen, strict=True):
         estimate, lower, upper = (float(table[name].iloc[j]) for name in ("estimate", "lower", "upper"))
-        ax.axvspan(lower, upper, color=COLOURS[0], alpha=0.12, lw=0, label=f"{level:.0%} interval")
-        ax.hist(result.draws[:, j], bins=_bins(result.draws[:, j]), color="0.75", edgecolor="0.45", linewidth=0.5)
+        found, n = result.draws[~np.isnan(result.draws[:, j]), j], len(result.draws)
+        if found.size:
+            ax.axvspan(lower, upper, color=COLOURS[0], alpha=0.12, lw=0, label=f"{level:.0%} interval")
+            ax.hist(found, bins=_bins(found), color="0.75", edgecolor="0.45", linewidth=0.5)
         ax.axvline(estimate, color=COLOURS[1], linewidth=2, label="estimate")
-        ax.set_xlabel(result.names[j])
+        ax.set_xlabel(result.names[j] + (f"\n({found.size} of {n} draws)" if found.size < n else ""))
+        ax.xaxis.get_major_locator().set_params(nbins=5)
         ax.yaxis.get_major_locator().set_params(integer=True)
     panels[0].set_ylabel("draws")
     if axes is not None:

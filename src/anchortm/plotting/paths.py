@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,7 +161,8 @@ def xi_search(search: XiSearch, ax: Axis = None) -> Axes:
     table = search.results_[np.isfinite(search.results_.index)]
     at = table.index.to_numpy(dtype=np.float64)
     if "standard_error" in table:
-        ax.errorbar(at, table.objective, yerr=table.standard_error, fmt="none", ecolor="0.5", capsize=3)
+        bars: dict[str, Any] = {"fmt": "none", "ecolor": "0.5", "capsize": 3, "label": "one standard error"}
+        ax.errorbar(at, table.objective, yerr=table.standard_error, **bars)
     else:
         nll = search.loeo_.frame().pivot(index="xi", columns="environment", values="nll").loc[table.index]
         for k, name in enumerate(nll.columns):

@@ -21,7 +21,7 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.links import Link
 from anchortm.predict.integrals import Tails, rows_by_baseline
 from anchortm.predict.moments import mean_of, mode_of
-from anchortm.predict.protocol import Distribution, as_rows, check_shape, known_to_exceed
+from anchortm.predict.protocol import Distribution, as_rows, check_shape, known_to_exceed, labels_of
 from anchortm.predict.transformation import Transformation
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class PredictedDistribution(Distribution):
         after = None if self.after is None else self.after[rows]
         theta = self.theta if self.theta.ndim == 1 else self.theta[rows]
         gain = self.gain if np.ndim(self.gain) == 0 else np.asarray(self.gain)[rows]
-        labels = self._labels_of(rows)
+        labels = labels_of(self.labels, rows)
         return replace(self, theta=theta, shift=self.shift[rows], after=after, gain=gain, labels=labels)
 
     def __repr__(self) -> str:

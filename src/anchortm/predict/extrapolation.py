@@ -32,6 +32,7 @@ def extrapolation(model: HasRows, X: Any, y: Any = None) -> pd.DataFrame:
     import pandas as pd
 
     rows = model.new_rows_
+    _ranges(rows.result)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnchorTMWarning)  # of what is told here
         rows.design(X)  # new rows are checked as for a prediction
@@ -44,9 +45,7 @@ def extrapolation(model: HasRows, X: Any, y: Any = None) -> pd.DataFrame:
 
 def outside_range(rows: NewRows, X: Any) -> tuple[NDArray[np.object_], Array]:
     """Return the names of the covariates outside their training range, and the largest distance from a range."""
-    result = rows.result
-    if result.covariate_ranges is None:
-        raise InputError("this model does not know the ranges of its covariates, as its file is older: fit it again")
+    result, ranges = rows.result, _ranges(rows.result)
     if rows.formula is not None:
         known = {name: v for name, v in rows.formula.variables(X).items() if isinstance(v, tuple)}
         names, values = list(known), [v for v, _ in known.values()]
@@ -55,13 +54,20 @@ def outside_range(rows: NewRows, X: Any) -> tuple[NDArray[np.object_], Array]:
     else:
         names, columns = result.covariate_names, to_design(rows.split(X)[0], wide=True).matrix
         columns = columns.toarray() if isinstance(columns, WideMatrix) else columns
-        low, high = result.covariate_ranges
+        low, high = ranges
     width = np.where(high > low, high - low, 1.0)
     beyond = np.maximum(np.maximum(low - columns, columns - high), 0.0) / width
     outside = np.full(len(columns), "", dtype=object)
     for i in np.flatnonzero(beyond.any(axis=1)):
         outside[i] = ", ".join(names[j] for j in np.flatnonzero(beyond[i]))
     return outside, beyond.max(axis=1, initial=0.0)
+
+
+def _ranges(result: FitResult) -> Array:
+    """Return the ranges of the covariates; raise an error if the model does not know them."""
+    if result.covariate_ranges is None:
+        raise InputError("this model does not know the ranges of its covariates, as its file is older: fit it again")
+    return result.covariate_ranges
 
 
 def _beyond(result: FitResult, y: Any, n: int) -> NDArray[np.intp]:

@@ -17,7 +17,7 @@ from anchortm.exceptions import InputError
 from anchortm.families import Family
 from anchortm.families.crps import discrete_crps
 from anchortm.predict.mixed_law import MixedLaw
-from anchortm.predict.protocol import Distribution, as_rows, check_shape
+from anchortm.predict.protocol import Distribution, as_rows, check_shape, labels_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +74,7 @@ class FamilyDistribution(Distribution):
 
     def __getitem__(self, rows: Rows) -> Self:
         rows = as_rows(rows)
-        labels = self._labels_of(rows)
+        labels = labels_of(self.labels, rows)
         return replace(self, mu=self.mu[rows], trials=self.trials[rows], shift=self.shift[rows], labels=labels)
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anchortm._typing import Array, Rows, Seed
 from anchortm.exceptions import InputError, InputTypeError, UnavailableError
-from anchortm.predict.protocol import Distribution, as_rows, check_shape
+from anchortm.predict.protocol import Distribution, as_rows, check_shape, labels_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +67,7 @@ class MarkedDistribution(Distribution):
     >>> distribution
     MarkedDistribution(3 rows, 1 of them bad, of PredictedDistribution(2 rows of numbers, cloglog link))
     >>> distribution.sf(300.0).round(2), distribution.reasons.tolist()
-    (array([0.79,  nan, 0.88]), ['', 'age is missing', ''])
+    (array([0.79,  nan, 0.87]), ['', 'age is missing', ''])
     """
 
     good_rows: Distribution
@@ -92,7 +92,7 @@ class MarkedDistribution(Distribution):
         rows = as_rows(rows)
         place = np.cumsum(~self.bad) - 1  # of each good row among the good rows
         bad = self.bad[rows]
-        good, labels = self.good_rows[place[rows][~bad]], self._labels_of(rows)
+        good, labels = self.good_rows[place[rows][~bad]], labels_of(self.labels, rows)
         return replace(self, good_rows=good, bad=bad, reasons=self.reasons[rows], labels=labels)
 
     def __repr__(self) -> str:
@@ -161,10 +161,6 @@ class MarkedDistribution(Distribution):
     def mean(self) -> Array:
         """Return the expectations."""
         return self._by_row("mean")
-
-    def plot(self, *args: Any, **options: Any) -> Any:
-        """Draw the good rows; arguments as for ``plot`` of these."""
-        return self.good_rows.plot(*args, **options)
 
     def median(self) -> NDArray[Any]:
         """Return the medians."""

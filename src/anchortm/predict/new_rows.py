@@ -24,6 +24,7 @@ from anchortm.inputs.baselines import Mixture, cluster_labels, coded, stratum_co
 from anchortm.inputs.clusters import Clusters
 from anchortm.inputs.design import Design, check_columns, columns_of, split_columns, to_design, without_anchors
 from anchortm.inputs.formula import Formula
+from anchortm.inputs.formula.judging import judged_table
 from anchortm.inputs.judgement import Judgement, OnBadRows, Unknown, check_policy, warn_of_mapped
 from anchortm.inputs.missing import rows_taken
 from anchortm.inputs.response import Response, as_response
@@ -80,7 +81,7 @@ class NewRows:
         """
         aligned(X=X, **numbers)
         given = self._with_offset(numbers)
-        if self.formula is not None and X is not None:
+        if X is not None:
             numbers = {name: entries_of(X, values) for name, values in given.items()}
         judgement = Judgement(row_count(X, numbers, n_rows), unknown)
         for name, values in numbers.items():
@@ -90,10 +91,21 @@ class NewRows:
         if X is None:
             design = None
         elif self.formula is not None:
-            design = self.formula.judged(X, judgement, self.strata, conditional)
+            design = judged_table(self.formula, X, judgement, self.strata, conditional)
         else:
             design = self._judged_behind(X, judgement, conditional)
-        return ReadRows(design, numbers, judgement)
+        return self._without_odd(ReadRows(design, numbers, judgement))
+
+    def _without_odd(self, read: ReadRows) -> ReadRows:
+        """Return the rows without those whose dummies have effects that vary, and are not 0 or 1."""
+        names, corners, design = self.result.covariate_names, self.result.corners, read.X
+        for group in () if corners is None else corners.varying:
+            if design is not None:
+                check_columns(design, names, self.result.columns is not None, self.spec.model)
+                odd = group.odd(columns_of(design.matrix, [names.index(name) for name in group.names]))
+                read = read.without(odd, f"{', '.join(group.names)} should be 0 or 1")
+                design = read.X
+        return read
 
     def answer(
         self,

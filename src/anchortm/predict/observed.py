@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from anchortm._util.frames import column_names, is_frame, native
-from anchortm.exceptions import InputError
+from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.formula import Formula
 from anchortm.predict.new_rows import NO_OUTCOME
 
@@ -29,7 +29,7 @@ def rows_of_table(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
 def _table_of(model: Any, formula: str, data: Any) -> Any:
     """Return the table; refuse a formula by which the model was not fitted."""
     if data is None:
-        raise InputError("a formula needs a table: pass it after the formula")
+        raise InputTypeError("a formula needs a table with named columns after it, not NoneType")
     if not reads_tables(model):
         raise InputError(
             f"this {type(model).__name__} was not fitted by a formula: pass X and y, or fit it by the formula, "

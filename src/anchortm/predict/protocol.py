@@ -7,30 +7,26 @@ first: a number gives n values, a vector of m numbers an (n, m) table, and an (n
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anchortm import plotting
-from anchortm._typing import Array, Axis, Rows, Seed
+from anchortm._typing import Array, Rows, Seed
 from anchortm._util.checks import generator, level_between, real_numbers, whole_number
-from anchortm._util.html import FEW_ROWS, Table, report
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.plotting.style import row_labels
 from anchortm.predict.restricted import chunks, horizon, quadrature, restricted_means
+from anchortm.predict.shown import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
-__all__ = ["Distribution", "as_rows", "check_shape", "known_to_exceed"]
+__all__ = ["Distribution", "as_rows", "check_shape", "known_to_exceed", "labels_of"]
 
 
-class Distribution(ABC):
+class Distribution(Shown):
     """Distributions of one outcome for n rows: the base class of all kinds.
 
     ``predict_distribution`` returns one of the kinds below. They share these methods, and ``distribution[:3]`` takes
@@ -72,10 +68,6 @@ class Distribution(ABC):
         """Return the distributions with these names of outcome and rows."""
         found: Any = self  # all kinds of ours are dataclasses
         return replace(found, outcome_name=outcome_name, labels=labels)  # type: ignore[no-any-return]
-
-    def _labels_of(self, rows: Any) -> Any:
-        """Return the labels of some rows."""
-        return None if self.labels is None else self.labels[rows]
 
     @abstractmethod
     def __len__(self) -> int:
@@ -169,78 +161,15 @@ class Distribution(ABC):
         tail = 0.5 * (1.0 - level_between(level, ends=True))
         return self.ppf(tail), self.isf(tail)
 
-    def plot(
-        self,
-        ax: Axis = None,
-        of: str | None = None,
-        *,
-        grid: ArrayLike | None = None,
-        labels: Sequence[object] | None = None,
-        unit: str | None = None,
-        most: int = 8,
-    ) -> Axes:
-        """Draw the distribution of each row and return the axes.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; by default a new figure.
-        of : {"pdf", "cdf", "sf", "hazard", "cumhazard"}, optional
-            What to draw. By default P(Y > y) for times, the probability of each class or count, and the density of
-            other outcomes.
-        grid : array, optional
-            Outcomes to draw at; by default the middle 99 % of the distributions.
-        labels : sequence, optional
-            A label for each row; by default those of the table that was predicted.
-        unit : str, optional
-            Label of the axis of outcomes; by default the name of the outcome.
-        most : int
-            Largest number of rows to draw. If there are more, the first ones are drawn, and the title says so.
-
-        Returns
-        -------
-        matplotlib axes
-
-        Examples
-        --------
-        >>> import matplotlib.pyplot as plt, anchortm as atm
-        >>> data = atm.datasets.load_geyser()
-        >>> model = atm.ContinuousProbit().fit(data[["duration"]], data.waiting)
-        >>> ax = model.predict_distribution(data[["duration"]]).plot()
-        >>> len(ax.lines), ax.get_title(), ax.get_xlabel()
-        (8, 'the first 8 of 299 rows', 'waiting')
-        >>> plt.close(ax.figure)
-        """
-        given, most = None if labels is None else row_labels(labels, len(self)), whole_number(most, "most", 1)
-        of = "sf" if of is None and getattr(self, "positive", False) else of
-        shown = None if given is None else given[:most]
-        ax = plotting.distributions(self[:most], grid, ax, of=of, labels=shown, unit=unit)
-        if len(self) > most:
-            ax.set_title(f"the first {most} of {len(self)} rows", fontsize="medium")
-        return ax
-
-    def _repr_html_(self) -> str:
-        import pandas as pd
-
-        part = self[:FEW_ROWS]
-        rows = pd.RangeIndex(len(part)) if part.labels is None else part.labels
-        frame = pd.DataFrame(_columns(part), index=rows if rows.nlevels > 1 else rows.rename(rows.name or "row"))
-        return report(repr(self), Table(frame, len(self)))
-
     def rvs(self, size: int = 1, random_state: Seed = None) -> NDArray[Any]:
         """Return random draws, (n, size)."""
         rng = generator(random_state)
         return self.ppf(rng.random((len(self), whole_number(size, "size", 0))))
 
 
-def _columns(distribution: Any) -> dict[str, NDArray[Any]]:
-    """Return what notebooks show of each row: the probabilities of classes, or the median and a 90 % interval."""
-    basis = getattr(distribution, "good_rows", distribution).basis
-    why = {"reason": distribution.reasons} if hasattr(distribution, "reasons") else {}  # of bad rows
-    if basis.kind == "ordinal":
-        return {f"P({k})": p for k, p in zip(basis.levels, distribution.probabilities().T, strict=True)} | why
-    lower, upper = distribution.interval(0.9)
-    return {"5 %": lower, "median": distribution.median(), "95 %": upper} | why
+def labels_of(labels: pd.Index | None, rows: Any) -> pd.Index | None:
+    """Return the labels of some rows, if there are any."""
+    return None if labels is None else labels[rows]
 
 
 def as_rows(rows: Rows) -> Any:

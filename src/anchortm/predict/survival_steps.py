@@ -14,7 +14,7 @@ from anchortm._util.checks import probabilities, real_numbers
 from anchortm.bases import Basis, Increments
 from anchortm.engine.hazard_steps import Steps
 from anchortm.exceptions import InputTypeError
-from anchortm.predict.protocol import Distribution, as_rows, check_shape, known_to_exceed
+from anchortm.predict.protocol import Distribution, as_rows, check_shape, known_to_exceed, labels_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,7 +117,7 @@ class StepDistribution(Distribution):
     def __getitem__(self, rows: Rows) -> StepDistribution:
         rows = as_rows(rows)
         after = None if self.after is None else self.after[rows]
-        labels = self._labels_of(rows)
+        labels = labels_of(self.labels, rows)
         return replace(self, stratum=self.stratum[rows], shift=self.shift[rows], after=after, labels=labels)
 
     def __repr__(self) -> str:

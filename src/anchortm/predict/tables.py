@@ -18,6 +18,7 @@ from anchortm._util.files import beside, remove_folder, write_whole
 from anchortm._util.frames import is_batched, is_frame, known, native, select, take
 from anchortm._util.pipelines import model_of
 from anchortm._util.progress import Task
+from anchortm.backends.reading import located
 from anchortm.backends.sources import Source, open_source
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.judgement import OnBadRows, Unknown, check_policy, warn_of_mapped
@@ -96,9 +97,9 @@ def predict_table(
 
     >>> new = data[["treat", "age"]][:3].assign(age=[12.0, None, 30.0], treat=["placebo", "rIFN-g", "other"])
     >>> atm.predict_table(model, new, sf=[300], on_bad_rows="mark").round(2)
-       sf_300               reason
-    0    0.51
-    1     NaN       age is missing
+       sf_300                    reason
+    0    0.47
+    1     NaN            age is missing
     2     NaN  treat 'other' is unknown
     """
     check_is_fitted(model)
@@ -390,10 +391,15 @@ def _stream(
     def _known_type(found: Any) -> Any:
         return pa.string() if found == pa.null() else found  # a first batch of bad rows only
 
+    def located_work(frame: Any, start: int) -> pd.DataFrame:
+        with located(start):
+            result: pd.DataFrame = work(frame)
+            return result
+
     def write(file: Path) -> None:
         writer: Any = None
         try:
-            with closing(source.each(lambda frame, _: work(frame), columns, "predictions")) as tables:
+            with closing(source.each(located_work, columns, "predictions")) as tables:
                 for table in tables:
                     if writer is None:
                         kept = {name: source.arrow_type(name) for name, (kind, _) in asked.items() if kind == "keep"}

@@ -1,8 +1,8 @@
 """Save models as JSON files with a version and a schema, and load them; nothing in a file is executed.
 
 A file holds everything for predictions and a summary: arguments, parameters, certificate, covariance, and the state of
-the formula. It does not hold the rows of the fit. ``load`` checks every field, including the expressions of a formula,
-before it builds a model.
+the formula or of the transformers. It does not hold the rows of the fit. ``load`` checks every field, including the
+expressions of a formula, before it builds a model.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def save(model: TransformationModel | AnchorBoostedTM | Pipeline, path: str | os
     Parameters
     ----------
     model : fitted model
-        A model of this package. The rows of its fit are not saved.
+        A model of this package, or a pipeline that ends in one behind standard transformers of scikit-learn. Of a
+        search, the chosen model is saved. The rows of the fit are not.
     path : str or path
         File name that ends in ``.json``. An existing file is replaced. If ``path`` is a symbolic link, the file that
         it points to is replaced and the link stays. A folder, a device, a named pipe or a socket is never replaced:
@@ -81,9 +82,9 @@ def save(model: TransformationModel | AnchorBoostedTM | Pipeline, path: str | os
 def _record(model: Any) -> dict[str, Any]:
     """Return the record of a fitted model, or of a pipeline that ends in one, for a file."""
     top = {"format": FORMAT, "version": VERSION, "written_by": f"anchortm {__version__}"}
+    model = getattr(model, "best_estimator_", model)  # of a search
     if is_pipeline(model):
-        last = getattr(model.steps[-1][1], "best_estimator_", model.steps[-1][1])
-        return top | pipeline_record(model, _record(last))
+        return top | pipeline_record(model, _record(model.steps[-1][1]))
     if not isinstance(model, (TransformationModel, AnchorBoostedTM)):
         raise InputTypeError(
             f"save needs a model of this package, or a pipeline that ends in one, not {type(model).__name__}"
@@ -116,7 +117,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     fitted model
-        It predicts like the saved model. It does not have the rows of the fit.
+        It predicts like the saved model. It does not have the rows of the fit. A pipeline is returned as a
+        ``Pipeline`` of this package.
 
     Raises
     ------

@@ -11,7 +11,7 @@ import sklearn
 from anchortm._messages import warn
 from anchortm._util.pipelines import model_of
 from anchortm._util.plain_values import check, is_text, list_of
-from anchortm.exceptions import AnchorTMWarning
+from anchortm.exceptions import AnchorTMWarning, ModelFileError
 from anchortm.models.pipeline import Pipeline
 from anchortm.saving.transformers import transformer_of, transformer_record
 
@@ -38,14 +38,19 @@ def pipeline_of(record: dict[str, Any], model: Callable[[dict[str, Any]], Any]) 
     assert isinstance(names, list) and isinstance(records, list)  # noqa: S101, PT018
     check(len(names) == len(records) + 1 and len(set(names)) == len(names), "the steps of the pipeline are invalid")
     check(isinstance(record.get("model"), dict), "the last step of the pipeline is invalid")
-    if _minor(str(version)) != _minor(sklearn.__version__):
+    last, other = model(record["model"]), _minor(str(version)) != _minor(sklearn.__version__)
+    written = f"saved with scikit-learn {str(version)[:20]}, and this is {sklearn.__version__}"
+    try:
+        transformers = [transformer_of(own) for own in records]
+    except ModelFileError as error:
+        raise ModelFileError(f"{error}; the pipeline was {written}: fit it again" if other else str(error)) from None
+    if other:
         warn(
-            f"the transformers were saved by scikit-learn {str(version)[:20]}, and this is {sklearn.__version__}: they "
-            "may work differently; compare a few predictions, or fit the pipeline again",
+            f"the pipeline was {written}: its transformers may work differently; compare a few predictions, or fit it "
+            "again",
             AnchorTMWarning,
         )
-    last = model(record["model"])
-    pipeline = Pipeline(list(zip(names, [*map(transformer_of, records), last], strict=True)))
+    pipeline = Pipeline(list(zip(names, [*transformers, last], strict=True)))
     _check_columns(pipeline)
     return pipeline
 

@@ -18,6 +18,7 @@ from scipy.interpolate import BSpline
 
 from anchortm._util.plain_values import SPECIAL, check, is_count, is_number, is_text, list_of
 from anchortm.exceptions import InputTypeError
+from anchortm.models.pipeline import Pipeline
 
 __all__ = ["CLASSES", "transformer_of", "transformer_record"]
 
@@ -54,7 +55,7 @@ def transformer_record(transformer: Any) -> Any:
     if transformer is None or transformer in ("passthrough", "drop"):
         return transformer
     name = type(transformer).__name__
-    if CLASSES.get(name) is None or type(transformer) is not _class(name):
+    if CLASSES.get(name) is None or type(transformer) not in (_class(name), Pipeline):
         raise InputTypeError(
             f"{name} cannot be saved, only {', '.join(sorted(CLASSES))}: transform X before the pipeline, or use pickle"
         )
@@ -119,7 +120,7 @@ def _plain(value: Any, what: str) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else {"number": str(value)}
     if isinstance(value, (list, UserList)):
-        return [_plain(inner, what) for inner in value]
+        return [_plain(inner, what) for inner in (value.data if isinstance(value, UserList) else value)]
     for tag, (fits, away, _) in VALUES.items():
         if fits(value):
             return {tag: away(value, what)}

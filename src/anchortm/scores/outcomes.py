@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm._util.frames import is_frame, native
+from anchortm._util.pipelines import model_of
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.response import Kind, Response, as_response
 from anchortm.predict.distribution import PredictedDistribution
@@ -52,14 +53,15 @@ def check_predicted(distribution: Any, steps: bool = False) -> None:
 
 def model_and_table(model: Any, data: Any) -> bool:
     """Return whether these are a model that was fitted by a formula, and a table."""
-    return reads_tables(model) and hasattr(model, "new_rows_") and is_frame(native(data))
+    return reads_tables(model) and hasattr(model_of(model), "new_rows_") and is_frame(native(data))
 
 
 def predicted(distribution: Any, y: Any) -> tuple[Any, Any]:
     """Return predictions and outcomes; a model that was fitted by a formula makes both of a table."""
     if not model_and_table(distribution, y):
         return distribution, y
-    model, response = distribution, distribution.new_rows_.response(y, None)
+    model = model_of(distribution)
+    response = model.new_rows_.response(y, None)
     trials = {} if response.trials is None else {"trials": response.trials}
     return model.predict_distribution(y, **trials), response
 

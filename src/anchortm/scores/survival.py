@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from anchortm._typing import Array, Table
 from anchortm._util.checks import real_numbers
 from anchortm._util.frames import aligned
+from anchortm._util.pipelines import model_of
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.empirical import censoring_distribution
 from anchortm.inputs.response import Kind, Response, as_response
@@ -91,7 +92,7 @@ def concordance(risk: ArrayLike | HasRows, y: ArrayLike | Response | Table) -> f
 
 def _risk_and_outcome(model: Any, data: Any) -> tuple[Array, Response]:
     """Return the signed shift of each row of a table, and its outcome."""
-    rows = model.new_rows_
+    rows = model_of(model).new_rows_
     return rows.parts(data, None, None)[1], rows.response(data, None)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,6 +61,9 @@ class LeaveOneEnvironmentOut:
         Number of rows that were dropped because values are missing.
     environment_name : str or None
         What the column of environments is called.
+    missing : dict
+        How many of these rows each environment had, for those that are known: not for tables that are read in batches,
+        and not in searches.
 
     See Also
     --------
@@ -85,6 +88,7 @@ class LeaveOneEnvironmentOut:
     n_passes: int | None = None
     n_missing: int = 0
     environment_name: str | None = None
+    missing: Mapping[Any, int] = field(default_factory=dict)
 
     def frame(self) -> pd.DataFrame:
         """Return one row for each environment and xi: n, nll, convergence, notes and coefficients.
@@ -94,8 +98,7 @@ class LeaveOneEnvironmentOut:
         DataFrame
             ``n`` is the number of rows (or their total weight), ``nll`` the mean negative log-likelihood. ``notes`` is
             empty, or says without which columns an environment was predicted, or why it was not; its ``nll`` is then
-            NaN. Coefficients that the other environments do not identify are NaN. If rows were dropped because values
-            are missing, ``missing`` counts those of the environment (not for tables that are read in batches).
+            NaN. Coefficients that the other environments do not identify are NaN.
         """
         import pandas as pd
 
@@ -130,7 +133,9 @@ class LeaveOneEnvironmentOut:
             found.append(f"{_of(lost, len(first))} not predicted and not counted here: see notes in frame()")
         if self.n_missing:
             rows = "1 row" if self.n_missing == 1 else f"{self.n_missing} rows"
-            found.append(f"dropped: {rows} with missing values")
+            most = sorted(self.missing.items(), key=lambda item: -item[1])[:MOST_TOLD]
+            listed = ", ".join(f"{name}: {n}" for name, n in most) + (", ..." if len(self.missing) > MOST_TOLD else "")
+            found.append(f"dropped: {rows} with missing values" + (f" ({listed})" if listed else ""))
         return tuple(found)
 
     def _title(self) -> str:
@@ -273,25 +278,21 @@ def leave_one_environment_out(
     rows = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset, environments=environments)
     with rows.screened():
         found = left_out(rows, None, ("xi",), xis, cut, n_jobs, progress)
-    if rows.missing is not None and cut is None:
-        values, name = environments, found.environment_name
-        if isinstance(X, str) and (values is None or isinstance(values, str)):
-            values = select(y, [name])[name] if name in column_names(y) else None
-        found = _with_missing(found, rows.missing, values)
+    values, name = environments, found.environment_name
+    if rows.missing is not None and isinstance(X, str) and (values is None or isinstance(values, str)):
+        values = select(y, [name])[name] if name in column_names(y) else None
+    missing = {} if rows.missing is None or cut is not None else _by_environment(rows.missing, values)
     about = (type(model_of(model)).__name__, ("xi",), found.n_passes, found.n_missing, found.environment_name)
-    return LeaveOneEnvironmentOut(found.rows, *about)
+    return LeaveOneEnvironmentOut(found.rows, *about, missing)
 
 
-def _with_missing(found: LeftOut, missing: Missing, environments: Any) -> LeftOut:
-    """Return the results with the number of rows of each environment that were dropped because values are missing."""
+def _by_environment(missing: Missing, environments: Any) -> dict[Any, int]:
+    """Return how many rows of each environment were dropped because values are missing."""
     n = missing.counts.n_rows
     if environments is None or missing.rows is None:
-        return found
+        return {}
     gone = rows_taken("environments", native(environments), n, np.setdiff1d(np.arange(n), missing.rows))
-    counts = Counter(np.asarray(gone, dtype=object).ravel().tolist())
-    first = ("environment", "xi", "n")
-    rows = [{k: row[k] for k in first} | {"missing": counts[row["environment"]]} | row for row in found.rows]
-    return found._replace(rows=rows)
+    return dict(Counter(label for label in np.asarray(gone, dtype=object).ravel().tolist() if label == label))
 
 
 def left_out(

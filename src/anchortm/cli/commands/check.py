@@ -72,7 +72,11 @@ def _text(options: Any, record: dict[str, Any]) -> str:
         listed = ", ".join(record["candidates"])
         lines += ["", paragraph(f"Columns that may be sites (anchors): {listed}", hanging="  ")]
     if sites is not None:
-        lines += ["", paint(f"Sites: {len(sites)}", "bold"), as_text(sites, MOST_SITES)]
+        lines += [
+            "",
+            paint(f"Sites: {len(sites)}, with the rows that a fit would use", "bold"),
+            as_text(sites, MOST_SITES),
+        ]
     if record["notes"]:
         lines += [
             "",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
-from anchortm.cli.options import add_environments, add_json, add_model, add_output, add_plot, add_table, shows_progress
+from anchortm.cli.options import add_environments, add_json, add_model, add_output, add_plot, add_table
 from anchortm.exceptions import AnchorTMError, InputError
 
 __all__ = ["EXAMPLES", "add", "run"]
@@ -91,7 +92,6 @@ class _Question:
                 self.options.xi,
                 cut=self.options.cut,
                 n_jobs=self.options.jobs,
-                progress=shows_progress(self.options),
                 **self.columns,
             )
         return self._loeo
@@ -147,14 +147,16 @@ class _Question:
         """Return what each rule chooses."""
         import pandas as pd
 
+        from anchortm._util.progress import Task
+
+        with Task("choose", 2) as task:
+            self.left_out()
+            task.step()
+            with contextlib.suppress(AnchorTMError):  # a test that this model does not have
+                self.tests()
         rows = []
         for name, asks in RULES.items():
-            try:
-                _, xi, _ = self.rule(name)
-            except AnchorTMError:
-                if name not in ("invariance",):
-                    raise
-                xi = None  # a test that this model does not have
+            xi = None if name == "invariance" and self._tests is None else self.rule(name)[1]
             rows.append({"rule": name, "xi": float("nan") if xi is None else xi, "the xi that is": asks})
         table = pd.DataFrame(rows).assign(chosen=False)
         return table, None, self._which(table)

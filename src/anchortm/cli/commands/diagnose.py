@@ -24,6 +24,7 @@ def add(command: Any) -> None:
 
 def run(options: Any) -> None:
     """Print the three answers, and what follows from them."""
+    from anchortm._util.progress import Task
     from anchortm.cli.fits import table_for
     from anchortm.cli.options import template
     from anchortm.cli.output import check_outputs, report
@@ -37,11 +38,13 @@ def run(options: Any) -> None:
     if rows.anchors is None:
         raise InputError("diagnose needs anchors: name them after '|' in --formula")
     place = " and ".join(str(name) for name in rows.anchors.columns)
-    found = {
-        "needed": _asked(lambda: _needed(rows, place)),
-        "can_work": _asked(lambda: _can_work(rows, place)),
-        "did": _asked(lambda: _did(rows, options.xi[0], place)),
+    questions = {
+        "needed": lambda: _needed(rows, place),
+        "can_work": lambda: _can_work(rows, place),
+        "did": lambda: _did(rows, options.xi[0], place),
     }
+    with Task("diagnose", len(questions)) as task:
+        found = {name: _asked(question) for name, question in task.each(questions.items())}
     advice = _advice(found, options, place)
     record = {name: {key: value for key, value in answer.items() if key != "lines"} for name, answer in found.items()}
     report(options, _long(record), lambda: _text(found, place, advice), record | {"advice": advice})
@@ -95,7 +98,8 @@ def _can_work(rows: Any, place: str) -> dict[str, Any]:
             f"F below {WEAK:g}, weak by the usual rule: {', '.join(map(str, weak))}. A penalty says little about "
             f"coefficients of covariates that {place} does not shift."
         )
-    answer = "yes" if not weak else "in part" if some else "hardly"
+    seen = bool((table["pvalue"] < LEVEL).any())
+    answer = "yes" if not weak else "in part" if some else "weakly" if seen else "hardly"
     return {"answer": answer, "covariates": table.reset_index(), "weak": weak, "lines": lines}
 
 
@@ -130,6 +134,10 @@ def _advice(found: dict[str, Any], options: Any, place: str) -> str:
             f"{place} hardly shifts the covariates, so a penalty mostly widens predictions: before you use one, "
             "compare with anchortm loeo."
         )
+    if found["can_work"]["answer"] == "weakly":
+        return (
+            f"{place} shifts the covariates weakly for its number of levels: compare values of xi with anchortm loeo."
+        )
     if found["needed"]["answer"] == "not known":
         return "Compare values of xi with anchortm loeo."
     return "Anchoring is worth trying: anchortm choose, with the same options, finds a value of xi."
@@ -146,7 +154,9 @@ def _text(found: dict[str, Any], place: str, advice: str) -> str:
     parts = []
     for k, (name, question) in enumerate(questions.items()):
         answer = found[name]
-        style = {"yes": "green", "in part": "yellow", "hardly": "yellow"}.get(answer["answer"], "bold")
+        style = {"yes": "green", "in part": "yellow", "weakly": "yellow", "hardly": "yellow"}.get(
+            answer["answer"], "bold"
+        )
         parts.append(f"{k + 1}. {paint(question, 'bold')} {paint(answer['answer'], style)}")
         parts += [
             paragraph(line, "   ") if isinstance(line, str) else as_text(line, 30, indent="   ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anchortm.cli.options import add_environments, add_json, add_model, add_output, add_plot, add_table, shows_progress
+from anchortm.cli.options import add_environments, add_json, add_model, add_output, add_plot, add_table
 
 __all__ = ["EXAMPLES", "add", "run"]
 
@@ -39,7 +39,6 @@ def run(options: Any) -> None:
         options.xi,
         cut=options.cut,
         n_jobs=options.jobs,
-        progress=shows_progress(options),
         **columns,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anchortm.cli.options import add_json, add_output, add_table, shows_progress
+from anchortm.cli.options import add_json, add_output, add_table
 from anchortm.cli.parsing import numbers
 from anchortm.exceptions import InputError
 
@@ -70,7 +70,6 @@ def run(options: Any) -> None:
         "extrapolation": options.extrapolation,
         "on_bad_rows": options.bad_rows,
         "unknown": options.unknown,
-        "progress": shows_progress(options),
     }
     many = in_batches(options.data)
     whole = all(str(file).endswith(".parquet") for file in (options.data, options.output)) and not options.dates

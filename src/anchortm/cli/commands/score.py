@@ -48,7 +48,7 @@ def run(options: Any) -> None:
     model = load(options.model)
     formula = formula_of(model)
     data = _rows(options, model, formula)
-    found = score_table(model, data, environments=options.by, level=options.level)
+    found = score_table(model, data, formula.outcome(data), options.by, level=options.level)  # without --by all rows
 
     def text() -> str:
         table = found.frame().dropna(axis=1, how="all")

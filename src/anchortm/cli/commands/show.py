@@ -21,6 +21,7 @@ def add(command: Any) -> None:
 
 def run(options: Any) -> None:
     """Print what is in a saved model."""
+    from anchortm._util.pipelines import model_of
     from anchortm.cli.fits import summary_text
     from anchortm.cli.output import check_outputs, report
     from anchortm.cli.saved import columns_needed
@@ -28,15 +29,18 @@ def run(options: Any) -> None:
     from anchortm.saving import load
 
     check_outputs(options, options.model)
-    model = load(options.model)
+    loaded = load(options.model)
+    model = model_of(loaded)  # of a pipeline, the last step
     with open(options.model, encoding="utf-8") as file:
         written = json.load(file)["written_by"]
     formula = getattr(model, "formula_", None)
-    summary, needed = model.summary(), _frame(columns_needed(model))
+    steps = [type(step).__name__ for step in getattr(model, "transformers_", ())]
+    no_formula = f"none: it has transformers, {', '.join(steps)}" if steps else "none: it was fitted to arrays"
+    summary, needed = model.summary(), _frame(columns_needed(loaded))
     facts = {
         "file": options.model,
         "written by": written,
-        "formula": "none: it was fitted to arrays" if formula is None else formula.text,
+        "formula": no_formula if formula is None else formula.text,
     }
     table = summary.frame().reset_index()
 
@@ -50,6 +54,7 @@ def run(options: Any) -> None:
         "written_by": written,
         "model": type(model).__name__,
         "formula": None if formula is None else formula.text,
+        "transformers": steps,
         "n_rows": model.n_rows_,
         "xi": model.xi_,
         "facts": summary.facts,

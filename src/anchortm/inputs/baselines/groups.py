@@ -43,12 +43,18 @@ class Group:
             return replace(self, labels=tuple(label for label, name in labels if name not in names))
         return replace(self, names=tuple(name for name in self.names if name not in names))
 
+    def odd(self, columns: Array) -> NDArray[np.bool_]:
+        """Return which rows of columns are not dummies of one factor; numbers are never odd."""
+        if self.kind != "factor":
+            return np.zeros(len(columns), dtype=bool)
+        return np.asarray(((columns != 0.0) & (columns != 1.0)).any(axis=1) | (columns.sum(axis=1) > 1.0))
+
     def weights(self, columns: NDArray[Any]) -> Array:
         """Return the weights of the corners for each row."""
         if self.kind == "strata":
             return np.asarray(columns[:, [0]] == np.arange(self.size), dtype=np.float64)
         if self.kind == "factor":
-            odd = np.flatnonzero(((columns != 0.0) & (columns != 1.0)).any(axis=1) | (columns.sum(axis=1) > 1.0))
+            odd = np.flatnonzero(self.odd(columns))
             if odd.size and len(self.names) == 1:
                 raise InputError(
                     f"{self.names[0]} was 0 or 1 in the fit, and its effect varies: it cannot be "

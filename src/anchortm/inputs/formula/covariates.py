@@ -122,22 +122,29 @@ class CovariateTerms:
         """Return the covariates of new rows, with the levels and the transforms of the fit."""
         return self._evaluated(self._columns(frame), len(frame))
 
-    def judged(self, frame: pd.DataFrame, judgement: Judgement) -> Any:
+    def judged(self, frame: pd.DataFrame, judgement: Judgement) -> Design:
         """Return the covariates of the new rows that are good, after judging all columns and what is made of them."""
         columns = {name: self._judged_column(frame[name], name, judgement) for name in frame if name in self.used}
         columns = {name: own[judgement.good] for name, own in columns.items()}
+        if self._plain:  # and known to be finite
+            numbers = np.empty((judgement.n_good, len(self.used)))
+            for j, name in enumerate(self.used):
+                numbers[:, j] = columns[name]
+            return Design(numbers, tuple(self.used), True)
         made = self._evaluated(columns, judgement.n_good, tolerant=True)
-        numbers = made.matrix.dense if isinstance(made, Design) else made.to_numpy()
-        if np.isfinite(numbers).all():
+        if not isinstance(made, Design):
+            made = Design(np.ascontiguousarray(made), tuple(made), True, self.marks if self.smooth else None)
+        numbers = made.matrix.dense if self.wide else made.matrix
+        finite = np.isfinite(numbers)
+        if finite.all():
             return made
-        kept = np.isfinite(numbers).all(axis=1)
-        first = np.argmin(np.isfinite(numbers), axis=1)  # the first column that is not finite
-        first = made.matrix.dense_at[first] if isinstance(made, Design) else first
+        kept, first = finite.all(axis=1), np.argmin(finite, axis=1)  # the first column that is not finite
+        first = made.matrix.dense_at[first] if self.wide else first
         wrong = {term: ~kept & (first >= place.start) & (first < place.stop) for term, place in self.columns[0].items()}
         rows = np.arange(judgement.n_rows)[judgement.good]
         for term, own in wrong.items():
             judgement.refuse(rows[own], f"{term} cannot be computed")
-        return made._replace(matrix=made.matrix[kept]) if isinstance(made, Design) else made[kept]
+        return made._replace(matrix=made.matrix[kept])
 
     def _evaluated(self, columns: dict[str, NDArray[Any]], n: int, tolerant: bool = False) -> Any:
         """Return the covariates of n rows from their columns; if ``tolerant``, NaN where they cannot be computed."""

@@ -38,6 +38,9 @@ class Roles:
     _parsed: Parsed
     _used: list[str]
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.text!r})"
+
     @property
     def strata(self) -> list[str]:
         """Return the columns of the strata."""

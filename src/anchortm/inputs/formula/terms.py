@@ -114,6 +114,8 @@ def reference_level(terms: Iterable[Any], name: str, levels: list[Any]) -> int:
         match = CODED.match(factor.expr)
         if match and (match[1] or match[2]) == name:
             found.add(_reference(factor.expr, name, levels))
+        elif factor.expr == name:
+            found.add(0)
     if len(found) > 1:
         raise InputError(f'terms code {name!r} with different reference levels: use unknown="rare"')
     return found.pop() if found else 0
@@ -124,17 +126,15 @@ def _reference(text: str, name: str, levels: list[Any]) -> int:
     call = ast.parse(re.sub(r"`[^`]+`", "_", text), mode="eval").body
     assert isinstance(call, ast.Call)  # noqa: S101
     given = {keyword.arg: keyword.value for keyword in call.keywords}
-    contrast = call.args[1] if len(call.args) > 1 else given.get("contrasts")
-    if contrast is None:
-        return 0
+    contrast = call.args[1] if len(call.args) > 1 else given.get("contrasts", ast.Name("contr.treatment"))
     kind = ast.unparse(contrast.func if isinstance(contrast, ast.Call) else contrast)
-    if kind == "contr.SAS":
-        return len(levels) - 1
-    if kind != "contr.treatment":
+    if kind not in ("contr.treatment", "contr.SAS"):
         raise InputError(f'{kind} gives {name!r} no baseline level: use unknown="rare", or code it by contr.treatment')
-    if not isinstance(contrast, ast.Call) or not (contrast.args or contrast.keywords):
-        return 0
-    base = ast.literal_eval(contrast.args[0] if contrast.args else contrast.keywords[0].value)
+    order = ast.literal_eval(given["levels"]) if "levels" in given else levels
+    options = (
+        [*contrast.args, *(option.value for option in contrast.keywords)] if isinstance(contrast, ast.Call) else []
+    )
+    base = ast.literal_eval(options[0]) if options else order[-1 if kind == "contr.SAS" else 0]
     return [level_key(level) for level in levels].index(level_key(base))
 
 

@@ -163,6 +163,7 @@ class Resampled(CopiedWithRows, Adapted):
         estimate, refits = self._with_refits(X, offset, uncertainty)
         return band_of_refits(estimate, refits, at, of, level, simultaneous)
 
+    @named
     def restricted_mean(
         self,
         X: Covariates,

@@ -34,6 +34,7 @@ class Distribution(ABC):
     anchortm.predict.StepDistribution : of a Cox model
     anchortm.predict.FamilyDistribution : of a GLM
     anchortm.predict.AveragedFamily : of a GLM, averaged over random effects
+    anchortm.predict.PiecewiseDistribution : known at some points, such as quantiles
 
     Examples
     --------
@@ -61,6 +62,11 @@ class Distribution(ABC):
     @abstractmethod
     def discrete(self) -> bool:
         """Whether outcomes are counts or classes."""
+
+    @property
+    def levels(self) -> tuple[Any, ...] | None:
+        """The classes of an ordinal outcome, in order; None for numbers."""
+        return None
 
     @abstractmethod
     def logcdf(self, y: ArrayLike) -> Array:

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.inputs.response import Kind, Response, as_response
+from anchortm.inputs.response import Kind, Response, Scale, as_response
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
+from anchortm.predict.piecewise import PiecewiseDistribution
+from anchortm.predict.protocol import Distribution
 from anchortm.predict.survival_steps import StepDistribution
 
 __all__ = ["check_predicted", "exact_values", "is_prediction", "known_rows", "known_values", "outcomes_of"]
@@ -26,7 +28,7 @@ def check_predicted(distribution: Any, steps: bool = False) -> None:
             "survival curves of CoxPH are steps that end at the last event time: score them by brier and concordance, "
             "or use ProportionalHazards, whose full distributions have all scores"
         )
-    if not isinstance(distribution, (PredictedDistribution, FamilyDistribution)):
+    if not isinstance(distribution, (PredictedDistribution, FamilyDistribution, PiecewiseDistribution)):
         raise InputTypeError(
             f"pass predicted distributions, model.predict_distribution(X), not {type(distribution).__name__}; "
             "score_table takes a model"
@@ -35,16 +37,14 @@ def check_predicted(distribution: Any, steps: bool = False) -> None:
 
 def is_prediction(values: Any) -> bool:
     """Return whether values are predicted distributions or a model, which NumPy would turn into an object array."""
-    return hasattr(values, "predict") or isinstance(
-        values, (PredictedDistribution, FamilyDistribution, StepDistribution)
-    )
+    return hasattr(values, "predict") or isinstance(values, Distribution)
 
 
 def outcomes_of(distribution: Any, y: Any) -> Response:
     """Return the observed outcomes on the scale of the distributions, one row for each distribution."""
-    basis = distribution.basis
-    levels = basis.levels
-    response = as_response(y, "ordinal" if levels is not None else "count" if basis.discrete else "continuous", levels)
+    levels = distribution.levels
+    scale: Scale = "ordinal" if levels is not None else "count" if distribution.discrete else "continuous"
+    response = as_response(y, scale, levels)
     if len(response) != len(distribution):
         raise InputError(
             f"y has {len(response)} rows, but there are {len(distribution)} predicted distributions: pass one value "

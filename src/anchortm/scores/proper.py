@@ -21,6 +21,7 @@ from anchortm.predict.family import FamilyDistribution
 from anchortm.predict.integrals import rows_alike
 from anchortm.predict.marginal import AveragedDistribution
 from anchortm.predict.moments import NODES, WEIGHTS
+from anchortm.predict.piecewise import PiecewiseDistribution
 from anchortm.scores.outcomes import check_predicted, exact_values
 
 __all__ = ["crps", "crps_of_values", "nll_quantiles"]
@@ -48,7 +49,9 @@ def nll_quantiles(nll: ArrayLike, alpha: ArrayLike) -> Array:
     return np.asarray(np.quantile(np.asarray(nll, dtype=np.float64), np.asarray(alpha, dtype=np.float64)))
 
 
-def crps(distribution: PredictedDistribution | FamilyDistribution, y: ArrayLike | Response) -> Array:
+def crps(
+    distribution: PredictedDistribution | FamilyDistribution | PiecewiseDistribution, y: ArrayLike | Response
+) -> Array:
     """Return the continuous ranked probability score of exact outcomes, one value per row.
 
     The integral of (F(t) - 1{y <= t})^2 over t, by Gauss-Legendre: to a relative error of about 1e-12 for continuous
@@ -72,7 +75,7 @@ def crps(distribution: PredictedDistribution | FamilyDistribution, y: ArrayLike 
 
 def crps_of_values(distribution: Any, codes: Array) -> Array:
     """Return the CRPS of known outcomes, given as numbers or positions of classes."""
-    if isinstance(distribution, FamilyDistribution):
+    if isinstance(distribution, (FamilyDistribution, PiecewiseDistribution)):
         return distribution.crps(codes)
     if not distribution.discrete:
         return crps_of_numbers(distribution, codes, partial(_by_parts, _crps_by_quantiles))

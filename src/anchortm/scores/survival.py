@@ -15,6 +15,7 @@ from anchortm.inputs.empirical import censoring_distribution
 from anchortm.inputs.response import Kind, Response, as_response
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
+from anchortm.predict.piecewise import PiecewiseDistribution
 from anchortm.predict.survival_steps import StepDistribution
 from anchortm.scores.outcomes import check_predicted, is_prediction
 
@@ -108,7 +109,7 @@ class _Counter:
 
 
 def brier(
-    distribution: PredictedDistribution | FamilyDistribution | StepDistribution | ArrayLike,
+    distribution: PredictedDistribution | FamilyDistribution | PiecewiseDistribution | StepDistribution | ArrayLike,
     y: ArrayLike | Response,
     times: ArrayLike,
     train: ArrayLike | Response | None = None,

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm.engine.widening import why_not_widened
@@ -23,26 +24,51 @@ LEVEL = 0.9  # probability of the intervals whose coverage and width are reporte
 
 def nll_under(distribution: Any, response: Response) -> Array:
     """Return the negative log-likelihood of rows under any predicted distribution, also of censored rows."""
-    result, rows = np.empty(len(response)), np.arange(len(response))
+    at: Any = response.upper
+    if response.scale == "ordinal":  # distributions take classes by their names
+        at = as_classes(response)
+    result, kinds = np.empty(len(response)), np.where(known_rows(response), Kind.EXACT, response.kind)
 
-    def log_at(name: str, at: Array, kind: Any) -> Array:
-        part = rows[kind]
-        return np.asarray(getattr(distribution[part], name)(at[kind][:, None]))[:, 0]
+    def log_at(name: str, points: Any, rows: Any) -> Array:
+        return np.asarray(getattr(distribution[rows], name)(points[rows][:, None]))[:, 0]
 
-    kinds = response.kind
     with np.errstate(divide="ignore"):
-        for kind, name, at in (
-            (kinds == Kind.EXACT, "logpdf", response.upper),
-            (kinds == Kind.RIGHT, "logsf", response.lower),
-            (kinds == Kind.LEFT, "logcdf", response.upper),
+        for kind, name, points in (
+            (Kind.EXACT, "logpdf", at),
+            (Kind.RIGHT, "logsf", response.lower),
+            (Kind.LEFT, "logcdf", response.upper),
         ):
-            if kind.any():
-                result[kind] = -log_at(name, at, kind)
-        between = kinds == Kind.INTERVAL
-        if between.any():
-            cdf = [np.exp(log_at("logcdf", at, between)) for at in (response.upper, response.lower)]
-            result[between] = -np.log(cdf[0] - cdf[1])
+            rows = np.flatnonzero(kinds == kind)
+            if rows.size:
+                result[rows] = -log_at(name, points, rows)
+        rows = np.flatnonzero(kinds == Kind.INTERVAL)
+        if rows.size:
+            result[rows] = -_log_between(distribution[rows], response.lower[rows], response.upper[rows])
+        rows = np.flatnonzero(response.truncated)
+        if rows.size:
+            entry, end = response.entry, response.exit
+            first = np.full(rows.size, -np.inf) if entry is None else entry[rows]
+            last = np.full(rows.size, np.inf) if end is None else end[rows]
+            result[rows] += _log_between(distribution[rows], first, last)
     return result
+
+
+def _log_between(distribution: Any, first: Array, last: Array) -> Array:
+    """Return log P(first < Y <= last), from the tail that keeps its digits."""
+    (low, high), (more, less) = (
+        [np.asarray(log(end[:, None]))[:, 0] for end in (first, last)]
+        for log in (distribution.logcdf, distribution.logsf)
+    )
+    lower = high < np.log(0.5)
+    big, small = np.where(lower, high, more), np.where(lower, low, less)
+    return np.asarray(big + np.log(-np.expm1(np.minimum(small - big, 0.0))))
+
+
+def as_classes(response: Response) -> NDArray[Any]:
+    """Return the outcomes of an ordinal response as classes, not as their positions."""
+    found = np.empty(len(response), dtype=object)
+    found[:] = [response.levels[code] for code in response.codes.tolist()]  # type: ignore[index]
+    return found
 
 
 def width_of(distribution: Any) -> Array:

@@ -21,11 +21,13 @@ from anchortm.newplace.training import Training, Tuning
 from anchortm.selection.choice import check_objective, choose
 
 __all__ = [
+    "DEFAULT",
     "STRATEGIES",
     "Anchored",
     "EqualEnvironments",
     "MaximumLikelihood",
     "NoCovariates",
+    "RandomIntercept",
     "Strategy",
     "Widened",
     "as_strategy",
@@ -207,6 +209,35 @@ class Anchored(Strategy):
         return train.fit(self.xis[at]).widened(found[at][0])
 
 
+@dataclass(frozen=True)
+class RandomIntercept(Strategy):
+    """The model with a random intercept for each environment, fitted by maximum likelihood.
+
+    A row of a new place has an intercept that is not known: its distribution is the average over the normal
+    distribution of the intercepts. The nll is that of rows one by one.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> found = atm.compare_strategies(
+    ...     atm.OrdinalRegression(), "rating ~ temp + contact | judge", data, design="like",
+    ...     strategies=["random-intercept"],
+    ... )
+    >>> found.table()[["strategy", "mean", "difference"]].round(2)
+               strategy  mean  difference
+    0              null  0.00        0.23
+    1                ml -0.23        0.00
+    2  random-intercept -0.23        0.00
+    """
+
+    name = "random-intercept"
+
+    def fit(self, train: Training) -> Any:
+        """Return the fit with random intercepts."""
+        return _Marginal(train.fit_random_intercept())
+
+
 def _tuning(train: Training) -> Tuning:
     assert train.tuning is not None  # noqa: S101 - a strategy that tunes is given it
     return train.tuning
@@ -240,6 +271,16 @@ class _Bare:
         return getattr(self._model, name)
 
 
+class _Marginal:
+    """A model with random effects that predicts rows of new clusters, and scores them one by one."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def predict_distribution(self, X: Any, **options: Any) -> Any:
+        return self._model.predict_distribution(X, **options)
+
+
 STRATEGIES: dict[str, Strategy] = {
     "null": NoCovariates(),
     "ml": MaximumLikelihood(),
@@ -247,7 +288,9 @@ STRATEGIES: dict[str, Strategy] = {
     "widened": Widened(),
     "anchored": Anchored(),
     "anchored+spread": Anchored(spread=True),
+    "random-intercept": RandomIntercept(),
 }
+DEFAULT = ("null", "ml", "equal", "widened", "anchored", "anchored+spread")
 
 
 def as_strategy(given: Any) -> Strategy:
@@ -257,5 +300,6 @@ def as_strategy(given: Any) -> Strategy:
     if isinstance(given, str) and given in STRATEGIES:
         return STRATEGIES[given]
     raise InputError(
-        f"{given!r} is no strategy: name one of {', '.join(STRATEGIES)}, or pass an object such as Anchored(10.0)"
+        f"{given!r} is no strategy: name one of {', '.join(STRATEGIES)}, or pass an object such as Anchored(10.0) or "
+        "Regressor(estimator)"
     )

@@ -14,6 +14,7 @@ from anchortm._typing import Array
 from anchortm.engine.rows.ends import Ends
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import AnchorColumns, group_codes
+from anchortm.inputs.clusters import INTERCEPT, make_clusters
 from anchortm.inputs.missing import rows_taken
 from anchortm.models.given import Given
 from anchortm.selection.designs import FEWEST, Fold, direction_of, further, like
@@ -228,3 +229,17 @@ class Training:
             kept = problem.data._replace(weights=weights * n / (np.unique(groups).size * total))
             problem = replace(problem, data=kept)
         return self.given.model.with_result(problem, problem.fit(), xi=xi)
+
+    def fit_random_intercept(self) -> Any:
+        """Return the model with a random intercept for each environment, fitted by maximum likelihood."""
+        plain = self.places.problem.spec.at(xi=0.0)
+        if plain.cluster:
+            raise InputError("the model has random effects of its own: a random intercept is not added to them")
+        spec = plain.at(random="environment").check()
+        problem = self.places.problem.subset(self.rows)
+        data = problem.data.without_wide()
+        clusters = make_clusters(self.environments.tolist(), "environment", [INTERCEPT], data.names, data.design.matrix)
+        clusters.check(spec.single_rows_show_effects(data.response))
+        problem = problem.on(spec, data._replace(anchors=None, clusters=clusters))
+        # rows that are predicted have no column of clusters
+        return self.given.model.with_result(replace(problem, spec=plain), problem.fit(), xi=0.0)

@@ -1,0 +1,120 @@
+"""A strategy that wraps any regressor or survival model, so that it stands in the table of a comparison."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from anchortm._util.checks import real_numbers
+from anchortm.engine.data import drop_empty_classes
+from anchortm.engine.specification import named_columns
+from anchortm.exceptions import InputError, InputTypeError
+from anchortm.newplace.foreign import ForeignRows, Predict, covariates, kind_of, last_step, named_errors
+from anchortm.newplace.strategies import Strategy
+from anchortm.newplace.training import Training
+from anchortm.predict import Distribution
+
+__all__ = ["Regressor"]
+
+LEVELS = (0.05, *(k / 10 for k in range(1, 10)), 0.95)
+
+
+class Regressor(Strategy):
+    """Any regressor or survival model that yields quantiles or a distribution, or only a prediction.
+
+    What the estimator has decides how it is used; the first of these counts:
+
+    - ``predict_distribution(X)``, as all models of this package, also boosted ones: as it is.
+    - a quantile loss, as ``HistGradientBoostingRegressor(loss="quantile")``, ``GradientBoostingRegressor`` and
+      ``QuantileRegressor``: a copy is fitted at each of ``levels``.
+    - ``predict(X, quantiles=...)``, as quantile forests: one fit predicts all levels.
+    - ``predict_survival_function(X)``, as lifelines and scikit-survival: for exact and right-censored times.
+    - ``predict_proba(X)``: classifiers, for ordinal outcomes.
+    - ``predict(X, return_std=True)``, as ``BayesianRidge``: normal distributions with these standard deviations.
+    - ``predict(X)``: normal distributions. Their standard deviation is that of the errors at environments which are
+      left out, in up to 5 groups, of the training rows.
+
+    The last step of a pipeline decides. Covariates are X as it was given, without anchor columns; with a formula they
+    are its design matrix, as a frame. Weights go to estimators that take them.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Not fitted. It is copied for each fit.
+    name : str, optional
+        In tables and plots; by default the name of its class.
+    levels : sequence of float
+        Levels of the quantiles. Between them the distribution function is a straight line, beyond them it is
+        exponential; quantiles that cross are sorted.
+
+    Notes
+    -----
+    The nll of a distribution that is known at some quantiles depends on their levels, and on the width below which
+    outcomes are not told apart (their unit, or 1/1000 of the range of the inner 80 % of them). CRPS, coverage and
+    width depend little on them, so prefer these to compare quantile regressors with other models. For ordinal
+    outcomes, predicted numbers are rounded to classes, and no class is less likely than half of a training row.
+
+    See Also
+    --------
+    anchortm.compare_strategies : compares strategies
+    anchortm.predict.PiecewiseDistribution : what quantiles and survival curves become
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> from sklearn.linear_model import QuantileRegressor
+    >>> data = atm.datasets.load_wine()
+    >>> strategy = atm.strategies.Regressor(QuantileRegressor(alpha=0.0), levels=[0.1, 0.3, 0.5, 0.7, 0.9])
+    >>> found = atm.compare_strategies(
+    ...     atm.NormalLinear(), "response ~ temp + contact | judge", data, design="like", strategies=[strategy]
+    ... )
+    >>> found.frame().groupby("strategy", sort=False)[["crps", "coverage", "mae"]].mean().round(1)
+                       crps  coverage   mae
+    strategy
+    null               12.7       0.9  18.0
+    ml                 10.2       0.9  14.3
+    QuantileRegressor  10.4       0.9  14.3
+    """
+
+    def __init__(self, estimator: Any, name: str | None = None, levels: ArrayLike = LEVELS) -> None:
+        self.kind = kind_of(estimator)
+        if name is not None and not isinstance(name, str):
+            raise InputTypeError(f"name must be text, not {name!r}")
+        at = real_numbers(levels, "levels")
+        if at.ndim != 1 or at.size < 2 or not ((at > 0.0) & (at < 1.0)).all() or not (np.diff(at) > 0.0).all():
+            raise InputError(f"levels must be at least two increasing numbers between 0 and 1, not {levels!r}")
+        self.estimator, self.levels = estimator, at
+        self.name = type(last_step(estimator)).__name__ if name is None else name  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        return f"Regressor({self.estimator!r}, name={self.name!r})"
+
+    def fit(self, train: Training) -> Any:
+        """Return the estimator fitted to the training rows."""
+        named = named_columns(train.given.model.specification().anchor_names, "anchor_names")
+        given, data = train.given_rows, train.places.data
+        rows = ForeignRows(
+            X=covariates(given["X"], named),
+            y=given["y"],
+            response=drop_empty_classes(data.response[train.rows])[0],
+            anchors=train.environments if given["anchors"] is None else given["anchors"],
+            environments=train.environments,
+            weights=None if data.weights is None else data.weights[train.rows],
+            offset=given["offset"],
+            levels=self.levels,
+        )
+        with named_errors(self.name):
+            return _Predictor(self.name, self.kind.fit(self.estimator, rows), named)
+
+
+class _Predictor:
+    """A fitted estimator that predicts distributions."""
+
+    def __init__(self, name: str, predict: Predict, named: list[Any]) -> None:
+        self._name, self._predict, self._named = name, predict, named
+
+    def predict_distribution(self, X: Any, offset: Any = None) -> Distribution:
+        with named_errors(self._name):
+            return self._predict(covariates(X, self._named), offset)

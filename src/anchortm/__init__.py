@@ -34,7 +34,7 @@ _HOME = {
     "Trials": "inputs.response",
     "XiSearchCV": "selection.searches",
     "anchor_path": "selection.path",
-    "compare_strategies": "newplace.comparison",
+    "compare_strategies": "newplace.compare",
     "elastic_net_path": "selection.elastic_net",
     "gamma_from_quantile": "selection.path",
     "gamma_from_xi": "selection.path",
@@ -82,7 +82,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors, which do not 
     from anchortm.models.transformation import OrdinalRegression as OrdinalRegression
     from anchortm.models.transformation import ParametricSurvival as ParametricSurvival
     from anchortm.models.transformation import ProportionalHazards as ProportionalHazards
-    from anchortm.newplace.comparison import compare_strategies as compare_strategies
+    from anchortm.newplace.compare import compare_strategies as compare_strategies
     from anchortm.predict.tables import predict_table as predict_table
     from anchortm.saving import load as load
     from anchortm.saving import save as save

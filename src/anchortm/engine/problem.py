@@ -148,13 +148,14 @@ class Problem(Formulation):
 
     def near(self, objective: Objective, at: tuple[Array, Array], xi: float) -> Solution:
         """Return the solution at an xi, started from the parameters of a similar fit if that succeeds."""
-        return solve_near(objective, *at, self.start(objective), xi, self.spec.quiet)
+        return solve_near(objective, *at, lambda: self.start(objective), xi, self.spec.quiet)
 
     def refit(self, result: FitResult, data: Data) -> Refit:
         """Return the fit to other rows with the same basis, started from a result."""
         objective = self.make_objective(self.link_to_refit(result), data)
         at = (result.baseline, result.others)
-        solution = solve_near(objective, *at, objective.coordinates.join(*at), result.xi, self.spec.quiet)
+        start = objective.coordinates.join(*at)
+        solution = solve_near(objective, *at, lambda: start, result.xi, self.spec.quiet)
         parameters = np.concatenate(objective.coordinates.split(solution.v))
         return Refit(parameters, solution.converged, solution.min_eigenvalue, self.steps(objective, solution.v))
 

@@ -12,12 +12,13 @@ from anchortm._typing import Array
 from anchortm.engine.widening import why_not_widened
 from anchortm.exceptions import AnchorTMError
 from anchortm.inputs.response import Kind, Response
+from anchortm.predict import PredictedDistribution
 from anchortm.scores.calibration import pit
 from anchortm.scores.outcomes import known_rows, known_values
 from anchortm.scores.survival import brier_rows, concordance
 from anchortm.scores.table import crps_of_rows
 
-__all__ = ["LEVEL", "nll_under", "scores_of_rows", "width_of"]
+__all__ = ["LEVEL", "at_the_same_width", "concordance_or_nan", "nll_under", "scores_of_rows", "width_ratio"]
 
 LEVEL = 0.9  # probability of the intervals whose coverage and width are reported
 
@@ -26,7 +27,7 @@ def nll_under(distribution: Any, response: Response) -> Array:
     """Return the negative log-likelihood of rows under any predicted distribution, also of censored rows."""
     at: Any = response.upper
     if response.scale == "ordinal":  # distributions take classes by their names
-        at = as_classes(response)
+        at = _as_classes(response)
     result, kinds = np.empty(len(response)), np.where(known_rows(response), Kind.EXACT, response.kind)
 
     def log_at(name: str, points: Any, rows: Any) -> Array:
@@ -64,7 +65,7 @@ def _log_between(distribution: Any, first: Array, last: Array) -> Array:
     return np.asarray(big + np.log(-np.expm1(np.minimum(small - big, 0.0))))
 
 
-def as_classes(response: Response) -> NDArray[Any]:
+def _as_classes(response: Response) -> NDArray[Any]:
     """Return the outcomes of an ordinal response as classes, not as their positions."""
     found = np.empty(len(response), dtype=object)
     found[:] = [response.levels[code] for code in response.codes.tolist()]  # type: ignore[index]
@@ -79,15 +80,44 @@ def width_of(distribution: Any) -> Array:
         return np.asarray(codes(upper) - codes(lower))
 
 
-def scores_of_rows(
-    predictor: Any, rows: dict[str, Any], response: Response, times: Array, seed: Any
-) -> dict[str, Array]:
-    """Return the scores of each row under a fitted predictor: nll, crps, coverage, width, mae and Brier scores."""
+def width_ratio(distribution: Any, reference: Any) -> Array:
+    """Return how many times as wide the distribution of each row is as a reference.
+
+    Where both have a transformation to the same link, h of the reference is compared between two of its quantiles (or
+    between the first and the last class), so that a change of the spread alone gives its factor. Otherwise intervals
+    are compared.
+    """
+    if not _have_h(distribution, reference):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(width_of(distribution) / width_of(reference))
+    levels = reference.basis.levels
+    if levels is not None and len(levels) < 3:
+        return np.full(len(reference), math.nan)
+    ends = reference.ppf([0.05, 0.95]) if levels is None else np.array([levels[0], levels[-2]], dtype=object)
+    own, other = (np.diff(one.trafo(ends), axis=1)[:, 0] for one in (distribution, reference))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(other / own)
+
+
+def _have_h(*distributions: Any) -> bool:
+    """Return whether these distributions have transformations to one link, between the same classes if any."""
+    if any(type(one) is not PredictedDistribution for one in distributions):  # an average has no h
+        return False
+    first, *others = distributions
+    return all(one.link == first.link and one.levels == first.levels for one in others)
+
+
+def scores_of_rows(predictor: Any, rows: dict[str, Any], response: Response, times: Array, seed: Any) -> dict[str, Any]:
+    """Return the scores of each row under a fitted predictor: nll, crps, coverage, width, mae and Brier scores.
+
+    ``distribution`` holds the predictions themselves.
+    """
     options = {} if rows["offset"] is None else {"offset": rows["offset"]}
     distribution = predictor.predict_distribution(rows["X"], **options)
     own = hasattr(predictor, "nll")
     nll = predictor.nll(rows["X"], rows["y"], **options) if own else nll_under(distribution, response)
-    found = {"nll": np.asarray(nll, dtype=np.float64), "width": width_of(distribution)}
+    found: dict[str, Any] = {"distribution": distribution, "width": width_of(distribution)}
+    found["nll"] = np.asarray(nll, dtype=np.float64)
     u = pit(distribution, response, seed)
     found["coverage"] = (np.abs(u - 0.5) <= 0.5 * LEVEL).astype(np.float64)
     found["crps"] = crps_of_rows(distribution, response)

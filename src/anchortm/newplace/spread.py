@@ -79,5 +79,5 @@ def calibrated(
     failed = [f"{places.labels[min(out)]}: {record.note}" for out, record in records.items() if record.note]
     if failed:
         raise InputError(f"the spread cannot be calibrated, because fits failed without {'; '.join(failed[:3])}")
-    tuning = Tuning(places, frozenset(), folds, records)
+    tuning = Tuning.of(places, frozenset(), folds, records)
     return model.widened(best_factor(tuning, len(places.xis) - 1, level, tuning.ranked(MIN_ROWS)))

@@ -239,7 +239,8 @@ class RandomIntercept(Strategy):
 
 
 def _tuning(train: Training) -> Tuning:
-    assert train.tuning is not None  # noqa: S101 - a strategy that tunes is given it
+    if train.tuning is None:
+        raise InputError("nothing can be tuned: all fits inside the training environments failed")
     return train.tuning
 
 

@@ -68,6 +68,14 @@ class Tuning:
     folds: Sequence[Fold]
     records: Mapping[Out, Record]
 
+    @classmethod
+    def of(cls, places: Places, out: Out, folds: Sequence[Fold], records: Mapping[Out, Record]) -> Tuning:
+        """Return the losses of the folds whose fits succeeded."""
+        known = [fold for fold in folds if not records[fold.out].failed]
+        if not known:
+            raise InputError(f"nothing can be left out: {records[folds[0].out].note}")
+        return cls(places, out, known, {fold.out: records[fold.out] for fold in known})
+
     @property
     def xis(self) -> list[float]:
         """Return the strengths of the penalty at which there are fits, the first of them 0."""
@@ -129,14 +137,23 @@ class Tuning:
     @property
     def has_spread(self) -> bool:
         """Return whether h is known, so that its spread can change."""
-        return all(None not in record.ends for record, _ in self._parts if not record.note)
+        return all(None not in record.ends for record, _ in self._parts)
 
     def _ends(self, at: int) -> Ends:
+        if at not in self._joined:
+            self._joined[at] = self._join(at)
+        return self._joined[at]
+
+    @cached_property
+    def _joined(self) -> dict[int, Ends]:
+        return {}
+
+    def _join(self, at: int) -> Ends:
         parts = []
         for record, mask in self._parts:
             ends = record.ends[at]
             if ends is None:
-                raise InputError(f"the spread cannot be tuned: {record.note or 'the model has no h with a scale'}")
+                raise InputError("the spread cannot be tuned: the model has no h with a scale")
             parts.append(ends.take(mask))
         return Ends.joined(parts)
 
@@ -227,7 +244,7 @@ class Training:
             total = np.bincount(groups, weights, minlength=self.places.n)[groups]
             n = weights.sum()
             kept = problem.data._replace(weights=weights * n / (np.unique(groups).size * total))
-            problem = replace(problem, data=kept)
+            problem = problem.on(problem.spec, kept)
         return self.given.model.with_result(problem, problem.fit(), xi=xi)
 
     def fit_random_intercept(self) -> Any:

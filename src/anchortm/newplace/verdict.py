@@ -61,14 +61,14 @@ class Further:
         gains = ", ".join(f"{gain:+.2f}" for gain in self.folds["gain"])
         match self.confidence:
             case "confident":
-                return (
-                    f"further out{far}: anchored, xi = {self.xi:g}; all {len(self.folds)} folds gain ({gains}){width}"
-                )
+                what = f"anchored, xi = {self.xi:g}; all {len(self.folds)} folds gain ({gains}){width}"
             case "tentative":
-                return f"further out{far}: anchored, xi = {self.xi:g}, tentatively; folds on its side gain ({gains}){width}"
+                what = f"anchored, xi = {self.xi:g}, tentatively; the folds on its side gain ({gains}){width}"
             case "undecided":
-                return f"further out{far}: the data do not decide, keep maximum likelihood; gains by fold are {gains}"
-        return f"further out{far}: keep maximum likelihood; anchoring gains nothing on the outermost places"
+                what = f"the data do not decide, keep maximum likelihood; gains by fold are {gains}"
+            case _:
+                what = "keep maximum likelihood; anchoring gains nothing on the outermost places"
+        return f"further out{far}: {what}"
 
 
 def further_verdict(tuning: Tuning, numbers: list[int], direction: Direction, out: Out = frozenset()) -> Further:
@@ -87,11 +87,11 @@ def further_verdict(tuning: Tuning, numbers: list[int], direction: Direction, ou
         wider = losses[0] - tuning.losses(0, factor)
     folds = pd.DataFrame(
         {
-            "direction": [fold.direction for fold in tuning.folds],
+            "direction": direction.name,
             "side": [fold.side for fold in tuning.folds],
             "share": [fold.share for fold in tuning.folds],
             "environments": [len(fold.out - out) for fold in tuning.folds],
-            "distance": [float(distances(direction, fold, out).mean()) for fold in tuning.folds],
+            "distance": [distances(direction, fold, out) for fold in tuning.folds],
             "gain": gain,
             "gain_widened": wider,
         }
@@ -157,3 +157,14 @@ class Verdict:
             own = {name: getattr(self.further, name) for name in ("strategy", "confidence", "xi", "distance")}
             own |= {"folds": self.further.folds.to_dict("records")}
         return {"like": self.like, "further": own, "sentence": self.sentence}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> Verdict:
+        """Return the recommendation from what ``to_dict`` returned."""
+        import pandas as pd
+
+        own = record["further"]
+        if own is not None:
+            folds = pd.DataFrame(own["folds"])
+            own = Further(str(own["strategy"]), str(own["confidence"]), float(own["xi"]), folds, own["distance"])
+        return cls(record["like"], own)

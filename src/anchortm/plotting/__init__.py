@@ -7,6 +7,7 @@ differ in style as well as in colour, so that you can tell them apart in grey.
 from __future__ import annotations
 
 from anchortm.plotting.anchors import chi_square, invariance, residuals, shares
+from anchortm.plotting.gains import gains
 from anchortm.plotting.graphs import graph
 from anchortm.plotting.paths import coefficient_path, flattening, left_out, net_path, net_search, rounds, rule
 from anchortm.plotting.predictions import band, distributions, intervals, smooth_effects, transport
@@ -20,6 +21,7 @@ __all__ = [
     "coefficient_path",
     "distributions",
     "flattening",
+    "gains",
     "graph",
     "intervals",
     "invariance",

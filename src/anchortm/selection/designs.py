@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm.exceptions import InputError
 from anchortm.selection.places import Out, Places
 
-__all__ = ["FEWEST", "Direction", "Fold", "direction_of", "further", "like"]
+__all__ = ["FEWEST", "Direction", "Fold", "direction_of", "distances", "further", "like"]
 
 FEWEST = 8  # environments that a design of extremes needs
 SHARES = (0.15, 0.3)
@@ -114,6 +113,6 @@ def further(places: Places, direction: Direction, out: Out = frozenset()) -> lis
     return folds
 
 
-def distances(direction: Direction, fold: Fold, out: Out = frozenset()) -> NDArray[np.float64]:
-    """Return how far out the environments of a fold are, in standard deviations between environments."""
-    return np.abs(direction.places[sorted(fold.out - out)])
+def distances(direction: Direction, fold: Fold, out: Out = frozenset()) -> float:
+    """Return how far out the environments of a fold are in the mean, in standard deviations between environments."""
+    return float(np.abs(direction.places[sorted(fold.out - out)]).mean())

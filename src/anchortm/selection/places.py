@@ -60,6 +60,11 @@ class Record(NamedTuple):
     slope: Array
     note: str = ""
 
+    @property
+    def failed(self) -> bool:
+        """Return whether a fit failed, so that the left-out rows have no likelihood."""
+        return bool(np.isnan(self.logliks).all())
+
 
 @dataclass(frozen=True, eq=False)
 class Places:
@@ -91,7 +96,7 @@ class Places:
     def __getstate__(self) -> dict[str, Any]:
         """Return the places without what is computed again, and with the start values."""
         kept = {name: getattr(self, name) for name in ("problem", "groups", "labels", "xis")}
-        return kept | {"starts": self.starts}
+        return kept | {"starts": self.starts, "bare_start": self.bare_start}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -137,6 +142,14 @@ class Places:
         problem = self.problem.along(self.xis)
         ((objective, solutions),) = full_paths([problem], self.xis)
         return {s.xi: objective.coordinates.split(s.v) for s in solutions}
+
+    @cached_property
+    def bare_start(self) -> tuple[Array, Array]:
+        """Return the parameters of the fit to all rows without covariates."""
+        problem = without_covariates(self.problem)
+        solution = problem.solve()[0]
+        found: tuple[Array, Array] = problem.objective.coordinates.split(solution.v)
+        return found
 
     def means(self, values: ArrayLike, rows: Codes | None = None) -> Array:
         """Return the weighted mean of values of rows over each environment; the last axis of values is rows."""
@@ -186,8 +199,7 @@ class Places:
         problem = without_covariates(train)
         try:
             objective = problem.objective
-            start = objective.coordinates.split(problem.start(objective))
-            (solution,) = fits_at(problem, objective, [0.0], {0.0: start})
+            (solution,) = fits_at(problem, objective, [0.0], {0.0: self.bare_start})
             theta, beta = objective.coordinates.split(solution.v)
             link = problem.fitted_link(objective, solution.v)
             return problem.logliks(link, theta, beta, bare(held)), ""

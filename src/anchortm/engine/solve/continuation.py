@@ -8,7 +8,7 @@ step control. A branch can end in a fold, where its smallest curvature reaches z
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -346,8 +346,13 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
     return solve_path(objective, v, [xi], options)[0]
 
 
-def solve_near(objective: Objective, theta: Array, beta: Array, cold: Array, xi: float, options: Options) -> Solution:
-    """Return the solution at xi near (theta, beta), the fit to similar rows, or along the path if that fails."""
+def solve_near(
+    objective: Objective, theta: Array, beta: Array, cold: Callable[[], Array], xi: float, options: Options
+) -> Solution:
+    """Return the solution at xi near (theta, beta), the fit to similar rows.
+
+    If that fails, it is found along the path from the start values that ``cold`` computes.
+    """
     if math.isfinite(xi) and theta.size == objective.coordinates.matrix.shape[0]:
         along, tau = objective.ray(xi)
         v = objective.coordinates.join(theta, beta)
@@ -356,7 +361,7 @@ def solve_near(objective: Objective, theta: Array, beta: Array, cold: Array, xi:
             near = minimise(along, v, tau, options)
             if is_strict(objective, near):
                 return replace(near, xi=xi)
-    return solve_path(objective, cold, [xi], options)[0]
+    return solve_path(objective, cold(), [xi], options)[0]
 
 
 def solve_limit(objective: Objective, start: Solution, options: Options) -> Solution:

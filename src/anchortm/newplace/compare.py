@@ -1,0 +1,338 @@
+"""Compare strategies at left-out environments, to see whether anything helps at a new place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from anchortm._typing import AnyTable, Array, Covariates, Labels, Numbers, Outcome
+from anchortm._util.checks import jobs, whole_number
+from anchortm._util.threads import one_blas_thread
+from anchortm.exceptions import AnchorTMError, InputError
+from anchortm.inputs.response import Kind, Response
+from anchortm.models.base import TransformationModel, check_model
+from anchortm.models.given import Given, given
+from anchortm.newplace.comparison import Comparison, like_table
+from anchortm.newplace.scoring import at_the_same_width, concordance_or_nan, scores_of_rows, width_ratio
+from anchortm.newplace.strategies import DEFAULT, STRATEGIES, Strategy, as_strategy
+from anchortm.newplace.training import Training, Tuning, inner_folds, places_of
+from anchortm.newplace.verdict import Verdict, further_verdict
+from anchortm.selection.designs import FEWEST, Direction, Fold, direction_of, further, like
+from anchortm.selection.places import Out, Places, Record
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["compare_strategies"]
+
+DESIGNS = ("like", "further")
+SCORES = ("nll", "crps", "coverage", "width", "mae", "brier")
+BY = ("design", "direction", "side", "share")
+
+
+def compare_strategies(
+    model: TransformationModel,
+    X: Covariates | str,
+    y: Outcome | AnyTable,
+    anchors: Labels | None = None,
+    environments: Labels | None = None,
+    *,
+    design: str | Sequence[str] | None = None,
+    new: Covariates | AnyTable | None = None,
+    strategies: Sequence[str | Strategy] | None = None,
+    sample_weight: Numbers | None = None,
+    offset: Numbers | None = None,
+    cut: int | None = None,
+    min_rows: int = 10,
+    n_jobs: int | None = None,
+    random_state: Any = 0,
+    progress: bool | None = None,
+) -> Comparison:
+    """Return how several strategies predict environments that they have not seen.
+
+    Parameters
+    ----------
+    model : estimator
+        Any model of this package except boosted ones. It is not changed; its own xi is not used.
+    X, y : covariates and outcome
+        As for ``fit``; or a formula and a table.
+    anchors : array, frame or list of columns, optional
+        Anchors of the fits; by default the environments.
+    environments : array, or column name of a table, optional
+        Where rows come from; by default the anchors.
+    design : {"like", "further"} or both, optional
+        "like" leaves out one environment after another: how good are predictions at a place like these? "further"
+        leaves out the outermost environments together: how good are they at a place further out than those of the fit?
+        By default both, if there are at least 8 environments.
+    new : array or frame, optional
+        Rows of the new place, without outcomes. They set the direction in which "further" leaves environments out, and
+        how far out the new place is.
+    strategies : sequence of str or Strategy, optional
+        By default "null", "ml", "equal", "widened", "anchored" and "anchored+spread"; see ``anchortm.strategies``.
+        "null" and "ml" always take part, because the others are measured from them.
+    sample_weight, offset, cut
+        As for ``leave_one_environment_out``.
+    min_rows : int
+        Environments with fewer rows (or with fewer than 5 events) are shown, but do not count in quantiles.
+    n_jobs : int, optional
+        Number of processes; -1 uses all cores.
+    random_state : int
+        Seed of transforms that are drawn at random in censored and discrete rows.
+    progress : bool, optional
+        Whether to show a progress bar. By default only in a terminal.
+
+    Returns
+    -------
+    Comparison
+
+    Notes
+    -----
+    Whatever a strategy tunes, it tunes inside the training environments: by the same design, or by leaving out one
+    environment where fewer than 8 remain. The left-out rows play no part in it.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> found = atm.compare_strategies(
+    ...     atm.OrdinalRegression(), "rating ~ temp + contact | judge", data, design="like",
+    ...     strategies=["widened", "anchored"],
+    ... )
+    >>> found.table()[["strategy", "mean", "difference"]].round(2)
+      strategy  mean  difference
+    0     null  0.00        0.23
+    1       ml -0.23        0.00
+    2  widened -0.23        0.00
+    3 anchored -0.23        0.00
+    """
+    check_model(model, "left_out")
+    if hasattr(model, "learner"):
+        raise InputError("compare_strategies takes linear models: boosted ones have leave_one_environment_out")
+    chosen = _strategies(strategies)
+    rows = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset, environments=environments)
+    if rows.batched:
+        raise InputError("compare_strategies needs the rows in memory: read the table first")
+    xis = list(dict.fromkeys([0.0, *sorted({float(xi) for strategy in chosen for xi in strategy.xis})]))
+    with rows.screened():
+        rows, places = places_of(rows, xis, cut)
+        names = _designs(design, places)
+        run = _Run(rows, places, chosen, whole_number(min_rows, "min_rows", 1), jobs(n_jobs), random_state, progress)
+        return run.compare(names, new)
+
+
+def _strategies(wanted: Sequence[str | Strategy] | None) -> list[Strategy]:
+    """Return the strategies, with those that others are measured from in front."""
+    if isinstance(wanted, (str, Strategy)):
+        wanted = [wanted]
+    given = [as_strategy(one) for one in (DEFAULT if wanted is None else wanted)]
+    names = [one.name for one in given]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(f"two strategies have the name {twice[0]!r}: name one of them, Regressor(..., name=...)")
+    return list({one.name: one for one in (STRATEGIES["null"], STRATEGIES["ml"], *given)}.values())
+
+
+def _designs(design: str | Sequence[str] | None, places: Places) -> list[str]:
+    if design is None:
+        return list(DESIGNS if places.n >= FEWEST else DESIGNS[:1])
+    names = [design] if isinstance(design, str) else list(design)
+    unknown = [name for name in names if name not in DESIGNS]
+    if unknown or not names:
+        raise InputError(f"design must be 'like', 'further' or both, not {design!r}")
+    return names
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """One comparison: its rows and strategies."""
+
+    rows: Given
+    places: Places
+    strategies: list[Strategy]
+    min_rows: int
+    n_jobs: int | None
+    seed: Any
+    progress: bool | None
+
+    def compare(self, designs: list[str], new: Any) -> Comparison:
+        """Return the comparison by these designs."""
+        places = self.places
+        full = Training(self.rows, places, frozenset())
+        ml = self._new_model(full) if "further" in designs else None
+        at_new = None if new is None or ml is None else self._means_of(ml, new)
+        folds: list[Fold] = like(places) if "like" in designs else []
+        direction: Direction | None = None
+        if ml is not None:
+            direction = direction_of(places, np.asarray(ml.coef_), new=at_new)
+            folds = folds + further(places, direction)
+        outer = places.records([fold.out for fold in folds], self.n_jobs, self.progress, "left-out environments")
+        inner = self._inner(folds, outer, at_new)
+        records = outer | self._inner_records(inner)
+        work = partial(_one_fold, self, times=self._times())
+        tasks = [(fold, self._tuning(fold, inner, records)) for fold in folds]
+        with one_blas_thread():
+            shown = self._shown("strategies")(tasks)
+            found = Parallel(n_jobs=self.n_jobs)(delayed(work)(fold, tuning) for fold, tuning in shown)
+        rows = _with_reference([row for part in found for row in part])
+        verdict = self._verdict(rows, folds, outer, direction)
+        return Comparison(rows, type(self.rows.model).__name__, verdict, self.min_rows)
+
+    def _shown(self, label: str) -> Any:
+        return partial(tqdm, desc=label, disable=None if self.progress is None else not self.progress)
+
+    def _new_model(self, full: Training) -> Any:
+        """Return the maximum-likelihood fit to all rows, which reads new rows and gives the direction."""
+        return self.rows.reading(full.fit(), self.places.problem)
+
+    def _means_of(self, model: Any, new: Any) -> Array:
+        matrix = model.new_rows_.matrix(new)
+        if not matrix.shape[0]:
+            raise InputError("new has no rows: pass rows of the new place, without outcomes")
+        return np.asarray(matrix.mean(axis=0))
+
+    def _inner(self, folds: list[Fold], outer: dict[Out, Record], new: Array | None) -> dict[Fold, list[Fold]]:
+        """Return the folds on which strategies are tuned, for each fold."""
+        if not any(strategy.tunes for strategy in self.strategies):
+            return {}
+        return {fold: inner_folds(self.places, fold, outer[fold.out].slope, new) for fold in folds}
+
+    def _inner_records(self, inner: dict[Fold, list[Fold]]) -> dict[Out, Record]:
+        sets = [fold.out for folds in inner.values() for fold in folds]
+        return self.places.records(sets, self.n_jobs, self.progress, "fits inside the others") if sets else {}
+
+    def _tuning(self, fold: Fold, inner: dict[Fold, list[Fold]], records: dict[Out, Record]) -> Tuning | None:
+        if fold not in inner:
+            return None
+        if all(records[one.out].failed for one in inner[fold]):
+            return None  # strategies that tune say so
+        return Tuning.of(self.places, fold.out, inner[fold], records)
+
+    def _times(self) -> Array:
+        """Return the time at which Brier scores are taken: the median event time; none if the outcome is no time."""
+        response = self.places.data.response
+        event = response.kind == Kind.EXACT
+        if response.scale != "time" or not event.any() or event.all():
+            return np.zeros(0)
+        return np.array([float(np.median(response.upper[event]))])
+
+    def _verdict(
+        self, rows: list[dict[str, Any]], folds: list[Fold], outer: dict[Out, Record], direction: Direction | None
+    ) -> Verdict:
+        """Return what the comparison recommends."""
+        import pandas as pd
+
+        best = None
+        if any(fold.design == "like" for fold in folds):
+            frame = pd.DataFrame(rows)
+            table = like_table(frame[frame["design"] == "like"])
+            better = table[(table["p"] < 0.05) & (table["difference"] < 0.0)]
+            best = "ml" if better.empty else str(better.sort_values("difference").iloc[0]["strategy"])
+        out = None
+        if direction is not None:
+            own = [fold for fold in folds if fold.design == "further"]
+            tuning = Tuning.of(self.places, frozenset(), own, outer)
+            out = further_verdict(tuning, list(range(len(self.places.xis))), direction)
+        return Verdict(best, out)
+
+
+def _one_fold(run: _Run, fold: Fold, tuning: Tuning | None, times: Array) -> list[dict[str, Any]]:
+    """Return one row for each strategy and each environment of a fold."""
+    places = run.places
+    train = Training(run.rows, places, fold.out, tuning, run.min_rows)
+    codes = sorted(fold.out)
+    held = places.rows_in(codes)
+    raw, response = train.raw(held), places.data.response[held]
+    rows: list[dict[str, Any]] = []
+    reference: Any = None
+    for strategy in run.strategies:
+        note, facts, found = "", {}, None
+        try:
+            predictor = strategy.fit(train)
+            facts = {"xi": getattr(predictor, "xi_", math.nan), "factor": getattr(predictor, "widened_", 1.0)}
+            found = scores_of_rows(predictor, raw, response, times, run.seed)
+            if strategy.name == "ml":
+                reference = predictor, found
+        except (AnchorTMError, ArithmeticError, np.linalg.LinAlgError) as error:
+            note = str(error)
+        wider = _spread_part(reference, found, train, held)
+        about = {"design": fold.design, "direction": fold.direction, "side": fold.side, "share": fold.share}
+        for e in codes:
+            own = places.groups[held] == e
+            row = about | {"strategy": strategy.name, "environment": places.labels.tolist()[e]}
+            row |= {"n": float(places.weights[held][own].sum()), "events": float(places.events[e])}
+            row |= _means(found, own, places.weights[held], response) | facts
+            row["regret_se"] = _error(reference, found, own)
+            own_weights = places.weights[held][own]
+            row["spread_nll"] = math.nan if wider is None else float(np.average(wider[own], weights=own_weights))
+            row |= {"ranked": bool(places.ranked(run.min_rows)[e]), "note": note}
+            rows.append(row)
+    return rows
+
+
+def _means(
+    found: dict[str, Any] | None, own: NDArray[np.bool_], weights: Array, response: Response
+) -> dict[str, float]:
+    """Return the mean scores over the rows of one environment; NaN where there is none."""
+    row = dict.fromkeys(SCORES, math.nan) | {"concordance": math.nan}
+    if found is None:
+        return row
+    for name in SCORES:
+        if name in found:
+            values = found[name][own]
+            known = ~np.isnan(values)
+            if known.any():
+                row[name] = float(np.average(values[known], weights=weights[own][known]))
+    if "risk" in found:
+        row["concordance"] = concordance_or_nan(found["risk"][own], response[own])
+    return row
+
+
+def _error(reference: Any, found: dict[str, Any] | None, own: NDArray[np.bool_]) -> float:
+    """Return the standard error, over the rows of an environment, of the mean difference from maximum likelihood."""
+    if reference is None or found is None or own.sum() < 2:
+        return math.nan
+    difference = found["nll"][own] - reference[1]["nll"][own]
+    return float(difference.std(ddof=1) / math.sqrt(own.sum()))
+
+
+def _spread_part(reference: Any, found: dict[str, Any] | None, train: Training, held: Any) -> Array | None:
+    """Return the nll of rows under maximum likelihood, made as wide as this strategy in each environment."""
+    if reference is None or found is None:
+        return None
+    ml, base = reference
+    ratios, groups = width_ratio(found["distribution"], base["distribution"]), train.places.groups[held]
+    nll = np.full(groups.size, math.nan)
+    for e in np.unique(groups):
+        own = groups == e
+        known = ratios[own][np.isfinite(ratios[own]) & (ratios[own] > 0.0)]
+        if known.size:
+            wider = at_the_same_width(ml, train.raw(held[own]), float(np.exp(np.log(known).mean())))
+            if wider is not None:
+                nll[own] = wider
+    return nll
+
+
+def _with_reference(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows with skill, regret and the share of regret that the width explains."""
+
+    def key(row: dict[str, Any]) -> tuple[Any, ...]:
+        return (*(str(row[name]) for name in BY), row["environment"])
+
+    base = {name: {key(row): row["nll"] for row in rows if row["strategy"] == name} for name in ("null", "ml")}
+    result = []
+    for row in rows:
+        at = key(row)
+        regret, wider = row["nll"] - base["ml"][at], row.pop("spread_nll") - base["ml"][at]
+        more = {"skill": base["null"][at] - row["nll"], "regret": regret}
+        more["spread"] = wider / regret if abs(regret) > 1e-3 else math.nan
+        ordered = ["design", "direction", "side", "share", "strategy", "environment", "n", "events", "nll"]
+        result.append({name: row[name] for name in ordered} | more | {k: v for k, v in row.items() if k not in ordered})
+    return result

@@ -1,0 +1,119 @@
+"""Pictures of what strategies gain or lose at left-out environments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anchortm._typing import Axis
+from anchortm.exceptions import InputError
+from anchortm.plotting.style import COLOURS, new_axes
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+__all__ = ["gains"]
+
+MARKERS = "osD^vP"
+MOST_NAMED = 40  # environments that are all named on the axis
+
+
+def gains(frame: pd.DataFrame, ax: Axis = None, *, strategies: Sequence[str] | None = None, label: int = 3) -> Axes:
+    """Draw the difference of the negative log-likelihood from maximum likelihood at each left-out environment.
+
+    Points below 0 are gains. Bars reach two standard errors, over the rows of an environment, to each side; the area of
+    a point is that of its environment in rows. Environments that are too small to be ranked are hollow.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As ``Comparison.frame`` returns it.
+    ax : matplotlib axes, optional
+        Where to draw; by default a new figure.
+    strategies : sequence of str, optional
+        Which to draw; by default "widened" and "anchored", as far as they are there.
+    label : int
+        How many environments to name if they are many: those with the largest gain or loss.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model, formula = atm.OrdinalRegression(), "rating ~ temp + contact | judge"
+    >>> found = atm.compare_strategies(model, formula, data, design="like", strategies=["widened", "anchored"])
+    >>> ax = atm.plotting.gains(found.frame())  # the same as found.plot()
+    >>> ax.get_xlabel()
+    'change of the negative log-likelihood from maximum likelihood (left: better)'
+    >>> plt.close(ax.figure)
+    """
+    known = [name for name in dict.fromkeys(frame["strategy"]) if name not in ("null", "ml")]
+    usual = [name for name in ("widened", "anchored") if name in known] or known[:2]
+    names = usual if strategies is None else list(strategies)
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise InputError(f"strategies must be some of {', '.join(known)}, not {strategies!r}")
+    part = frame[(frame["design"] == "like") & frame["strategy"].isin(names)]
+    if part.empty:  # folds of extremes: an environment stands in several of them
+        part = _averaged(frame[frame["strategy"].isin(names)])
+    wide = part.pivot(index="environment", columns="strategy", values="regret")
+    decisive = wide.abs().sum().idxmax()  # the strategy that changes most
+    order = wide[decisive].sort_values(ascending=False, kind="stable").index
+    place = {environment: k for k, environment in enumerate(order)}
+    ax = new_axes(ax, figsize=(7.0, max(3.2, min(7.5, 0.2 * len(order) + 1.2))))
+    ax.axvline(0.0, color="black", linewidth=1)
+    offsets = np.linspace(-0.18, 0.18, len(names)) if len(names) > 1 else [0.0]
+    for name, offset, colour, marker in zip(names, offsets, COLOURS, MARKERS, strict=False):
+        _points(ax, part[part["strategy"] == name], place, float(offset), name, colour, marker)
+    _names(ax, part, order, label)
+    ax.set(
+        xlabel="change of the negative log-likelihood from maximum likelihood (left: better)",
+        ylabel="left-out environment",
+        ylim=(-0.8, len(order) - 0.2),
+    )
+    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(names), borderaxespad=0.2)
+    return ax
+
+
+def _averaged(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the means over folds of each strategy and environment."""
+    grouped = frame.groupby(["strategy", "environment"], sort=False)
+    return grouped[["regret", "regret_se", "n", "ranked"]].mean().reset_index()
+
+
+def _points(
+    ax: Any, part: pd.DataFrame, place: dict[Any, int], offset: float, name: str, colour: str, marker: str
+) -> None:
+    y = np.array([place[environment] for environment in part["environment"]]) + offset
+    x, error = part["regret"].to_numpy(), 2.0 * part["regret_se"].fillna(0.0).to_numpy()
+    ax.hlines(y, x - error, x + error, color=colour, linewidth=0.8, alpha=0.6)
+    size = 12.0 + 90.0 * part["n"].to_numpy() / float(part["n"].max())
+    ranked = part["ranked"].to_numpy().astype(bool)
+    for filled in (True, False):
+        some = ranked == filled
+        if some.any():
+            face = colour if filled else "none"
+            text = name if filled or not ranked.any() else None
+            ax.scatter(x[some], y[some], size[some], facecolors=face, edgecolors=colour, marker=marker, label=text)
+
+
+def _names(ax: Any, part: pd.DataFrame, order: Any, label: int) -> None:
+    """Name the environments: all if they are few, else those with the largest gains or losses."""
+    sizes = part.drop_duplicates("environment").set_index("environment")["n"]
+    words = [f"{environment} ({sizes[environment]:g})" for environment in order]
+    if len(order) <= MOST_NAMED:
+        ax.set_yticks(range(len(order)), words, fontsize="small")
+        return
+    largest = part.groupby("environment")["regret"].apply(lambda r: r.abs().max()).nlargest(2 * label).index.tolist()
+    place = {environment: k for k, environment in enumerate(order)}
+    at: list[int] = []
+    for k in (place[environment] for environment in largest):  # the largest first; names must not overlap
+        if all(abs(k - other) > 0.025 * len(order) for other in at):
+            at.append(k)
+    ax.set_yticks(at, [words[k] for k in at], fontsize="small")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -33,7 +35,7 @@ def cuts(law: PiecewiseDistribution, i: int, *more: float) -> list[float]:
 
 
 def integral(work, edges) -> float:
-    return sum(quad(work, a, b, epsabs=1e-13, epsrel=1e-12)[0] for a, b in zip(edges[:-1], edges[1:], strict=True))
+    return sum(quad(work, a, b, epsabs=1e-13, epsrel=1e-12)[0] for a, b in itertools.pairwise(edges))
 
 
 @pytest.mark.parametrize("name", KINDS)

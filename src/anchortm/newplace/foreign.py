@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from anchortm._typing import Array
 from anchortm._util.frames import is_frame, native
 from anchortm.bases import LinearBasis, OrdinalBasis
 from anchortm.exceptions import AnchorTMError, AnchorTMWarning, InputError, InputTypeError
-from anchortm.inputs.design import Design, split_columns, to_design
+from anchortm.inputs.design import split_columns, to_design
 from anchortm.inputs.missing import rows_taken
 from anchortm.inputs.response import Kind, Response
 from anchortm.links import get_link
@@ -129,16 +130,23 @@ def named_errors(name: str) -> Iterator[None]:
         raise InputError(f"{name} failed, {type(error).__name__}: {error}") from error
 
 
-def covariates(X: Any, named: list[Any]) -> Any:
-    """Return X as an estimator sees it: as given, without anchor columns; the design of a formula as a frame."""
+def covariates(X: Any, named: list[Any], formula: bool) -> Any:
+    """Return X as an estimator sees it: without anchor columns (``named``); of a formula, its design as a frame."""
+    import pandas as pd
+
     if X is None:
         raise InputError("there are no covariates: this strategy needs some")
     X = native(X)
-    if isinstance(X, Design):
-        import pandas as pd
+    if formula:
+        design = to_design(X)
+        return pd.DataFrame(design.matrix, columns=_plain_names(design.names))
+    return split_columns(X, named)[0] if named else X
 
-        return pd.DataFrame(to_design(X).matrix, columns=list(X.names))
-    return split_columns(X, named)[0] if named and (not is_frame(X) or set(named) <= set(X.columns)) else X
+
+def _plain_names(names: tuple[str, ...]) -> list[str]:
+    """Return the names of a formula's columns without brackets and the like, which some packages refuse."""
+    plain = [re.sub(r"[^\w.]+", "_", name).strip("_") for name in names]
+    return plain if len(set(plain)) == len(plain) and all(plain) else [f"x{j}" for j in range(len(names))]
 
 
 # pipelines, arguments and weights
@@ -233,7 +241,7 @@ def _on_the_scale_of(rows: ForeignRows, found: Distribution) -> Distribution:
 def _fit_distribution(estimator: Any, rows: ForeignRows) -> Predict:
     """Fit an estimator that predicts distributions, such as a model of this package."""
     fit, more = last_step(estimator).fit, {}
-    for name, value in (("anchors", rows.anchors), ("offset", rows.offset)):
+    for name, value in (("anchors", rows.anchors), ("environments", rows.environments), ("offset", rows.offset)):
         if value is not None and _takes(fit, name):
             more[name] = value
     if "offset" not in more:
@@ -412,7 +420,11 @@ KINDS = (
         _fit_levels,
     ),
     ForeignKind("predict(X, quantiles=...)", _predict_takes("quantiles"), _fit_quantiles),
-    ForeignKind("predict_survival_function(X)", _has("predict_survival_function"), _fit_survival),
+    ForeignKind(
+        "predict_survival_function(X), as lifelines and scikit-survival",
+        lambda last: _has("predict_survival_function")(last) or _takes(last.fit, "duration_col"),
+        _fit_survival,
+    ),
     ForeignKind("predict_proba(X), for ordinal outcomes", _has("predict_proba"), _fit_classes),
     ForeignKind("predict(X, return_std=True)", _predict_takes("return_std"), _fit_deviations),
     ForeignKind("predict(X)", _has("predict"), _fit_point),

@@ -94,9 +94,9 @@ class Regressor(Strategy):
     def fit(self, train: Training) -> Any:
         """Return the estimator fitted to the training rows."""
         named = named_columns(train.given.model.specification().anchor_names, "anchor_names")
-        given, data = train.given_rows, train.places.data
+        given, data, formula = train.given_rows, train.places.data, train.given.formula is not None
         rows = ForeignRows(
-            X=covariates(given["X"], named),
+            X=covariates(given["X"], named, formula),
             y=given["y"],
             response=drop_empty_classes(data.response[train.rows])[0],
             anchors=train.environments if given["anchors"] is None else given["anchors"],
@@ -106,15 +106,15 @@ class Regressor(Strategy):
             levels=self.levels,
         )
         with named_errors(self.name):
-            return _Predictor(self.name, self.kind.fit(self.estimator, rows), named)
+            return _Predictor(self.name, self.kind.fit(self.estimator, rows), (named, formula))
 
 
 class _Predictor:
     """A fitted estimator that predicts distributions."""
 
-    def __init__(self, name: str, predict: Predict, named: list[Any]) -> None:
-        self._name, self._predict, self._named = name, predict, named
+    def __init__(self, name: str, predict: Predict, reading: tuple[list[Any], bool]) -> None:
+        self._name, self._predict, self._reading = name, predict, reading
 
     def predict_distribution(self, X: Any, offset: Any = None) -> Distribution:
         with named_errors(self._name):
-            return self._predict(covariates(X, self._named), offset)
+            return self._predict(covariates(X, *self._reading), offset)

@@ -346,3 +346,14 @@ def test_a_failure_is_a_note_and_the_others_are_compared():
     table = found.table().set_index("strategy")
     assert np.isnan(table.loc["Broken", "difference"])
     assert np.isfinite(table.loc["LinearRegression", ["difference", "se", "p"]].astype(float)).all()
+
+
+def test_crps_and_width_depend_little_on_the_levels_and_the_nll_more():
+    few = [0.05, 0.25, 0.5, 0.75, 0.95]
+    many = np.round(np.arange(0.05, 0.96, 0.05), 2)
+    estimator = QuantileRegressor(alpha=0.0)
+    one, other = (compare(Regressor(estimator, levels=levels)) for levels in (few, many))
+    assert one["crps"] == pytest.approx(other["crps"], rel=0.02)
+    assert one["width"] == pytest.approx(other["width"], rel=1e-6)
+    assert one["coverage"] == pytest.approx(other["coverage"], abs=0.06)
+    assert abs(one["nll"] - other["nll"]) > 0.02

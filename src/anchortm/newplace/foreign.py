@@ -209,11 +209,19 @@ def resolution_of(values: Array) -> float:
     return float(max(gaps.min(), least)) if gaps.size else 1e-3 * max(1.0, abs(float(values[0])))
 
 
-def _normal(mean: Any, sd: Any) -> PredictedDistribution:
+def _numbers(values: Any) -> Array:
+    """Return predictions as one finite number for each row."""
+    found = np.asarray(values, dtype=np.float64)
+    found = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+    if found.ndim != 1:
+        raise InputError(f"predictions must be one number for each row, not of shape {found.shape}")
+    if not np.isfinite(found).all():
+        raise InputError(f"predictions must be finite, but {int((~np.isfinite(found)).sum())} are not")
+    return found
+
+
+def _normal(mean: Array, sd: float | Array) -> PredictedDistribution:
     """Return normal distributions."""
-    mean, sd = np.asarray(mean, dtype=np.float64), np.asarray(sd, dtype=np.float64)
-    if mean.ndim != 1 or not np.isfinite(mean).all() or not np.isfinite(sd).all():
-        raise InputError(f"predictions must be one finite number for each row, not of shape {mean.shape}")
     theta = np.stack(np.broadcast_arrays(0.0, 1.0 / sd), axis=-1)
     return PredictedDistribution(get_link("probit"), LinearBasis(), theta, mean / sd, gain=-1.0)
 
@@ -282,7 +290,7 @@ def _fit_levels(estimator: Any, rows: ForeignRows) -> Predict:
         _fitted(clone(estimator).set_params(**{_key(estimator, argument): float(level)}), rows.X, y, rows.weights)
         for level in rows.levels
     ]
-    return _from_quantiles(rows, y, lambda X: np.column_stack([np.ravel(one.predict(X)) for one in made]))
+    return _from_quantiles(rows, y, lambda X: np.column_stack([_numbers(one.predict(X)) for one in made]))
 
 
 def _fit_quantiles(estimator: Any, rows: ForeignRows) -> Predict:
@@ -384,7 +392,7 @@ def _fit_deviations(estimator: Any, rows: ForeignRows) -> Predict:
 
     def predict(X: Any, offset: Any) -> Distribution:
         mean, sd = last_step(made).predict(_transformed(made, X), return_std=True)
-        return _on_the_scale_of(rows, _normal(mean, np.maximum(sd, width)))
+        return _on_the_scale_of(rows, _normal(_numbers(mean), np.maximum(_numbers(sd), width)))
 
     return predict
 
@@ -398,10 +406,10 @@ def _fit_point(estimator: Any, rows: ForeignRows) -> Predict:
     squares = np.empty(n)
     for inside, out in GroupKFold(min(FOLDS, int(groups.max()) + 1)).split(groups, groups=groups):
         X, weights = rows.take(inside)
-        squares[out] = (y[out] - np.ravel(_fitted(estimator, X, y[inside], weights).predict(rows.take(out)[0]))) ** 2
+        squares[out] = (y[out] - _numbers(_fitted(estimator, X, y[inside], weights).predict(rows.take(out)[0]))) ** 2
     sd = max(float(np.sqrt(np.average(squares, weights=rows.weights))), resolution_of(y))
     made = _fitted(estimator, rows.X, y, rows.weights)
-    return lambda X, offset: _on_the_scale_of(rows, _normal(np.ravel(made.predict(X)), sd))
+    return lambda X, offset: _on_the_scale_of(rows, _normal(_numbers(made.predict(X)), sd))
 
 
 def _has(name: str) -> Callable[[Any], bool]:

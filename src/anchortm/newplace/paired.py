@@ -50,7 +50,8 @@ def paired(differences: Array, seed: Any = 0) -> Paired:
         whole, some = np.full((3, usable.size), math.nan), paired(differences[usable], seed) if usable.any() else None
         if some is not None:
             whole[:, usable] = some[:3]
-        return Paired(*whole, 0 if some is None else some.n)
+        difference, error, pvalue = whole
+        return Paired(difference, error, pvalue, 0 if some is None else some.n)
     known = np.isfinite(differences).all(axis=0)
     d = differences[:, known]
     n = d.shape[1]

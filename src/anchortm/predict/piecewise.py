@@ -52,8 +52,8 @@ class PiecewiseDistribution(Distribution):
     >>> law
     PiecewiseDistribution(2 rows, 3 points)
     >>> law.cdf([1.0, 2.5])
-    array([[0.375     , 0.625     ],
-           [0.5       , 0.625     ]])
+    array([[0.375, 0.625],
+           [0.5  , 0.625]])
     >>> law.median()
     array([2., 1.])
     """

@@ -106,7 +106,7 @@ def _crps_by_quantiles(distribution: PredictedDistribution, codes: Array) -> Arr
         half = 0.5 * np.diff(edges, axis=1)
         q = ((edges[:, :-1] + half)[:, :, None] + half[:, :, None] * NODES).reshape(codes.size, -1)
         weights = (half[:, :, None] * WEIGHTS).reshape(codes.size, -1)
-        gap = distribution.ppf(np.clip(q, 0.0, 1.0)) - codes[:, None]
+        gap = np.where(weights > 0.0, distribution.ppf(np.clip(q, 0.0, 1.0)) - codes[:, None], 0.0)  # F(y) may be 1
         # quantile loss: (1{y <= x_q} - q)(x_q - y)
         total += (weights * np.where(above, 1.0 - q, -q) * gap).sum(axis=1)
     return 2.0 * total

@@ -11,7 +11,8 @@ from anchortm._util.checks import real_numbers
 from anchortm.engine.data import drop_empty_classes
 from anchortm.engine.specification import named_columns
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.newplace.foreign import ForeignRows, Predict, covariates, kind_of, last_step, named_errors
+from anchortm.newplace.foreign import ForeignRows, covariates, last_step, named_errors
+from anchortm.newplace.foreign_kinds import Predict, kind_of
 from anchortm.newplace.strategies import Strategy
 from anchortm.newplace.training import Training
 from anchortm.predict import Distribution

@@ -136,13 +136,13 @@ def _fit_survival(estimator: Any, rows: ForeignRows) -> Predict:
     """Fit a survival model: with columns of a frame as lifelines, or with a structured array as scikit-survival."""
     time, event = rows.times(estimator)
     if takes(last_step(estimator).fit, "duration_col"):
-        made, predict = _fit_by_columns(estimator, rows, time, event)
+        made, shaped = _fit_by_columns(estimator, rows, time, event)
     else:
         y = np.empty(time.size, dtype=[("event", bool), ("time", float)])
         y["event"], y["time"] = event, time
-        made, predict = fitted(estimator, rows.X, y, rows.weights), lambda X: X
+        made, shaped = fitted(estimator, rows.X, y, rows.weights), lambda X: X
     return lambda X, offset: _from_curves(
-        rows, *_curves(last_step(made).predict_survival_function(transformed(made, predict(X))))
+        rows, *_curves(last_step(made).predict_survival_function(transformed(made, shaped(X))))
     )
 
 

@@ -152,6 +152,17 @@ def test_crossing_quantiles_are_sorted():
     np.testing.assert_array_equal(crossed.points, LAW.points)
 
 
+def test_tails_do_not_vanish_where_the_outermost_quantiles_coincide():
+    levels = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95]
+    one = PiecewiseDistribution.from_quantiles([[0.0, 0.0, 2.0, 3.0, 4.0, 6.0, 6.0]], levels, 0.01)
+    np.testing.assert_allclose(one.scales[0], 0.5 * 2.0 / np.log(5.0))
+    law = stats.norm.ppf(levels)
+    plain = PiecewiseDistribution.from_quantiles(law[None], levels)  # no wider than through the outermost two
+    np.testing.assert_allclose(plain.scales[0], (law[1] - law[0]) / np.log(2.0))
+    two = PiecewiseDistribution.from_quantiles([[0.0, 1.0]], [0.4, 0.6])
+    np.testing.assert_allclose(two.scales[0], 1.0 / np.log(1.5))
+
+
 def test_survival_curves_start_at_zero_and_fall_evenly_between_their_steps():
     np.testing.assert_allclose(CURVES.sf([1.0, 3.0, 5.0])[0], [0.9, 0.7, 0.4])
     assert CURVES.sf(2.0)[0] == pytest.approx(0.8)  # flat from 1 to 3
@@ -219,9 +230,9 @@ def test_transforms_of_outcomes_on_an_atom_are_drawn_from_its_share():
         (lambda: LAW.cdf(np.zeros((2, 2))), "y must be a number, a vector or of shape"),
         (lambda: LAW.ppf(1.5), "probabilities must lie"),
         (lambda: PiecewiseDistribution([1.0, 2.0], [0.1, 0.5, 0.7]), "points and cdf_values have shapes"),
-        (lambda: PiecewiseDistribution(["a", "b"], [0.1, 0.5]), "points"),
+        (lambda: PiecewiseDistribution(["a", "b"], [0.1, 0.5]), "points must be numbers, not 'a'"),
     ],
 )
 def test_bad_input(make, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         make()

@@ -76,7 +76,7 @@ class PiecewiseDistribution(Distribution):
             raise InputError("cdf_values must lie between 0 and 1 and increase in each row: they are values of a cdf")
         if not 0.0 <= self.resolution < np.inf:
             raise InputError(f"resolution must be a finite width of at least 0, not {self.resolution!r}")
-        scales = _scales(points, p) if self.scales is None else np.asarray(self.scales, dtype=np.float64)
+        scales = _tail_scales(points, p) if self.scales is None else np.asarray(self.scales, dtype=np.float64)
         if scales.shape != (len(points), 2) or not ((scales >= 0.0) & (scales < np.inf)).all():
             raise InputError(f"scales must be finite numbers of at least 0, of shape ({len(points)}, 2)")
         for name, values in (("points", points), ("cdf_values", p), ("scales", scales)):
@@ -85,6 +85,9 @@ class PiecewiseDistribution(Distribution):
     @classmethod
     def from_quantiles(cls, quantiles: ArrayLike, levels: ArrayLike, resolution: float = 0.0) -> Self:
         """Return the distributions with these quantiles; those that cross are sorted.
+
+        A tail is at least half as wide as the exponential through the outermost quantile and the quartile: two
+        outermost quantiles that nearly coincide say little about what lies beyond them.
 
         Parameters
         ----------
@@ -102,8 +105,11 @@ class PiecewiseDistribution(Distribution):
             raise InputError(f"quantiles have shape {points.shape}, but there are {p.size} levels: pass a row for each")
         if not np.isfinite(points).all():
             raise InputError("quantiles must be finite, but some are missing or infinite")
-        scales = np.maximum(_scales(points, np.broadcast_to(p, points.shape)), resolution)
-        return cls(points, p, scales, resolution)
+        rows, last = np.broadcast_to(p, points.shape), p.size - 1
+        low = min(max(1, int(np.searchsorted(p, 0.25))), last)
+        high = max(min(last - 1, int(np.searchsorted(p, 0.75, "right")) - 1), 0)
+        wider = np.maximum(_tail_scales(points, rows), 0.5 * _tail_scales(points, rows, low, high))
+        return cls(points, p, np.maximum(wider, resolution), resolution)
 
     @classmethod
     def from_survival(
@@ -304,11 +310,11 @@ def _width(values: Array) -> int:
     return int(values.shape[1] if values.ndim == 2 else values.size)
 
 
-def _scales(points: Array, p: Array) -> Array:
-    """Return the scales of both tails: those of exponentials through the two outermost points."""
+def _tail_scales(points: Array, p: Array, low: int = 1, high: int = -2) -> Array:
+    """Return the scales of both tails: those of exponentials through the outermost points and points inside."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        left = (points[:, 1] - points[:, 0]) / np.log(p[:, 1] / p[:, 0])
-        right = (points[:, -1] - points[:, -2]) / np.log((1.0 - p[:, -2]) / (1.0 - p[:, -1]))
+        left = (points[:, low] - points[:, 0]) / np.log(p[:, low] / p[:, 0])
+        right = (points[:, -1] - points[:, high]) / np.log((1.0 - p[:, high]) / (1.0 - p[:, -1]))
     for name, own, some in (("first", left, p[:, 0] > 0.0), ("last", right, p[:, -1] < 1.0)):
         if not np.isfinite(own[some]).all():
             raise InputError(f"cdf_values of the {name} two points are equal: give scales, or other points")

@@ -27,6 +27,7 @@ RESULTS = {
     "predict.AveragedFamily",
     "predict.Distribution",
     "predict.FamilyDistribution",
+    "predict.PiecewiseDistribution",
     "predict.PredictedDistribution",
     "predict.StepDistribution",
     "selection.AnchorPath",

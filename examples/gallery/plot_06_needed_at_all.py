@@ -28,18 +28,15 @@ cgd, wine, boston = atm.datasets.load_cgd(), atm.datasets.load_wine(), atm.datas
 cases = {
     "centres": (
         atm.ProportionalHazards(order=3),
-        atm.Formula("Surv(tstop, status) ~ treat + age + propylac | center", cgd),
+        "Surv(tstop, status) ~ treat + age + propylac | center",
+        cgd,
     ),
-    "judges": (atm.OrdinalRegression(), atm.Formula("rating ~ temp + contact | judge", wine)),
-    "towns": (atm.NormalLinear(), atm.Formula("cmedv ~ crim + zn + indus + nox + rm + age + lstat | town", boston)),
+    "judges": (atm.OrdinalRegression(), "rating ~ temp + contact | judge", wine),
+    "towns": (atm.NormalLinear(), "cmedv ~ crim + zn + indus + nox + rm + age + lstat | town", boston),
     "hospitals": (
         atm.ProportionalHazards(),
-        atm.Formula(
-            "Surv(months, event) ~ marker | hospital",
-            pd.DataFrame(
-                {"months": np.minimum(months, 60), "event": months < 60, "marker": marker, "hospital": hospital}
-            ),
-        ),
+        "Surv(months, event) ~ marker | hospital",
+        pd.DataFrame({"months": np.minimum(months, 60), "event": months < 60, "marker": marker, "hospital": hospital}),
     ),
 }
 
@@ -51,13 +48,13 @@ cases = {
 # environment out says whether a penalty pays.
 
 rows = {}
-for name, (model, frame) in cases.items():
-    test = atm.diagnostics.score_test(model, frame.X, frame.y, frame.anchors)
-    stage = atm.diagnostics.first_stage(frame.X, frame.anchors).frame()
-    place = frame.anchors.iloc[:, 0] if hasattr(frame.anchors, "iloc") else frame.anchors
-    loeo = atm.leave_one_environment_out(model, frame.X, frame.y, place, [0, 1, 3, 10]).summary()
+for name, (model, formula, data) in cases.items():
+    test = atm.diagnostics.score_test(model, formula, data)
+    stage = atm.diagnostics.first_stage(formula, data).frame()
+    left_out = atm.leave_one_environment_out(model, formula, data, xis=[0, 1, 3, 10])
+    loeo = left_out.summary()
     rows[name] = {
-        "environments": len(set(place)),
+        "environments": left_out.frame().environment.nunique(),
         "score test, p": f"{test.pvalue:.1g}",
         "first stage, R2": f"{stage.R2.min():.2f} to {stage.R2.max():.2f}",
         "worst, xi = 0": f"{loeo.worst[0]:.2f}",
@@ -83,9 +80,8 @@ print(pd.DataFrame(rows).to_string())
 # The same can be seen in the mean score residual of each place at xi = 0. Note the scales.
 
 figure, axes = plt.subplots(2, 2, figsize=(10, 6), layout="constrained")
-for ax, (name, (model, frame)) in zip(axes.flat, cases.items(), strict=True):
-    fit = model.fit(frame.X, frame.y)
-    atm.plotting.residuals(fit.residuals(frame.X, frame.y), frame.anchors, ax, label=1)
+for ax, (name, (model, formula, data)) in zip(axes.flat, cases.items(), strict=True):
+    atm.plotting.residuals(model.fit(formula, data), data, ax, label=1)
     ax.set(ylabel="mean score residual\n± 2 standard errors", xlabel=f"{rows[name]['environments']} {name}, by height")
     ax.tick_params(axis="x", rotation=0)
     if name == "centres":

@@ -2,35 +2,28 @@
 Anchors in a scikit-learn pipeline
 ==================================
 
-Models are scikit-learn estimators. The anchors travel as a column of X, named by `anchor_names`, through scalers,
-splits and grid searches. What does a grid search choose, and is it what you wanted?
+Models are scikit-learn estimators. `make_pipeline` of this package puts transformers before one, passes the anchors on
+to it, and predicts distributions. What does a grid search choose, and is it what you wanted?
 """
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from sklearn.compose import make_column_transformer
 from sklearn.model_selection import GridSearchCV, GroupKFold
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import anchortm as atm
 
 data = atm.datasets.load_boston_housing2()
-numbers = ["crim", "zn", "indus", "nox", "rm", "age", "lstat"]
-X, y = data[[*numbers, "town"]], data.cmedv
+X, y = data[["crim", "zn", "indus", "nox", "rm", "age", "lstat"]], data.cmedv
 
 # %%
 # A pipeline
 # ----------
-# Numbers are scaled, the town goes through as it is and arrives at the model by its name.
+# The covariates are scaled, and the towns go to the model as its anchors. Coefficients have the names of the columns.
 
-scaler = make_column_transformer(
-    (StandardScaler(), numbers), ("passthrough", ["town"]), verbose_feature_names_out=False
-)
-pipeline = make_pipeline(scaler.set_output(transform="pandas"), atm.NormalLinear(anchor_names=["town"]))
-pipeline.set_params(normallinear__xi=1.0).fit(X, y)
-print(pd.Series(pipeline[-1].coef_, pipeline[-1].coef_names_).round(2).to_dict())
-
+pipeline = atm.make_pipeline(StandardScaler(), atm.NormalLinear(xi=1.0)).fit(X, y, anchors=data.town)
+print(pipeline.intervals().coef.round(2).to_dict())
+print(pipeline.predict_quantiles(X[:2]).round(1))
 
 # %%
 # A grid search chooses the mean
@@ -39,7 +32,8 @@ print(pd.Series(pipeline[-1].coef_, pipeline[-1].coef_names_).round(2).to_dict()
 # the rows.
 
 xis = [0, 0.3, 1, 3, 10, 30]
-grid = GridSearchCV(pipeline, {"normallinear__xi": xis}, cv=GroupKFold(10)).fit(X, y, groups=data.town)
+grid = GridSearchCV(pipeline, {"normallinear__xi": xis}, cv=GroupKFold(10))
+grid.fit(X, y, groups=data.town, anchors=data.town)
 mean = -grid.cv_results_["mean_test_score"]
 print(pd.Series(mean, pd.Index(xis, name="xi"), name="mean NLL").round(3).to_frame().T.to_string())
 print("chosen by GridSearchCV: xi =", grid.best_params_["normallinear__xi"])
@@ -47,12 +41,9 @@ print("chosen by GridSearchCV: xi =", grid.best_params_["normallinear__xi"])
 # %%
 # XiSearchCV chooses the worst, or what you ask for
 # -------------------------------------------------
-# As the last step of the pipeline it takes the towns from the same column, and leaves out one at a time.
+# It leaves out one town at a time, and fits the whole pipeline, scaling included, to the others.
 
-search = make_pipeline(
-    scaler.set_output(transform="pandas"),
-    atm.XiSearchCV(atm.NormalLinear(anchor_names=["town"]), xis, objective="worst"),
-).fit(X, y)[-1]
+search = atm.XiSearchCV(pipeline, xis, objective="worst").fit(X, y, anchors=data.town)
 print(f"chosen by XiSearchCV for the worst town: xi = {search.best_xi_:g}")
 
 # %%

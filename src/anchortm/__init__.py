@@ -27,6 +27,7 @@ _HOME = {
     "NormalLinear": "models.transformation",
     "OrdinalRegression": "models.transformation",
     "ParametricSurvival": "models.transformation",
+    "Pipeline": "models.pipeline",
     "ProportionalHazards": "models.transformation",
     "Response": "inputs.response",
     "SmoothSearchCV": "selection.searches",
@@ -41,10 +42,12 @@ _HOME = {
     "leave_one_environment_out": "selection.left_out",
     "likelihood_ratio_test": "inference.likelihood_ratio",
     "load": "saving",
+    "make_pipeline": "models.pipeline",
     "marginal_effects": "diagnostics.marginal_effects",
     "predict_table": "predict.tables",
     "proportionality_test": "diagnostics.proportionality",
     "save": "saving",
+    "set_progress": "_util.progress",
     "xi_by_score_test": "selection.invariance_rule",
     "xi_from_gamma": "selection.path",
 }
@@ -60,6 +63,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors, which do not 
     from anchortm import scores as scores
     from anchortm import sem as sem
     from anchortm import strategies as strategies
+    from anchortm._util.progress import set_progress as set_progress
     from anchortm.competitors.boosting import AnchorBoosting as AnchorBoosting
     from anchortm.competitors.linear import LinearAnchorRegression as LinearAnchorRegression
     from anchortm.diagnostics.marginal_effects import marginal_effects as marginal_effects
@@ -73,6 +77,8 @@ if TYPE_CHECKING:  # the same names for type checkers and editors, which do not 
     from anchortm.models.boosted.estimator import AnchorBoostedTM as AnchorBoostedTM
     from anchortm.models.cox import CoxPH as CoxPH
     from anchortm.models.glm import AnchorGLM as AnchorGLM
+    from anchortm.models.pipeline import Pipeline as Pipeline
+    from anchortm.models.pipeline import make_pipeline as make_pipeline
     from anchortm.models.transformation import AnchorTM as AnchorTM
     from anchortm.models.transformation import ContinuousLogit as ContinuousLogit
     from anchortm.models.transformation import ContinuousProbit as ContinuousProbit

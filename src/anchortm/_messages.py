@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -10,11 +11,13 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["plain", "plain_lines", "shown", "warn"]
+__all__ = ["aside", "plain", "plain_lines", "shown", "warn"]
 
 PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 # C0, DEL and C1 (terminal commands), line ends, marks that change the direction of writing, lone surrogates
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+aside: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext  # progress bars step aside by it
 
 
 def plain(text: str) -> str:
@@ -55,4 +58,5 @@ def warn(text: str, category: type[Warning]) -> None:
         if frame.f_code.co_filename.startswith(PACKAGE):
             level = depth + 1
         frame, depth = frame.f_back, depth + 1
-    warnings.warn(text, category, stacklevel=level)
+    with aside():
+        warnings.warn(text, category, stacklevel=level)

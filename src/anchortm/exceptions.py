@@ -21,6 +21,7 @@ __all__ = [
     "IdentificationError",
     "InputError",
     "InputTypeError",
+    "MissingValueError",
     "ModelFileError",
     "OverIdentifiedError",
     "SeparationError",
@@ -79,6 +80,19 @@ class InputTypeError(AnchorTMError, TypeError):
     """
 
 
+class MissingValueError(InputError):
+    """Raised if a value is missing (NaN, None, NA) where a number or a level is needed.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.Surv([1.0, None], [1, 1])
+    Traceback (most recent call last):
+        ...
+    anchortm.exceptions.MissingValueError: time has a missing value: None at row 1; drop or impute such rows
+    """
+
+
 class UnavailableError(InputError, AttributeError):
     """Raised if a fit does not have an attribute, such as AIC under a penalty; ``hasattr`` returns False.
 
@@ -99,6 +113,13 @@ class UnavailableError(InputError, AttributeError):
 class IdentificationError(InputError):
     """Raised if the data do not identify the parameters, for example without events or with collinear columns.
 
+    Attributes
+    ----------
+    columns : tuple of str
+        The covariates that are not identified, if the error is about covariates.
+    collinear : bool
+        Whether it is enough to leave out one of these columns.
+
     Examples
     --------
     >>> import anchortm as atm
@@ -107,6 +128,10 @@ class IdentificationError(InputError):
         ...
     anchortm.exceptions.IdentificationError: constant covariates: x0; ...
     """
+
+    def __init__(self, message: str = "", columns: Sequence[str] = (), collinear: bool = False) -> None:
+        super().__init__(message)
+        self.columns, self.collinear = tuple(columns), collinear
 
 
 class SeparationError(IdentificationError):

@@ -17,7 +17,7 @@ from simulated import same_fit, table
 import anchortm as atm
 from anchortm.backends import scan, sources, streamed
 from anchortm.backends.lockstep import side_by_side
-from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError
+from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
 
 X = "x0 + x1"
 XIS = [0.0, 5.0]
@@ -48,7 +48,8 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 def same_table(a: pd.DataFrame, b: pd.DataFrame) -> None:
     assert a.environment.tolist() == b.environment.tolist()
     assert list(a.columns) == list(b.columns)
-    numbers = [name for name in a if name != "environment"]
+    assert a.notes.tolist() == b.notes.tolist()
+    numbers = [name for name in a if name not in ("environment", "notes")]
     np.testing.assert_allclose(a[numbers].astype(float), b[numbers].astype(float), rtol=1e-8, atol=1e-8)
 
 
@@ -353,17 +354,16 @@ def test_dask(rows: pd.DataFrame) -> None:
 
 
 def test_errors_name_the_environment(rows: pd.DataFrame, tmp_path: Path) -> None:
-    constant = rows.assign(x0=np.where(rows.block == 2, rows.x0, 1.0))
-    lonely = rows.assign(quality=np.where(rows.block == 1, rows.quality, np.minimum(rows.quality, 2)))
-    model = atm.OrdinalRegression()
-    for data, error, text in (
-        (constant, IdentificationError, "without environment 2: constant covariates: x0"),
-        (lonely, InputError, "environment 1 has a class that no other environment has"),
+    quality = np.where(rows.block == 2, rows.quality, rows.quality.min())  # a single class elsewhere
+    event = rows.event & (rows.block == 2)
+    for data, model, formula in (
+        (rows.assign(quality=quality), atm.OrdinalRegression(), f"quality ~ {X} | block"),
+        (rows.assign(event=event), atm.ContinuousLogit(), f"Surv(time, event) ~ {X} | block"),
     ):
         data.to_parquet(tmp_path / "rows.parquet", index=False)
         for source in (data, tmp_path / "rows.parquet"):
-            with pytest.raises(error, match=text):
-                atm.leave_one_environment_out(model, f"quality ~ {X} | block", source, xis=[0.0, 1.0])
+            with pytest.raises(InputError, match="without environment 2: "):
+                atm.leave_one_environment_out(model, formula, source, xis=[0.0, 1.0])
 
 
 def test_what_is_refused(rows: pd.DataFrame, files: Path) -> None:

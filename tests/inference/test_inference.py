@@ -203,10 +203,9 @@ def test_processes_and_seeds_give_the_same_draws() -> None:
 
 
 def test_failed_replicates_are_told() -> None:
-    """A covariate that varies in one site only: resampling without it leaves the effect undetermined."""
+    """A class that one site has: resampling without this site leaves its threshold undetermined."""
     x, latent, site = simulate(9, levels=12)
-    x[:, 1] = np.where(site == 2, x[:, 1], 0.0)
-    fit = atm.OrdinalRegression(xi=1.0).fit(x, np.digitize(latent, [0]), anchors=site)
+    fit = atm.OrdinalRegression(xi=1.0).fit(x, np.where(site == 2, 2, np.digitize(latent, [0])), anchors=site)
     with pytest.raises(IdentificationError, match="do not identify the model"):
         fit.bootstrap(40, random_state=0)
     x, latent, site = simulate(9, levels=40, n=400)
@@ -264,13 +263,18 @@ def test_rows_stay_at_home() -> None:
     text = str(fit.summary())
     assert "sandwich" in text
     copy = pickle.loads(pickle.dumps(fit))  # noqa: S301 - our own
-    np.testing.assert_array_equal(copy.standard_errors(), fit.standard_errors())  # computed before, so it is there
+    np.testing.assert_array_equal(copy.standard_errors(), fit.standard_errors())
     with pytest.raises(InputError, match="does not carry"):
         copy.bootstrap(3)
-    fresh = pickle.loads(pickle.dumps(atm.NormalLinear(xi=1.0).fit(x, latent, anchors=site)))  # noqa: S301
     with pytest.raises(InputError, match="does not carry"):
-        fresh.standard_errors()
-    assert "std. error" not in str(fresh.summary())
+        copy.standard_errors(clusters=site)
+    fresh = pickle.loads(pickle.dumps(atm.NormalLinear(xi=1.0).fit(x, latent, anchors=site)))  # noqa: S301
+    np.testing.assert_array_equal(fresh.standard_errors(), fit.standard_errors())  # nobody had asked for them
+    assert str(fresh.summary()) == text
+    plain = pickle.loads(pickle.dumps(atm.NormalLinear().fit(x, latent)))  # noqa: S301
+    assert (plain.standard_errors() > 0.0).all()
+    with pytest.raises(InputError, match="does not carry"):
+        plain.standard_errors("sandwich")
 
 
 def test_intervals_and_summary() -> None:

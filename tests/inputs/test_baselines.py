@@ -234,7 +234,7 @@ def test_paths_and_left_out_environments() -> None:
 
 def test_left_out_strata_are_named() -> None:
     X = BOSTON[["rm", "side"]]
-    with pytest.raises(IdentificationError, match="without environment east: stratum 'east' has no rows"):
+    with pytest.raises(InputError, match="environment east: not predicted: only this environment has stratum east"):
         atm.leave_one_environment_out(atm.NormalLinear(strata="side"), X, Y, BOSTON.side, [0.0], anchors=BOSTON.town)
 
 
@@ -544,15 +544,23 @@ def test_nothing_that_varies_is_nothing() -> None:
 
 
 def test_left_out_places_are_checked_like_fits() -> None:
-    z = np.where(SITES == 0, RIVERSIDE, 0.0)
-    with pytest.raises(IdentificationError, match="without environment 0: constant covariates: z"):
-        atm.leave_one_environment_out(
-            atm.ContinuousLogit(varying="z", order=3), BOSTON[["rm"]].assign(z=z), Y, SITES, [0.0]
+    """A varying effect is left out where it cannot be estimated, and so is one that is constant within strata."""
+    z, away, told = np.where(SITES == 0, RIVERSIDE, 0.0), SITES != 0, "environment 0: without z, which the other"
+    X = BOSTON[["rm"]]
+    with pytest.warns(AnchorTMWarning, match=told):
+        found = atm.leave_one_environment_out(
+            atm.ContinuousLogit(varying="z", order=3, tol=1e-10), X.assign(z=z), Y, SITES, [1.0]
         )
+    alone = atm.ContinuousLogit(xi=1.0, order=3, tol=1e-10).fit(X[away], Y[away], anchors=SITES[away])
+    assert found.frame().nll[0] == pytest.approx(alone.nll(X[~away], Y[~away]).mean(), abs=1e-8)
     time = atm.Surv(Y, Y < 50)
-    X = BOSTON[["rm", "side"]].assign(z=z + (BOSTON.side == "east"))
-    with pytest.raises(IdentificationError, match="without environment 0"):
-        atm.leave_one_environment_out(atm.CoxPH(strata="side"), X, time, SITES, [0.0])
+    X = BOSTON[["rm", "side"]]
+    with pytest.warns(AnchorTMWarning, match=told):
+        found = atm.leave_one_environment_out(
+            atm.CoxPH(strata="side", tol=1e-10), X.assign(z=z + (BOSTON.side == "east")), time, SITES, [0.0]
+        )
+    alone = atm.CoxPH(strata="side", tol=1e-10).fit(X[away], time[away])
+    np.testing.assert_allclose(found.frame()[["coef_rm", "coef_z"]].to_numpy()[0], [*alone.coef_, np.nan], atol=1e-8)
 
 
 def test_the_proportionality_test_refuses_what_it_cannot_test() -> None:

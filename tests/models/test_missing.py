@@ -14,8 +14,7 @@ from sklearn.base import clone
 
 import anchortm as atm
 from anchortm.cli.main import main
-from anchortm.competitors.linear import LinearAnchorRegression
-from anchortm.exceptions import InputError, UnavailableError
+from anchortm.exceptions import InputError, MissingValueError, UnavailableError
 
 N = 240
 FORMULA = "y ~ x + word | site"
@@ -353,9 +352,36 @@ def test_errors_list_all_columns_of_a_table() -> None:
         atm.leave_one_environment_out(atm.NormalLinear(), *arrays, [0, 1])
 
 
-def test_a_model_that_cannot_drop_rows_does_not_advise_it() -> None:
-    with pytest.raises(InputError, match=r"'x' is missing in 4 rows, first at row 0; drop or impute such rows$"):
-        LinearAnchorRegression.from_formula("y ~ x + z | site", MESSY)
+@pytest.mark.parametrize(
+    "model", [atm.LinearAnchorRegression(3.0), atm.AnchorBoosting(3.0, n_estimators=3, base="tree", random_state=0)]
+)
+def test_competitors_drop_rows(model: Any) -> None:
+    rest = by_hand(*XY, "y", "site")
+    expected = clone(model).fit(rest[XY], rest.y, anchors=rest.site)
+    given = (MESSY[XY], MESSY.y, MESSY.site)
+    found = clone(model).set_params(missing="drop").fit(*given[:2], anchors=given[2])
+    table = type(model).from_formula("y ~ x + z | site", MESSY, **model.get_params() | {"missing": "drop"})
+    for other in (found, table):
+        assert np.array_equal(other.predict(WHOLE[XY]), expected.predict(WHOLE[XY]))
+        assert other.n_missing_ == N - len(rest)
+        assert other.missing_["covariate 'x'"] == 4
+    assert (expected.n_missing_, expected.missing_) == (0, {})
+    with pytest.raises(
+        MissingValueError, match=r"4 columns: covariate 'x' \(4 rows\).*which leaves out 10 of 240 rows$"
+    ):
+        clone(model).fit(*given[:2], anchors=given[2])
+    with pytest.raises(InputError, match='missing must be "error" or "drop", not \'skip\''):
+        clone(model).set_params(missing="skip").fit(*given[:2], anchors=given[2])
+
+
+def test_a_bootstrap_of_batches_needs_the_cluster_of_each_row(tmp_path: Any) -> None:
+    WHOLE.assign(patient=MESSY.patient).to_parquet(tmp_path / "data.parquet", row_group_size=60)
+    for missing in ("error", "drop"):
+        model = atm.NormalLinear.from_formula("y ~ x | site", tmp_path / "data.parquet", xi=1.0, missing=missing)
+        with pytest.raises(
+            MissingValueError, match=r"clusters 'patient' is missing at row .* in the table before the fit"
+        ):
+            model.bootstrap(4, clusters="patient", progress=False)
 
 
 def test_rows_in_errors_are_those_of_the_table() -> None:

@@ -13,8 +13,8 @@ import anchortm as atm
 from anchortm.exceptions import ModelFileError
 from anchortm.newplace.comparison import Comparison
 from anchortm.newplace.paired import paired
-from anchortm.selection.choice import choose, objective_of
 from anchortm.selection.designs import Direction, further
+from anchortm.selection.paired_choice import choose, objective_of
 from anchortm.selection.places import Places
 
 FORMULA = "rating ~ temp + contact | judge"

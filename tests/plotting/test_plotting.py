@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from simulated import FOUR
+from sklearn.exceptions import NotFittedError
 
 import anchortm as atm
 from anchortm.exceptions import InputError, InputTypeError
@@ -61,6 +62,10 @@ PICTURES = {
     "first stage": lambda f, ax: atm.diagnostics.first_stage(X, TOWN).plot(ax),
     "rule": lambda f, ax: atm.xi_by_score_test(atm.NormalLinear(), X, Y, TOWN, largest=1.0).plot(ax),
     "effects": lambda f, ax: atm.marginal_effects(f["anchored"], X).plot(ax),
+    "rows": lambda f, ax: f["plain"].predict_distribution(X).plot(ax),
+    "one draw": lambda f, ax: f["plain"].bootstrap(5, clusters=TOWN, random_state=0).plot(ax, parameters="rm")[0],
+    "worst": lambda f, ax: atm.XiSearchCV(atm.NormalLinear(), [0, 1, 10]).fit(X, Y, anchors=TOWN).plot(ax),
+    "mean": lambda f, ax: atm.XiSearchCV(atm.NormalLinear(), [0, 1], "mean").fit(X, Y, anchors=TOWN).plot(ax),
 }
 
 
@@ -82,6 +87,103 @@ def test_draws_on_given_axes_with_labels(fits, name: str) -> None:
     own = PICTURES[name](fits, None)
     assert own.figure is not figure
     plt.close(own.figure)
+
+
+@pytest.mark.parametrize("rows", [1, 8, 300])
+def test_distributions_draw_themselves(fits, rows: int) -> None:
+    """The first rows are drawn, with their labels, and the title says how many there are."""
+    ax = fits["plain"].predict_distribution(X[:rows]).plot(unit="price")
+    assert len(ax.lines) == min(rows, 8)
+    assert ax.get_title() == ("the first 8 of 300 rows" if rows == 300 else "")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("price", "density")
+    assert (ax.get_legend() is None) == (rows == 1)
+    plt.close(ax.figure)
+    named = (
+        fits["plain"].predict_distribution(X[:rows]).plot(labels=[f"tract {k}" for k in range(rows)], most=2, of="cdf")
+    )
+    assert [text.get_text() for text in named.get_legend().get_texts()] == ["tract 0", "tract 1"][:rows]
+    plt.close(named.figure)
+
+
+def test_distributions_draw_what_fits_the_outcome(fits) -> None:
+    time = atm.Surv(Y, Y < 50)
+    drawn = {
+        "probability": (fits["ordinal"].predict_distribution(WINES[:2]), fits["count"].predict_distribution(X[:2])),
+        "P(Y > y)": (
+            atm.ProportionalHazards(order=3).fit(X, time).predict_distribution(X[:2]),
+            atm.CoxPH().fit(X, time).predict_distribution(X[:2]),
+        ),
+        "density": (fits["plain"].predict_distribution(X[:2]),),
+    }
+    for label, distributions in drawn.items():
+        for distribution in distributions:
+            ax = distribution.plot()
+            assert ax.get_ylabel() == label
+            plt.close(ax.figure)
+
+
+def test_distributions_draw_names_and_good_rows(fits) -> None:
+    new = X[:3].set_axis(["Nahant", "Swampscott", "Marblehead"])
+    new.loc["Swampscott", "rm"] = np.nan
+    ax = fits["plain"].predict_distribution(new, on_bad_rows="mark").plot()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["Nahant", "Marblehead"]
+    assert ax.get_xlabel() == "cmedv"
+    plt.close(ax.figure)
+
+
+def test_distributions_below_zero_are_drawn_whole() -> None:
+    model = atm.NormalLinear().fit(X, Y - 1000.0)
+    ax = model.predict_distribution(X[:2]).plot()
+    assert ax.get_xlim()[1] < -900.0
+    plt.close(ax.figure)
+
+
+def test_draws_show_estimate_and_interval(fits) -> None:
+    result = fits["plain"].bootstrap(20, clusters=TOWN, random_state=0)
+    axes = result.plot()
+    assert [ax.get_xlabel() for ax in axes] == list(X.columns)
+    table = result.frame()
+    for ax in axes:
+        row = table.loc[ax.get_xlabel()]
+        assert ax.lines[0].get_xdata()[0] == row.estimate
+        span = ax.patches[0].get_extents().transformed(ax.transData.inverted())
+        np.testing.assert_allclose([span.x0, span.x1], [row.lower, row.upper])
+        assert sum(patch.get_height() for patch in ax.patches[1:]) == 20
+    plt.close(axes[0].figure)
+    everything = result.plot(parameters=result.names)
+    assert len(everything) == len(result.names)
+    plt.close(everything[0].figure)
+
+
+def test_draws_of_many_coefficients_and_of_none() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=200)
+    many = atm.NormalLinear().fit(rng.normal(size=(200, 20)), y).bootstrap(5, random_state=0).plot()
+    assert len(many) == 12
+    assert many[0].figure.get_supxlabel() == "the first 12 of 20 coefficients"
+    none = atm.NormalLinear().fit(None, y).bootstrap(5, random_state=0)
+    assert [ax.get_xlabel() for ax in none.plot()] == list(none.names)
+    plt.close("all")
+
+
+@pytest.mark.parametrize("objective", ["worst", "mean", 0.8])
+def test_searches_mark_their_choice(objective) -> None:
+    xis = [0.0, 1.0, 10.0, np.inf]
+    search = atm.XiSearchCV(atm.NormalLinear(), xis, objective)
+    with pytest.raises(NotFittedError):
+        search.plot()
+    search.fit(X, Y, anchors=BOSTON.tract % 3)  # few enough for xi = inf
+    ax = search.plot()
+    assert ax.get_title() == f"chosen: xi = {search.best_xi_:g}"
+    handles, labels = ax.get_legend_handles_labels()
+    lines = dict(zip(labels, handles, strict=True))
+    assert lines["chosen"].get_xdata() == [search.best_xi_]
+    assert lines["chosen"].get_ydata() == [search.results_.objective[search.best_xi_]]
+    name = "0.8 quantile" if objective == 0.8 else objective
+    np.testing.assert_array_equal(lines[name].get_ydata(), search.results_.objective.iloc[:3])
+    assert ("left-out tract" in lines) == (objective != "mean")
+    assert ax.get_ylabel().endswith("of the left-out tract")
+    plt.close(ax.figure)
 
 
 def test_transport_shows_both_densities() -> None:

@@ -20,6 +20,8 @@ from anchortm.predict import (
     AveragedFamily,
     Distribution,
     FamilyDistribution,
+    MarkedDistribution,
+    PiecewiseDistribution,
     PredictedDistribution,
     StepDistribution,
 )
@@ -49,6 +51,10 @@ def of_family(name: str, mu: Any, trials: float = 1.0, dispersion: float = 1.0) 
     return FamilyDistribution(family, np.array(mu), np.full(3, trials), SHIFT)
 
 
+def marked(distribution: Distribution) -> MarkedDistribution:
+    return MarkedDistribution(distribution, np.zeros(3, dtype=bool), np.full(3, "", dtype=object))
+
+
 ORDINAL, COUNT = OrdinalBasis(("low", "mid", "high")), CountBasis(2, (0.0, 3.0))
 KINDS: dict[str, Callable[[], Distribution]] = {
     "one h, linear": lambda: transformed("probit", LinearBasis(), [-1.0, 0.5]),
@@ -70,6 +76,14 @@ KINDS: dict[str, Callable[[], Distribution]] = {
     "averaged family, Poisson": lambda: AveragedFamily.of(
         get_family("poisson"), NODES + SHIFT[:, None], SHARES, np.ones(3), SHIFT
     ),
+    "points, quantiles": lambda: PiecewiseDistribution.from_quantiles(
+        [[1.0, 2.0, 3.0, 5.0], [0.5, 3.0, 6.0, 9.0], [2.0, 2.5, 4.0, 7.0]], [0.1, 0.4, 0.7, 0.9]
+    ),
+    "points, curves": lambda: PiecewiseDistribution.from_survival(
+        [1.0, 3.0, 8.0], [[0.9, 0.6, 0.25], [0.75, 0.45, 0.28], [0.93, 0.4, 0.1]]
+    ),
+    "marked, Bernstein": lambda: marked(transformed("logit", SMOOTH, THETA, gain=-1.0)),
+    "marked, counts": lambda: marked(transformed("cloglog", COUNT, [-1.0, 0.3, 1.5])),
     "family, negative binomial": lambda: of_family("negative_binomial", [0.5, 2.0, 7.0]),
     "family, averaged": lambda: AveragedFamily.of(
         get_family("poisson"), np.log([[0.5], [2.0], [7.0]]) + 0.3 * NODES, SHARES, np.ones(3), SHIFT

@@ -27,6 +27,7 @@ RESULTS = {
     "predict.AveragedFamily",
     "predict.Distribution",
     "predict.FamilyDistribution",
+    "predict.MarkedDistribution",
     "predict.PiecewiseDistribution",
     "predict.PredictedDistribution",
     "predict.StepDistribution",

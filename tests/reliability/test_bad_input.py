@@ -21,11 +21,13 @@ from anchortm.exceptions import (
     IdentificationError,
     InputError,
     InputTypeError,
+    MissingValueError,
     ModelFileError,
     OverIdentifiedError,
     SeparationError,
     UnavailableError,
 )
+from anchortm.inference import Bootstrap
 from anchortm.inputs.response import Response
 
 N = 120
@@ -63,56 +65,91 @@ def masked(values: np.ndarray) -> np.ndarray:
 
 # name: (model, arguments of fit that differ from good ones, error, culprit and remedy in its message)
 FITS: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
-    "missing in X": (LOGIT(), {"X": put(X, (3, 1), np.nan)}, InputError, f"NaN: .* in x1, first at row 3; {MISSING}"),
-    "missing in a frame": (LOGIT(), {"X": FRAME.assign(dose=put(A, 5, np.nan))}, InputError, f"in dose.* 5; {MISSING}"),
-    "None in a frame": (LOGIT(), {"X": FRAME.assign(dose=put(A, 5, None))}, InputError, f"in dose.* 5; {MISSING}"),
+    "missing in X": (
+        LOGIT(),
+        {"X": put(X, (3, 1), np.nan)},
+        MissingValueError,
+        f"NaN: .* in x1, first at row 3; {MISSING}",
+    ),
+    "missing in a frame": (
+        LOGIT(),
+        {"X": FRAME.assign(dose=put(A, 5, np.nan))},
+        MissingValueError,
+        f"in dose.* 5; {MISSING}",
+    ),
+    "None in a frame": (
+        LOGIT(),
+        {"X": FRAME.assign(dose=put(A, 5, None))},
+        MissingValueError,
+        f"in dose.* 5; {MISSING}",
+    ),
     "NA in a frame": (
         LOGIT(),
         {"X": FRAME.assign(dose=pd.array(put(A, 5, np.nan), dtype="Float64"))},
-        InputError,
+        MissingValueError,
         f"in dose.* 5; {MISSING}",
     ),
     "null in polars": (
         LOGIT(),
         {"X": pl.DataFrame({"a": [None, *A[1:]], "b": A**2})},
-        InputError,
+        MissingValueError,
         f"in a.*; {MISSING}",
     ),
-    "missing in sparse X": (LOGIT(), {"X": sp.csr_matrix(put(X, (3, 1), np.nan))}, InputError, "in x1, at row 3; drop"),
+    "missing in sparse X": (
+        LOGIT(),
+        {"X": sp.csr_matrix(put(X, (3, 1), np.nan))},
+        MissingValueError,
+        "in x1, at row 3; drop",
+    ),
     "missing outcome": (
         LOGIT(),
         {"y": put(Y, 7, np.nan)},
-        InputError,
+        MissingValueError,
         f"y has a missing value: nan at row 7; {MISSING}",
     ),
     "None as outcome": (
         LOGIT(),
         {"y": put(Y, 7, None)},
-        InputError,
+        MissingValueError,
         f"y has a missing value: None at row 7; {MISSING}",
     ),
     "no outcome": (LOGIT(), {"y": None}, InputError, r"the target y is None: fit\(X, y\)"),
-    "missing class": (ORDINAL(), {"y": put(CLASSES, 3, np.nan)}, InputError, f"missing class: nan at row 3; {MISSING}"),
-    "missing anchor": (ANCHORED, {"anchors": put(A, 2, np.nan)}, InputError, f"anchor is nan at row 2; {MISSING}"),
+    "missing class": (
+        ORDINAL(),
+        {"y": put(CLASSES, 3, np.nan)},
+        MissingValueError,
+        f"missing class: nan at row 3; {MISSING}",
+    ),
+    "missing anchor": (
+        ANCHORED,
+        {"anchors": put(A, 2, np.nan)},
+        MissingValueError,
+        f"anchor is nan at row 2; {MISSING}",
+    ),
     "missing name of an anchor": (
         ANCHORED,
         {"anchors": pd.DataFrame({"town": put(SITE.astype(str), 2, None)})},
-        InputError,
+        MissingValueError,
         "anchor 'town' is missing at row 2; drop such rows",
     ),
     "missing category of an anchor": (
         ANCHORED,
         {"anchors": pd.Series(pd.Categorical(put(SITE.astype(str), 2, None)), name="town")},
-        InputError,
+        MissingValueError,
         "anchor 'town' is missing at row 2; drop such rows",
     ),
     "missing weight": (
         LOGIT(),
         {"sample_weight": put(ONES, 2, np.nan)},
-        InputError,
+        MissingValueError,
         "sample_weight is nan at row 2.*drop",
     ),
-    "missing offset": (LOGIT(), {"offset": put(ONES, 2, np.nan)}, InputError, "offset is nan at row 2.*drop or repair"),
+    "missing offset": (
+        LOGIT(),
+        {"offset": put(ONES, 2, np.nan)},
+        MissingValueError,
+        "offset is nan at row 2.*drop or repair",
+    ),
     "infinite X": (LOGIT(), {"X": put(X, (3, 1), np.inf)}, InputError, f"infinity in x1, first at row 3; {MISSING}"),
     "infinite outcome": (LOGIT(), {"y": put(Y, 7, np.inf)}, InputError, "y is infinite: inf at row 7; .* use Surv"),
     "infinite anchor": (ANCHORED, {"anchors": put(A, 2, np.inf)}, InputError, f"anchor is inf at row 2; {MISSING}"),
@@ -230,7 +267,7 @@ FITS: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     ),
     "complex weights": (LOGIT(), {"sample_weight": ONES + 1j}, InputError, "Complex data.*sample_weight must.*take"),
     "complex offset": (LOGIT(), {"offset": ONES + 1j}, InputError, "Complex data.*offset must be real.*take"),
-    "masked X": (LOGIT(), {"X": masked(X)}, InputError, r"2 columns: covariate 'x0' \(2 rows\), covariate 'x1'"),
+    "masked X": (LOGIT(), {"X": masked(X)}, MissingValueError, r"2 columns: covariate 'x0' \(2 rows\), covariate 'x1'"),
     "missing everywhere": (
         ANCHORED,
         {
@@ -240,7 +277,7 @@ FITS: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
             "sample_weight": put(ONES, 1, np.nan),
             "offset": put(ONES, 7, np.nan),
         },
-        InputError,
+        MissingValueError,
         r"5 columns: covariate 'dose' \(1 row\), outcome \(1 row\), anchor \(1 row\), sample_weight \(1 row\), offset "
         r'\(1 row\); impute them, or fit with missing="drop", which leaves out 4 of 120 rows',
     ),
@@ -263,21 +300,36 @@ FITS: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         'missing must be "error" or "drop", n',
     ),
     "no missing": (LOGIT(missing=None), {}, InputError, 'missing must be "error" or "drop", not None'),
-    "masked outcome": (LOGIT(), {"y": masked(Y)}, InputError, f"y has a missing value: None at row 3.*; {MISSING}"),
-    "masked anchors": (ANCHORED, {"anchors": masked(SITE)}, InputError, "anchor is missing at row 3; drop such rows"),
+    "masked outcome": (
+        LOGIT(),
+        {"y": masked(Y)},
+        MissingValueError,
+        f"y has a missing value: None at row 3.*; {MISSING}",
+    ),
+    "masked anchors": (
+        ANCHORED,
+        {"anchors": masked(SITE)},
+        MissingValueError,
+        "anchor is missing at row 3; drop such rows",
+    ),
     "masked numeric anchors": (
         ANCHORED,
         {"anchors": [SITE, masked(A)]},
-        InputError,
+        MissingValueError,
         "'anchor1' is missing at row 3; d",
     ),
     "masked weights": (
         LOGIT(),
         {"sample_weight": masked(ONES)},
-        InputTypeError,
+        MissingValueError,
         f"sample_w.* None at row 3; {MISSING}",
     ),
-    "masked offset": (LOGIT(), {"offset": masked(ONES)}, InputTypeError, f"offset must be .* None at row 3; {MISSING}"),
+    "masked offset": (
+        LOGIT(),
+        {"offset": masked(ONES)},
+        MissingValueError,
+        f"offset must be .* None at row 3; {MISSING}",
+    ),
     "tuples as anchors": (
         ANCHORED,
         {"anchors": [(int(site),) for site in SITE]},
@@ -663,7 +715,25 @@ GRADES = ORDINAL().fit(FRAME, CLASSES)
 BY_FORMULA = LOGIT.from_formula("y ~ age + site", TABLE)
 BY_NAME = LOGIT(xi=1.0, anchor_names="site").fit(FRAME.assign(site=SITE), Y)
 DIST, CLASS_DIST = FITTED.predict_distribution(FRAME[:3]), GRADES.predict_distribution(FRAME[:3])
+DRAWS = FITTED.bootstrap(3, clusters=np.arange(N), random_state=0)
 PREDICTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "picture of no rows": (lambda: DIST.plot(most=0), InputError, "most must be .*at least 1"),
+    "picture of half a row": (lambda: DIST.plot(most=1.5), InputError, "most must be a whole number"),
+    "picture of a mean": (lambda: DIST.plot(of="mean"), InputError, "of must be one of pdf, cdf, sf, .*not 'mean'"),
+    "picture with few labels": (lambda: DIST.plot(labels=["a"]), InputError, "labels has 1 names for 3 rows"),
+    "draws of an unknown parameter": (
+        lambda: DRAWS.plot(parameters=["age", "height"]),
+        InputError,
+        "parameters must be some of .*age, dose, not height",
+    ),
+    "draws of no parameter": (lambda: DRAWS.plot(parameters=[]), InputError, "parameters must be some of .*, not none"),
+    "draws at a level beyond 1": (lambda: DRAWS.plot(level=95), InputError, "level must be a number between 0 and 1"),
+    "draws on too few axes": (lambda: DRAWS.plot([None]), InputError, "1 axes were given for 2 parameters: pass one"),
+    "bootstrap with a word for progress": (
+        lambda: FITTED.bootstrap(3, clusters=np.arange(N), progress="no"),
+        InputTypeError,
+        "progress must be True, False or None",
+    ),
     "a column less": (lambda: FITTED.predict(FRAME[["age"]]), InputError, "1 features, .* expecting 2 .*: age, dose"),
     "a column more": (
         lambda: FITTED.predict(FRAME.assign(z=1.0)),
@@ -671,7 +741,11 @@ PREDICTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "3 features, .* expecting 2 .*: age, dose",
     ),
     "another order": (lambda: FITTED.predict(FRAME[["dose", "age"]]), InputError, "got dose, age; select them by name"),
-    "missing": (lambda: FITTED.predict(FRAME.assign(dose=np.nan)), InputError, f"in dose, first at row 0; {MISSING}"),
+    "missing": (
+        lambda: FITTED.predict(FRAME.assign(dose=np.nan)),
+        MissingValueError,
+        f"in dose, first at row 0; {MISSING}",
+    ),
     "words": (lambda: FITTED.predict(FRAME.assign(dose="a")), InputTypeError, "'dose' is not numeric.*get_dummies"),
     "one dimension": (lambda: FITTED.predict(X[0]), InputError, "Expected 2D array.*reshape"),
     "no X": (lambda: FITTED.predict(None), InputError, "0 features, .* expecting 2 .*: age, dose"),
@@ -684,6 +758,79 @@ PREDICTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: BY_FORMULA.predict(TABLE[["age"]]),
         InputError,
         "no column 'site'.* are age",
+    ),
+    "a way with bad rows that is none": (
+        lambda: BY_FORMULA.predict(TABLE, on_bad_rows="skip"),
+        InputError,
+        'on_bad_rows must be "error" or "mark", not \'skip\'',
+    ),
+    "bad rows as a flag": (
+        lambda: FITTED.predict_distribution(FRAME, on_bad_rows=True),
+        InputError,
+        'on_bad_rows must be "error" or "mark", not True',
+    ),
+    "a way with unknown levels that is none": (
+        lambda: BY_FORMULA.predict_distribution(TABLE, unknown="mode"),
+        InputError,
+        'unknown must be "error", "baseline" or "rare", not \'mode\'',
+    ),
+    "missing beside unknown levels": (
+        lambda: BY_FORMULA.predict(TABLE.assign(age=put(A, 5, np.nan)), unknown="rare"),
+        InputError,
+        "1 of 120 rows cannot be predicted: age is missing .1 row, first row 5.; repair or drop .*mark",
+    ),
+    "a column less, marked": (
+        lambda: BY_FORMULA.predict(TABLE[["age"]], on_bad_rows="mark"),
+        InputError,
+        "no column 'site'.* are age",
+    ),
+    "other columns, marked": (
+        lambda: FITTED.predict(FRAME.rename(columns={"age": "years"}), on_bad_rows="mark"),
+        InputError,
+        "expected age, dose; got years, dose",
+    ),
+    "a column more in an array, marked": (
+        lambda: FITTED.predict(np.column_stack([X, A]), on_bad_rows="mark"),
+        InputError,
+        "3 features, .* expecting 2",
+    ),
+    "one dimension, marked": (lambda: FITTED.predict(X[0], on_bad_rows="mark"), InputError, "Expected 2D .*reshape"),
+    "a category, marked": (
+        lambda: FITTED.predict(FRAME.assign(age=pd.Categorical(["a"] * N)), on_bad_rows="mark"),
+        InputTypeError,
+        "'age' is a category: code it as numbers",
+    ),
+    "dates, marked": (
+        lambda: BY_FORMULA.predict(TABLE.assign(age=pd.Timestamp("2020-01-01")), on_bad_rows="mark"),
+        InputTypeError,
+        "'age' must be numbers, not the time stamp .* days since a date",
+    ),
+    "an offset of another length, marked": (
+        lambda: FITTED.predict(FRAME, offset=ONES[:3], on_bad_rows="mark"),
+        InputError,
+        "offset has shape .3.*each row",
+    ),
+    "marked probabilities of another shape": (
+        lambda: FITTED.predict_distribution(FRAME, on_bad_rows="mark").cdf(np.ones((2, 2))),
+        InputError,
+        r"of shape \(120, k\), not \(2, 2\)",
+    ),
+    "marked, given seven times": (
+        lambda: FITTED.predict_distribution(FRAME, on_bad_rows="mark").given(np.ones(7)),
+        InputError,
+        "one for each of the 120 rows, not .7",
+    ),
+    "a competitor that marks rows": (
+        lambda: atm.predict_table(
+            atm.LinearAnchorRegression().fit(FRAME, Y), FRAME.assign(age=np.nan), on_bad_rows="mark"
+        ),
+        InputTypeError,
+        "LinearAnchorRegression cannot mark rows or map levels: repair or drop such rows",
+    ),
+    "two reasons in a table": (
+        lambda: atm.predict_table(BY_FORMULA, TABLE.assign(reason=""), keep=["reason"], on_bad_rows="mark"),
+        InputError,
+        "two columns 'reason': rename the one to keep",
     ),
     "words for numbers": (
         lambda: BY_FORMULA.predict(TABLE.assign(age="a")),
@@ -706,7 +853,7 @@ PREDICTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         InputError,
         "9.0 at row 0; known are .0, 1, 2",
     ),
-    "a missing outcome": (lambda: FITTED.nll(FRAME, put(Y, 0, np.nan)), InputError, f"nan at row 0; {MISSING}"),
+    "a missing outcome": (lambda: FITTED.nll(FRAME, put(Y, 0, np.nan)), MissingValueError, f"nan at row 0; {MISSING}"),
     "negative weights": (
         lambda: FITTED.score(FRAME, Y, -ONES),
         InputError,
@@ -757,7 +904,7 @@ PREDICTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "missing clusters": (
         lambda: FITTED.covariance("sandwich", put(A, 0, np.nan)),
-        InputError,
+        MissingValueError,
         f"clusters is nan.*; {MISSING}",
     ),
     "numbers as clusters": (
@@ -833,7 +980,19 @@ def search(model: Any = None, xis: Any = (0.0, 1.0), **options: Any) -> Callable
 NO_XIS = r"xis must be a sequence of at least one number, such as \[0, 1, 10\]"
 NO_MODEL = r"model must be an estimator of this package, such as NormalLinear\(\)"
 CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
-    "missing time": (lambda: atm.Surv(put(TIME, 3, np.nan), EVENT), InputError, f"time .* nan at row 3; {MISSING}"),
+    "setting of progress by a word": (lambda: atm.set_progress("no"), InputTypeError, "shown must be True, False or"),
+    "left-out fits with progress by a word": (loeo(progress="no"), InputTypeError, "progress must be True, False or"),
+    "search with progress by a number": (search(progress=2), InputTypeError, "progress must be True, False or None"),
+    "path with progress by a number": (
+        lambda: atm.anchor_path(LOGIT(), X, Y, SITE, [0, 1], progress=0),
+        InputTypeError,
+        "progress must be True, False or None",
+    ),
+    "missing time": (
+        lambda: atm.Surv(put(TIME, 3, np.nan), EVENT),
+        MissingValueError,
+        f"time .* nan at row 3; {MISSING}",
+    ),
     "infinite time": (
         lambda: atm.Surv(put(TIME, 3, np.inf), EVENT),
         InputError,
@@ -844,7 +1003,11 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         InputError,
         "negative: -1.0 at row 3; .* use Interval",
     ),
-    "missing event": (lambda: atm.Surv(TIME, put(EVENT, 3, np.nan)), InputError, f"event .* nan at row 3; {MISSING}"),
+    "missing event": (
+        lambda: atm.Surv(TIME, put(EVENT, 3, np.nan)),
+        MissingValueError,
+        f"event .* nan at row 3; {MISSING}",
+    ),
     "event 2": (lambda: atm.Surv(TIME, put(EVENT, 3, 2.0)), InputError, "event is not 0 or 1: 2.0 at row 3; code it 1"),
     "event yes": (lambda: atm.Surv(TIME, np.where(EVENT, "yes", "no")), InputTypeError, "event must be numbers, not '"),
     "fewer events": (
@@ -862,7 +1025,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         InputError,
         "entry is not before the time: .* must enter before",
     ),
-    "missing end": (lambda: atm.Interval(put(Y, 3, np.nan), Y), InputError, f"lower .* nan at row 3; {MISSING}"),
+    "missing end": (lambda: atm.Interval(put(Y, 3, np.nan), Y), MissingValueError, f"lower .* nan at row 3; {MISSING}"),
     "ends swapped": (lambda: atm.Interval(Y, Y - 1.0), InputError, "lower > upper: .* at row 0 .*; swap the ends"),
     "fewer ends": (lambda: atm.Interval(Y, Y[1:]), InputError, "upper has 119 rows .* one value for each row"),
     "exact at infinity": (
@@ -903,12 +1066,45 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "a missing environment": (
         loeo(environments=put(A, 1, np.nan), cut=3),
-        InputError,
+        MissingValueError,
         f"environments is nan.*; {MISSING}",
     ),
     "fewer environments": (loeo(environments=SITE[1:]), InputError, f"environments has 119 rows, .* {ROWS}"),
     "cut once": (loeo(environments=A, cut=1), InputError, "cut=1 gives a single environment; cut at 2 or more"),
     "left out by no workers": (loeo(n_jobs=0), InputError, "n_jobs must be .* other than 0"),
+    "left out: a column that is constant everywhere": (
+        lambda: atm.leave_one_environment_out(LOGIT(), FRAME.assign(same=1.0), Y, SITE, [0.0]),
+        IdentificationError,
+        "^constant covariates: same; leave them out",
+    ),
+    "left out: strata that are the environments": (
+        lambda: atm.leave_one_environment_out(
+            LOGIT(strata="s"), FRAME.assign(s=SITE % 2), Y, SITE % 2, [0.0], anchors=SITE
+        ),
+        InputError,
+        "no environment can be predicted by the others; environment 0: .* stratum 0. Merge .* or leave strata out",
+    ),
+    "a search in strata that are the environments": (
+        lambda: atm.XiSearchCV(LOGIT(strata="s"), [0.0, 1.0]).fit(
+            FRAME.assign(s=SITE % 2), Y, anchors=SITE, environments=SITE % 2
+        ),
+        InputError,
+        "no environment can be predicted by the others",
+    ),
+    "left out: one class elsewhere": (
+        lambda: atm.leave_one_environment_out(
+            atm.OrdinalRegression(), X, np.where(SITE == 0, np.arange(120) % 3, 0), SITE, [0.0]
+        ),
+        InputError,
+        "without environment 0: an ordinal outcome needs at least two classes, not only",
+    ),
+    "a covariance of draws that lack levels": (
+        lambda: Bootstrap(
+            np.array([[1.0, np.nan], [2.0, np.nan], [3.0, 1.0], [4.0, np.nan]]), np.zeros(2), ("a", "b"), "rows", 0
+        ).covariance(),
+        IdentificationError,
+        "b: only 1 of 4 resampled data sets identify all parameters, .* merge rare levels, leave them out",
+    ),
     "left out of no model": (loeo(model="a"), InputTypeError, f"{NO_MODEL}, not 'a'"),
     "an unknown objective": (
         search(objective="best"),
@@ -1000,12 +1196,12 @@ TABLES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no rows": (lambda: LOGIT.from_formula("y ~ age", TABLE[:0]), InputError, "y is empty: at least one row"),
     "missing covariate": (
         lambda: LOGIT.from_formula("y ~ age", TABLE.assign(age=put(A, 4, np.nan))),
-        InputError,
+        MissingValueError,
         f"'age' is missing in 1 row, first at row 4; {MISSING}",
     ),
     "missing anchor": (
         lambda: LOGIT.from_formula("y ~ age | site", TABLE.assign(site=put(TABLE.site, 4, None)), xi=1.0),
-        InputError,
+        MissingValueError,
         f"'site' is missing in 1 row, first at row 4; {MISSING}",
     ),
     "columns twice": (
@@ -1187,10 +1383,10 @@ def test_a_summary_refuses_a_level_that_is_none() -> None:
 
 
 def test_the_entry_that_is_no_number_is_named() -> None:
-    for values, culprit in (
-        ([2.0, 3.0, "1"], "'1' at row 2"),
-        ([np.nan, "1", "b"], "'b' at row 2"),
-        ([1.0, None], "None at row 1"),
+    for values, culprit, kind in (
+        ([2.0, 3.0, "1"], "'1' at row 2", InputTypeError),
+        ([np.nan, "1", "b"], "'b' at row 2", InputTypeError),
+        ([1.0, None], "None at row 1", MissingValueError),
     ):
-        with pytest.raises(InputTypeError, match=f"sample_weight must be numbers, not {culprit}"):
+        with pytest.raises(kind, match=f"sample_weight must be numbers, not {culprit}"):
             LOGIT().fit(X[: len(values)], Y[: len(values)], sample_weight=np.array(values, dtype=object))

@@ -21,8 +21,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA
+from sklearn.feature_selection import VarianceThreshold
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import (
+    KBinsDiscretizer,
+    MinMaxScaler,
+    OneHotEncoder,
+    PolynomialFeatures,
+    PowerTransformer,
+    QuantileTransformer,
+    SplineTransformer,
+)
 
 import anchortm as atm
+from anchortm._util.pipelines import model_of
 from anchortm.exceptions import AnchorTMError, AnchorTMWarning, InputError, ModelFileError
 from anchortm.saving import digest
 
@@ -57,6 +72,21 @@ def frame() -> pd.DataFrame:
     )
 
 
+def pipeline(model: Any) -> Any:
+    """Return a fitted pipeline with a transformer of each kind that holds values of its own."""
+    numbers = make_pipeline(
+        SimpleImputer(strategy="median"),
+        make_union(SplineTransformer(n_knots=3, include_bias=False), PolynomialFeatures(2, interaction_only=True)),
+        VarianceThreshold(),
+        PCA(4),
+        PowerTransformer(),
+    )
+    columns = [("numbers", numbers, ["x", "z"]), ("words", OneHotEncoder(drop="first"), ["zone"])]
+    scaled = [QuantileTransformer(n_quantiles=20), KBinsDiscretizer(4, encode="ordinal"), MinMaxScaler()]
+    made = atm.make_pipeline(ColumnTransformer([*columns, ("code", make_pipeline(*scaled), ["code"])]), model)
+    return made.fit(DATA[["x", "z", "zone", "code"]], DATA.y, anchors=DATA.site)
+
+
 DATA = frame()
 NEW = DATA.iloc[[0, 7, 21, 300, 599]]
 FITS: dict[str, Callable[[], Any]] = {
@@ -77,6 +107,8 @@ FITS: dict[str, Callable[[], Any]] = {
     "survival": lambda: atm.ParametricSurvival.from_formula("Surv(time, event) ~ x + zone | site", DATA, xi=1.0),
     "offset": lambda: atm.NormalLinear.from_formula("y ~ x + z | site", DATA, xi=-0.5, offset="shift"),
     "wide": lambda: atm.NormalLinear.from_formula("y ~ x + town | site", DATA, xi=1.0),
+    "pipeline": lambda: pipeline(atm.ContinuousProbit(xi=1.0, order=3)),
+    "trees in a pipeline": lambda: pipeline(atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=3)),
     "arrays": lambda: atm.AnchorTM(link="loglog", basis="linear", xi=1.0).fit(
         DATA[["x", "z"]], DATA.y, anchors=DATA.site
     ),
@@ -106,7 +138,7 @@ GRID = [-5.0, 0.0, 1.0, 2.0, 3.0, 30.0]
 def predictions(model: Any) -> list[Any]:
     """Return what a model says of a few rows, checked to be what distributions are."""
     named = hasattr(model, "formula_")
-    rows = NEW if named else NEW[["x", "z"]]
+    rows = NEW if named else NEW[["x", "z", "zone", "code"]] if hasattr(model, "steps") else NEW[["x", "z"]]
     distribution = model.predict_distribution(rows)
     grid = list(getattr(model, "classes_", GRID))
     cdf, sf, quantiles = distribution.cdf(grid), distribution.sf(grid), distribution.ppf([0.1, 0.5, 0.9])
@@ -222,7 +254,8 @@ def outcome(file: Path, wanted: list[Any]) -> str:
             model = atm.load(file)
             found = predictions(model)
             message = str(model.summary())
-            assert len(model.history_) == len(model.result_.history)
+            inner = getattr(model_of(model), "model_", model_of(model))  # of a pipeline, and of boosting
+            assert len(inner.history_) == len(inner.result_.history)
         except ModelFileError as error:
             message = str(error)
         except AnchorTMError:  # of rows that do not fit a changed model

@@ -368,7 +368,7 @@ def test_search_is_brute_force(objective) -> None:
     best = min(table, key=table.get)
     assert (search.best_lambda_, search.best_xi_) == best
     assert search.best_estimator_.get_params()["l1"] == pytest.approx(0.8 * best[0])
-    assert set(search.loeo_.frame()) == {"environment", "xi", "n", "nll", "converged", "lambda", "nonzero"}
+    assert set(search.loeo_.frame()) == {"environment", "xi", "n", "nll", "converged", "notes", "lambda", "nonzero"}
     assert len(search.loeo_.summary()) == 8
     assert f"lambda = {best[0]:g}, xi = {best[1]:g}" in repr(search)
     assert np.isfinite(search.nll(X, Y)).all()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm._util.frames import native
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import InputError, InputTypeError, MissingValueError
 
 __all__ = [
     "as_floats",
@@ -107,10 +107,11 @@ def _refuse_entries(array: NDArray[Any], what: str, remedy: str, problem: str) -
         raise InputError(f"Complex data not supported: {what} must be real numbers; take the real part or the size")
     if array.dtype.kind in "mM" or any(isinstance(x, TIMES) or type(x).__name__ == "Period" for x in entries):
         problem, remedy = problem.replace("{entry}", "the time stamp {entry}"), TIME_REMEDY
-    if any(x is None for x in entries):
-        remedy = "drop or impute such rows"
+    lost = any(x is None for x in entries)
+    remedy = "drop or impute such rows" if lost else remedy
     entry = odd_entry(entries, _width(array)) if array.size else str(array.dtype)
-    raise InputTypeError(f"{what} {problem.format(entry=entry)}; {remedy}")
+    kind = MissingValueError if lost and array.ndim else InputTypeError  # None in place of a column is another type
+    raise kind(f"{what} {problem.format(entry=entry)}; {remedy}")
 
 
 def _is_real(x: object) -> bool:
@@ -146,7 +147,8 @@ def finite_numbers(values: object, n: int, name: str) -> Array:
         )
     if not np.isfinite(array).all():
         row = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise InputError(f"{name} is {array[row]} at row {row}; it must be finite: drop or repair such rows")
+        kind = MissingValueError if np.isnan(array).any() else InputError
+        raise kind(f"{name} is {array[row]} at row {row}; it must be finite: drop or repair such rows")
     return np.asarray(array)
 
 

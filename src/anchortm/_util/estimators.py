@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-__all__ = ["BaseEstimator", "ClassifierMixin", "RegressorMixin"]
+__all__ = ["BaseEstimator", "ClassifierMixin", "CopiedWithRows", "RegressorMixin"]
 
 if TYPE_CHECKING:
 
@@ -37,3 +38,21 @@ if TYPE_CHECKING:
 
 else:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+
+class CopiedWithRows:
+    """An estimator whose copies share the rows of its fit, which never change. Its pickles leave them out."""
+
+    _rows_in: ClassVar[str]  # name of the attribute that holds the rows
+
+    def __copy__(self) -> Self:
+        made = object.__new__(type(self))
+        made.__dict__ |= self.__dict__
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        made = object.__new__(type(self))
+        memo[id(self)] = made
+        own = {name: value for name, value in self.__dict__.items() if name != self._rows_in}
+        made.__dict__ |= self.__dict__ | deepcopy(own, memo)
+        return made

@@ -13,7 +13,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import InputError, InputTypeError, MissingValueError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,9 +26,11 @@ __all__ = [
     "is_batched",
     "is_frame",
     "known",
+    "name_of",
     "native",
     "read_csv",
     "refuse_missing",
+    "row_index",
     "select",
     "take",
 ]
@@ -118,6 +120,25 @@ def _check_rows(a: str, first: Any, b: str, values: Any) -> None:
         f"the rows of {a} and {b} differ by the labels of their indexes, first at row {row}, {first[row]!r} and "
         f"{second[row]!r}: {remedy}"
     )
+
+
+def name_of(column: Any) -> str | None:
+    """Return the name of a column, or of the only column of a table; None if it has none."""
+    column = native(column)
+    if is_frame(column):
+        return str(column.columns[0]) if len(column.columns) == 1 else None
+    name = getattr(column, "name", None)
+    return name if isinstance(name, str) and name else None
+
+
+def row_index(X: Any) -> Any:
+    """Return the pandas index of rows; None if there is none, or if it only numbers the rows from 0."""
+    index: Any = getattr(X, "index", None)
+    if not type(index).__module__.startswith("pandas"):
+        return None
+    import pandas as pd
+
+    return None if pd.RangeIndex(len(index)).equals(index) else index
 
 
 def is_batched(data: Any) -> bool:
@@ -239,7 +260,9 @@ def refuse_missing(frame: pd.DataFrame, what: str) -> None:
         if missing.any():
             first, count = int(np.flatnonzero(missing)[0]), int(missing.sum())
             rows = "1 row" if count == 1 else f"{count} rows"
-            raise InputError(f"{what} {name!r} is missing in {rows}, first at row {first}; drop or impute such rows")
+            raise MissingValueError(
+                f"{what} {name!r} is missing in {rows}, first at row {first}; drop or impute such rows"
+            )
 
 
 def _plain(column: pd.Series) -> Any:
@@ -273,11 +296,14 @@ def _from_polars(column: Any) -> Any:
     return column.to_numpy() if numeric or kind == "Boolean" else pd.Series(column.to_list())
 
 
-def read_csv(file: Any) -> pd.DataFrame:
-    """Return a CSV file with every number exact, every column of one type, and no column taken for an index."""
+def read_csv(file: Any, **dialect: Any) -> pd.DataFrame:
+    """Return a CSV file with every number exact, every column of one type, and no column taken for an index.
+
+    ``dialect`` holds arguments of pandas on how the file is written, such as ``sep``.
+    """
     import pandas as pd
 
-    options: dict[str, Any] = {"index_col": False, "low_memory": False}
+    options: dict[str, Any] = {"index_col": False, "low_memory": False} | dialect
     if [int(part) for part in pd.__version__.split(".")[:2]] < [3, 1]:  # then exact unasked, with a warning if asked
         options["float_precision"] = "round_trip"
     return pd.read_csv(file, **options)

@@ -12,6 +12,7 @@ from anchortm.exceptions import InputTypeError, ModelFileError
 
 __all__ = [
     "LARGEST",
+    "SPECIAL",
     "check",
     "is_count",
     "is_flag",

@@ -94,6 +94,13 @@ class ColumnSums:
             self.binary & other.binary,
         )
 
+    def absent(self, X: Matrix) -> NDArray[np.bool_]:
+        """Return which covariates are 0 in all rows; X are some rows of them."""
+        found = (self.low == 0.0) & (self.high == 0.0)
+        if isinstance(X, WideMatrix) and X.codes is not None:
+            found[X.levels] = self.sums.count[1:] == 0.0
+        return np.asarray(found)
+
     def means(self, X: Matrix) -> Array:
         """Return the means of the covariates without weights; X are some rows of them."""
         numbers, at = numbers_of(X)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tqdm import tqdm
 
 from anchortm._util.frames import select
+from anchortm._util.progress import Task
 from anchortm._util.threads import one_blas_thread
 from anchortm.backends.sources import BATCH_ROWS, Read, Source, T
 from anchortm.exceptions import InputError
@@ -67,11 +66,8 @@ class DaskSource(Source):
             raise InputError("the table has no rows")
         while len(results) > 1:
             results = [dask.delayed(_join)(tell, *results[k : k + FAN_IN]) for k in range(0, len(results), FAN_IN)]
-        if self.progress:
-            tqdm.write(
-                f"pass {self.passes}: {label}, {self.n_rows} rows in {len(self._starts) - 1} partitions", sys.stderr
-            )
-        result: T = results[0].compute()
+        with Task(f"pass {self.passes}, {label}, {self.n_rows} rows in {len(self._starts) - 1} partitions"):
+            result: T = results[0].compute()
         return result
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,8 +23,8 @@ from anchortm.backends.reading import Batch, Reader, located
 from anchortm.backends.scan import AnchorFacts, Scan, _outcome_facts, _picks, _union
 from anchortm.backends.streamed import Stream, _joined
 from anchortm.engine.data import Data
+from anchortm.engine.lost_columns import Lost, identified, lost_strata
 from anchortm.engine.problem import Problem
-from anchortm.exceptions import InputError
 from anchortm.inputs.design import Design
 from anchortm.inputs.missing import Counts
 from anchortm.inputs.response import Response, as_response
@@ -31,7 +32,7 @@ from anchortm.inputs.response import Response, as_response
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Fit", "GroupedStream", "Part", "held_out_loss"]
+__all__ = ["Fit", "GroupedStream", "Part", "held_out_loss", "unknown_outcomes"]
 
 Codes = NDArray[np.intp]
 
@@ -139,15 +140,17 @@ class GroupedStream:
         The column of the groups; None takes the main factor of the anchors.
     outcomes : bool
         Whether parts need the distribution of their outcomes, for a support of their own.
+    word : str
+        What the groups are, for messages.
     """
 
-    def __init__(self, whole: Stream, column: str | None, outcomes: bool = True) -> None:
+    def __init__(self, whole: Stream, column: str | None, outcomes: bool = True, word: str = "environments") -> None:
         self.whole, source, reader = whole, whole.source, whole.reader
         n = source.n_rows
         counted = bool(whole.scan.weights_of) and not any(x != x for x in whole.scan.weights_of)  # nan: intervals
         every_wide = max(1, n // first_look.WIDE_ROWS) if outcomes and not counted else None
         bare = replace(whole.scan, sample=[], wide=[])
-        groups = Groups(column, np.zeros(0))
+        groups = Groups(column, np.zeros(0), word)
         if column is not None:
             source.check([column])
         work = _Learn(reader, groups, bare, max(1, n // first_look.SAMPLE_ROWS), every_wide)
@@ -187,12 +190,12 @@ class GroupedStream:
         """Return the rows of all groups but one, which are learned by a pass of their own."""
         times = np.ones(len(self.labels))
         times[k] = 0.0
-        return Part(self, self._around[k], times)
+        return Part(self, self._around[k], times).identified()
 
     def drawn(self, times: Array) -> Part:
         """Return the rows of groups, each as often as it was drawn."""
         scans = [_times(scan, c) for scan, c in zip(self.scans, times.tolist(), strict=True) if c > 0.0]
-        return Part(self, _sum(scans), times)
+        return Part(self, _sum(scans), times).identified()
 
     def only(self, k: int, reader: Reader) -> Lane:
         """Return the way to the rows of one group, with the classes of a reader and without anchors."""
@@ -243,8 +246,29 @@ class Part(Stream):
         self._wide_is_all = grouped.outcomes is None or scan.every_wide == 1
         self._check_outcomes()
         self._sum_up()
-        self.structure = whole.structure.of_part(self.second.columns, self.sample.X)
-        self.mixture = self.structure.mixture
+
+    def identified(self) -> Part:
+        """Return these rows without the columns that they do not identify."""
+        part, structure = identified(self, lambda rows: rows.structure.of_part(rows.second.columns, rows.sample.X))
+        part.structure, part.mixture = structure, structure.mixture
+        return part
+
+    def without(self, names: list[str], beside: tuple[str, ...] = ()) -> Part:
+        """Return the rows without these columns, which are collinear with others; this takes one more pass."""
+        part, whole = copy(self), self._grouped.whole
+        sums = self.second.columns
+        absent = {self.names[j] for j in np.flatnonzero(sums.absent(self.sample.X)).tolist()}
+        if self.mixture is not None:
+            absent |= self.mixture.corners.empty(sums.corners)
+        part.lost = (*self.lost, *(Lost(name, name in absent, beside) for name in names))
+        gone = tuple(lost.name for lost in part.lost)
+        part.structure = self.structure.without(names)
+        part.names, part.marks, part.mixture = part.structure.names, part.structure.marks, part.structure.mixture
+        places = tuple(j for j, name in enumerate(whole.names) if name in gone)
+        part.reader, part._latest_plan = replace(self.reader, gone=(places, gone)), None
+        part.__dict__.pop("_geometry", None)
+        part._sum_up()
+        return part
 
     @property
     def lane(self) -> Lane:
@@ -315,14 +339,15 @@ class _HeldOut:
         return np.array([w.sum(), *(w @ loglik for loglik in logliks)])
 
 
+def unknown_outcomes(grouped: GroupedStream, k: int, part: Part) -> list[str]:
+    """Return the classes and strata of a group that the part without it does not know."""
+    known = part.reader.levels
+    classes = [f"class {level}" for level in grouped.scans[k].weights_of if known and level not in known]
+    return [*classes, *lost_strata(part.lost, grouped.whole.mixture)]
+
+
 def held_out_loss(grouped: GroupedStream, k: int, part: Part, fits: list[Fit]) -> Array:
     """Return the mean negative log-likelihood of the rows of one group under each of the fits to the others."""
-    unknown = [level for level in grouped.scans[k].weights_of if part.reader.levels and level not in part.reader.levels]
-    if unknown:
-        raise InputError(
-            f"environment {grouped.labels[k]} has a class that no other environment has: {unknown[0]}; "
-            f"known are {list(part.reader.levels or ())}"
-        )
     bare = [fit._replace(problem=fit.problem.with_data(None)) for fit in fits]
     work = _HeldOut(part.reader, part.names, bare)
     total, *logliks = grouped.only(k, part.reader).map(work, np.add, "log-likelihood of left-out rows")

@@ -67,6 +67,7 @@ class Groups:
 
     column: str | None
     levels: NDArray[Any]
+    word: str = "environments"  # what they are, for messages
 
     @cached_property
     def _places(self) -> Any:
@@ -81,7 +82,7 @@ class Groups:
             main = batch.anchors.main or 0
             return batch.anchors.factors[main], batch.anchors.levels[main]
         rows, _ = reader.weighted(frame)
-        return groups_of(rows[[self.column]])
+        return groups_of(rows[[self.column]], self.word)
 
     def codes(self, reader: Reader, frame: pd.DataFrame, batch: Batch) -> Codes:
         """Return the group of each row of a batch, by its place among all levels."""

@@ -92,9 +92,14 @@ class Batch:
     def structured(self, corners: Corners, taken: Sequence[int]) -> Batch:
         """Return the batch with the weights of its rows on corners; X loses the columns with varying effects."""
         codes = None if self.strata is None else self.strata.codes
-        X, weights = self.X, corners.weights(codes, columns_of(self.X, taken))
-        rest = X.without(taken) if isinstance(X, WideMatrix) else np.delete(X, list(taken), axis=1)
-        return replace(self, X=rest, mixture=Mixture(corners, weights))
+        weights = corners.weights(codes, columns_of(self.X, taken))
+        return replace(self.without(taken, ()), mixture=Mixture(corners, weights))
+
+    def without(self, places: Sequence[int], names: Sequence[str]) -> Batch:
+        """Return the batch without these covariates, by their places, and strata and varying effects, by name."""
+        X, mixture = self.X, self.mixture
+        rest = X.without(places) if isinstance(X, WideMatrix) else np.delete(X, list(places), axis=1)
+        return replace(self, X=rest, mixture=None if mixture is None else mixture.without(names))
 
     def beside(self) -> tuple[Array, Array]:
         """Return the columns that tell corners apart, without those of references, and the sums of all weights.
@@ -130,6 +135,7 @@ class Reader:
     missing: str = "error"  # or "drop"
     beside: tuple[str, ...] = ()  # more columns whose missing values count, such as that of the environments
     dense: bool = False  # whether the levels of wide factors are filled in as columns of numbers
+    gone: tuple[tuple[int, ...], tuple[str, ...]] = ((), ())  # covariates and corners that a part has lost
 
     @property
     def columns(self) -> list[str]:
@@ -186,7 +192,9 @@ class Reader:
             return batch if self.corners is None else batch.structured(self.corners, self.taken)
 
     def recoded(self, batch: Batch) -> Batch:
-        """Return rows that a reader of more rows has read, with the classes and the anchor levels of this one."""
+        """Return rows that a reader of more rows has read, with the classes, levels and columns of this one."""
+        if any(self.gone):
+            batch = batch.without(*self.gone)
         response, X, anchors = batch.response, batch.X, batch.anchors
         if response.levels != self.levels:
             response = as_response(response, self.scale, self.levels)

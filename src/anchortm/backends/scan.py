@@ -26,12 +26,12 @@ from anchortm.backends.lockstep import Lane, Made
 from anchortm.backends.reading import AnchorCoding, Reader, located
 from anchortm.backends.sources import Source
 from anchortm.engine.rows.anchor_sums import AnchorFrame, AnchorMoments
-from anchortm.exceptions import AnchorTMError, InputError
+from anchortm.exceptions import InputError, MissingValueError
 from anchortm.inputs.anchors import MOST_CODES, AnchorColumns, anchor_columns, look_like_codes, units_of
 from anchortm.inputs.design import Matrix
 from anchortm.inputs.empirical import SUPPORT_QUANTILES, quantile_among, replicated_quantile
 from anchortm.inputs.formula.column_kinds import ColumnFacts
-from anchortm.inputs.missing import Counts, about_missing, check_left, explain
+from anchortm.inputs.missing import Counts, check_left, explain
 from anchortm.inputs.response import Response, as_response, classes_of
 
 if TYPE_CHECKING:
@@ -319,8 +319,8 @@ def _explained(source: Source, reader: Reader, work: _First) -> Scan:
     """Return the facts about all rows; an error about a missing value says where all of them are."""
     try:
         return source.map(work, Scan.__add__, reader.columns, "levels and ranges")
-    except AnchorTMError as error:
-        if reader.missing == "drop" or not about_missing(error):
+    except MissingValueError as error:
+        if reader.missing == "drop":
             raise
         counts = source.map(
             lambda frame, _: reader.lost(frame)[0], Counts.__add__, reader.columns, "where are values missing?"

@@ -9,18 +9,17 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from tqdm import tqdm
-
 from anchortm._typing import AnyTable
 from anchortm._util.files import check_regular
 from anchortm._util.frames import known, select
+from anchortm._util.progress import Task
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, first_line
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ class Source(ABC):
     names: list[str]
     passes: int = 0
     n_jobs: int = 1
-    progress: bool | None = None  # None: in a terminal only
 
     @cached_property
     @abstractmethod
@@ -60,28 +58,21 @@ class Source(ABC):
     def map(self, read: Read[T], join: Callable[[T, T], T], columns: Sequence[str], label: str) -> T:
         """Return the joined results of ``read`` for all batches."""
         joined: list[T] = []
-        for part in self.each(read, columns, label):
-            joined = [join(joined[0], part) if joined else part]
+        with closing(self.each(read, columns, label)) as parts:
+            for part in parts:
+                joined = [join(joined[0], part) if joined else part]
         if not joined:
             raise InputError("the table has no rows")
         return joined[0]
 
-    def each(self, read: Read[T], columns: Sequence[str], label: str) -> Iterator[T]:
-        """Yield the result of ``read`` for each batch, in order, and show progress."""
+    def each(self, read: Read[T], columns: Sequence[str], label: str) -> Generator[T]:
+        """Yield the result of ``read`` for each batch, in order, and show progress; close it if you leave early."""
         self.passes += 1
-        bar = tqdm(
-            total=self.n_rows,
-            unit=" rows",
-            unit_scale=True,
-            desc=f"pass {self.passes}: {label}",
-            disable=None if self.progress is None else not self.progress,
-            leave=False,
-        )
         try:
-            with bar:
+            with Task(f"pass {self.passes}, {label}, rows", self.n_rows) as task:
                 for size, part in self._results(read, columns):
                     yield part
-                    bar.update(size)
+                    task.step(size)
         except Exception:
             self._check_unchanged()  # a change of the file may be the cause
             raise
@@ -268,7 +259,7 @@ def _plain_type(kind: Any) -> Any:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def open_source(data: AnyTable, n_jobs: int = 1, progress: bool | None = None) -> Source:
+def open_source(data: AnyTable, n_jobs: int = 1) -> Source:
     """Return the source of Parquet files (a path or glob), a pyarrow dataset, a LazyFrame or a Dask DataFrame."""
     module = type(data).__module__.split(".")[0]
     if isinstance(data, Source):
@@ -285,7 +276,7 @@ def open_source(data: AnyTable, n_jobs: int = 1, progress: bool | None = None) -
         source = DaskSource(data)
     else:
         raise InputTypeError(f"data must be a table, Parquet files or a lazy table, not {type(data)}")
-    source.n_jobs, source.progress = n_jobs, progress
+    source.n_jobs = n_jobs
     return source
 
 

@@ -21,6 +21,7 @@ from anchortm.backends.streamed_blocks import Columns, Plan, StreamedBlocks
 from anchortm.backends.structure import Structure, check_number
 from anchortm.bases import Basis
 from anchortm.engine.data import About
+from anchortm.engine.lost_columns import Lost
 from anchortm.engine.objective.build import objective_type
 from anchortm.engine.objective.penalised import Penalty
 from anchortm.engine.objective.plain import RowObjective
@@ -77,6 +78,7 @@ class Stream:
     names: tuple[str, ...]
     marks: Marks
     near: tuple[int, ...] = ()
+    lost: tuple[Lost, ...] = ()
     share = 1.0
     _sample: Batch
     _lane: Lane | None = None
@@ -252,6 +254,7 @@ class Stream:
             np.array([self.second.columns.low, self.second.columns.high]),
             self.second.reach,
             scan.missing,
+            self.reader.formula.outcome_name,
         )
 
     def _wide_outcome(self, wide: pd.DataFrame | None) -> tuple[Response, Array | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -58,11 +59,20 @@ class Structure:
                 return float(low), float(high), bool(sums.binary[places].all())
 
             corners, taken = make_corners(reader.strata, spec.varying, names, facts, spec.sign, marks)
+            if isinstance(X, WideMatrix):
+                X.refuse_levels(taken)
             check_corners(corners.size, min(sums.n_rows, BATCH_ROWS))
             average = corners.average(sums.corners / sums.n_rows, sums.means(X)[taken])
             self = self._around(corners, tuple(taken), Mixture(corners, average))
         self._check(sums, X, names, [f"stratum {label}" for label in (reader.strata or ())[1:]])
         return self
+
+    def without(self, names: Collection[str]) -> Structure:
+        """Return the structure without these covariates, strata and varying effects."""
+        left = [j for j, name in enumerate(self.names) if name not in names]
+        kept, marks = tuple(self.names[j] for j in left), tuple(self.marks[j] for j in left)
+        mixture = None if self.mixture is None else self.mixture.without(names)
+        return replace(self, spec=self.spec.for_columns(self.names, kept), names=kept, marks=marks, mixture=mixture)
 
     def of_part(self, sums: ColumnSums, X: Matrix) -> Structure:
         """Return the structure of some of the rows, with the corners of all; X comes without the columns taken up."""
@@ -86,7 +96,8 @@ class Structure:
         penalty = self.penalty(sums)  # its factors are checked with or without a penalty
         if self.spec.penalised(self.marks):
             own[list(self.kept)] = penalty.free
-        check_size(int(own.sum()), sums.n_rows)
+        ends = zip(names, sums.low, sums.high, strict=True)
+        check_size(int(own.sum()), sums.n_rows, lambda: [name for name, low, high in ends if low == high])
         at = numbers_of(X)[1]
         constant = still(sums.low[at], sums.high[at], sums.units.centre[at])
         constant = np.append(constant, np.zeros(len(beside), dtype=bool))

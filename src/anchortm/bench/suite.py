@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from anchortm._util.files import make_folder, write_figure, write_whole
+from anchortm._util.progress import Task, above
 from anchortm.bench import bars, disk, peers
 from anchortm.bench.curves import Curve, curves, draw
 from anchortm.bench.engine import Options, first_line, one_thread
@@ -52,20 +53,28 @@ def run(names: list[str], folder: Path, options: Options, say: Callable[[str], N
     rows: Rows = []
     found: list[Curve] = []
     picture = None
-    with one_thread():
+
+    def tell(text: str) -> None:
+        with above():
+            say(text)
+
+    with one_thread(), Task("bench", len(chosen)) as task:
         for name in chosen:
-            say(f"{name} ...")
+            tell(f"{name} ...")
+            task.label = f"bench {name}"
             try:
                 if name == FIGURE:
-                    found = curves(options, say)
+                    found = curves(options, tell)
                     picture = write_figure(folder / "times.png", draw(found, options), 150).name
                     continue
                 for row in PARTS[name](options):
-                    say(f"    {row.work}: {_short(row)}")
+                    tell(f"    {row.work}: {_short(row)}")
                     rows.append(row)
             except Exception as error:
                 rows.append(unfinished(name, first_line(error)))
-                say(f"    {_short(rows[-1])}")
+                tell(f"    {_short(rows[-1])}")
+            finally:
+                task.step()
     text = report(rows, found, chosen if names else None, picture, options)
     write_whole(folder / "results.md", lambda file: file.write_text(text, encoding="utf-8"))
     return text

@@ -1,88 +1,138 @@
-"""Read and write tables: CSV, Parquet and JSON files, and text for the terminal."""
+"""Read tables: CSV files of any dialect, standard input, and Parquet files."""
 
 from __future__ import annotations
 
 import glob
-import json
-import math
-import os
-import shutil
+import sys
+import tempfile
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-import numpy as np
-
-from anchortm._util.files import check_regular, check_target, write_whole
+from anchortm._util.files import check_regular
 from anchortm._util.frames import each_once, read_csv
+from anchortm.cli.columns import missing_texts, with_dates
+from anchortm.cli.dialects import CsvFile, detect
+from anchortm.cli.terminal import note
 from anchortm.exceptions import AnchorTMError, InputError, first_line
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["as_json", "as_text", "check_output", "in_batches", "read_table", "write_table"]
+__all__ = ["in_batches", "read_table"]
 
 READ = (".csv", ".parquet")
-WRITE = (".csv", ".parquet", ".json")
 MOST_BYTES = 8 * 2**30  # largest table that is read at once
+MOST_PIPED = 2**30  # largest table from standard input, which is kept on disk meanwhile
+STDIN = "standard input"
 
 
-def read_table(path: str) -> pd.DataFrame:
-    """Return the table of a CSV or Parquet file."""
+def read_table(options: Any, tell: bool = True) -> pd.DataFrame:
+    """Return the table that the options name, with its dates as days; ``options.source`` then knows its lines.
+
+    ``tell`` says on the error stream how the file is written, if that was detected and is not the usual way.
+    """
+    options.source = None
+    data = _read(options, tell and not options.quiet)
+    if data.empty:
+        raise InputError(f"{_shown(options.data)} has no rows")
+    return with_dates(data, options.dates, options.date_format, options.source, options.quiet)
+
+
+def _shown(path: str) -> str:
+    return STDIN if path == "-" else path
+
+
+def _read(options: Any, tell: bool) -> pd.DataFrame:
+    """Return the table as it is in the file."""
     import pandas as pd
 
+    path = options.data
     file = Path(path)
-    if file.suffix.lower() not in READ:
-        raise InputError(f"{path} must be a {' or '.join(READ)} file")
-    if file.is_dir():
-        raise InputError(
-            f"{path} is a folder: name a file; only fit and predict read folders of Parquet files, in batches"
-        )
-    if not file.exists():
-        raise InputError(f"there is no file {path}")
-    check_regular(file)
+    if path != "-":
+        _check_place(file)
+    csv_file = file.suffix.lower() != ".parquet"
     try:
-        data = _parquet(file) if file.suffix.lower() == ".parquet" else _csv(file)
+        return _csv(options, tell) if csv_file else _parquet(file)
     except ImportError:
         raise InputError("Parquet files need pyarrow: pip install 'anchortm[parquet]'") from None
     except AnchorTMError as error:
-        raise InputError(f"cannot read {path}: {error}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"cannot read {path}: it is not UTF-8 text; save it as plain CSV in UTF-8") from None
+        raise InputError(f"cannot read {_shown(path)}: {error}") from None
     except pd.errors.EmptyDataError:
-        raise InputError(f"cannot read {path}: it is empty") from None
+        raise InputError(f"cannot read {_shown(path)}: it is empty") from None
     except pd.errors.ParserWarning:
-        raise InputError(f"cannot read {path}: its rows have more values than its first line has names") from None
+        raise InputError(
+            f"cannot read {_shown(path)}: its rows have more values than its first line has names"
+        ) from None
     except Exception as error:  # readers raise many kinds of errors on damaged files
         if isinstance(error.__context__, KeyboardInterrupt) or "Calling read(nbytes)" in str(error):
             raise KeyboardInterrupt from None  # pandas turns an interruption into its own error
         reason = first_line(error).removeprefix("Error tokenizing data. C error: ")
-        advice = "are all quotes closed?" if file.suffix.lower() == ".csv" else "is the file whole?"
-        raise InputError(f"cannot read {path}: {reason}; {advice}") from None
-    if data.empty:
-        raise InputError(f"{path} has no rows")
+        advice = "are all quotes closed? Is --separator right?" if csv_file else "is the file whole?"
+        raise InputError(f"cannot read {_shown(path)}: {reason}; {advice}") from None
+
+
+def _check_place(file: Path) -> None:
+    """Refuse what is not a file with a table."""
+    if file.suffix.lower() not in READ:
+        raise InputError(f"{file} must be a {' or '.join(READ)} file")
+    if file.is_dir():
+        raise InputError(
+            f"{file} is a folder: name a file; only fit and predict read folders of Parquet files, in batches"
+        )
+    if not file.exists():
+        raise InputError(f"there is no file {file}")
+    check_regular(file)
+
+
+def _csv(options: Any, tell: bool) -> pd.DataFrame:
+    """Return the table of a CSV file, after checks: text, unique names, and a name for each value."""
+    import pandas as pd
+
+    source = options.source = _source(options.data)
+    given = {name: getattr(options, name) for name in ("separator", "decimal", "encoding")}
+    detected = detect(source, MOST_BYTES, _too_large(MOST_BYTES), given)
+    dialect = source.dialect
+    how: dict[str, Any] = {"sep": dialect.separator, "encoding": dialect.encoding}
+    with source.opened() as handle:
+        first = pd.read_csv(handle, header=None, nrows=1, dtype=str, keep_default_na=False, index_col=False, **how)
+    names = [name for name in first.iloc[0] if name]
+    each_once(names)
+    how |= {"decimal": dialect.decimal, "na_values": missing_texts(options.missing_values, dialect.decimal)}
+    with warnings.catch_warnings(), source.opened() as handle:
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        data = read_csv(handle, **how)
+    if detected and tell:
+        note(f"{source.name} is read as: {dialect.described()}")
     return data
 
 
-def _csv(file: Path) -> pd.DataFrame:
-    """Return the table of a CSV file, after checks: no NUL bytes, unique names, and a name for each value."""
-    import pandas as pd
+def _source(path: str) -> CsvFile:
+    """Return the file, or standard input, kept on disk where it is large."""
+    if path != "-":
+        return CsvFile(path)
+    spooled: Any = tempfile.SpooledTemporaryFile(2**24)  # noqa: SIM115 - closed with the command
+    try:
+        _spool(spooled)
+    except BaseException:
+        spooled.close()
+        raise
+    return CsvFile(STDIN, spooled)
 
+
+def _spool(file: BinaryIO) -> None:
+    """Copy standard input to a file; refuse more than a bounded number of bytes."""
+    stream: Any = getattr(sys.stdin, "buffer", None)
+    if stream is None:
+        raise InputError("there is no standard input: name a file")
     size = 0
-    with file.open("rb") as handle:
-        while part := handle.read(2**20):
-            size += len(part)
-            _check_size(size)
-            if b"\0" in part:
-                raise InputError("it contains NUL bytes, so it is not text; save it as plain CSV in UTF-8")
-    first = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False, index_col=False)
-    names = [name for name in first.iloc[0] if name]
-    if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
-        raise InputError(f"it has one column, {names[0][:80]!r}: its values must be separated by commas")
-    each_once(names)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        return read_csv(file)
+    while part := stream.read1(2**20):
+        size += len(part)
+        if size > MOST_PIPED:
+            raise InputError(_too_large(MOST_PIPED))
+        if size == len(part) and b"\0" in part and not part.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise InputError("it contains NUL bytes, so it is not text; pipe plain CSV")
+        file.write(part)
 
 
 def _parquet(file: Path) -> pd.DataFrame:
@@ -90,79 +140,20 @@ def _parquet(file: Path) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     about = pq.read_metadata(file)
-    _check_size(8 * about.num_rows * about.num_columns)
+    if 8 * about.num_rows * about.num_columns > MOST_BYTES:
+        raise InputError(_too_large(MOST_BYTES))
     each_once(about.schema.to_arrow_schema().names)
     return pd.read_parquet(file)
 
 
-def _check_size(size: int) -> None:
-    """Refuse a table that is too large for memory; some files never end."""
-    if size > MOST_BYTES:
-        raise InputError(
-            f"it has more than {MOST_BYTES / 2**30:g} GiB, too much to read at once: save it as Parquet and read it in "
-            "batches, with fit --batches or with predict from .parquet to .parquet"
-        )
+def _too_large(most: int) -> str:
+    """Return the message on a table that is too large for memory; some files never end."""
+    return (
+        f"it has more than {most / 2**30:g} GiB, too much to read at once: save it as Parquet and read it in "
+        "batches, with fit --batches or with predict from .parquet to .parquet"
+    )
 
 
 def in_batches(path: str) -> bool:
     """Return whether a path stands for many files: a folder or a pattern."""
     return Path(path).is_dir() or glob.has_magic(path)
-
-
-def check_output(path: str | None, endings: tuple[str, ...] = WRITE) -> None:
-    """Refuse, before any work is done, an output that could not be written."""
-    if path is None:
-        return
-    file = Path(path)
-    if file.suffix.lower() not in endings:
-        raise InputError(f"{path} must end in {', '.join(endings)}")
-    folder = check_target(path).parent
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"cannot write {path}: the folder {folder} is read-only")
-
-
-def write_table(table: pd.DataFrame, path: str) -> None:
-    """Write a table as CSV, Parquet or JSON, whole or not at all."""
-
-    def write(temporary: Path) -> None:
-        match Path(path).suffix.lower():
-            case ".csv":
-                table.to_csv(temporary, index=False)
-            case ".parquet":
-                try:
-                    table.to_parquet(temporary, index=False)
-                except ImportError:
-                    raise InputError("Parquet files need pyarrow: pip install 'anchortm[parquet]'") from None
-            case _:
-                temporary.write_text(as_json(table), encoding="utf-8")
-
-    write_whole(path, write)
-
-
-def as_json(value: Any) -> str:
-    """Return a table (as a list of rows) or a dictionary as strict JSON, with infinities as words."""
-    if hasattr(value, "to_dict") and hasattr(value, "columns"):
-        value = value.to_dict("records")
-    return json.dumps(_plain(value), indent=1, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, (np.generic, np.ndarray)):
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return str(value)  # such as dates
-
-
-def as_text(table: pd.DataFrame, rows: int = 20) -> str:
-    """Return a table that fits the terminal: columns wrapped to its width, many rows cut short."""
-    width = shutil.get_terminal_size((120, 24)).columns
-    shown = table if len(table) <= rows else table.head(rows)
-    text = shown.to_string(index=False, float_format=lambda v: f"{v:.5g}", line_width=width)
-    return text if len(table) <= rows else f"{text}\n... {len(table)} rows in all"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import re
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anchortm.cli.models import MODELS
 from anchortm.exceptions import renumbered
+
+if TYPE_CHECKING:
+    from anchortm.cli.dialects import CsvFile
 
 __all__ = ["in_shell"]
 
@@ -58,6 +59,7 @@ RULES: list[tuple[str, Any]] = [
     (r"leave strata out", "leave the strata out of --formula"),
     (r"a sparse X or ", ""),
     (r"^n_samples = 1:", "the table has one row:"),
+    (r"turn it into numbers, or drop such rows", lambda found: _remedy_of_texts(found.string)),
     # models by their names here
     (r"(?:AnchorGLM\()?family=['\"](\w+)['\"]\)?", lambda found: f"--model {FAMILIES.get(found[1], found[1])}"),
     (r", or give alpha a number|: give it a number", ""),
@@ -67,6 +69,9 @@ RULES: list[tuple[str, Any]] = [
     (r"\bAnchorGLM\b", "this model"),
     # options
     (r'\bmissing="drop"', "--missing drop"),
+    (r'pass on_bad_rows="mark"', "add --bad-rows mark"),
+    (r'\bunknown="(\w+)"', r"--unknown \1"),
+    (r"see notes in frame\(\)|see the column notes of frame\(\)", "--output writes the notes"),
     (r"\(log_first=False of Bernstein models\)", "(--model cox or c-logit, without --log-first)"),
     (r"use log_first=False", "leave --log-first out"),
     (r"log_first=True", "--log-first"),
@@ -95,25 +100,18 @@ RULES: list[tuple[str, Any]] = [
 ]
 
 
-def in_shell(text: str, table: str | None = None) -> str:
-    """Return a message of the package in the words of the command line; ``table`` is the file that was read."""
+def _remedy_of_texts(text: str) -> str:
+    """Return what to do with texts in place of numbers: events may be words, which a formula can compare."""
+    word = re.match(r"event must be numbers, not ('.*?') at row", text)
+    return "correct it in the file" if word is None else f"write == {word[1]} after its column in --formula"
+
+
+def in_shell(text: str, source: CsvFile | None = None) -> str:
+    """Return a message of the package in the words of the command line; ``source`` is the CSV file that was read."""
     for pattern, words in RULES:
         text = re.sub(pattern, words, text)
-    if table is None or Path(table).suffix.lower() != ".csv":
+    if source is None:
         return text
-    return renumbered(text, lambda row: _line(table, row))
-
-
-def _line(table: str, row: int) -> str:
-    """Return the line where a row of a CSV file begins, as editors count: names are line 1, and blank lines count."""
-    try:
-        with open(table, encoding="utf-8", newline="") as file:
-            rows, before, at = csv.reader(file), 0, -1  # the names come first
-            for fields in rows:
-                if fields and at == row:
-                    return f"line {before + 1}"
-                at += bool(fields)
-                before = rows.line_num
-    except (OSError, ValueError, csv.Error):
-        pass
-    return f"row {row}"
+    rows = [int(row) for row in re.findall(r"\brow (\d+)\b", text)]
+    lines = source.lines(rows) if rows else {}
+    return renumbered(text, lambda row: f"line {lines[row]}" if row in lines else f"row {row}")

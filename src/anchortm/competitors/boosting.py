@@ -17,11 +17,14 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
-from anchortm._typing import Array, Covariates, Labels, Outcome
+from anchortm._typing import AnyTable, Array, Covariates, Labels, Outcome
 from anchortm._util.checks import generator, one_number, whole_number
 from anchortm._util.frames import native
+from anchortm._util.html import report
+from anchortm._util.progress import Task
 from anchortm.competitors.linear import L2Regressor, check_gamma, l2_data
 from anchortm.exceptions import InputError
+from anchortm.inputs.missing import How
 
 __all__ = ["AnchorBoosting"]
 
@@ -64,9 +67,13 @@ class AnchorBoosting(L2Regressor):
         Number of processes of the forest.
     random_state : int, optional
         Seed of the forests.
+    missing : {"error", "drop"}
+        What to do with rows that have missing values: raise an error that lists the columns, or leave the rows out.
 
     Attributes
     ----------
+    n_missing_, missing_ : int, dict
+        Number of rows that ``missing="drop"`` left out, and the number of rows with missing values by column.
     losses_ : array
         The anchor loss after each step, relative to the loss before the first.
 
@@ -86,6 +93,12 @@ class AnchorBoosting(L2Regressor):
     learners_: list[Any]
     losses_: Array
 
+    def _found(self) -> str | None:
+        if "losses_" not in self.__dict__:
+            return None
+        facts = {"steps": len(self.learners_), "anchor loss": f"{self.losses_[-1]:.4g} of that before the first step"}
+        return report(f"{type(self).__name__}, gamma = {self.gamma:g}", facts)
+
     def __init__(
         self,
         gamma: float = 1.0,
@@ -98,6 +111,7 @@ class AnchorBoosting(L2Regressor):
         anchor_intercept: bool = True,
         n_jobs: int | None = None,
         random_state: int | None = None,
+        missing: How = "error",
     ) -> None:
         self.gamma = gamma
         self.n_estimators = n_estimators
@@ -108,6 +122,7 @@ class AnchorBoosting(L2Regressor):
         self.anchor_intercept = anchor_intercept
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.missing = missing
 
     def _learner(self, seed: int) -> Any:
         match self.base:
@@ -121,8 +136,15 @@ class AnchorBoosting(L2Regressor):
                 raise InputError(f"base must be 'linear+forest', 'tree', 'linear' or a regressor, not {self.base!r}")
         return clone(self.base)
 
-    def fit(self, X: Covariates, y: Outcome, *, anchors: Labels | None = None) -> Self:
-        """Boost for ``n_estimators`` steps; pass X, y and anchors as to the other models."""
+    def fit(self, X: Covariates | str, y: Outcome | AnyTable, *, anchors: Labels | None = None) -> Self:
+        """Boost for ``n_estimators`` steps; pass X, y and anchors, or a formula and a table, as to the other models."""
+        if isinstance(X, str):
+            return self._fit_formula(X, y, anchors)
+        with self._whole(X=native(X), y=y, anchors=anchors) as rows:
+            return self._fit(**rows)
+
+    def _fit(self, X: Any, y: Any, anchors: Any) -> Self:
+        """Boost with rows without missing values."""
         gamma = check_gamma(self.gamma, anchors)
         if not np.isfinite(gamma):
             raise InputError("AnchorBoosting needs a finite gamma: for gamma = inf use LinearAnchorRegression")
@@ -130,7 +152,6 @@ class AnchorBoosting(L2Regressor):
             whole_number(getattr(self, name), name, 1)
         if not 0.0 < one_number(self.learning_rate, "learning_rate") <= 1.0:
             raise InputError(f"learning_rate must lie in (0, 1], not {self.learning_rate!r}")
-        X = native(X)
         design, data = l2_data(X, y, anchors, None, self.anchor_intercept)
         rng = generator(self.random_state)
 
@@ -143,15 +164,17 @@ class AnchorBoosting(L2Regressor):
         first = float(error @ weighted(error))
         learners: list[tuple[float, Any]] = []
         losses = []
-        for _ in range(self.n_estimators):
-            pull = weighted(error)
-            learner = self._learner(int(rng.integers(2**31))).fit(data.X, pull)
-            direction = np.asarray(learner.predict(data.X))
-            curvature = float(direction @ weighted(direction))
-            step = self.learning_rate * float(pull @ direction) / curvature if curvature > 0.0 else 0.0
-            error = error - step * direction
-            learners.append((step, learner))
-            losses.append(float(error @ weighted(error)) / first if first > 0.0 else 0.0)
+        with Task("boosting, step", self.n_estimators) as task:
+            for _ in range(self.n_estimators):
+                pull = weighted(error)
+                learner = self._learner(int(rng.integers(2**31))).fit(data.X, pull)
+                direction = np.asarray(learner.predict(data.X))
+                curvature = float(direction @ weighted(direction))
+                step = self.learning_rate * float(pull @ direction) / curvature if curvature > 0.0 else 0.0
+                error = error - step * direction
+                learners.append((step, learner))
+                losses.append(float(error @ weighted(error)) / first if first > 0.0 else 0.0)
+                task.step()
         fitted = copy(self)
         fitted.start_, fitted.learners_, fitted.losses_ = start, learners, np.array(losses)
         fitted._remember(design, X)

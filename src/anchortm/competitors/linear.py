@@ -7,22 +7,27 @@ gamma = 0, is least squares for gamma = 1, and two-stage least squares in the li
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from anchortm._typing import Array, Covariates, Labels, Numbers, Outcome
+from anchortm._typing import AnyTable, Array, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import check_weights, one_number
 from anchortm._util.estimators import BaseEstimator, RegressorMixin
 from anchortm._util.frames import aligned, is_frame, native
+from anchortm._util.html import EstimatorInNotebook, report
 from anchortm.engine.preparation import one_column
 from anchortm.engine.rows.projections import Projection, projection
 from anchortm.engine.solve.identification import check_covariates
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.inputs.anchors import AnchorColumns, anchor_columns
 from anchortm.inputs.design import Design, check_columns, to_design
+from anchortm.inputs.formula import Formula
+from anchortm.inputs.missing import Counts, How, columns_of_inputs, whole_rows
 from anchortm.inputs.response import as_response
 from anchortm.models.from_formula import FormulaMixin
 
@@ -102,8 +107,21 @@ def check_gamma(gamma: Any, anchors: Any) -> float:
     return float(gamma)
 
 
-class L2Regressor(FormulaMixin, RegressorMixin, BaseEstimator):
+class L2Regressor(EstimatorInNotebook, FormulaMixin, RegressorMixin, BaseEstimator):
     """Base class of the L2 competitors: names of covariates, and checks of new rows against them."""
+
+    missing: How
+    n_missing_: int
+    missing_: dict[str, int]
+
+    @contextmanager
+    def _whole(self, **inputs: Any) -> Iterator[dict[str, Any]]:
+        """Yield the inputs without rows that have missing values, and remember these; or list them in an error."""
+        aligned(**inputs)
+        with whole_rows(self.missing, lambda: columns_of_inputs({}, **inputs), **inputs) as (rows, missing):
+            yield rows
+            counts = Counts() if missing is None else missing.counts
+            self.n_missing_, self.missing_ = counts.n_missing, dict(counts.columns)
 
     def _remember(self, design: Design, X: Any) -> None:
         for stale in ("feature_names_in_", "formula_"):
@@ -118,6 +136,12 @@ class L2Regressor(FormulaMixin, RegressorMixin, BaseEstimator):
         check_columns(design, self.coef_names_, hasattr(self, "feature_names_in_"), type(self).__name__)
         return np.asarray(design.matrix)
 
+    def score(self, X: Covariates, y: Outcome | None = None, sample_weight: Numbers | None = None) -> float:
+        """Return R^2 of the predictions; after a fit by a formula, X may be a table that holds y and the weights."""
+        if y is None:
+            y = self._outcome_of(X)
+        return float(super().score(X, y, Formula.new_column(X, sample_weight)))  # type: ignore[misc]
+
 
 class LinearAnchorRegression(L2Regressor):
     """Linear regression with squared errors that have weight gamma in the span of the anchors.
@@ -131,11 +155,15 @@ class LinearAnchorRegression(L2Regressor):
         Whether to fit an intercept.
     anchor_intercept : bool
         Whether the constant belongs to the span of the anchors.
+    missing : {"error", "drop"}
+        What to do with rows that have missing values: raise an error that lists the columns, or leave the rows out.
 
     Attributes
     ----------
     coef_, intercept_
     coef_names_ : list of str
+    n_missing_, missing_ : int, dict
+        Number of rows that ``missing="drop"`` left out, and the number of rows with missing values by column.
 
     See Also
     --------
@@ -160,17 +188,45 @@ class LinearAnchorRegression(L2Regressor):
     coef_: Array
     intercept_: float
 
-    def __init__(self, gamma: float = 1.0, *, fit_intercept: bool = True, anchor_intercept: bool = True) -> None:
+    def _found(self) -> str | None:
+        import pandas as pd
+
+        if "coef_" not in self.__dict__:
+            return None
+        names = pd.Index(["intercept", *self.coef_names_], name="covariate")
+        coefs = pd.DataFrame({"coef": [self.intercept_, *self.coef_]}, index=names)
+        return report(f"{type(self).__name__}, gamma = {self.gamma:g}", coefs)
+
+    def __init__(
+        self,
+        gamma: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        anchor_intercept: bool = True,
+        missing: How = "error",
+    ) -> None:
         self.gamma = gamma
         self.fit_intercept = fit_intercept
         self.anchor_intercept = anchor_intercept
+        self.missing = missing
 
     def fit(
-        self, X: Covariates, y: Outcome, *, anchors: Labels | None = None, sample_weight: Numbers | None = None
+        self,
+        X: Covariates | str,
+        y: Outcome | AnyTable,
+        *,
+        anchors: Labels | None = None,
+        sample_weight: Numbers | None = None,
     ) -> Self:
-        """Fit the coefficients; pass X, y and anchors as to the other models."""
+        """Fit the coefficients; pass X, y and anchors, or a formula and a table, as to the other models."""
+        if isinstance(X, str):
+            return self._fit_formula(X, y, anchors, sample_weight=sample_weight)
+        with self._whole(X=native(X), y=y, anchors=anchors, sample_weight=sample_weight) as rows:
+            return self._fit(**rows)
+
+    def _fit(self, X: Any, y: Any, anchors: Any, sample_weight: Any) -> Self:
+        """Fit the coefficients to rows without missing values."""
         gamma = check_gamma(self.gamma, anchors)
-        X = native(X)
         design, data = l2_data(X, y, anchors, sample_weight, self.anchor_intercept)
         if self.fit_intercept:
             check_covariates(data.X, design.names, turned=None)

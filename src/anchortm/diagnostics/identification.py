@@ -10,6 +10,7 @@ import numpy as np
 from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import Axis, Covariates
+from anchortm._util.html import report
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.selection.path import AnchorPath
@@ -35,6 +36,8 @@ class OverIdentification:
         Number of directions of the anchors.
     parameters : int
         Number of parameters of the model, baseline and coefficients.
+    outcome_name : str or None
+        What the outcome is called, if it had a name in the fit.
 
     See Also
     --------
@@ -59,6 +62,7 @@ class OverIdentification:
     table: pd.DataFrame
     directions: int
     parameters: int
+    outcome_name: str | None = None
 
     def frame(self) -> pd.DataFrame:
         """Return one row per xi: size of the coefficients on both scales, spread of predictions, penalty."""
@@ -66,7 +70,7 @@ class OverIdentification:
 
     def plot(self, ax: Axis = None) -> Axes:
         """Draw the size of the coefficients on both scales against xi and return the axes."""
-        return plotting.flattening(self.table, ax)
+        return plotting.flattening(self.table, ax, unit=self.outcome_name or "y")
 
     def _verdict(self) -> str:
         """Return the verdict: a penalty that falls like 1 / xi^2 vanishes; like 1 / xi it only flattens h."""
@@ -85,8 +89,15 @@ class OverIdentification:
 
     @shown
     def __repr__(self) -> str:
+        table = self.table.to_string(index=False, float_format="{:.4g}".format)
+        return f"{self._verdict()}\n{self._note()}\n{table}"
+
+    def _repr_html_(self) -> str:
+        return report(self._verdict(), self.table, self._note())
+
+    def _note(self) -> str:
+        """Return what happens along xi."""
         first, last = self.table.iloc[0], self.table.iloc[-1]
-        head = self._verdict()
         note = (
             f"From xi = {first.xi:g} to {last.xi:g} the coefficients (per standard deviation) go from "
             f"{first.coef_norm:.3g} to {last.coef_norm:.3g} on the scale of h; predicted distributions are "
@@ -94,9 +105,10 @@ class OverIdentification:
         )
         if np.isfinite(first.effect_norm):
             note += (
-                f", and on the scale of y the coefficients go from {first.effect_norm:.3g} to {last.effect_norm:.3g}"
+                f", and on the scale of {self.outcome_name or 'y'} the coefficients go from {first.effect_norm:.3g} to "
+                f"{last.effect_norm:.3g}"
             )
-        return f"{head}\n{note}.\n{self.table.to_string(index=False, float_format='{:.4g}'.format)}"
+        return f"{note}."
 
 
 def over_identification(path: AnchorPath, X: Covariates) -> OverIdentification:
@@ -116,7 +128,7 @@ def over_identification(path: AnchorPath, X: Covariates) -> OverIdentification:
     path : AnchorPath
         Fits along xi, see ``anchor_path``.
     X : covariates
-        As for ``fit``.
+        As for ``fit``; of a path by a formula, the table.
 
     See Also
     --------
@@ -165,4 +177,4 @@ def over_identification(path: AnchorPath, X: Covariates) -> OverIdentification:
             spread = float(high[0] - low[0])
             effect = norm * spread / unit
         rows.append({"xi": xi, "coef_norm": norm, "spread": spread, "effect_norm": effect, "penalty": m.penalty_})
-    return OverIdentification(pd.DataFrame(rows), first.n_anchors_, first.n_parameters_)
+    return OverIdentification(pd.DataFrame(rows), first.n_anchors_, first.n_parameters_, first.result_.outcome_name)

@@ -15,6 +15,8 @@ from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import Array, Axis, Covariates, Numbers
 from anchortm._util.checks import level_between
+from anchortm._util.html import report
+from anchortm._util.pipelines import model_of
 from anchortm.engine.objective.scale_effects import scale_columns, scaled_baseline
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inference.bootstrap import Bootstrap, resolve
@@ -73,8 +75,13 @@ class MarginalEffects:
 
     @shown
     def __repr__(self) -> str:
-        table = self.table.to_string(float_format=lambda v: f"{v:.4g}")
-        return f"Average change of {self.of}, {self.level:.0%} intervals\n{table}"
+        return f"{self._title()}\n{self.table.to_string(float_format=lambda v: f'{v:.4g}')}"
+
+    def _repr_html_(self) -> str:
+        return report(self._title(), self.table)
+
+    def _title(self) -> str:
+        return f"Average change of {self.of}, {self.level:.0%} intervals"
 
 
 def marginal_effects(
@@ -122,7 +129,7 @@ def marginal_effects(
     >>> data = atm.datasets.load_cgd()
     >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
     >>> atm.marginal_effects(model, data, of="probability", above=300)
-    Average change of P(Y > 300), 95% intervals
+    Average change of P(tstop > 300), 95% intervals
                     effect  std. error     lower   upper                 per
     covariate
     treat[rIFN-g]   0.3021     0.07928    0.1467  0.4575  instead of placebo
@@ -130,6 +137,7 @@ def marginal_effects(
     """
     import pandas as pd
 
+    model = model_of(model)
     result, new_rows = model.result_, model.new_rows_
     if model.basis_.kind == "step":
         raise InputTypeError(
@@ -170,7 +178,8 @@ def marginal_effects(
         lower, upper = value - width, value + width
     per = [change.per for change in changes]
     table = {"effect": value, "std. error": error, "lower": lower, "upper": upper, "per": per}
-    name = "the median" if of == "median" else f"P(Y > {above})"
+    outcome = result.outcome_name
+    name = f"the median{f' of {outcome}' if outcome else ''}" if of == "median" else f"P({outcome or 'Y'} > {above})"
     index = pd.Index([change.name for change in changes], name="covariate")
     return MarginalEffects(pd.DataFrame(table, index=index), name, level)
 

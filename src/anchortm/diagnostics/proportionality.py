@@ -12,7 +12,8 @@ from scipy import stats
 from sklearn.base import clone
 
 from anchortm._messages import shown
-from anchortm._typing import Array, Columns, Covariates, Labels, Numbers, Outcome
+from anchortm._typing import AnyTable, Array, Columns, Covariates, Labels, Numbers, Outcome
+from anchortm._util.html import report
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import tell_alphabetical
@@ -20,6 +21,7 @@ from anchortm.exceptions import InputError
 from anchortm.inputs.baselines import varying_groups
 from anchortm.inputs.parts import NAMES, why_not
 from anchortm.models.base import TransformationModel, check_model
+from anchortm.models.given import given
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,8 +50,8 @@ class ProportionalityTest:
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> atm.proportionality_test(atm.OrdinalRegression(), frame.X, frame.y).frame().round(3)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> atm.proportionality_test(atm.OrdinalRegression(), formula, data).frame().round(3)
                     statistic  df  p-value
     covariate
     temp[T.warm]        1.965   3    0.580
@@ -67,14 +69,19 @@ class ProportionalityTest:
 
     @shown
     def __repr__(self) -> str:
-        table = self.frame().to_string(float_format="{:.4g}".format)
-        return f"Score test of effects that do not vary along the response, {self.model}\n{table}"
+        return f"{self._title()}\n{self.frame().to_string(float_format='{:.4g}'.format)}"
+
+    def _repr_html_(self) -> str:
+        return report(self._title(), self.frame())
+
+    def _title(self) -> str:
+        return f"Score test of effects that do not vary along the response, {self.model}"
 
 
 def proportionality_test(
     model: TransformationModel,
-    X: Covariates,
-    y: Outcome,
+    X: Covariates | str,
+    y: Outcome | AnyTable,
     covariates: Sequence[Columns] | None = None,
     *,
     anchors: Labels | None = None,
@@ -92,12 +99,12 @@ def proportionality_test(
     model : estimator
         A model with a baseline, with or without strata and varying effects. The test ignores its xi.
     X, y : covariates and outcome
-        As for ``fit``.
+        As for ``fit``; or a formula and a table in memory, ``proportionality_test(model, formula, data)``.
     covariates : list, optional
         Names or positions of covariates; by default every column of X. To test the dummies of a factor together, pass
         them as a list: ``["age", ["stage[T.2]", "stage[T.3]"]]``.
     anchors, sample_weight, offset : optional
-        As for ``fit``. The test does not use the anchors.
+        As for ``fit``; weights and offset of a table also by the names of columns. The test does not use the anchors.
 
     See Also
     --------
@@ -114,19 +121,21 @@ def proportionality_test(
     rm             135.4   5 1.712e-27
     lstat          14.31   5   0.01376
     """
-    null = _Null.fitted(model, X, y, anchors, sample_weight, offset)
+    _check(model)
+    rows = given(clone(model).set_params(xi=0.0), X, y, anchors, sample_weight=sample_weight, offset=offset)
+    rows, problem = rows.in_memory("proportionality_test").prepared()
+    null = _Null.fitted(problem)
     names = list(null.problem.data.design.names)
     groups: list[list[str | int]] = [[name] for name in names]
     if covariates is not None:
         groups = [group for group, _ in varying_groups(covariates, "covariates")]
     if not groups:
         raise InputError("there are no covariates whose effect could vary")
-    rows = []
+    found = []
     for group in groups:
-        wider = clone(null.model).set_params(varying=[*_own(null.model.varying), group])
-        there = wider.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
-        rows.append(null.against(there))
-    return ProportionalityTest(rows, type(model).__name__)
+        wider = clone(rows.model).set_params(varying=[*_own(rows.model.varying), group])
+        found.append(null.against(replace(rows, model=wider).prepared()[1]))
+    return ProportionalityTest(found, type(model).__name__)
 
 
 def _check(model: TransformationModel) -> None:
@@ -150,31 +159,19 @@ def _check(model: TransformationModel) -> None:
 class _Null:
     """The maximum-likelihood fit of the null hypothesis, in which the effects do not vary."""
 
-    model: TransformationModel
     problem: Problem
     v: Array
 
     @classmethod
-    def fitted(
-        cls,
-        model: TransformationModel,
-        X: Covariates,
-        y: Outcome,
-        anchors: Labels | None,
-        sample_weight: Numbers | None,
-        offset: Numbers | None,
-    ) -> _Null:
+    def fitted(cls, problem: Problem) -> _Null:
         """Return the fit, or refuse models without one."""
-        _check(model)
-        plain = clone(model).set_params(xi=0.0)
-        problem = plain.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
         problem.refuse("score_test")
         tell_alphabetical(problem.data)
         with problem.threads():
             solution, _ = problem.solve()
         if not solution.converged:
             raise InputError(f"the maximum-likelihood fit did not converge ({solution.reason}): no score test")
-        return cls(plain, problem, solution.v)
+        return cls(problem, solution.v)
 
     def against(self, wider: Problem) -> dict[str, Any]:
         """Return the score test against a problem in which one more group of effects varies."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
 
 from anchortm import plotting
 from anchortm._messages import shown
-from anchortm._typing import Axis, Covariates, Labels
+from anchortm._typing import AnyTable, Axis, Covariates, Labels
 from anchortm._util.frames import aligned
+from anchortm._util.html import report
 from anchortm.engine.rows.projections import projection
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import anchor_columns
-from anchortm.inputs.design import to_design
+from anchortm.inputs.design import Design, to_design
+from anchortm.models.given import given
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,8 +69,17 @@ class FirstStage:
 
     @shown
     def __repr__(self) -> str:
-        weak = self.table.index[self.table["F"] < WEAK].tolist()
-        lines = [f"Anchors ({self.rank} directions) and covariates", self.table.to_string(float_format="{:.4g}".format)]
+        return "\n".join([self._title(), self.table.to_string(float_format="{:.4g}".format), *self._notes()])
+
+    def _repr_html_(self) -> str:
+        return report(self._title(), self.table, *self._notes())
+
+    def _title(self) -> str:
+        return f"Anchors ({self.rank} directions) and covariates"
+
+    def _notes(self) -> list[str]:
+        """Return what to think of weak anchors."""
+        weak, lines = self.table.index[self.table["F"] < WEAK].tolist(), []
         if self.table["partial_R2"].isna().all():
             lines.append("The anchors shift the covariates in too few directions to tell their effects apart.")
         if weak:
@@ -76,10 +87,10 @@ class FirstStage:
                 f"F below {WEAK:g}, weak by the usual rule: {', '.join(map(str, weak))}. A penalty says little about "
                 "coefficients of covariates that the anchors do not shift."
             )
-        return "\n".join(lines)
+        return lines
 
 
-def first_stage(X: Covariates, anchors: Labels) -> FirstStage:
+def first_stage(X: Covariates | str, anchors: Labels | AnyTable) -> FirstStage:
     """Return how strongly the anchors shift each covariate, as in the first stage of an instrumental-variables fit.
 
     With several covariates, look at the partial R^2 (Shea, 1997): how well the anchors predict a covariate apart from
@@ -88,7 +99,8 @@ def first_stage(X: Covariates, anchors: Labels) -> FirstStage:
     Parameters
     ----------
     X, anchors
-        As for ``fit``.
+        As for ``fit``; or a formula with its anchors and a table in memory, ``first_stage(formula, data)``. The outcome
+        of the formula is not used.
 
     See Also
     --------
@@ -103,9 +115,13 @@ def first_stage(X: Covariates, anchors: Labels) -> FirstStage:
     covariate
     nox        0.9  45.4
     rm         0.5   4.5
+    >>> atm.diagnostics.first_stage("cmedv ~ nox + rm | town", data).frame().F.round(1).tolist()  # by a formula
+    [45.4, 4.5]
     """
     import pandas as pd
 
+    if isinstance(X, str):
+        X, anchors = _of_formula(X, anchors)
     aligned(X=X, anchors=anchors)
     columns = anchor_columns(anchors)
     design = to_design(X, len(columns))
@@ -138,3 +154,12 @@ def first_stage(X: Covariates, anchors: Labels) -> FirstStage:
         partial = np.diag(np.linalg.inv(x.T @ x)) / np.diag(np.linalg.inv(gram))
     table = {"R2": r2, "F": F, "df": df, "pvalue": stats.f.sf(F, df, rest), "partial_R2": partial}
     return FirstStage(pd.DataFrame(table, index=pd.Index(design.names, name="covariate")), P.rank)
+
+
+def _of_formula(formula: str, data: Any) -> tuple[Any, Any]:
+    """Return the covariates and anchors of a table, without strata and clusters."""
+    rows = given(None, formula, data).in_memory("first_stage")
+    if rows.anchors is None:
+        raise InputError("a first stage needs anchors: pass them after X, or name them after '|' in a formula")
+    assert rows.formula is not None  # noqa: S101
+    return rows.X if isinstance(rows.X, Design) else rows.X[rows.formula.design_columns()], rows.anchors

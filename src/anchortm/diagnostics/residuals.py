@@ -9,17 +9,21 @@ import numpy as np
 
 from anchortm import plotting
 from anchortm._messages import shown
-from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
+from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.frames import aligned
+from anchortm._util.html import report
+from anchortm._util.pipelines import model_of
 from anchortm.engine.rows.projections import projection
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import anchor_columns
+from anchortm.predict.observed import anchors_of, rows_of_table
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 __all__ = ["ResidualInvariance", "residual_invariance"]
+TITLE = "Residuals and anchors, before and after"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +45,9 @@ class ResidualInvariance:
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> before, after = (atm.OrdinalRegression(xi).fit(frame.X, frame.y, anchors=data.judge) for xi in (0, 10))
-    >>> result = atm.diagnostics.residual_invariance(before, after, frame.X, frame.y, data.judge)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> before, after = (atm.OrdinalRegression(xi).fit(formula, data) for xi in (0, 10))
+    >>> result = atm.diagnostics.residual_invariance(before, after, data)
     >>> result.frame()[["level", "n", "mean_before", "mean_after"]].head(3).round(3)
        level  n  mean_before  mean_after
     0      1  8        0.579       0.373
@@ -68,28 +72,35 @@ class ResidualInvariance:
 
     @shown
     def __repr__(self) -> str:
+        lines = [TITLE, *(f"  {name:<30}  {value}" for name, value in self._facts().items())]
+        lines.append(self._furthest().to_string(index=False, float_format="{:.4g}".format))
+        return "\n".join([*lines, *(f"  ({text})" for text in self._notes())])
+
+    def _repr_html_(self) -> str:
+        return report(TITLE, self._facts(), self._furthest(), *self._notes())
+
+    def _facts(self) -> dict[str, str]:
         largest = self.table[["corr_before", "corr_after"]].abs().max()
-        lines = [
-            "Residuals and anchors, before and after",
-            f"  share of variance explained     {self.explained[0]:.4g} -> {self.explained[1]:.4g}",
-            f"  largest absolute correlation    {largest.iloc[0]:.4g} -> {largest.iloc[1]:.4g}",
-        ]
+        facts = {"share of variance explained": self.explained, "largest absolute correlation": tuple(largest)}
         means = self.table[["mean_before", "mean_after"]].abs().max()
         if np.isfinite(means).all():
-            lines.append(f"  largest absolute mean           {means.iloc[0]:.4g} -> {means.iloc[1]:.4g}")
-        shown = self.table.reindex(self.table["corr_before"].abs().sort_values(ascending=False).index)
-        lines.append(shown.head(10).to_string(index=False, float_format="{:.4g}".format))
-        if len(shown) > 10:
-            lines.append(f"  (the 10 most correlated before, of {len(shown)})")
-        return "\n".join(lines)
+            facts["largest absolute mean"] = tuple(means)
+        return {name: f"{before:.4g} -> {after:.4g}" for name, (before, after) in facts.items()}
+
+    def _furthest(self) -> pd.DataFrame:
+        """Return the levels that are most correlated before."""
+        return self.table.loc[self.table["corr_before"].abs().sort_values(ascending=False).index].head(10)
+
+    def _notes(self) -> list[str]:
+        return [f"the 10 most correlated before, of {len(self.table)}"] if len(self.table) > 10 else []
 
 
 def residual_invariance(
     before: Any,
     after: Any,
-    X: Covariates,
-    y: Outcome,
-    anchors: Labels,
+    X: Covariates | str,
+    y: Outcome | AnyTable | None = None,
+    anchors: Labels | None = None,
     *,
     offset: Numbers | None = None,
     which: Literal["shift", "scale"] = "shift",
@@ -103,7 +114,8 @@ def residual_invariance(
     before, after : fitted models
         Usually the fit at xi = 0 and the fit with a penalty.
     X, y, anchors, offset
-        As for ``fit``.
+        As for ``fit``. If both models were fitted by a formula, X is a table with its columns; y and the anchors then
+        come from the table unless you pass them, and anchors and offset may be names of columns.
     which : {"shift", "scale"}
         Residuals of the shift (the default) or of the scale. The means of the latter show where outcomes spread more
         than predicted.
@@ -116,17 +128,20 @@ def residual_invariance(
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> before, after = (atm.OrdinalRegression(xi).fit(frame.X, frame.y, anchors=data.judge) for xi in (0, 10))
-    >>> result = atm.diagnostics.residual_invariance(before, after, frame.X, frame.y, data.judge)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> before, after = (atm.OrdinalRegression(xi).fit(formula, data) for xi in (0, 10))
+    >>> result = atm.diagnostics.residual_invariance(before, after, data)
     >>> [round(share, 2) for share in result.explained]
     [0.35, 0.27]
     """
     import pandas as pd
 
+    X, y = rows_of_table(before, X, y)
+    anchors = anchors_of(before, X, anchors)
     aligned(X=X, y=y, anchors=anchors, offset=offset)
     columns = anchor_columns(anchors)
-    r = {name: fit.residuals(X, y, offset=offset, which=which) for name, fit in (("before", before), ("after", after))}
+    fits = {"before": before, "after": after}
+    r = {name: model_of(fit).residuals(X, y, offset=offset, which=which) for name, fit in fits.items()}
     n = len(columns)
     if r["before"].size != n:
         raise InputError(f"anchors has {n} rows, but y has {r['before'].size}")

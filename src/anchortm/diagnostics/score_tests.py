@@ -15,6 +15,7 @@ from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import AnyTable, Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import generator, whole_number
+from anchortm._util.html import report
 from anchortm.engine.remarks import tell_alphabetical
 from anchortm.exceptions import InputError
 from anchortm.inference.redrawn import redraws, whole_rows, why_not
@@ -74,8 +75,8 @@ class ScoreTest:
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> test = atm.diagnostics.score_test(atm.OrdinalRegression(), frame.X, frame.y, frame.anchors)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> test = atm.diagnostics.score_test(atm.OrdinalRegression(), formula, data)
     >>> test.frame().round(4)
        statistic  df  pvalue
     0    26.2281   8   0.005
@@ -102,6 +103,17 @@ class ScoreTest:
 
     @shown
     def __str__(self) -> str:
+        unit = f"degree{'s' if self.df != 1 else ''} of freedom"
+        return f"{self._title()}: {self.statistic:.4g} on {self.df} {unit}, p = {self.pvalue:.3g}; {self._verdict()}"
+
+    def _repr_html_(self) -> str:
+        facts = {"statistic": self.statistic, "degrees of freedom": self.df, "p-value": f"{self.pvalue:.3g}"}
+        return report(self._title(), facts, self._verdict())
+
+    def _title(self) -> str:
+        return f"Score test of invariance, {self.model}"
+
+    def _verdict(self) -> str:
         word = "explain more" if self.pvalue < 0.05 else "are not seen to explain more"
         how = METHODS[self.method]
         if self.method == "simulate":
@@ -109,11 +121,7 @@ class ScoreTest:
             how += "" if (self.simulated >= self.statistic).any() else ", all smaller"
         elif self.method == "observed" and self.rows < FEW_ROWS:
             how += f", {self.rows:.2g} rows for each degree of freedom: this version rejects too often"
-        return (
-            f"Score test of invariance, {self.model}: {self.statistic:.4g} on {self.df} "
-            f"degree{'s' if self.df != 1 else ''} of freedom, p = {self.pvalue:.3g}; "
-            f"the anchors {word} than the covariates do ({how})"
-        )
+        return f"the anchors {word} than the covariates do ({how})"
 
     __repr__ = __str__
 
@@ -172,11 +180,12 @@ def score_test(
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> test = atm.diagnostics.score_test(atm.OrdinalRegression(), frame.X, frame.y, frame.anchors)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> test = atm.diagnostics.score_test(atm.OrdinalRegression(), formula, data)
     >>> print(f"{test.statistic:.1f} on {test.df} degrees of freedom, p = {test.pvalue:.3f}")  # the judges differ
     26.2 on 8 degrees of freedom, p = 0.005
-    >>> test == atm.diagnostics.score_test(atm.OrdinalRegression(), "rating ~ temp + contact | judge", data)
+    >>> X = data[["temp", "contact"]] == ["warm", "yes"]  # the same from columns
+    >>> test == atm.diagnostics.score_test(atm.OrdinalRegression(), X, data.rating, data.judge)
     True
     """
     if method not in ("auto", *METHODS):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from anchortm._util.threads import usual_threads
 from anchortm.bases import Basis
+from anchortm.engine.lost_columns import Lost
 from anchortm.engine.objective.build import build_objective
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.rows.coordinates import Coordinates
@@ -19,7 +20,7 @@ from anchortm.exceptions import rows_of
 from anchortm.inputs.anchors import AnchorColumns
 from anchortm.inputs.baselines import Mixture, known_strata, stratum_codes
 from anchortm.inputs.clusters import Clusters
-from anchortm.inputs.design import Design, Matrix, WideMatrix
+from anchortm.inputs.design import Design, Matrix, WideMatrix, columns_of
 from anchortm.inputs.missing import Counts, Missing
 from anchortm.inputs.response import Response, as_response
 from anchortm.inputs.splines import Marks
@@ -48,6 +49,7 @@ class About:
     covariate_ranges: Array | None  # smallest and largest value of each column
     outcome_range: tuple[float, float]
     missing: Counts  # rows that were dropped
+    outcome_name: str | None  # what the outcome is called
 
 
 class Strata(NamedTuple):
@@ -87,6 +89,7 @@ class Data(NamedTuple):
     near: tuple[int, ...] = ()  # nearly collinear covariates
     share: float = 1.0  # smallest unexplained fraction of the deviation of one of them
     missing: Missing | None = None  # rows that were dropped because values are missing
+    lost: tuple[Lost, ...] = ()  # columns that were left out because these rows do not identify them
 
     @property
     def rows_used(self) -> NDArray[np.intp]:
@@ -154,6 +157,17 @@ class Data(NamedTuple):
         response, dropped = drop_empty_classes(part.response)
         return part._replace(response=response, dropped=dropped)
 
+    def without(self, names: Sequence[str], beside: tuple[str, ...] = ()) -> Data:
+        """Return the inputs without these covariates, strata and varying effects; they are collinear with others."""
+        design, mixture = self.design, self.mixture
+        places = [j for j, name in enumerate(design.names) if name in names]
+        absent = {design.names[j] for j in places if not columns_of(design.matrix, [j]).any()}
+        if mixture is not None:
+            absent |= mixture.corners.empty(mixture.weights.sum(axis=0))
+            mixture = mixture.without(names)
+        lost = (Lost(name, name in absent, beside) for name in names)
+        return self._replace(design=design.without(places), mixture=mixture, lost=(*self.lost, *lost))
+
     def objective(
         self,
         link: Any,
@@ -220,6 +234,7 @@ class Data(NamedTuple):
             self.covariate_ranges,
             self.response.reach(),
             Counts() if self.missing is None else self.missing.counts,
+            self.response.name,
         )
 
 

@@ -96,7 +96,8 @@ def _check_within(design: Design, codes: NDArray[np.intp]) -> None:
     if constant:
         raise IdentificationError(
             f"constant within every stratum: {', '.join(constant)}; their effects cannot be separated from the "
-            "baselines of the strata: leave these covariates out"
+            "baselines of the strata: leave these covariates out",
+            constant,
         )
 
 

@@ -17,6 +17,7 @@ from anchortm._util.checks import generator
 from anchortm.bases import baseline_values
 from anchortm.engine.data import Data
 from anchortm.engine.formulation import Formulation
+from anchortm.engine.lost_columns import Shared, identified
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.preparation import prepare
 from anchortm.engine.result import FitResult
@@ -77,15 +78,26 @@ class Problem(Formulation):
         return replace(self, data=data)
 
     def subset(self, rows: Any) -> Self:
-        """Return the problem for some of the rows, checked again, with the basis made from them."""
+        """Return the problem for some of the rows, checked again, with the basis made from them.
+
+        Columns that these rows do not identify are left out; ``data.lost`` has them.
+        """
         data = self.data.subset(rows)
         check_kinds(data.response)
-        data = data._replace(near=self.spec.check_design(data).near)
+        spec, data = self.identified(data)
         check_levels(data.response, data.design.matrix, data.design.names)
-        return self.on(self.spec, data)
+        return self.on(spec, data)
+
+    def identified(self, data: Data) -> tuple[Specification, Data]:
+        """Return some of the rows without the columns that they do not identify, and the specification for those."""
+        names = data.names
+        data, found = identified(data, lambda rows: self.spec.for_columns(names, rows.names).check_design(rows))
+        return self.spec.for_columns(names, data.names), data._replace(near=found.near)
 
     def held_out(self, rows: Data) -> Data:
-        """Return left-out rows with their classes coded as in the fit."""
+        """Return left-out rows with the columns of the fit, and with their classes coded as in the fit."""
+        if self.data.lost:
+            rows = rows.without([lost.name for lost in self.data.lost])
         if self.basis.levels is None:
             return rows
         return rows._replace(response=as_response(rows.response, "ordinal", self.basis.levels))
@@ -151,13 +163,22 @@ class Problem(Formulation):
         return solve_near(objective, *at, lambda: self.start(objective), xi, self.spec.quiet)
 
     def refit(self, result: FitResult, data: Data) -> Refit:
-        """Return the fit to other rows with the same basis, started from a result."""
-        objective = self.make_objective(self.link_to_refit(result), data)
-        at = (result.baseline, result.others)
+        """Return the fit to other rows with the same basis, started from a result.
+
+        Parameters of columns that these rows have lost are NaN.
+        """
+        own = self.on_part(data)
+        shared = Shared.of(self, own)
+        objective = own.make_objective(self.link_to_refit(result), data)
+        at = shared.narrow(result.baseline, result.others)
         start = objective.coordinates.join(*at)
         solution = solve_near(objective, *at, lambda: start, result.xi, self.spec.quiet)
-        parameters = np.concatenate(objective.coordinates.split(solution.v))
+        parameters = np.concatenate(shared.widen(*objective.coordinates.split(solution.v)))
         return Refit(parameters, solution.converged, solution.min_eigenvalue, self.steps(objective, solution.v))
+
+    def on_part(self, data: Any) -> Self:
+        """Return the problem for rows that may have lost columns, with the same basis."""
+        return replace(self, spec=self.spec.for_columns(self.data.names, data.names), data=data)
 
     def result(self, objective: Objective, solution: Solution, others: list[Solution]) -> FitResult:
         """Return the result of a solution."""

@@ -81,6 +81,7 @@ LATER: dict[str, tuple[str, Test]] = {
     "edf": ("edf_", lambda value: isinstance(value, dict) and all(map(is_parameter, value.values()))),
     "atom": ("atom_", is_number),
     "outcome_range": ("outcome_range_", lambda value: len(value) == 2 and list_of(is_number)(value)),
+    "outcome_name": ("outcome_name_", is_text),
     "missing": ("missing_", lambda value: isinstance(value, dict) and all(map(is_count, value.values()))),
     "n_missing": ("n_missing_", is_count),
     "widened": ("widened_", lambda value: is_number(value) and value > 0.0),

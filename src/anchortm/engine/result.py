@@ -81,6 +81,7 @@ class FitResult(LikelihoodFacts):
     n_features_in: int
     covariate_ranges: Array | None = None
     outcome_range: tuple[float, float] | None = None
+    outcome_name: str | None = None
     fingerprint: Array | None = None  # checksum of the covariates, which detects changes in place
     # the penalties
     xi: float
@@ -325,6 +326,7 @@ def _of_rows(problem: Problem, objective: Objective) -> dict[str, Any]:
         "n_features_in": len(covariates) + len(named | set(map(str, spec.cluster))),
         "covariate_ranges": about.covariate_ranges,
         "outcome_range": about.outcome_range,
+        "outcome_name": about.outcome_name,
         "fingerprint": about.fingerprint,
         "smooth": float(spec.smooth) if spec.smoothed(about.marks) else 0.0,
     }

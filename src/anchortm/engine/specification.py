@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm._util.checks import flag, generator, jobs, level_between, one_number, whole_number
+from anchortm._util.checks import flag, generator, jobs, level_between, one_number, real_numbers, whole_number
 from anchortm.engine.baseline_rules import BaselineRule
 from anchortm.engine.data import Data
 from anchortm.engine.objective.penalised import Known, Penalty, check_strengths
-from anchortm.engine.objective.scale_effects import check_scale
+from anchortm.engine.objective.scale_effects import check_scale, scale_columns, scale_name
 from anchortm.engine.rows.quadrature import MOST_NODES
 from anchortm.engine.solve.identification import Checked, check_covariates
 from anchortm.engine.solve.newton import Options
@@ -102,6 +102,23 @@ class Specification:
     def at(self, **changes: Any) -> Self:
         """Return the specification with some arguments changed."""
         return replace(self, **changes)
+
+    def for_columns(self, names: Sequence[str], kept: Sequence[str]) -> Self:
+        """Return the specification for some of the covariates, whose arguments do not name the others."""
+        if len(kept) == len(names):
+            return self
+        changes: dict[str, Any] = {"start": None}
+        if self.scale is not None:
+            left = [names[j] for j in scale_columns(self.scale, names) if names[j] in kept]
+            changes |= {"scale": left or None, "xi_scale": self.xi_scale if left else None}
+        if isinstance(self.penalty_factor, Mapping):
+            gone = {text for name in names if name not in kept for text in (name, scale_name(name))}
+            left_factors = {name: x for name, x in self.penalty_factor.items() if str(name) not in gone}
+            changes["penalty_factor"] = left_factors
+        elif self.penalty_factor is not None and not isinstance(self.penalty_factor, str):
+            factors = real_numbers(self.penalty_factor, "penalty_factor")
+            changes["penalty_factor"] = factors[np.isin(np.array(names, dtype=object), kept)]
+        return self.at(**changes)
 
     def check(self) -> Self:
         """Return the specification; raise an error if arguments are out of range or cannot be combined."""

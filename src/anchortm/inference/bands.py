@@ -8,7 +8,7 @@ standard error of a quantile is that of h there, divided by h'. The bootstrap ta
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,6 +18,7 @@ from scipy import stats
 from anchortm import plotting
 from anchortm._typing import Axis
 from anchortm._util.checks import level_between
+from anchortm._util.html import report
 from anchortm.exceptions import InputError
 from anchortm.inference.bootstrap import Bootstrap
 from anchortm.links import get_link
@@ -69,6 +70,10 @@ class ConfidenceBand:
         Delta method or bootstrap.
     steps : bool
         Whether the curves are constant between their steps, as those of ``CoxPH``.
+    outcome_name : str or None
+        What the outcome is called, if it had a name in the fit.
+    labels : pandas Index or None
+        The labels of the rows, from the index of X if it does more than number the rows from 0.
 
     Examples
     --------
@@ -93,6 +98,12 @@ class ConfidenceBand:
     simultaneous: bool
     method: str
     steps: bool = False
+    outcome_name: str | None = None
+    labels: pd.Index | None = None
+
+    def named(self, outcome_name: str | None, labels: pd.Index | None) -> ConfidenceBand:
+        """Return the band with these names of outcome and rows."""
+        return replace(self, outcome_name=outcome_name, labels=labels)
 
     def frame(self) -> pd.DataFrame:
         """Return the band as a table.
@@ -115,7 +126,7 @@ class ConfidenceBand:
             }
         )
 
-    def plot(self, ax: Axis = None, labels: Sequence[object] | None = None, *, unit: str = "y") -> Axes:
+    def plot(self, ax: Axis = None, labels: Sequence[object] | None = None, *, unit: str | None = None) -> Axes:
         """Draw the estimate of each row with its band and return the axes.
 
         Parameters
@@ -123,15 +134,18 @@ class ConfidenceBand:
         ax : matplotlib axes, optional
             Where to draw; by default a new figure.
         labels : sequence, optional
-            A label for each row.
-        unit : str
-            Label of the axis of outcomes.
+            A label for each row; by default the labels of the band.
+        unit : str, optional
+            Label of the axis of outcomes; by default the name of the outcome.
 
         Returns
         -------
         matplotlib axes
         """
         return plotting.band(self, ax, labels, unit=unit)
+
+    def _repr_html_(self) -> str:
+        return report(repr(self), self.frame())
 
     def __repr__(self) -> str:
         kind = "simultaneous" if self.simultaneous else "pointwise"

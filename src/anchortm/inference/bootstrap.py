@@ -9,42 +9,42 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from tqdm import tqdm
 
+from anchortm import plotting
 from anchortm._messages import shown, warn
-from anchortm._util.checks import generator, jobs, level_between, whole_number
-from anchortm._util.threads import one_blas_thread
+from anchortm._util.checks import generator, level_between, whole_number
+from anchortm._util.html import report
+from anchortm._util.progress import Task
 from anchortm.backends.grouped import GroupedStream
-from anchortm.backends.streamed import Stream
 from anchortm.engine.data import Data
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FLAT_CURVATURE, FitResult
-from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
+from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, MissingValueError
 from anchortm.inference.covariance import (
     KINDS,
     check_net,
     check_strict,
-    cluster_codes,
     covariance,
     default_kind,
     few_clusters,
     inverse_hessian,
 )
+from anchortm.inference.resampling import batched_groups, counts_of, resampled, succeeded
+from anchortm.plotting.results import Panels
 from anchortm.predict.fitted import Fitted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BoostedBootstrap", "Bootstrap", "any_covariance", "at_row", "bootstrap", "resampled", "resolve"]
+__all__ = ["BoostedBootstrap", "Bootstrap", "any_covariance", "at_row", "bootstrap", "resolve"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Refitted = tuple[Array, Any]  # parameters, and steps of a partial likelihood
 T = TypeVar("T")
 
-MOST_FAILURES = 0.1  # the bootstrap raises an error if a larger fraction of its fits fails
+LEAST_COMPLETE = 0.5  # smallest fraction of draws with all parameters from which a covariance is computed
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,8 @@ class Bootstrap:
     Attributes
     ----------
     draws : array of shape (number of fits, number of parameters)
-        One row for each fit: the baseline, then the coefficients.
+        One row for each fit: the baseline, then the coefficients. Parameters that the resampled rows do not identify
+        are NaN, such as the coefficient of a level that only a place has which was not drawn.
     estimate : array
         The parameters of the original fit.
     names : tuple of str
@@ -67,6 +68,8 @@ class Bootstrap:
         For ``CoxPH``: the cumulative baseline hazards of each fit, and the x'beta at which they hold.
     n_passes : int or None
         How often the table was read, if it is read in batches.
+    n_baseline : int
+        Number of parameters of the baseline, which come first.
 
     Examples
     --------
@@ -87,18 +90,53 @@ class Bootstrap:
     failed: int
     steps: tuple[Any, ...] = ()
     n_passes: int | None = None
+    n_baseline: int = 0
+
+    def complete(self) -> Bootstrap:
+        """Return the draws in which all parameters are identified, with a warning if there are others.
+
+        Covariances, bands and marginal effects combine several parameters of one draw, so they use these draws only:
+        they describe the fits to samples that have all levels. Each parameter alone uses all draws that have it; see
+        ``frame``.
+
+        Returns
+        -------
+        Bootstrap
+            Itself, if all parameters are identified in all draws. With fewer than half of the draws an error is
+            raised.
+        """
+        whole = np.isfinite(self.draws).all(axis=1)
+        if whole.all():
+            return self
+        n, lacking = int(whole.sum()), np.flatnonzero(np.isnan(self.draws).any(axis=0))
+        named = ", ".join(self.names[j] for j in lacking[:5]) + (", ..." if lacking.size > 5 else "")
+        if n < max(2, LEAST_COMPLETE * whole.size):
+            raise IdentificationError(
+                f"{named}: only {n} of {whole.size} resampled data sets identify all parameters, too few for a "
+                "covariance or a band; merge rare levels, leave them out, or use kind='sandwich'; frame() has the "
+                "standard error of each parameter"
+            )
+        warn(
+            f"{whole.size - n} of {whole.size} resampled data sets do not identify {named}: covariances and bands are "
+            f"those of the other {n}",
+            AnchorTMWarning,
+        )
+        own = np.flatnonzero(whole)
+        return replace(self, draws=self.draws[own], steps=tuple(self.steps[k] for k in own) if self.steps else ())
 
     def covariance(self) -> Array:
-        """Return the covariance matrix of the draws.
+        """Return the covariance matrix of the draws in which all parameters are identified; see ``complete``.
 
         Returns
         -------
         array of shape (k, k)
         """
-        return np.atleast_2d(np.cov(self.draws, rowvar=False))
+        return np.atleast_2d(np.cov(self.complete().draws, rowvar=False))
 
     def frame(self, level: float = 0.95) -> pd.DataFrame:
         """Return the estimate, standard error and percentile interval of each parameter.
+
+        Each parameter uses the draws that identify it.
 
         Parameters
         ----------
@@ -108,18 +146,55 @@ class Bootstrap:
         Returns
         -------
         DataFrame
+            If some draws do not identify all parameters, the column ``draws`` counts those that do.
         """
         import pandas as pd
 
         tails = 0.5 + np.array([-0.5, 0.5]) * level_between(level)
-        lower, upper = np.quantile(self.draws, tails, axis=0)
-        columns = {"estimate": self.estimate, "std. error": self.draws.std(axis=0, ddof=1)}
-        return pd.DataFrame(columns | {"lower": lower, "upper": upper}, index=pd.Index(self.names, name="parameter"))
+        known, more = ~np.isnan(self.draws), {}
+        if known.all():
+            lower, upper = np.quantile(self.draws, tails, axis=0)
+            error = self.draws.std(axis=0, ddof=1)
+        else:
+            columns = [draws[own] for draws, own in zip(self.draws.T, known.T, strict=True)]
+            lower, upper = np.array([np.quantile(own, tails) if own.size else tails * np.nan for own in columns]).T
+            error = np.array([own.std(ddof=1) if own.size > 1 else np.nan for own in columns])
+            more = {"draws": known.sum(axis=0)}
+        found = {"estimate": self.estimate, "std. error": error, "lower": lower, "upper": upper} | more
+        return pd.DataFrame(found, index=pd.Index(self.names, name="parameter"))
+
+    def plot(
+        self, axes: Panels = None, *, parameters: Sequence[str] | None = None, level: float = 0.95
+    ) -> NDArray[np.object_]:
+        """Draw a histogram of the draws of each parameter, with its estimate and percentile interval; return the axes.
+
+        Parameters
+        ----------
+        axes : array of matplotlib axes, optional
+            Where to draw, one for each parameter; by default a new figure.
+        parameters : sequence of str, optional
+            Names of the parameters to draw. By default the coefficients, the first 12 of many.
+        level : float
+            Confidence level.
+
+        Returns
+        -------
+        array of matplotlib axes
+        """
+        return plotting.draws(self, axes, parameters=parameters, level=level)
 
     @shown
     def __repr__(self) -> str:
+        return f"{self._title()}\n{self.frame().to_string()}"
+
+    def _repr_html_(self) -> str:
+        return report(self._title(), self.frame())
+
+    def _title(self) -> str:
         failed = f", {self.failed} failed" if self.failed else ""
-        return f"Bootstrap({len(self.draws)} fits, {self.resampled} resampled{failed})\n{self.frame().to_string()}"
+        n = int(np.isnan(self.draws).any(axis=1).sum())
+        partial = f", {n} without some parameters" if n else ""
+        return f"Bootstrap({len(self.draws)} fits, {self.resampled} resampled{failed}{partial})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +231,9 @@ class BoostedBootstrap:
         failed = f", {self.failed} failed" if self.failed else ""
         return f"BoostedBootstrap({len(self.models)} fits, {self.resampled} resampled{failed})"
 
+    def _repr_html_(self) -> str:
+        return report("Bootstrap", {"fits": len(self.models), "resampled": self.resampled, "failed": self.failed})
+
 
 def any_covariance(model: Fitted, kind: str | None = None, clusters: Any = None, **options: Any) -> Array:
     """Return the covariance matrix of (baseline, coef) of a fitted model; see ``covariance`` of models."""
@@ -190,56 +268,14 @@ def bootstrap(
         found, what, failed = resampled(problem.data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
     else:
         before = problem.data.n_passes
-        found, what, failed = _of_batches(problem, result, n_bootstrap, clusters, random_state, n_jobs, progress)
+        with Task("bootstrap", shown=progress):
+            found, what, failed = _of_batches(problem, result, n_bootstrap, clusters, random_state, n_jobs)
         n_passes = problem.data.n_passes - before
     draws, steps = zip(*found, strict=True)
     own = steps if any(steps) else ()
-    return Bootstrap(np.array(draws), result.parameters, names, what, failed, own, n_passes)
-
-
-def resampled(
-    data: Data,
-    refit: Callable[[Array], T | None],
-    n_bootstrap: int,
-    clusters: Any,
-    random_state: Any,
-    n_jobs: int | None,
-    progress: bool | None,
-) -> tuple[list[T], str, int]:
-    """Return refits to resampled rows, what was resampled, and the number of refits that failed.
-
-    ``refit`` takes the new weights of all rows and returns None if it fails.
-    """
-    n_bootstrap, n_jobs = whole_number(n_bootstrap, "n_bootstrap", 2), jobs(n_jobs)
-    groups, what = _resampled(data, clusters)
-    n_total = len(data.response) if data.weights is None else float(data.weights.sum())
-    if groups is not None:
-        few_clusters(int(groups.max()) + 1)
-    elif round(n_total) < 2:
-        raise InputError(
-            f"the weights add up to {n_total:g} rows, too few to resample: multiply them by the number of rows"
-        )
-    rng = generator(random_state)
-    samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
-    shown = tqdm(samples, total=n_bootstrap, desc="bootstrap", disable=None if progress is None else not progress)
-    with one_blas_thread():  # many small fits are faster without BLAS threads
-        found = Parallel(n_jobs=n_jobs)(delayed(refit)(weights) for weights in shown)
-    kept = _succeeded(found)
-    return kept, what, n_bootstrap - len(kept)
-
-
-def _succeeded(found: Sequence[T | None]) -> list[T]:
-    """Return the refits that did not fail; tell how many did, and raise an error if they are many."""
-    kept, n_bootstrap = [draw for draw in found if draw is not None], len(found)
-    failed = n_bootstrap - len(kept)
-    if failed > MOST_FAILURES * n_bootstrap:
-        raise IdentificationError(
-            f"{failed} of {n_bootstrap} resampled data sets do not identify the model (a class or a covariate's "
-            "values lost, or no strict optimum): resample smaller clusters, merge classes, or lower the order"
-        )
-    if failed:
-        warn(f"{failed} of {n_bootstrap} resampled fits failed and are skipped", AnchorTMWarning)
-    return kept
+    return Bootstrap(
+        np.array(draws), result.parameters, names, what, failed, own, n_passes, len(result.parameter_names)
+    )
 
 
 def _of_batches(
@@ -249,83 +285,43 @@ def _of_batches(
     clusters: Any,
     random_state: Any,
     n_jobs: int | None,
-    progress: bool | None,
 ) -> tuple[list[Refitted], str, int]:
     """Return the same for groups of a table that is read in batches; the refits share each read of it."""
     stream, n_bootstrap, rng = problem.data, whole_number(n_bootstrap, "n_bootstrap", 2), generator(random_state)
-    what, source = _batched_groups(stream, clusters), stream.source
-    before = source.n_jobs, source.progress
+    what, source = batched_groups(stream, clusters), stream.source
+    before = source.n_jobs
     try:
-        source.n_jobs = before[0] if n_jobs is None else problem.spec.at(n_jobs=n_jobs).check().threads
-        source.progress = before[1] if progress is None else progress
-        grouped = GroupedStream(stream, clusters, outcomes=False)
+        source.n_jobs = before if n_jobs is None else problem.spec.at(n_jobs=n_jobs).check().threads
+        grouped = GroupedStream(stream, clusters, outcomes=False, word="clusters")
         size = len(grouped.labels)
         if size < 2:
             raise InputError("there is a single cluster: the bootstrap needs at least two")
         few_clusters(size)
-        drawn = [_counts(rng, size).astype(np.float64) for _ in range(n_bootstrap)]
+        drawn = [counts_of(rng, size).astype(np.float64) for _ in range(n_bootstrap)]
         found = stream.together([partial(_refit_groups, problem, result, grouped, times) for times in drawn])
+    except MissingValueError as error:
+        raise MissingValueError(
+            f"{error} in the table before the fit, because the bootstrap draws all rows of the fit"
+        ) from None
     finally:
-        source.n_jobs, source.progress = before
-    kept = _succeeded(found)
+        source.n_jobs = before
+    kept = succeeded(found)
     return kept, what, n_bootstrap - len(kept)
-
-
-def _batched_groups(stream: Stream, clusters: Any) -> str:
-    """Return what is resampled of a table that is read in batches: a column of clusters, or the environments."""
-    if isinstance(clusters, str):
-        return "clusters"
-    if clusters is not None:
-        raise InputError("name the column of the clusters when rows are read in batches: clusters='patient'")
-    anchors = stream.sample.anchors
-    if anchors is None or anchors.main is None or anchors.levels[anchors.main].size < 2:
-        raise InputError(
-            "single rows are resampled in memory only: name a column of clusters, clusters='patient', or use "
-            "kind='sandwich'"
-        )
-    return f"environments ({anchors.factor_names[anchors.main]})"
-
-
-def _resampled(data: Data, clusters: Any) -> tuple[Codes | None, str]:
-    """Return the groups of rows to resample (None for single rows), and their name."""
-    anchors = data.anchors
-    if clusters is not None:
-        return cluster_codes(clusters, data), "clusters"
-    if data.clusters is not None and not _nested(data):
-        codes = np.unique(data.clusters.codes, return_inverse=True)[1]
-        return codes, f"clusters ({data.clusters.effects.cluster})"
-    if anchors is not None and anchors.main is not None and anchors.levels[anchors.main].size > 1:
-        return anchors.factors[anchors.main], f"environments ({anchors.factor_names[anchors.main]})"
-    return None, "rows"
-
-
-def _nested(data: Data) -> bool:
-    """Return whether each cluster with random effects lies within one environment, so that these can be resampled."""
-    anchors = data.anchors
-    if anchors is None or anchors.main is None or anchors.levels[anchors.main].size < 2:
-        return False
-    return data.clusters is not None and data.clusters.within(anchors.factors[anchors.main])
-
-
-def _resampled_weights(rng: np.random.Generator, groups: Codes | None, data: Data) -> Array:
-    """Return how often each row is drawn, when groups or rows are drawn with replacement."""
-    n = len(data.response)
-    own = np.ones(n) if data.weights is None else data.weights
-    if groups is None:
-        return rng.multinomial(round(float(own.sum())), own / own.sum()).astype(np.float64)
-    return np.asarray(own * _counts(rng, int(groups.max()) + 1)[groups])
-
-
-def _counts(rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """Return how often each of ``size`` groups is drawn."""
-    return rng.multinomial(size, np.full(size, 1.0 / size))
 
 
 def _refit(problem: Problem, result: FitResult, weights: Array) -> Refitted | None:
     """Return parameters and steps of the fit with these weights and the basis of the full fit; None if it fails."""
     keep = weights > 0.0
     part = problem.data.subset(keep)._replace(weights=weights[keep])
-    return _refitted(problem, result, lambda: part)
+    found = _refitted(problem, result, lambda: part)
+    # a look at all columns of each sample would take longer than most fits
+    return _refitted(problem, result, lambda: _thinned(problem, part)) if found is None else found
+
+
+def _thinned(problem: Problem, part: Data) -> Data | None:
+    """Return resampled rows without the columns that they do not identify; None if they identify all."""
+    thinned = problem.identified(part)[1]
+    return thinned if thinned.lost else None
 
 
 def _refit_groups(problem: Problem, result: FitResult, grouped: GroupedStream, times: Array) -> Refitted | None:
@@ -337,7 +333,7 @@ def _refitted(problem: Problem, result: FitResult, make: Callable[[], Any]) -> R
     """Return parameters and steps of the fit to resampled rows; None if it fails."""
     try:
         part = make()
-        if part.dropped:
+        if part is None or part.dropped:
             return None
         found = problem.refit(result, part)
     except (IdentificationError, ArithmeticError, np.linalg.LinAlgError):
@@ -355,7 +351,7 @@ def resolve(model: Fitted, uncertainty: str | Array | Bootstrap | None) -> Array
         check_strict(result)
         return inverse_hessian(result, held=True)
     if uncertainty is None or isinstance(uncertainty, str):
-        return bootstrap(model) if uncertainty == "bootstrap" else any_covariance(model, uncertainty)
+        return bootstrap(model).complete() if uncertainty == "bootstrap" else any_covariance(model, uncertainty)
     d = result.parameters.size
     if isinstance(uncertainty, Bootstrap):
         if uncertainty.draws.shape[1] != d:
@@ -363,7 +359,7 @@ def resolve(model: Fitted, uncertainty: str | Array | Bootstrap | None) -> Array
                 f"the bootstrap has {uncertainty.draws.shape[1]} parameters, but the model has {d}: pass the bootstrap "
                 "of this model"
             )
-        return uncertainty
+        return uncertainty.complete()
     matrix = np.asarray(uncertainty, dtype=np.float64)
     if matrix.shape != (d, d):
         raise InputError(

@@ -15,7 +15,9 @@ Increments of the baseline at their bound are treated as known; the bootstrap re
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,10 +31,11 @@ from anchortm._util.frames import aligned
 from anchortm.engine.data import Data
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.problem import Problem
+from anchortm.engine.records import MAX_COVARIANCE
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.block_sums import Influence
 from anchortm.engine.rows.factor_hessian import Arrow
-from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
+from anchortm.exceptions import AnchorTMError, AnchorTMWarning, InputError, InputTypeError
 from anchortm.inputs import parts
 from anchortm.inputs.anchors import groups_of
 from anchortm.inputs.missing import rows_taken
@@ -53,6 +56,7 @@ __all__ = [
     "few_clusters",
     "influence",
     "inverse_hessian",
+    "keep_standard_errors",
     "rows_in_memory",
     "standard_errors",
 ]
@@ -84,6 +88,19 @@ def covariance(model: Fitted, kind: str | None = None, clusters: Any = None) -> 
     if clusters is None:
         result.computed["sandwich"] = matrix
     return np.array(matrix)
+
+
+def keep_standard_errors(model: Fitted) -> None:
+    """Compute the sandwich if it is the default, so that pickles and files keep standard errors without the rows."""
+    result = model.result_
+    known = default_kind(result, None) != "sandwich" or result.computed.get("sandwich") is not None
+    if known or result.parameters.size > MAX_COVARIANCE or not model.has_rows_:
+        return
+    # there are no standard errors without a strict minimum, or if X has been changed since the fit
+    with suppress(AnchorTMError, np.linalg.LinAlgError), warnings.catch_warnings():
+        warnings.simplefilter("ignore", AnchorTMWarning)  # those who ask for standard errors were or will be warned
+        if model.problem_.data.in_memory:
+            covariance(model, "sandwich")
 
 
 def _of_rows(problem: Problem, result: FitResult, clusters: Any) -> tuple[Array, float]:
@@ -236,11 +253,7 @@ def rows_in_memory(model: Fitted) -> Problem:
 
 def cluster_codes(clusters: Any, data: Data) -> Codes:
     """Return the cluster of each row of the fit, numbered from 0."""
-    if isinstance(clusters, str):
-        raise InputTypeError(
-            f"clusters must be the cluster of each row when rows are in memory, not {clusters!r}: pass the column, "
-            f"data[{clusters!r}]"
-        )
+    clusters = _factor(clusters, data) if isinstance(clusters, str) else clusters
     aligned(X=data, clusters=clusters)
     codes, _ = groups_of(rows_taken("clusters", clusters, data.n_given, data.rows_used), "clusters")
     if codes.size != len(data.response):
@@ -253,6 +266,19 @@ def cluster_codes(clusters: Any, data: Data) -> Codes:
     if data.clusters is not None:
         data.clusters.check_whole(codes, "clusters")
     return codes
+
+
+def _factor(name: str, data: Data) -> Codes:
+    """Return the codes of an anchor by its name; a fit keeps no other columns of a table in memory."""
+    anchors = data.anchors
+    known = () if anchors is None else anchors.factor_names
+    if anchors is None or name not in known:
+        of_anchor = f", or the name of an anchor ({', '.join(known)})" if known else ""
+        raise InputTypeError(
+            f"clusters must be the cluster of each row when rows are in memory{of_anchor}, not {name!r}: pass the "
+            f"column, data[{name!r}]"
+        )
+    return anchors.factors[known.index(name)]
 
 
 def influence(model: Fitted) -> Array:

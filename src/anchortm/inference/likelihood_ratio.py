@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from scipy import stats
 
+from anchortm._util.html import report
+from anchortm._util.pipelines import model_of
 from anchortm.exceptions import InputError
 from anchortm.predict.fitted import Fitted
 
@@ -48,6 +50,10 @@ class LikelihoodRatio:
         unit = "degree" if self.df == 1 else "degrees"
         return f"likelihood ratio {self.statistic:.4g} on {self.df} {unit} of freedom, p = {self.pvalue:.3g}"
 
+    def _repr_html_(self) -> str:
+        facts = {"statistic": self.statistic, "degrees of freedom": self.df, "p-value": f"{self.pvalue:.3g}"}
+        return report("Likelihood ratio test", facts)
+
 
 def likelihood_ratio_test(smaller: Fitted, larger: Fitted) -> LikelihoodRatio:
     """Return the likelihood-ratio test of two nested maximum-likelihood fits to the same rows.
@@ -79,6 +85,7 @@ def likelihood_ratio_test(smaller: Fitted, larger: Fitted) -> LikelihoodRatio:
     >>> print(atm.likelihood_ratio_test(smaller, larger))
     likelihood ratio 11.04 on 1 degree of freedom, p = 0.00089
     """
+    smaller, larger = model_of(smaller), model_of(larger)
     small, large = smaller.result_, larger.result_
     if not (small.unpenalised and large.unpenalised):
         raise InputError(

@@ -18,6 +18,7 @@ from anchortm import plotting
 from anchortm._messages import shown, warn
 from anchortm._typing import Array, Axis
 from anchortm._util.frames import grouped
+from anchortm._util.html import report
 from anchortm.exceptions import AnchorTMWarning
 from anchortm.inference.bands import SMALL, beside
 from anchortm.inference.bootstrap import Bootstrap
@@ -130,8 +131,13 @@ class RestrictedMeans:
 
     @shown
     def __repr__(self) -> str:
-        table = self.frame().to_string(float_format=lambda v: f"{v:.4g}")
-        return f"Mean up to {self.tau:g}, {self.level:.0%} intervals, {self.method}\n{table}"
+        return f"{self._title()}\n{self.frame().to_string(float_format=lambda v: f'{v:.4g}')}"
+
+    def _repr_html_(self) -> str:
+        return report(self._title(), self.frame())
+
+    def _title(self) -> str:
+        return f"Mean up to {self.tau:g}, {self.level:.0%} intervals, {self.method}"
 
     @property
     def _resampled(self) -> bool:

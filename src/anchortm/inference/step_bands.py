@@ -115,7 +115,8 @@ def _checked_kind(model: Fitted, uncertainty: Any) -> str | Bootstrap:
             f"uncertainty must be one of {', '.join(KINDS)}, or what bootstrap() returns, not {kind!r}: a covariance "
             "of the coefficients does not say how uncertain the steps of the baseline are"
         )
-    return bootstrap(model) if kind == "bootstrap" else kind
+    found = bootstrap(model) if kind == "bootstrap" else kind
+    return found.complete() if isinstance(found, Bootstrap) else found
 
 
 def _refits(model: Fitted, distribution: StepDistribution, X: Array, draws: Bootstrap) -> list[StepDistribution]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from scipy import stats
 
 from anchortm._messages import plain, shown
 from anchortm._util.checks import level_between
+from anchortm._util.html import report
 from anchortm.engine.result import FLAT_CURVATURE, FitResult
 from anchortm.exceptions import InputError
 from anchortm.inference.bootstrap import any_covariance
@@ -134,18 +134,15 @@ class Summary:
         return lines
 
     def _repr_html_(self) -> str:
-        left = "style='text-align:left'"
-        rows = (f"<tr><th {left}>{escape(k)}</th><td {left}>{escape(v)}</td></tr>" for k, v in self.facts.items())
-        parts = [f"<p><b>{escape(self.title)}</b></p>", f"<table>{''.join(rows)}</table>"]
+        parts: list[Any] = [self.facts]
         if self.columns["covariate"]:
-            shown, left_out = _shown(self.columns, NET in self.facts, self.curved)
-            parts.append(self.frame().iloc[shown].to_html(float_format="{:.5g}".format))
-            parts += [f"<p>{escape(text)}</p>" for text in left_out]
+            rows, left_out = _shown(self.columns, NET in self.facts, self.curved)
+            parts += [self.frame().iloc[rows], *left_out]
         if self.scale is not None:
-            parts += ["<p>Scale effects</p>", self.scale_frame().to_html(float_format="{:.5g}".format)]
+            parts += ["Scale effects", self.scale_frame()]
         if self.baseline:
-            parts += [f"<p>{escape(line)}</p>" for line in self._baselines()]
-        return "\n".join([*parts, *(f"<p>Note: {escape(text)}</p>" for text in self.warnings)])
+            parts += self._baselines()
+        return report(self.title, *parts, *(f"Note: {text}" for text in self.warnings))
 
 
 def _shown(columns: dict[str, list[Any]], net: bool, curved: tuple[bool, ...]) -> tuple[list[int], list[str]]:

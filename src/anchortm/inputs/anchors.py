@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from anchortm._typing import Array, Labels, Rows
 from anchortm._util.checks import TIMES, is_missing, real_numbers
 from anchortm._util.frames import native
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import InputError, InputTypeError, MissingValueError
 
 __all__ = ["MOST_CODES", "AnchorColumns", "anchor_columns", "group_codes", "groups_of", "look_like_codes", "units_of"]
 
@@ -186,7 +186,8 @@ def _one_column(anchors: Any) -> tuple[str, Any]:
 def _finite(column: Array, what: str) -> Array:
     if not np.isfinite(column).all():
         row = int(np.flatnonzero(~np.isfinite(column))[0])
-        raise InputError(f"{what} is {column[row]} at row {row}; drop or impute such rows")
+        kind = MissingValueError if np.isnan(column).any() else InputError
+        raise kind(f"{what} is {column[row]} at row {row}; drop or impute such rows")
     return column
 
 
@@ -226,7 +227,7 @@ def _factor_of_objects(values: NDArray[Any], what: str) -> tuple[Codes, NDArray[
         return _factor_of_words(values)
     missing = [is_missing(x) for x in values]
     if any(missing):
-        raise InputError(f"{what} is missing at row {missing.index(True)}; drop such rows")
+        raise MissingValueError(f"{what} is missing at row {missing.index(True)}; drop such rows")
     nested = next((x for x in values if isinstance(x, (tuple, list, dict, set, np.ndarray))), None)
     if nested is not None:
         raise InputTypeError(f"{what} has entries such as {nested!r}: give one number or word for each row")
@@ -246,7 +247,7 @@ def _factor_of_words(words: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:
 def _compress(codes: Codes, levels: NDArray[Any], what: str) -> tuple[Codes, NDArray[Any]]:
     """Return the codes and levels without the levels that do not occur."""
     if (codes < 0).any():
-        raise InputError(f"{what} is missing at row {int(np.flatnonzero(codes < 0)[0])}; drop such rows")
+        raise MissingValueError(f"{what} is missing at row {int(np.flatnonzero(codes < 0)[0])}; drop such rows")
     occurs = np.bincount(codes, minlength=levels.size) > 0
     if occurs.all():
         return codes, levels

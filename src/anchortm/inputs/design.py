@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from anchortm._typing import Array, Covariates, Rows
 from anchortm._util.checks import as_floats, is_missing
 from anchortm._util.frames import is_frame, native
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import InputError, InputTypeError, MissingValueError
 from anchortm.inputs.splines import Marks
 
 __all__ = [
@@ -89,15 +89,22 @@ class WideMatrix:
         return found
 
     def without(self, places: Sequence[int]) -> WideMatrix:
-        """Return the other columns; the levels of the factor stay together."""
-        gone = np.array(sorted(places), dtype=np.intp)
-        if ((gone >= self.levels.start) & (gone < self.levels.stop)).any():
-            raise InputError(f"the levels of {self.factor} are too many for effects that vary: merge levels")
+        """Return the other columns; without its column a level of the factor becomes the reference."""
+        gone, codes = np.array(sorted(places), dtype=np.intp), self.codes
+        if codes is not None:
+            kept = ~np.isin(np.arange(self.levels.start, self.levels.stop), gone)
+            codes = np.append(0, np.where(kept, np.cumsum(kept), 0)).astype(np.int32)[codes]
         dense, sparse = (~np.isin(own, gone) for own in (self.dense_at, self.sparse_at))
         moved = [own - np.searchsorted(gone, own) for own in (self.dense_at[dense], self.sparse_at[sparse])]
         start, stop = (int(end - np.searchsorted(gone, end)) for end in (self.levels.start, self.levels.stop))
         columns = {"dense": self.dense[:, dense], "sparse": self.sparse[:, np.flatnonzero(sparse)]}
-        return replace(self, **columns, dense_at=moved[0], sparse_at=moved[1], levels=slice(start, stop))
+        levels = slice(start, stop)
+        return replace(self, **columns, dense_at=moved[0], sparse_at=moved[1], levels=levels, codes=codes)
+
+    def refuse_levels(self, places: Sequence[int]) -> None:
+        """Refuse levels of the factor among columns whose effects vary."""
+        if any(self.levels.start <= place < self.levels.stop for place in places):
+            raise InputError(f"the levels of {self.factor} are too many for effects that vary: merge levels")
 
     def joined(self, columns: Array) -> WideMatrix:
         """Return the matrix with more columns of numbers at its end."""
@@ -218,7 +225,8 @@ def _from_sparse(X: Any) -> Design:
     wrong = np.flatnonzero(~np.isfinite(columns.data))
     if wrong.size:
         name = names[int(np.searchsorted(columns.indptr, wrong[0], side="right")) - 1]
-        raise InputError(f"X contains NaN or infinity in {name}, at row {columns.indices[wrong[0]]}; drop such rows")
+        kind = MissingValueError if np.isnan(columns.data).any() else InputError
+        raise kind(f"X contains NaN or infinity in {name}, at row {columns.indices[wrong[0]]}; drop such rows")
     full = np.diff(columns.indptr) > FULL * n
     levels = _longest_factor(columns, full)
     codes, own = None, np.zeros(p, dtype=bool)
@@ -290,12 +298,12 @@ def _finite(matrix: Array, names: Sequence[str]) -> None:
     """Refuse missing and infinite values, and name their columns."""
     if np.isfinite(matrix).all():
         return
-    what, wrong = ("NaN: missing values", np.isnan(matrix))
-    if not wrong.any():
-        what, wrong = ("infinity", np.isinf(matrix))
+    lost = np.isnan(matrix)
+    what, wrong = ("NaN: missing values", lost) if lost.any() else ("infinity", np.isinf(matrix))
     columns, row = np.flatnonzero(wrong.sum(axis=0)).tolist(), int(np.flatnonzero(wrong.sum(axis=1))[0])
     listed = ", ".join(names[j] for j in columns)
-    raise InputError(f"X contains {what} in {listed}, first at row {row}; drop or impute such rows")
+    kind = MissingValueError if lost.any() else InputError
+    raise kind(f"X contains {what} in {listed}, first at row {row}; drop or impute such rows")
 
 
 def check_columns(design: Design, names: Sequence[str], named: bool, model: str) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from anchortm._util.checks import is_missing
 from anchortm._util.frames import aligned, is_frame, native, take
-from anchortm.exceptions import AnchorTMError, InputError
+from anchortm.exceptions import AnchorTMError, InputError, MissingValueError
 from anchortm.inputs.anchors import AnchorColumns
 from anchortm.inputs.design import Design
 from anchortm.inputs.response import Response
@@ -30,7 +30,6 @@ __all__ = [
     "Counts",
     "How",
     "Missing",
-    "about_missing",
     "check_left",
     "check_missing",
     "columns_of_inputs",
@@ -181,18 +180,13 @@ def _rows(n: int) -> str:
     return "1 row" if n == 1 else f"{n} rows"
 
 
-def about_missing(error: AnchorTMError) -> bool:
-    """Return whether an error may be about a missing value: those say that such rows should be dropped."""
-    return "drop" in str(error)
-
-
-def explain(error: AnchorTMError, counts: Counts) -> AnchorTMError:
+def explain(error: MissingValueError, counts: Counts) -> MissingValueError:
     """Return an error about a missing value as one about all of them; if nothing is missing, the error itself."""
     if not counts.columns:
         return error
     if len(counts.columns) == 1:
         return type(error)(f'{error}, or fit with missing="drop", which leaves out {_rows(counts.n_missing)}')
-    return InputError(
+    return MissingValueError(
         f"missing values (NaN) in {len(counts.columns)} columns: {listed(counts)}; impute them, or fit with "
         f'missing="drop", which leaves out {counts.n_missing} of {counts.n_rows} rows'
     )
@@ -203,9 +197,7 @@ def _explained(columns: Callable[[], Columns], inputs: dict[str, Any]) -> Iterat
     """Let an error about a missing value say where all of them are."""
     try:
         yield
-    except AnchorTMError as error:
-        if not about_missing(error):
-            raise
+    except MissingValueError as error:
         better = error
         with suppress(AnchorTMError):  # columns that cannot be read at all
             n = _n_rows(inputs)

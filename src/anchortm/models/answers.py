@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import estimator_html_repr
 
 from anchortm._typing import Labels, Numbers, Seed
+from anchortm._util.html import EstimatorInNotebook
 from anchortm.exceptions import UnavailableError
 from anchortm.inference.bootstrap import Bootstrap, any_covariance, bootstrap
 from anchortm.inference.covariance import coefficient_intervals, standard_errors
@@ -25,7 +25,7 @@ __all__ = ["Inference"]
 Array = NDArray[np.float64]
 
 
-class Inference(Times):
+class Inference(EstimatorInNotebook, Times):
     """The methods of a fitted model about its parameters."""
 
     def _check_criterion(self) -> None:
@@ -69,7 +69,7 @@ class Inference(Times):
             increments of the baseline may be at their bound. "sandwich" includes the penalty, works for any xi, and
             stays valid if the model is misspecified; increments at their bound are treated as known. "bootstrap"
             refits to resampled data. By default "hessian" at xi = 0 and "sandwich" otherwise.
-        clusters : array, optional
+        clusters : array, or name of an anchor, optional
             The cluster of each row. Rows of one cluster may be dependent; clusters are independent. By default the
             sandwich treats rows as independent and a weight of 2 as two rows (for sampling weights, make each row a
             cluster). The bootstrap by default resamples the levels of the largest anchor factor.
@@ -111,7 +111,7 @@ class Inference(Times):
         >>> model = atm.ProportionalHazards.from_formula(formula, data, xi=1.0, order=3)
         >>> model.standard_errors().round(3)
         array([0.357, 0.017])
-        >>> model.standard_errors(clusters=data.center).round(3)
+        >>> model.standard_errors(clusters="center").round(3)
         array([0.212, 0.016])
         """
         return standard_errors(self, kind, clusters, self._asked_covariance(kind, clusters, options))
@@ -164,14 +164,15 @@ class Inference(Times):
     ) -> Bootstrap:
         """Return fits to resampled data.
 
-        All fits use the basis of this fit. Resampled data sets that do not identify the model are skipped with a
-        warning; if they are more than a tenth, an error is raised.
+        All fits use the basis of this fit. Parameters that a resampled data set does not identify are NaN in its draw,
+        such as the coefficient of a level that only one place has, which was not drawn. Resampled data sets to which
+        the model cannot be fitted at all are skipped with a warning; if they are more than a tenth, an error is raised.
 
         Parameters
         ----------
         n_bootstrap : int
             Number of resampled data sets.
-        clusters : array, optional
+        clusters : array, or name of an anchor, optional
             The cluster of each row; whole clusters are resampled. By default the levels of the largest anchor factor,
             or rows if there is none. For a table that is read in batches, the name of a column; all fits then share
             each read of the table, and single rows are not resampled.
@@ -180,7 +181,7 @@ class Inference(Times):
         n_jobs : int, optional
             Number of processes; -1 uses all cores.
         progress : bool, optional
-            Whether to show a progress bar. By default only in a terminal.
+            Whether to show a progress bar. By default only in a terminal or notebook.
 
         Returns
         -------
@@ -289,12 +290,8 @@ class Inference(Times):
         """
         return smooth_effects(self, term, at, level, kind, clusters, **options)
 
-    def _repr_html_(self) -> str:
-        """Return the summary of a fitted model for notebooks; before a fit, scikit-learn's diagram."""
-        return summarise(self)._repr_html_() if self._result is not None else str(estimator_html_repr(self))
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+    def _found(self) -> Summary | None:
+        return None if self._result is None else summarise(self)
 
     def summary(
         self, level: float = 0.95, kind: str | None = None, clusters: Labels | None = None, **options: Any

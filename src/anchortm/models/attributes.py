@@ -21,10 +21,12 @@ from anchortm.predict.new_rows import NewRows
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FittedAttributes", "Found", "not_fitted"]
+__all__ = ["FRONT", "FittedAttributes", "Found", "not_fitted"]
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
+
+FRONT = {"formula_", "transformers_"}  # what stands before a model and makes its covariates of new rows
 
 
 def not_fitted(model: Any) -> NotFittedError:
@@ -163,6 +165,7 @@ class FittedAttributes:
     widened_ = Found[float]()
     covariate_ranges_ = Found[Array]()
     outcome_range_ = Found[tuple[float, float]]()
+    outcome_name_ = Found[str]()
     time_ = Found[bool]()
     scale_coef_ = Found[Array]("scale", "coef")
     scale_names_ = Found[list[str]]("scale", "names")

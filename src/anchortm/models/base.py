@@ -7,8 +7,10 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from sklearn.base import clone
 
-from anchortm._typing import Columns, Covariates, Labels, Numbers, Outcome, Seed
-from anchortm._util.estimators import BaseEstimator
+from anchortm._typing import AnyTable, Columns, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm._util.estimators import BaseEstimator, CopiedWithRows
+from anchortm._util.pipelines import is_pipeline, model_of
+from anchortm._util.progress import Task
 from anchortm.backends.sources import open_source
 from anchortm.backends.streamed import Stream
 from anchortm.engine.baseline_rules import BaselineRule
@@ -17,10 +19,13 @@ from anchortm.engine.remarks import remarked
 from anchortm.engine.result import FitResult
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.inference.covariance import keep_standard_errors
 from anchortm.inputs import parts
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.missing import How
+from anchortm.models.attributes import FRONT
 from anchortm.models.from_formula import FormulaMixin, with_roles
+from anchortm.models.given import given
 from anchortm.models.spread import Spread
 from anchortm.predict.new_rows import NewRows
 
@@ -42,9 +47,10 @@ def model(cls: M) -> M:
 
 
 @model
-class TransformationModel(Spread, FormulaMixin, BaseEstimator):
+class TransformationModel(Spread, FormulaMixin, CopiedWithRows, BaseEstimator):
     """Base class of all models, with their arguments and their fit. Subclasses choose link, basis and sign."""
 
+    _rows_in: ClassVar[str] = "_problem"
     _sign: ClassVar[float] = -1.0
     _lowest_xi: ClassVar[float] = 0.0
     _outcome: ClassVar[Any] = "continuous"  # whether y is read as numbers, classes or counts
@@ -109,8 +115,8 @@ class TransformationModel(Spread, FormulaMixin, BaseEstimator):
 
     def problem(
         self,
-        X: Covariates,
-        y: Outcome,
+        X: Covariates | str,
+        y: Outcome | AnyTable,
         *,
         anchors: Labels | None = None,
         sample_weight: Numbers | None = None,
@@ -131,14 +137,16 @@ class TransformationModel(Spread, FormulaMixin, BaseEstimator):
         >>> problem.fit().coef.round(2)
         array([-0.74])
         """
+        if isinstance(X, str):
+            return given(self, X, y, anchors, sample_weight=sample_weight, offset=offset).prepared()[1]
         if y is None:
             raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
         return self._problem_type.of(self.specification(), X, y, anchors, sample_weight, offset)
 
     def fit(
         self,
-        X: Covariates,
-        y: Outcome,
+        X: Covariates | str,
+        y: Outcome | AnyTable,
         *,
         anchors: Labels | None = None,
         sample_weight: Numbers | None = None,
@@ -150,7 +158,8 @@ class TransformationModel(Spread, FormulaMixin, BaseEstimator):
         ----------
         X : array, frame or sparse matrix of shape (n, p), or None
             Covariates. None fits an unconditional model. Sparse columns stay sparse. Adjacent dummies of a factor
-            with more than 100 levels are stored as codes.
+            with more than 100 levels are stored as codes. Or a formula, with a table in the place of y:
+            ``fit(formula, data)``, see ``from_formula``.
         y : array, Response or ordered categorical
             The outcome. For censored outcomes see ``Surv`` and ``Interval``.
         anchors : array, series, frame or list of columns, optional
@@ -182,13 +191,17 @@ class TransformationModel(Spread, FormulaMixin, BaseEstimator):
         >>> model = atm.NormalLinear(xi=10.0).fit(data[["rm", "lstat"]], data.cmedv, anchors=data.town)
         >>> model.slope_.round(2)
         array([ 5.55, -0.75])
+        >>> atm.NormalLinear(xi=10.0).fit("cmedv ~ rm + lstat | town", data).slope_.round(2)  # the same by a formula
+        array([ 5.55, -0.75])
         """
+        if isinstance(X, str):
+            return self._fit_formula(X, y, anchors, sample_weight=sample_weight, offset=offset)
         problem = self.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
         return self._keep(problem, remarked(problem, problem.fit()))
 
     def _keep(self, problem: Problem | None, result: FitResult, **more: Any) -> Self:
         """Store a result in one assignment, so that an interrupted or failed fit leaves the model unchanged."""
-        stale = ("formula_", "n_passes_")
+        stale = FRONT | {"n_passes_"}
         state = {name: value for name, value in self.__dict__.items() if name not in stale}
         kept = None if problem is None else problem.kept(result)
         spec = self.specification() if problem is None else problem.spec
@@ -230,7 +243,7 @@ class TransformationModel(Spread, FormulaMixin, BaseEstimator):
         named = [*(["strata"] if parsed.strata else []), *(["random"] if parsed.random else [])]
         parts.refuse("batches", *spec.asked(), *named, spec.likelihood)
         spec.check()
-        source = open_source(data, spec.threads, True if self.verbose else None)
+        source = open_source(data, spec.threads)
         beside = (environments,) if self.missing == "drop" and isinstance(environments, str) else ()
         columns = (sample_weight, offset, self.anchor_intercept, self.missing, beside)
         stream = Stream(formula, source, spec.outcome, spec.levels, *columns)
@@ -243,8 +256,9 @@ class TransformationModel(Spread, FormulaMixin, BaseEstimator):
 
     def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Self:
         """Return the model fitted to a table that is read in batches, with the roles that the formula names."""
-        model, problem = self._batched(formula, data, sample_weight, offset)
-        result = remarked(problem, problem.fit())
+        with Task(type(self).__name__, shown=True if self.verbose else None):
+            model, problem = self._batched(formula, data, sample_weight, offset)
+            result = remarked(problem, problem.fit())
         stream = problem.data
         return model._keep(problem, result, n_passes_=stream.n_passes, formula_=stream.reader.formula)
 
@@ -253,9 +267,12 @@ class TransformationModel(Spread, FormulaMixin, BaseEstimator):
         """Return the object that turns new rows into linear predictors and outcomes of this model."""
         result, spec = self.result_, self._fitted_with
         assert spec is not None  # noqa: S101
-        return self._rows_type(spec, result, self.__dict__.get("formula_"))
+        transformers = self.__dict__.get("transformers_", ())
+        return self._rows_type(spec, result, self.__dict__.get("formula_"), transformers=transformers)
 
     def __getstate__(self) -> dict[str, Any]:
+        if self._problem is not None:
+            keep_standard_errors(self)
         state: dict[str, Any] = super().__getstate__()
         return state | {"_problem": None} if "_problem" in state else state  # pickles do not carry the rows
 
@@ -267,4 +284,9 @@ def check_model(model: Any, question: str) -> None:
     if hasattr(model, "left_out"):
         parts.refuse("boosting", question)
         return
+    if is_pipeline(model) and model_of(model) is not model:
+        raise InputTypeError(
+            f"this needs the model alone, not a {type(model).__name__}: transform X first, "
+            "X = pipeline[:-1].fit_transform(X), and pass pipeline[-1]"
+        )
     raise InputTypeError(f"model must be an estimator of this package, such as NormalLinear(), not {model!r}")

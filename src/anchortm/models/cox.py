@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,12 +24,15 @@ from anchortm.inference.restricted_means import Groups, RestrictedMeans
 from anchortm.inference.step_bands import step_band, step_means
 from anchortm.inputs import parts
 from anchortm.inputs.baselines import stratum_codes
+from anchortm.inputs.formula import Formula
+from anchortm.inputs.judgement import OnBadRows, Unknown
 from anchortm.inputs.response import Kind, Response
 from anchortm.links import Link, get_link
 from anchortm.models.attributes import Found
 from anchortm.models.base import TransformationModel, model
 from anchortm.models.docstrings import ATTRIBUTES, SHARED
 from anchortm.models.roles import Regressor
+from anchortm.predict.names import named
 from anchortm.predict.new_rows import NewRows
 from anchortm.predict.survival_steps import StepBasis, StepDistribution
 
@@ -60,6 +64,11 @@ class PartialRows(NewRows):
 
     spec: PartialSpecification
     result: PartialResult
+
+    @property
+    def strata(self) -> Sequence[Any]:
+        """The strata that the fit knows."""
+        return self.result.strata
 
     def own_strata(self, X: Any) -> Strata | None:
         """Return the strata that occur in the new rows, with the stratum of each row."""
@@ -242,7 +251,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         ----------
         X, y, offset
             As for ``nll``.
-        sample_weight : array, optional
+        sample_weight : array or column name, optional
             Weights of the rows, which also count in the risk sets, as in a fit.
 
         Returns
@@ -257,6 +266,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         >>> round(model.score(data), 3), round(model.loglik_ / len(data), 3)
         (-1.459, -1.459)
         """
+        sample_weight = Formula.new_column(X, sample_weight)
         aligned(X=X, y=y, sample_weight=sample_weight)
         rows = self.new_rows_
         response, _, shift = rows.outcome_and_parts(X, y, offset)
@@ -295,6 +305,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         self.new_rows_.strata_of_fit(X, 0)
         return super().residuals(X, y, offset=offset, which=which)
 
+    @named
     def predict_distribution(
         self,
         X: Covariates = None,
@@ -302,6 +313,8 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         offset: Numbers | None = None,
         n_rows: int | None = None,
         conditional: bool = False,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
     ) -> Any:
         """Return the predicted survival curve of each row, which has steps at the event times of the fit.
 
@@ -315,10 +328,13 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
             Number of rows to predict for ``X=None``; by default 1.
         conditional : bool
             Must be False: CoxPH does not have random effects.
+        on_bad_rows, unknown
+            As for ``ProportionalHazards``.
 
         Returns
         -------
         StepDistribution
+            With ``on_bad_rows="mark"`` a ``MarkedDistribution`` of it.
 
         See Also
         --------
@@ -335,11 +351,17 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         """
         if conditional:
             self._effects()  # raises an error: there are no random effects
+        return self.new_rows_.answer(self._predicted, X, n_rows, on_bad_rows, unknown, offset=offset)
+
+    def _predicted(
+        self, X: Covariates, n_rows: int | None, *, offset: Numbers | None, conditional: bool = False
+    ) -> Any:
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         result, rows = self.result_, self.new_rows_
         shift = rows.parts(X, n_rows, offset)[1]
         return StepDistribution(result.curves, rows.strata_of_fit(X, shift.size), shift, centre=result.centre)
 
+    @named
     def confidence_band(
         self,
         X: Covariates,
@@ -399,6 +421,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
     ) -> RestrictedMeans:
         return step_means(self, distribution, self.new_rows_.matrix(X, len(distribution)), tau, groups, uncertainty)
 
+    @named
     def survival_quantiles(
         self,
         X: Covariates,

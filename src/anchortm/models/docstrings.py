@@ -149,14 +149,16 @@ ATTRIBUTES = """
         Smallest and largest value of each covariate.
     outcome_range_ : pair of float
         Smallest and largest outcome or censoring limit; for classes, their positions.
+    outcome_name_ : str
+        What the outcome is called, if it came as a column with a name.
     time_ : bool
         Whether the outcome was given by ``Surv``.
     n_features_in_, feature_names_in_ : int, array of str
         Number of columns of X, and their names if X has names.
     formula_ : Formula
-        After ``from_formula``: the formula.
+        After a fit by a formula: the formula.
     n_passes_ : int
-        After ``from_formula`` with a table that is read in batches: how often it was read.
+        After a fit by a formula to a table that is read in batches: how often it was read.
     scale_coef_, scale_names_ : array, list of str
         With ``scale``: coefficients g, where exp(z'g / 2) multiplies the baseline, and their names. Positive
         coefficients reduce the spread of y.

@@ -10,12 +10,14 @@ from typing import Any, Self
 from sklearn.base import clone
 
 from anchortm._util.frames import column_names, is_batched, known, native, select
+from anchortm._util.pipelines import is_pipeline
 from anchortm.exceptions import InputError, InputTypeError, rows_of
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.missing import Missing, columns_of_inputs, whole_rows
 from anchortm.inputs.parts import refuse
+from anchortm.predict.new_rows import NO_OUTCOME
 
-__all__ = ["FormulaMixin", "missing_of", "whole_table", "with_roles"]
+__all__ = ["FormulaMixin", "check_formula", "missing_of", "whole_table", "with_roles"]
 
 
 class FormulaMixin:
@@ -77,19 +79,58 @@ class FormulaMixin:
         if missing:
             raise InputTypeError(f"{cls.__name__} needs {', '.join(missing)}, such as model=NormalLinear()")
         model: Any = cls(**parameters)
-        if getattr(model, "anchor_names", None) is not None:
-            raise InputError("name the anchors after '|' in the formula, not in anchor_names")
-        if is_batched(data):
-            return _fit_batches(model, formula, data, sample_weight, offset, environments)  # type: ignore[no-any-return]
         named = {"sample_weight": sample_weight, "offset": offset, "environments": environments}
-        return _fit_table(model, formula, data, named)  # type: ignore[no-any-return]
+        return _fitted(model, formula, data, named)  # type: ignore[no-any-return]
+
+    def _fit_formula(self, formula: str, data: Any, anchors: Any, **named: Any) -> Self:
+        """Fit by a formula, as ``fit(formula, data)``; the arguments of the constructor do not change."""
+        model: Any = self
+        own = signature(type(self)).parameters
+        fitted = _fitted(model, formula, data, named, anchors)
+        if fitted is not self:  # roles that the formula gives to columns are arguments of the copy that was fitted
+            kept = {name: value for name, value in self.__dict__.items() if name in own}
+            self.__dict__ = {name: value for name, value in fitted.__dict__.items() if name not in own} | kept
+        return self
+
+    def _read_tables(self, formula: Formula) -> None:
+        """Read tables by this formula from now on."""
+        self.formula_ = formula
+
+    def _outcome_of(self, X: Any) -> Any:
+        """Return the outcome of a table, if the model was fitted by a formula."""
+        if not hasattr(self, "formula_"):
+            raise InputError(NO_OUTCOME)
+        return self.formula_.outcome(X)
 
     def _covariates(self, X: Any) -> Any:
         """Return the covariates that the formula makes from a table; without a formula, X itself."""
         return self.formula_.design(X) if hasattr(self, "formula_") and X is not None else X
 
 
-def _fit_batches(model: Any, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any) -> Any:
+def check_formula(model: Any, data: Any, anchors: Any = None) -> None:
+    """Refuse a formula for a pipeline or without a table, and anchors that are given twice."""
+    refuse_formula(model)
+    if data is None:
+        raise InputError("a formula needs a table: pass it after the formula, such as fit(formula, data)")
+    if anchors is not None:
+        raise InputError("name the anchors after '|' in the formula, and pass other arguments by name, such as xis=...")
+    if getattr(model, "anchor_names", None) is not None:
+        raise InputError("name the anchors after '|' in the formula, not in anchor_names")
+    if hasattr(model, "model"):  # a search, or boosting
+        check_formula(model.model, data)
+
+
+def _fitted(model: Any, formula: str, data: Any, named: dict[str, Any], anchors: Any = None) -> Any:
+    """Return the model, or a copy of it with roles for columns, fitted to a table of any kind."""
+    check_formula(model, data, anchors)
+    if is_batched(data):
+        return _fit_batches(model, formula, data, **named)
+    return _fit_table(model, formula, data, named)
+
+
+def _fit_batches(
+    model: Any, formula: str, data: Any, sample_weight: Any = None, offset: Any = None, environments: Any = None
+) -> Any:
     """Return the model fitted to a table that is read in batches."""
     if hasattr(model, "learner"):
         refuse("boosting", "batches")
@@ -109,9 +150,9 @@ def _fit_table(model: Any, formula: str, data: Any, named: dict[str, Any]) -> An
         if foreign:
             raise InputTypeError(f"{type(model).__name__} does not use {' or '.join(foreign)}: leave it out")
         model.fit(made.X, made.y, anchors=made.anchors, **extra)
-    offset = named["offset"]
+    offset = named.get("offset")
     made.offset = offset if isinstance(offset, str) else None
-    model.formula_ = made.without_data()
+    model._read_tables(made.without_data())
     return model
 
 
@@ -149,8 +190,18 @@ def missing_of(model: Any) -> Any:
     return missing_of(model.model) if hasattr(model, "model") else getattr(model, "missing", None)
 
 
+def refuse_formula(model: Any) -> None:
+    """Refuse a pipeline, whose transformers make the covariates."""
+    if is_pipeline(model):
+        raise InputTypeError(
+            f"a {type(model).__name__} takes X and y, not a formula: either transformers or a formula makes covariates"
+        )
+
+
 def with_roles(model: Any, formula: Formula) -> Any:
-    """Return the estimator with strata, random effects and columns of varying and scale terms set by the formula."""
+    """Return the estimator, if any, with strata, random effects and columns of varying and scale terms set."""
+    if model is None:
+        return None
     if hasattr(model, "model"):  # a search, or boosting
         return clone(model).set_params(model=with_roles(model.model, formula))
     _check_smooth(model, formula)

@@ -7,17 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from anchortm._util.frames import is_batched
+from anchortm._util.frames import aligned, is_batched
+from anchortm._util.pipelines import is_pipeline
 from anchortm.engine.problem import Problem
-from anchortm.exceptions import InputError
+from anchortm.exceptions import InputTypeError
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.formula.text import split_at
-from anchortm.inputs.missing import Missing, settled, whole_inputs
+from anchortm.inputs.missing import Missing, columns_of_inputs, settled, whole_inputs, whole_rows
 from anchortm.inputs.parts import refuse
-from anchortm.models.from_formula import whole_table, with_roles
+from anchortm.models.from_formula import check_formula, whole_table, with_roles
 
-__all__ = ["Given", "given"]
+__all__ = ["ROWS", "Given", "given", "whole"]
 
 ROWS = ("X", "y", "anchors", "sample_weight", "offset")
 
@@ -55,6 +56,9 @@ class Given:
     @contextmanager
     def screened(self) -> Iterator[None]:
         """Let errors inside this context list all missing values, and the results say which rows were dropped."""
+        if is_pipeline(self.model):
+            yield
+            return
         if self.missing is not None or self.formula is not None:
             with settled(self.missing):
                 yield
@@ -75,6 +79,12 @@ class Given:
                 self.X, self.y, anchors=self.anchors, sample_weight=self.sample_weight, offset=self.offset
             )
         return self, problem
+
+    def in_memory(self, question: str) -> Given:
+        """Return the rows, unless they are a table that is read in batches, which the question cannot use."""
+        if self.batched:
+            raise InputTypeError(f"{question} needs a table in memory, not {self.y!r}: read it first")
+        return self
 
     def n_passes(self, problem: Problem) -> int | None:
         """Return how often the table was read so far; None for rows in memory."""
@@ -107,10 +117,7 @@ def given(
     rows = Given(model, X, y, anchors, sample_weight, offset, environments)
     if not isinstance(X, str):
         return _arrays(rows)
-    if anchors is not None:
-        raise InputError("name the anchors after '|' in the formula, and pass other arguments by name, such as xis=...")
-    if model.anchor_names is not None:
-        raise InputError("name the anchors after '|' in the formula, not in anchor_names")
+    check_formula(model, y, anchors)
     text = _with_anchors(X, environments)
     if is_batched(y):
         return replace(rows, X=text, batched=True)
@@ -125,8 +132,25 @@ def given(
 def _arrays(rows: Given) -> Given:
     """Return what was given as arrays, without rows that have missing values if the model drops them."""
     given = {name: getattr(rows, name) for name in (*ROWS, "environments")}
-    with whole_inputs(rows.model.specification(), **given) as (whole, missing):
-        return replace(rows, **whole, missing=missing)
+    with whole(rows.model, **given) as (found, missing):
+        return replace(rows, **found, missing=missing)
+
+
+@contextmanager
+def whole(model: Any, **inputs: Any) -> Iterator[tuple[dict[str, Any], Missing | None]]:
+    """Yield the arguments of a fit without rows that have missing values, if the model drops them.
+
+    X of a pipeline is left as it is: a transformer may impute, and the model looks at what the transformers make.
+    """
+    if not is_pipeline(model):
+        with whole_inputs(model.specification(), **inputs) as found:
+            yield found
+        return
+    aligned(**inputs)
+    others = {name: values for name, values in inputs.items() if name != "X"}
+    with whole_rows(model.specification().missing, lambda: columns_of_inputs({}, **others), **inputs) as found:
+        pass
+    yield found
 
 
 def _with_anchors(formula: str, environments: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import stats
 from sklearn.utils.metaestimators import available_if
 
 from anchortm._typing import Covariates, Labels, Numbers, Outcome
-from anchortm._util.checks import flag, level_between
+from anchortm._util.checks import level_between
 from anchortm.bases import ConstantBasis
 from anchortm.engine.baseline_rules import BaselineRule, Given
 from anchortm.engine.mean_problem import MeanProblem, MeanResult, MeanSpecification
@@ -20,12 +21,14 @@ from anchortm.families import Family, get_family
 from anchortm.inference.bands import ConfidenceBand, Of, family_band
 from anchortm.inference.bootstrap import Bootstrap, resolve
 from anchortm.inputs import parts
+from anchortm.inputs.judgement import OnBadRows, Unknown
 from anchortm.models.attributes import Found
 from anchortm.models.base import TransformationModel, model
 from anchortm.models.docstrings import ATTRIBUTES, SHARED
 from anchortm.models.roles import Regressor
-from anchortm.predict.family import AveragedFamily, FamilyDistribution
+from anchortm.predict.family import FamilyDistribution
 from anchortm.predict.mean_rows import MeanRows
+from anchortm.predict.names import named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -207,23 +210,9 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         """
         if which != "shift":
             raise InputError(f"which must be 'shift', not {which!r}: AnchorGLM does not have scale residuals")
-        rows, link = self.new_rows_, self.result_.link
         if self.result_.random is not None:
             return self._marginal_residuals(X, y, kind, offset)
-        eta, outcome = rows.eta_and_outcome(X, y, offset)
-        rows.inside(eta)
-        with np.errstate(all="ignore"):
-            match kind:
-                case "score":
-                    return np.asarray(-link.terms(eta, outcome).r)
-                case "deviance":
-                    terms = link.terms(eta, outcome)
-                    return np.asarray(link.deviance_residuals(eta, outcome, terms).r)
-                case "pearson":
-                    return np.asarray(link.pearson(eta, outcome))
-                case "response":
-                    return np.asarray(link.response_residuals(eta, outcome))
-        raise InputError(f"kind must be 'score', 'deviance', 'pearson' or 'response', not {kind!r}")
+        return self.new_rows_.residuals(X, y, kind, offset)
 
     def _marginal_residuals(self, X: Covariates, y: Outcome | None, kind: str, offset: Numbers | None) -> Array:
         """Return residuals of a model with random effects."""
@@ -240,7 +229,15 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         away = response.upper - law.mean()
         return np.asarray(away if kind == "response" else away / np.sqrt(law.variance()))
 
-    def predict(self, X: Covariates = None, *, offset: Numbers | None = None, n_rows: int | None = None) -> Array:
+    def predict(
+        self,
+        X: Covariates = None,
+        *,
+        offset: Numbers | None = None,
+        n_rows: int | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> Array:
         """Return the mean of each row; for binomial outcomes, the probability of a success.
 
         With random effects it is the average over their distribution, the mean of a row from a new cluster.
@@ -256,6 +253,8 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
             Added to x'beta. Needed if the model was fitted with an offset.
         n_rows : int, optional
             Number of rows to predict for ``X=None``; by default 1.
+        on_bad_rows, unknown
+            As for ``predict_distribution``; marked rows have the mean NaN.
 
         Returns
         -------
@@ -269,14 +268,19 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         >>> model.predict(data[:2]).round(2)
         array([4.4, 4.4])
         """
-        n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         rows = self.new_rows_
-        if self.result_.random is not None:
-            return np.asarray(self.predict_distribution(X, offset=offset, n_rows=n_rows).mu)
-        return rows.means(rows.eta(X, n_rows, offset))
+        return np.asarray(rows.answer(rows.averages, X, n_rows, on_bad_rows, unknown, offset=offset))
 
     @available_if(_binomial)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Covariates = None, *, offset: Numbers | None = None, n_rows: int | None = None) -> Array:
+    def predict_proba(
+        self,
+        X: Covariates = None,
+        *,
+        offset: Numbers | None = None,
+        n_rows: int | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> Array:
         """Return the probabilities of 0 and 1 for binomial models; arguments as for ``predict``.
 
         Returns
@@ -291,9 +295,10 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         >>> model.predict_proba(data[["cHEIGHT"]][:1]).round(2)
         array([[0.3, 0.7]])
         """
-        mean = self.predict(X, offset=offset, n_rows=n_rows)
+        mean = self.predict(X, offset=offset, n_rows=n_rows, on_bad_rows=on_bad_rows, unknown=unknown)
         return np.column_stack([1.0 - mean, mean])
 
+    @named
     def predict_distribution(
         self,
         X: Covariates = None,
@@ -302,6 +307,8 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         n_rows: int | None = None,
         conditional: bool = False,
         trials: Numbers | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
     ) -> Any:
         """Return the predicted distribution of each row.
 
@@ -315,11 +322,14 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
             posterior distribution of their cluster's effects instead.
         trials : int or array, optional
             For binomial models: the number of trials of all rows, or of each row. By default 1.
+        on_bad_rows, unknown
+            As for transformation models. Rows whose linear predictor lies outside the range of the link are bad, too.
 
         Returns
         -------
         FamilyDistribution
-            An ``AveragedFamily`` if there are random effects.
+            An ``AveragedFamily`` if there are random effects. With ``on_bad_rows="mark"`` a ``MarkedDistribution`` of
+            one of these.
 
         See Also
         --------
@@ -334,14 +344,9 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         >>> model.predict_distribution(data[:1]).interval(0.9)
         (array([1.]), array([8.]))
         """
-        n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
-        link, rows = self.result_.link, self.new_rows_
-        theta, shift = rows.parts(X, n_rows, offset)
-        numbers, eta = rows.trials(trials, shift.size), np.asarray(theta[0] + shift)
-        if self.result_.random is None and not (conditional and flag(conditional, "conditional")):
-            return FamilyDistribution(link, rows.means(eta), numbers, shift)
-        added, weights = rows.effect_nodes(X, shift.size, conditional)
-        return AveragedFamily.of(link, eta[:, None] + added, np.asarray(weights), numbers, shift)
+        work = partial(self.new_rows_.predicted, conditional=conditional)
+        numbers = {"offset": offset, "trials": trials}
+        return self.new_rows_.answer(work, X, n_rows, on_bad_rows, unknown, conditional, **numbers)
 
     def mean_intervals(
         self,
@@ -394,6 +399,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         index = X.index if isinstance(X, pd.DataFrame) and len(X) == eta.size else None
         return pd.DataFrame(table, index=index)
 
+    @named
     def confidence_band(
         self,
         X: Covariates,

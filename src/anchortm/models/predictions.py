@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,15 @@ from anchortm.inference.bands import ConfidenceBand, Of, band_of_averages, confi
 from anchortm.inference.bootstrap import Bootstrap, at_row, resolve
 from anchortm.inputs import parts
 from anchortm.inputs.design import to_design
+from anchortm.inputs.formula import Formula
+from anchortm.inputs.judgement import OnBadRows, Unknown
 from anchortm.models.attributes import FittedAttributes
+from anchortm.models.quantiles import Quantiles
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.extrapolation import extrapolation
 from anchortm.predict.marginal import AveragedDistribution
+from anchortm.predict.marked import MarkedDistribution
+from anchortm.predict.names import named
 from anchortm.predict.new_rows import NewRows
 
 if TYPE_CHECKING:
@@ -33,7 +39,7 @@ __all__ = ["Predictions"]
 Array = NDArray[np.float64]
 
 
-class Predictions(FittedAttributes):
+class Predictions(Quantiles, FittedAttributes):
     """The methods of a fitted model that take rows."""
 
     @property
@@ -111,7 +117,7 @@ class Predictions(FittedAttributes):
         ----------
         X, y, offset
             As for ``nll``.
-        sample_weight : array, optional
+        sample_weight : array or column name, optional
             Weights of the rows in the mean.
 
         Returns
@@ -126,24 +132,34 @@ class Predictions(FittedAttributes):
         >>> round(model.score(data), 3)
         -2.585
         """
+        sample_weight = Formula.new_column(X, sample_weight)
         aligned(X=X, y=y, sample_weight=sample_weight)
         loglik = self.new_rows_.logliks(X, y, offset)[0]
         weights = check_weights(sample_weight, loglik.size)
         return float(np.average(loglik, weights=weights))
 
-    def predict(self, X: Covariates = None, *, offset: Numbers | None = None, n_rows: int | None = None) -> Any:
+    def predict(
+        self,
+        X: Covariates = None,
+        *,
+        offset: Numbers | None = None,
+        n_rows: int | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> Any:
         """Return the conditional median of each row.
 
         It is infinite where the predicted distribution function levels off before it reaches 1/2.
 
         Parameters
         ----------
-        X, offset, n_rows
+        X, offset, n_rows, on_bad_rows, unknown
             As for ``predict_distribution``.
 
         Returns
         -------
         array of shape (n,)
+            NaN in bad rows if these are marked.
 
         Examples
         --------
@@ -153,8 +169,10 @@ class Predictions(FittedAttributes):
         >>> model.predict(data[:2]).round(0)
         array([420., 303.])
         """
-        return self.predict_distribution(X, offset=offset, n_rows=n_rows).median()
+        policy: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unknown": unknown}
+        return self.predict_distribution(X, offset=offset, n_rows=n_rows, **policy).median()
 
+    @overload
     def predict_distribution(
         self,
         X: Covariates = None,
@@ -162,7 +180,33 @@ class Predictions(FittedAttributes):
         offset: Numbers | None = None,
         n_rows: int | None = None,
         conditional: bool = False,
-    ) -> PredictedDistribution:
+        on_bad_rows: Literal["error"] = "error",
+        unknown: Unknown = "error",
+    ) -> PredictedDistribution: ...
+
+    @overload
+    def predict_distribution(
+        self,
+        X: Covariates = None,
+        *,
+        offset: Numbers | None = None,
+        n_rows: int | None = None,
+        conditional: bool = False,
+        on_bad_rows: Literal["mark"],
+        unknown: Unknown = "error",
+    ) -> MarkedDistribution: ...
+
+    @named
+    def predict_distribution(
+        self,
+        X: Covariates = None,
+        *,
+        offset: Numbers | None = None,
+        n_rows: int | None = None,
+        conditional: bool = False,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> Any:
         """Return the predicted distribution of each row.
 
         Parameters
@@ -178,16 +222,24 @@ class Predictions(FittedAttributes):
             Of models with random effects. By default the distribution is that of a row from a new cluster: it is
             averaged over the normal distribution of the random effects. If True, rows from clusters of the fit are
             averaged over the posterior distribution of their cluster's effects instead.
+        on_bad_rows : {"error", "mark"}
+            What to do if rows cannot be predicted, because values are missing or infinite, or levels or strata are
+            unknown to the fit: raise an error, or predict the others and mark these.
+        unknown : {"error", "baseline", "rare"}
+            How to read levels of covariates that the fit has not seen: not at all, as the reference level of their
+            coding, or as the level that was rarest in the fit. A warning counts the rows.
 
         Returns
         -------
         PredictedDistribution
-            An ``AveragedDistribution`` if there are random effects.
+            An ``AveragedDistribution`` if there are random effects. With ``on_bad_rows="mark"`` a
+            ``MarkedDistribution`` of one of these, also if no row is bad.
 
         See Also
         --------
         anchortm.predict.PredictedDistribution : cdf, quantiles, intervals and more
         anchortm.predict.AveragedDistribution : the same, with random effects
+        anchortm.predict.MarkedDistribution : the same, with bad rows marked
 
         Examples
         --------
@@ -198,6 +250,13 @@ class Predictions(FittedAttributes):
         array([[0.05, 0.21],
                [0.14, 0.49]])
         """
+        work = partial(self._predicted, conditional=conditional)
+        return self.new_rows_.answer(work, X, n_rows, on_bad_rows, unknown, conditional, offset=offset)
+
+    def _predicted(
+        self, X: Covariates, n_rows: int | None, *, offset: Numbers | None, conditional: bool = False
+    ) -> PredictedDistribution:
+        """Return the predicted distribution of each row."""
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         result, rows = self.result_, self.new_rows_
         theta, moved = rows.parts(X, n_rows, offset)
@@ -273,6 +332,7 @@ class Predictions(FittedAttributes):
 
         return at_parameters
 
+    @named
     def confidence_band(
         self,
         X: Covariates,

@@ -15,6 +15,7 @@ from anchortm.inference.inverted_bands import inverted_band
 from anchortm.inference.restricted_means import Groups, RestrictedMeans, checked_horizon, smooth_means
 from anchortm.inputs import parts
 from anchortm.models.predictions import Predictions
+from anchortm.predict.names import named
 
 __all__ = ["Times"]
 
@@ -82,6 +83,7 @@ class Times(Predictions):
         known, at_parameters = resolve(self, uncertainty), self._predictions_at(X, offset)
         return smooth_means(at_parameters, self.result_.parameters, tau, groups, known)
 
+    @named
     def survival_quantiles(
         self,
         X: Covariates,

@@ -11,6 +11,7 @@ from anchortm._typing import Covariates, Numbers
 from anchortm.bases import Basis, LinearBasis, LogLinearBasis, OrdinalBasis
 from anchortm.engine.baseline_rules import BaselineRule, Bernstein, Classes, Given
 from anchortm.exceptions import InputError, UnavailableError
+from anchortm.inputs.judgement import OnBadRows, Unknown
 from anchortm.inputs.response import Scale
 from anchortm.links import Link, get_link
 from anchortm.models.base import TransformationModel, model
@@ -269,7 +270,15 @@ class OrdinalRegression(Classifier, TransformationModel):
     def _rule(self) -> BaselineRule:
         return Classes()
 
-    def predict_proba(self, X: Covariates = None, *, offset: Numbers | None = None, n_rows: int | None = None) -> Array:
+    def predict_proba(
+        self,
+        X: Covariates = None,
+        *,
+        offset: Numbers | None = None,
+        n_rows: int | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> Array:
         """Return the probability of each class.
 
         Parameters
@@ -280,11 +289,13 @@ class OrdinalRegression(Classifier, TransformationModel):
             Added to x'beta. Needed if the model was fitted with an offset.
         n_rows : int, optional
             Number of rows to predict for ``X=None``.
+        on_bad_rows, unknown
+            As for ``predict_distribution``.
 
         Returns
         -------
         array of shape (n, K)
-            One row for each row of X, one column for each of ``classes_``.
+            One row for each row of X, one column for each of ``classes_``; NaN in bad rows if these are marked.
 
         Examples
         --------
@@ -295,15 +306,30 @@ class OrdinalRegression(Classifier, TransformationModel):
         array([[0.22, 0.54, 0.2 , 0.03, 0.01],
                [0.22, 0.54, 0.2 , 0.03, 0.01]])
         """
+        work = self._probabilities
+        return np.asarray(self.new_rows_.answer(work, X, n_rows, on_bad_rows, unknown, offset=offset))
+
+    def _probabilities(self, X: Covariates, n_rows: int | None, *, offset: Numbers | None) -> Array:
+        """Return the probability of each class."""
         if self.result_.random is not None:
-            return self.predict_distribution(X, offset=offset, n_rows=n_rows).probabilities()
+            return self._predicted(X, n_rows, offset=offset).probabilities()
         theta, shift = self.new_rows_.parts(X, n_rows, offset)
         inner = np.broadcast_to(theta, (shift.size, self.basis_.n_parameters)) + shift[:, None]
         ends = np.pad(inner, ((0, 0), (1, 1)), constant_values=(-np.inf, np.inf))
         return np.asarray(np.exp(self.link_.interval(ends[:, :-1], ends[:, 1:]).l))
 
-    def predict(self, X: Covariates = None, *, offset: Numbers | None = None, n_rows: int | None = None) -> Any:
+    def predict(
+        self,
+        X: Covariates = None,
+        *,
+        offset: Numbers | None = None,
+        n_rows: int | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> Any:
         """Return the most probable class of each row; arguments as for ``predict_proba``.
+
+        If bad rows are marked, their class is NaN where classes are numbers, which then are floats, and None otherwise.
 
         Examples
         --------
@@ -313,8 +339,11 @@ class OrdinalRegression(Classifier, TransformationModel):
         >>> model.predict(data[:3])
         array([2, 2, 3])
         """
-        probabilities = self.predict_proba(X, offset=offset, n_rows=n_rows)
-        return self.classes_[np.argmax(probabilities, axis=1)]
+        return self.new_rows_.answer(self._most_probable, X, n_rows, on_bad_rows, unknown, offset=offset)
+
+    def _most_probable(self, X: Covariates, n_rows: int | None, *, offset: Numbers | None) -> NDArray[Any]:
+        """Return the most probable class of each row."""
+        return np.asarray(self.classes_[np.argmax(self._probabilities(X, n_rows, offset=offset), axis=1)])
 
 
 @model

@@ -9,12 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from anchortm._typing import AnyTable, Array, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import jobs, whole_number
+from anchortm._util.progress import Task
 from anchortm._util.threads import one_blas_thread
 from anchortm.exceptions import AnchorTMError, InputError
 from anchortm.inputs.response import Kind, Response
@@ -178,15 +177,11 @@ class _Run:
         records = outer | self._inner_records(inner)
         work = partial(_one_fold, self, times=self._times())
         tasks = [(fold, self._tuning(fold, inner, records)) for fold in folds]
-        with one_blas_thread():
-            shown = self._shown("strategies")(tasks)
-            found = Parallel(n_jobs=self.n_jobs)(delayed(work)(fold, tuning) for fold, tuning in shown)
+        with Task("strategies", len(tasks), self.progress) as task, one_blas_thread():
+            found = task.map(work, tasks, self.n_jobs)
         rows = _with_reference([row for part in found for row in part])
         verdict = self._verdict(rows, folds, outer, direction)
         return Comparison(rows, type(self.rows.model).__name__, verdict, self.min_rows)
-
-    def _shown(self, label: str) -> Any:
-        return partial(tqdm, desc=label, disable=None if self.progress is None else not self.progress)
 
     def _new_model(self, full: Training) -> Any:
         """Return the maximum-likelihood fit to all rows, which reads new rows and gives the direction."""
@@ -243,8 +238,9 @@ class _Run:
         return Verdict(best, out)
 
 
-def _one_fold(run: _Run, fold: Fold, tuning: Tuning | None, times: Array) -> list[dict[str, Any]]:
-    """Return one row for each strategy and each environment of a fold."""
+def _one_fold(run: _Run, task: tuple[Fold, Tuning | None], times: Array) -> list[dict[str, Any]]:
+    """Return one row for each strategy and each environment of a fold; a task is a fold and what is tuned on."""
+    fold, tuning = task
     places = run.places
     train = Training(run.rows, places, fold.out, tuning, run.min_rows)
     codes = sorted(fold.out)

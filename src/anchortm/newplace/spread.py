@@ -14,8 +14,8 @@ from anchortm.engine.widening import why_not_widened
 from anchortm.exceptions import InputError
 from anchortm.models.given import given
 from anchortm.newplace.training import Tuning, places_of
-from anchortm.selection.choice import check_objective, objective_of
 from anchortm.selection.designs import like
+from anchortm.selection.paired_choice import check_objective, objective_of
 
 __all__ = ["best_factor", "calibrated"]
 

@@ -18,7 +18,7 @@ from anchortm._util.checks import several_xi
 from anchortm.exceptions import InputError
 from anchortm.newplace.spread import best_factor
 from anchortm.newplace.training import Training, Tuning
-from anchortm.selection.choice import check_objective, choose
+from anchortm.selection.paired_choice import check_objective, choose
 
 __all__ = [
     "DEFAULT",

@@ -11,6 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anchortm._typing import Array
+from anchortm.engine.lost_columns import lost_strata, notes_of
+from anchortm.engine.problem import Problem
+from anchortm.engine.result import FitResult
 from anchortm.engine.rows.ends import Ends
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import AnchorColumns, group_codes
@@ -245,18 +248,39 @@ class Training:
             n = weights.sum()
             kept = problem.data._replace(weights=weights * n / (np.unique(groups).size * total))
             problem = problem.on(problem.spec, kept)
-        return self.given.model.with_result(problem, problem.fit(), xi=xi)
+        return self.given.model.with_result(problem, _with_all_columns(self.places.problem, problem), xi=xi)
 
     def fit_random_intercept(self) -> Any:
         """Return the model with a random intercept for each environment, fitted by maximum likelihood."""
-        plain = self.places.problem.spec.at(xi=0.0)
-        if plain.cluster:
+        if self.places.problem.spec.cluster:
             raise InputError("the model has random effects of its own: a random intercept is not added to them")
-        spec = plain.at(random="environment").check()
         problem = self.places.problem.subset(self.rows)
-        data = problem.data.without_wide()
+        plain, data = problem.spec.at(xi=0.0), problem.data.without_wide()
+        spec = plain.at(random="environment").check()
         clusters = make_clusters(self.environments.tolist(), "environment", [INTERCEPT], data.names, data.design.matrix)
         clusters.check(spec.single_rows_show_effects(data.response))
         problem = problem.on(spec, data._replace(anchors=None, clusters=clusters))
+        result = _with_all_columns(self.places.problem, problem)
         # rows that are predicted have no column of clusters
-        return self.given.model.with_result(replace(problem, spec=plain), problem.fit(), xi=0.0)
+        return self.given.model.with_result(replace(problem, spec=plain), result, xi=0.0)
+
+
+def _with_all_columns(whole: Problem, part: Problem) -> FitResult:
+    """Return the fit to some of the rows; columns that they do not identify have the coefficient 0."""
+    result, lost = part.fit(), part.data.lost
+    if not lost or not part.data.names:
+        return result
+    names = whole.data.names
+    if lost_strata(lost, whole.data.mixture) or {one.name for one in lost} - set(names):
+        raise InputError(notes_of(lost, ()))
+    known = dict(zip(result.coef_names, result.coef.tolist(), strict=True))
+    coef = np.array([known.get(name, 0.0) for name in names])
+    return replace(
+        result,
+        coef=coef,
+        coef_names=list(names),
+        marks=whole.data.marks,
+        n_features_in=result.n_features_in + len(lost),
+        information=None,
+        jacobian=None,
+    )

@@ -7,9 +7,19 @@ differ in style as well as in colour, so that you can tell them apart in grey.
 from __future__ import annotations
 
 from anchortm.plotting.anchors import chi_square, invariance, residuals, shares
+from anchortm.plotting.draws import draws
 from anchortm.plotting.gains import gains
 from anchortm.plotting.graphs import graph
-from anchortm.plotting.paths import coefficient_path, flattening, left_out, net_path, net_search, rounds, rule
+from anchortm.plotting.paths import (
+    coefficient_path,
+    flattening,
+    left_out,
+    net_path,
+    net_search,
+    rounds,
+    rule,
+    xi_search,
+)
 from anchortm.plotting.predictions import band, distributions, intervals, smooth_effects, transport
 from anchortm.plotting.scores import calibration, nll_quantiles, pit
 from anchortm.plotting.survival import survival
@@ -20,6 +30,7 @@ __all__ = [
     "chi_square",
     "coefficient_path",
     "distributions",
+    "draws",
     "flattening",
     "gains",
     "graph",
@@ -37,6 +48,7 @@ __all__ = [
     "smooth_effects",
     "survival",
     "transport",
+    "xi_search",
 ]
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from anchortm._typing import Array, Axis, Labels
+from anchortm._typing import Array, Axis, Labels, Table
 from anchortm._util.frames import aligned
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import anchor_columns
+from anchortm.plotting.results import Model
 from anchortm.plotting.style import name_levels, new_axes, outside_legend
 
 if TYPE_CHECKING:
@@ -21,25 +22,26 @@ if TYPE_CHECKING:
 __all__ = ["chi_square", "invariance", "residuals", "shares"]
 
 
-def residuals(values: ArrayLike, anchors: Labels, ax: Axis = None, *, label: int = 3) -> Axes:
+def residuals(values: ArrayLike | Model, anchors: Labels | Table, ax: Axis = None, *, label: int = 3) -> Axes:
     """Draw score residuals against one anchor.
 
     A factor shows the mean of each level with two standard errors, in ascending order; the ``label`` levels furthest
-    from zero are named. A numeric anchor shows each row and the least-squares line.
+    from zero are named. A numeric anchor shows each row and the least-squares line. A model that was fitted by a
+    formula with one anchor, and a table, can stand for residuals and anchor: ``residuals(model, data)``.
 
     Examples
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> model = atm.OrdinalRegression().fit(frame.X, frame.y)
-    >>> ax = atm.plotting.residuals(model.residuals(frame.X, frame.y), data.judge)
+    >>> model = atm.OrdinalRegression().fit("rating ~ temp + contact | judge", data)
+    >>> ax = atm.plotting.residuals(model, data)  # the same as residuals(model.residuals(data), data.judge)
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('judge', 'mean score residual, +- 2 standard errors')
     >>> plt.close(ax.figure)
     """
-    aligned(values=values, anchors=anchors)
-    r = np.asarray(values, dtype=np.float64)
+    shown, anchors = _of_table(values, anchors) if hasattr(values, "formula_") else (values, anchors)
+    aligned(values=shown, anchors=anchors)
+    r = np.asarray(shown, dtype=np.float64)
     columns = anchor_columns(anchors)
     if len(columns.factors) + len(columns.column_names) != 1 or len(columns) != r.size:
         raise InputError(f"draw residuals against one anchor at a time, with {r.size} rows")
@@ -68,6 +70,16 @@ def residuals(values: ArrayLike, anchors: Labels, ax: Axis = None, *, label: int
     return ax
 
 
+def _of_table(model: Any, data: Any) -> tuple[Any, Any]:
+    """Return the residuals and the anchors of a table."""
+    anchors = model.formula_.anchor_frame(data)
+    if anchors is None:
+        raise InputError(
+            "the formula of the model has no anchors: pass residuals and an anchor, model.residuals(data), data['site']"
+        )
+    return model.residuals(data), anchors
+
+
 def invariance(table: pd.DataFrame, ax: Axis = None, *, label: int = 3) -> Axes:
     """Draw the mean residual of each level before and after, from the frame of ``residual_invariance``.
 
@@ -75,9 +87,9 @@ def invariance(table: pd.DataFrame, ax: Axis = None, *, label: int = 3) -> Axes:
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> before, after = (atm.OrdinalRegression(xi).fit(frame.X, frame.y, anchors=data.judge) for xi in (0, 10))
-    >>> result = atm.diagnostics.residual_invariance(before, after, frame.X, frame.y, data.judge)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> before, after = (atm.OrdinalRegression(xi).fit(formula, data) for xi in (0, 10))
+    >>> result = atm.diagnostics.residual_invariance(before, after, data)
     >>> ax = atm.plotting.invariance(result.frame())  # the same as result.plot()
     >>> ax.get_ylabel()
     'mean score residual'
@@ -93,7 +105,8 @@ def invariance(table: pd.DataFrame, ax: Axis = None, *, label: int = 3) -> Axes:
     ax.vlines(where, before, after, color="0.8", zorder=1)
     ax.plot(where, before, "o", mfc="white", mec="black", markersize=5, label="before")
     ax.plot(where, after, "o", color="black", markersize=4, label="after")
-    name_levels(ax, table["level"].to_numpy(), before, label, "environment")
+    anchors = [name for name in dict.fromkeys(table["anchor"]) if name != "anchor"]
+    name_levels(ax, table["level"].to_numpy(), before, label, ", ".join(anchors) or "environment")
     ax.set_ylabel("mean score residual")
     ax.legend(frameon=False)
     return ax

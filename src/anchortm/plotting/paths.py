@@ -9,14 +9,24 @@ from numpy.typing import NDArray
 
 from anchortm._typing import Axis
 from anchortm.exceptions import InputError
-from anchortm.plotting.results import Boosted, LeftOut, NetPath, NetSearch, Panels, Path
-from anchortm.plotting.style import COLOURS, STYLES, lambda_axis, looks, new_axes, outside_legend, pyplot, xi_axis
+from anchortm.plotting.results import Boosted, LeftOut, NetPath, NetSearch, Panels, Path, XiSearch
+from anchortm.plotting.style import (
+    COLOURS,
+    STYLES,
+    lambda_axis,
+    level_label,
+    looks,
+    new_axes,
+    outside_legend,
+    pyplot,
+    xi_axis,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["coefficient_path", "flattening", "left_out", "net_path", "net_search", "rounds", "rule"]
+__all__ = ["coefficient_path", "flattening", "left_out", "net_path", "net_search", "rounds", "rule", "xi_search"]
 
 
 def coefficient_path(path: Path, ax: Axis = None) -> Axes:
@@ -26,8 +36,8 @@ def coefficient_path(path: Path, ax: Axis = None) -> Axes:
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> path = atm.anchor_path(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 1, 10])
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> path = atm.anchor_path(atm.OrdinalRegression(), formula, data, xis=[0, 1, 10])
     >>> ax = atm.plotting.coefficient_path(path)  # the same as path.plot()
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['temp[T.warm]', 'contact[T.yes]']
@@ -57,8 +67,8 @@ def net_path(path: NetPath, axes: Panels = None, label: int = 8) -> NDArray[np.o
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> path = atm.elastic_net_path(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 1], n_lambdas=5)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> path = atm.elastic_net_path(atm.OrdinalRegression(), formula, data, xis=[0, 1], n_lambdas=5)
     >>> axes = atm.plotting.net_path(path)  # the same as path.plot()
     >>> [ax.get_title() for ax in axes]
     ['xi = 0', 'xi = 1']
@@ -98,9 +108,9 @@ def net_search(search: NetSearch, ax: Axis = None) -> Axes:
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> formula = "rating ~ temp + contact | judge"
     >>> search = atm.ElasticNetCV(atm.OrdinalRegression(), [0, 3], n_lambdas=5)
-    >>> search = search.fit(frame.X, frame.y, anchors=data.judge)
+    >>> search = search.fit(formula, data)
     >>> ax = atm.plotting.net_search(search)  # the same as search.plot()
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['xi = 0', 'xi = 3', 'chosen']
@@ -122,10 +132,55 @@ def net_search(search: NetSearch, ax: Axis = None) -> Axes:
         ax.xaxis.set_major_formatter(lambda value, _: f"{at[np.abs(shown - value).argmin()]:g}")
     else:
         lambda_axis(ax)
-    what = search.objective if isinstance(search.objective, str) else f"{search.objective:g} quantile of the"
-    ax.set_ylabel(f"{what} nll of left-out environments")
+    of = "" if isinstance(search.objective, str) else " of the"
+    name = search.loeo_.environment_name
+    ax.set_ylabel(f"{_objective(search)}{of} nll of left-out environments{f' ({name})' if name else ''}")
     outside_legend(ax)
     return ax
+
+
+def xi_search(search: XiSearch, ax: Axis = None) -> Axes:
+    """Draw the objective of a ``XiSearchCV`` against xi; a circle marks the choice.
+
+    With the mean as objective, bars are plus and minus one standard error of the difference from the best xi. With the
+    worst environment or a quantile, thin lines are the left-out environments.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> search = atm.XiSearchCV.from_formula(formula, data, model=atm.OrdinalRegression(), xis=[0, 3, 10])
+    >>> ax = atm.plotting.xi_search(search)  # the same as search.plot()
+    >>> ax.get_title()
+    'chosen: xi = 3'
+    >>> plt.close(ax.figure)
+    """
+    ax = new_axes(ax)
+    place = search.loeo_.environment_name or "environment"
+    table = search.results_[np.isfinite(search.results_.index)]
+    at = table.index.to_numpy(dtype=np.float64)
+    if "standard_error" in table:
+        ax.errorbar(at, table.objective, yerr=table.standard_error, fmt="none", ecolor="0.5", capsize=3)
+    else:
+        nll = search.loeo_.frame().pivot(index="xi", columns="environment", values="nll").loc[table.index]
+        for k, name in enumerate(nll.columns):
+            label = f"left-out {place}" if k == 0 else None
+            ax.plot(at, nll[name], color="0.7", linewidth=0.7, zorder=1, label=label)
+    ax.plot(at, table.objective, "-", color=COLOURS[0], marker="o", markersize=4, zorder=3, label=_objective(search))
+    if np.isfinite(search.best_xi_):
+        there = search.best_xi_, table.objective[search.best_xi_]
+        ax.plot(*there, "o", color="black", fillstyle="none", markersize=11, zorder=4, label="chosen")
+    xi_axis(ax, at)
+    ax.set_ylabel(f"mean negative log-likelihood\nof the left-out {place}")
+    ax.set_title(f"chosen: xi = {search.best_xi_:g}", fontsize="medium")
+    ax.legend(frameon=False)
+    return ax
+
+
+def _objective(search: XiSearch | NetSearch) -> str:
+    """Return a name for what a search minimises."""
+    return search.objective if isinstance(search.objective, str) else f"{search.objective:g} quantile"
 
 
 def left_out(result: LeftOut, ax: Axis = None, label: int = 3, legend: bool = True) -> Axes:
@@ -135,15 +190,15 @@ def left_out(result: LeftOut, ax: Axis = None, label: int = 3, legend: bool = Tr
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> result = atm.leave_one_environment_out(atm.OrdinalRegression(), frame.X, frame.y, data.judge, [0, 3])
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> result = atm.leave_one_environment_out(atm.OrdinalRegression(), formula, data, xis=[0, 3])
     >>> ax = atm.plotting.left_out(result, label=1)  # the same as result.plot(label=1)
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['worst', 'others', '7', 'median']
+    ['worst', 'others', 'judge 7', 'median']
     >>> plt.close(ax.figure)
     """
     ax = new_axes(ax, figsize=(7.5, 4.5))
-    table = result.frame().pivot(index="xi", columns="environment", values="nll")
+    table = result.frame().dropna(subset=["nll"]).pivot(index="xi", columns="environment", values="nll")
     table = table[np.isfinite(table.index)]
     hardest = sorted(table.iloc[0].nlargest(label).index, key=str)
     others = table.drop(columns=hardest)
@@ -151,17 +206,20 @@ def left_out(result: LeftOut, ax: Axis = None, label: int = 3, legend: bool = Tr
     for k, name in enumerate(others.columns):
         ax.plot(table.index, others[name], color="0.7", linewidth=0.7, zorder=1, label="others" if k == 0 else None)
     for k, name in enumerate(hardest):
-        ax.plot(table.index, table[name], STYLES[k % 4], color="black", zorder=3, label=str(name))
+        own = level_label(result.environment_name, name)
+        ax.plot(table.index, table[name], STYLES[k % 4], color="black", zorder=3, label=own)
     ax.plot(table.index, table.median(axis=1), color="tab:blue", linewidth=2.5, zorder=4, label="median")
     xi_axis(ax, table.index.to_numpy(dtype=np.float64))
-    ax.set_ylabel("mean negative log-likelihood\nof the left-out environment")
+    ax.set_ylabel(f"mean negative log-likelihood\nof the left-out {result.environment_name or 'environment'}")
     if legend:
         ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return ax
 
 
-def flattening(table: pd.DataFrame, ax: Axis = None) -> Axes:
+def flattening(table: pd.DataFrame, ax: Axis = None, *, unit: str = "y") -> Axes:
     """Draw the size of the coefficients on both scales and the spread, relative to the first xi.
+
+    ``unit`` is the name of the outcome.
 
     Examples
     --------
@@ -178,7 +236,7 @@ def flattening(table: pd.DataFrame, ax: Axis = None) -> Axes:
     names = {
         "coef_norm": "coefficients, scale of h",
         "spread": "spread of predictions",
-        "effect_norm": "coefficients, scale of y",
+        "effect_norm": f"coefficients, scale of {unit}",
     }
     table = table[np.isfinite(table["xi"])]
     for (column, name), (colour, style) in zip(names.items(), looks(), strict=False):
@@ -199,8 +257,8 @@ def rule(table: pd.DataFrame, level: float, chosen: float | None, ax: Axis = Non
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> rule = atm.xi_by_score_test(atm.OrdinalRegression(), frame.X, frame.y, data.judge)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> rule = atm.xi_by_score_test(atm.OrdinalRegression(), formula, data)
     >>> ax = atm.plotting.rule(rule.frame(), rule.level, rule.xi)  # the same as rule.plot()
     >>> ax.get_legend().get_texts()[0].get_text()
     'level 0.05'

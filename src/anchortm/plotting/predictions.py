@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from anchortm._typing import Array, Axis
+from anchortm._typing import Array, Axis, Table
 from anchortm._util.checks import real_numbers
+from anchortm._util.frames import is_frame, native
+from anchortm._util.pipelines import model_of
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.plotting.results import Band, Panels
-from anchortm.plotting.style import looks, new_axes, outside_legend, pyplot, row_labels
+from anchortm.plotting.style import looks, new_axes, outcome_label, outside_legend, pyplot, row_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +41,7 @@ CURVES = {
 
 
 def transport(
-    model: Any, y: ArrayLike | None = None, axes: NDArray[np.object_] | None = None, *, unit: str = "y"
+    model: Any, y: ArrayLike | Table | None = None, axes: NDArray[np.object_] | None = None, *, unit: str | None = None
 ) -> NDArray[np.object_]:
     """Draw how h maps the density of Y to that of Z: h at the upper right, the densities below and beside it.
 
@@ -48,10 +50,10 @@ def transport(
     model : PredictedDistribution of one row, or fitted model without covariates
         h of a model with covariates differs from row to row: pass ``model.predict_distribution(X[:1])``.
     y : array, optional
-        Observed outcomes, drawn as a histogram.
+        Observed outcomes, drawn as a histogram; the table of a model that was fitted by a formula.
     axes : 2 x 2 array of axes, optional
-    unit : str
-        Label of the outcome's axis.
+    unit : str, optional
+        Label of the outcome's axis; by default the name of the outcome.
 
     Returns
     -------
@@ -84,6 +86,7 @@ def transport(
     ends = distribution.interval(0.998)
     low, high = float(ends[0][0]), float(ends[1][0])
     if y is not None:
+        y = model.formula_.outcome(y) if is_frame(native(y)) and hasattr(model, "formula_") else y
         y = np.asarray(y, dtype=np.float64)
         low, high = min(low, float(y.min())), max(high, float(y.max()))
     grid = np.linspace(low, high, 800)
@@ -104,7 +107,7 @@ def transport(
     if y is not None:
         below.hist(y, bins=40, density=True, color="0.85")
     below.plot(grid, density, color="black")
-    below.set(xlabel=unit, ylabel="density of Y")
+    below.set(xlabel=outcome_label(distribution, unit), ylabel="density of Y")
     empty.axis("off")
     cuts = np.interp(distribution.link.quantile([0.0, 0.25, 0.5, 0.75, 1.0]), h, grid)
     for first, last, shade in zip(cuts[:-1], cuts[1:], ("#08519c", "#3182bd", "#6baed6", "#bdd7e7"), strict=True):
@@ -119,9 +122,9 @@ def transport(
 def _only_distribution(model: Any) -> Any:
     """Return the one distribution of a model without covariates."""
     check_is_fitted(model)
-    fitted = getattr(model, "best_estimator_", model)
+    fitted = model_of(model)
     needed = list(getattr(fitted, "covariate_names_", fitted.coef_names_))
-    needed += [] if getattr(fitted, "strata", None) is None else ["the strata"]
+    needed += [] if fitted.new_rows_.spec.strata is None else ["the strata"]
     if needed:
         shown = ", ".join(needed[:5]) + (", ..." if len(needed) > 5 else "")
         raise InputError(
@@ -138,7 +141,7 @@ def distributions(
     *,
     of: str | None = None,
     labels: Sequence[object] | None = None,
-    unit: str = "y",
+    unit: str | None = None,
     until: ArrayLike | None = None,
 ) -> Axes:
     """Draw the density, cdf, survivor function or hazard of each row of a predicted distribution.
@@ -146,7 +149,9 @@ def distributions(
     ``of`` is "pdf", "cdf", "sf", "hazard" or "cumhazard". The default is the density, or the survivor function of
     curves with steps, which have no density. Classes and counts are drawn as points joined by thin lines. Without
     ``grid`` the picture shows the middle 99 % of each distribution, or all steps of a curve. Curves are thin and dashed
-    beyond ``until``, one number or one for each row, such as the last follow-up.
+    beyond ``until``, one number or one for each row, such as the last follow-up. The axis has the name of the outcome
+    and curves the labels of their rows (the index of the table that was predicted), unless you pass ``unit`` and
+    ``labels``.
 
     Examples
     --------
@@ -169,10 +174,11 @@ def distributions(
     ax = new_axes(ax)
     where = np.arange(points.size) if ordinal else points
     look = POINTS if discrete and points.size <= 60 else STEPS if steps else CURVE
-    curves(ax, where, getattr(distribution, of)(points), row_labels(labels, len(distribution)), look, until)
+    rows = row_labels(labels, len(distribution), getattr(distribution, "labels", None))
+    curves(ax, where, getattr(distribution, of)(points), rows, look, until)
     if ordinal:
         ax.set_xticks(where, [str(level) for level in points])
-    ax.set(xlabel=unit, ylabel=names[of])
+    ax.set(xlabel=outcome_label(distribution, unit), ylabel=names[of])
     ax.set_ylim(bottom=0.0)
     if len(distribution) > 1 or labels is not None:
         outside_legend(ax)
@@ -218,7 +224,9 @@ def _points(distribution: Any) -> NDArray[Any]:
     if distribution.basis.kind == "step":
         return np.asarray(distribution.times())
     low, high = (np.asarray(end) for end in distribution.interval(0.99))
-    ends = float(low.min()), float(high[np.isfinite(high)].max(initial=0.0))
+    low, high = low[np.isfinite(low)], high[np.isfinite(high)]
+    first = float(low.min()) if low.size else 0.0
+    ends = first, float(high.max(initial=first))
     return np.arange(ends[0], ends[1] + 1) if distribution.basis.discrete else np.linspace(*ends, 400)
 
 
@@ -227,7 +235,7 @@ def band(
     ax: Axis = None,
     labels: Sequence[object] | None = None,
     *,
-    unit: str = "y",
+    unit: str | None = None,
     until: ArrayLike | None = None,
 ) -> Axes:
     """Draw a confidence band: the estimate of each row as a line in its band.
@@ -249,7 +257,7 @@ def band(
     quantiles = result.of == "ppf"
     ordinal = not quantiles and result.at.dtype == object
     where = np.arange(result.at.size) if ordinal else result.at
-    rows = row_labels(labels, result.estimate.shape[0])
+    unit, rows = outcome_label(result, unit), row_labels(labels, result.estimate.shape[0], result.labels)
     look: dict[str, Any] = {"marker": "o"} if ordinal else {"drawstyle": "steps-post"} if result.steps else {}
     filled: dict[str, Any] = {"step": "post"} if result.steps else {}
     for colour, lower, upper in zip(
@@ -321,8 +329,8 @@ def intervals(
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> model = atm.OrdinalRegression(xi=1.0).fit(frame.X, frame.y, anchors=data.judge)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> model = atm.OrdinalRegression(xi=1.0).fit(formula, data)
     >>> ax = atm.plotting.intervals(model.intervals(), value="coef", unit="log odds ratio")
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['temp[T.warm]', 'contact[T.yes]']

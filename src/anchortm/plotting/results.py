@@ -14,7 +14,19 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["Band", "Boosted", "LeftOut", "NetPath", "NetSearch", "Panels", "Path", "Predicted"]
+__all__ = [
+    "Band",
+    "Boosted",
+    "Draws",
+    "LeftOut",
+    "Model",
+    "NetPath",
+    "NetSearch",
+    "Panels",
+    "Path",
+    "Predicted",
+    "XiSearch",
+]
 
 # axes for several panels
 Panels: TypeAlias = Union["Axes", Sequence["Axes"], NDArray[np.object_], None]
@@ -27,6 +39,17 @@ class Predicted(Protocol):
 
     def sf(self, y: ArrayLike, /) -> Array:
         """Return P(Y > y), a row for each row."""
+
+
+class Model(Protocol):
+    """A model that was fitted by a formula."""
+
+    @property
+    def formula_(self) -> Any:
+        """The formula, which reads tables."""
+
+    def predict_distribution(self, X: Any, /) -> Any:
+        """Return the predicted distribution of each row."""
 
 
 class Path(Protocol):
@@ -76,9 +99,48 @@ class NetSearch(Protocol):
     results_: pd.DataFrame
     best_xi_: float
 
+    @property
+    def loeo_(self) -> LeftOut:
+        """Losses of left-out environments."""
+
+
+class XiSearch(Protocol):
+    """A fitted search over xi: ``XiSearchCV``."""
+
+    objective: str | float
+    results_: pd.DataFrame
+    best_xi_: float
+
+    @property
+    def loeo_(self) -> LeftOut:
+        """Losses of left-out environments."""
+
+
+class Draws(Protocol):
+    """Parameters of fits to resampled data: a ``Bootstrap``."""
+
+    @property
+    def draws(self) -> Array:
+        """Parameters, one row per fit."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the parameters."""
+
+    @property
+    def n_baseline(self) -> int:
+        """How many of them are of the baseline, which come first."""
+
+    def frame(self, level: float, /) -> pd.DataFrame:
+        """Return estimate, lower and upper of each parameter."""
+
 
 class LeftOut(Protocol):
     """Losses of left-out environments: a ``LeaveOneEnvironmentOut``."""
+
+    @property
+    def environment_name(self) -> str | None:
+        """What the column of environments is called."""
 
     def frame(self) -> pd.DataFrame:
         """Return one row per environment and xi."""
@@ -126,3 +188,7 @@ class Band(Protocol):
     @property
     def steps(self) -> bool:
         """Whether the curves are constant between the points."""
+
+    @property
+    def labels(self) -> Any:
+        """Labels of the rows, a pandas index or None."""

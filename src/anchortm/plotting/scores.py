@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from anchortm._typing import Axis
-from anchortm.plotting.style import looks, new_axes
+from anchortm.plotting.style import level_label, looks, new_axes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,9 +27,9 @@ def nll_quantiles(curves: Mapping[str, ArrayLike], ax: Axis = None, *, alpha: Ar
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> fits = {f"xi = {xi}": atm.OrdinalRegression(xi).fit(frame.X, frame.y, anchors=data.judge) for xi in (0, 3)}
-    >>> ax = atm.plotting.nll_quantiles({name: fit.nll(frame.X, frame.y) for name, fit in fits.items()})
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> fits = {f"xi = {xi}": atm.OrdinalRegression(xi).fit(formula, data) for xi in (0, 3)}
+    >>> ax = atm.plotting.nll_quantiles({name: fit.nll(data) for name, fit in fits.items()})
     >>> len(ax.lines), ax.get_xlabel()
     (2, 'share of rows')
     >>> plt.close(ax.figure)
@@ -72,8 +72,10 @@ def pit(values: ArrayLike, ax: Axis = None, *, bins: int = 10) -> Axes:
     return ax
 
 
-def calibration(rows: pd.DataFrame, ax: Axis = None, *, label: int = 3) -> Axes:
+def calibration(rows: pd.DataFrame, ax: Axis = None, *, label: int = 3, name: str | None = None) -> Axes:
     """Draw the distribution of the transforms (column pit) by environment; name those furthest from uniform.
+
+    ``name`` is what the environments are called, such as "hospital".
 
     Examples
     --------
@@ -89,16 +91,15 @@ def calibration(rows: pd.DataFrame, ax: Axis = None, *, label: int = 3) -> Axes:
     ax = new_axes(ax, figsize=(6.5, 4.2))
     u = np.linspace(0.0, 1.0, 201)
     curves = {
-        name: np.searchsorted(np.sort(part["pit"]), u, "right") / len(part)
-        for name, part in rows.groupby("environment")
+        one: np.searchsorted(np.sort(part["pit"]), u, "right") / len(part) for one, part in rows.groupby("environment")
     }
     sizes = rows.groupby("environment").size()
-    away = {name: np.sqrt(sizes[name]) * np.abs(curve - u).max() for name, curve in curves.items()}
-    hardest = sorted(away, key=lambda name: -away[name])[:label]
-    for name in (name for name in curves if name not in hardest):
-        ax.plot(u, curves[name], color="0.75", linewidth=0.8)
-    for name, (colour, style) in zip(hardest, looks(), strict=False):
-        ax.plot(u, curves[name], style, color=colour, label=str(name))
+    away = {one: np.sqrt(sizes[one]) * np.abs(curve - u).max() for one, curve in curves.items()}
+    hardest = sorted(away, key=lambda one: -away[one])[:label]
+    for one in (one for one in curves if one not in hardest):
+        ax.plot(u, curves[one], color="0.75", linewidth=0.8)
+    for one, (colour, style) in zip(hardest, looks(), strict=False):
+        ax.plot(u, curves[one], style, color=colour, label=level_label(name, one))
     ax.plot(u, u, color="black", linewidth=1, label="calibrated")
     ax.set(xlabel="predicted probability", ylabel="share of outcomes below", xlim=(0, 1), ylim=(0, 1))
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)

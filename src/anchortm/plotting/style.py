@@ -19,9 +19,11 @@ __all__ = [
     "COLOURS",
     "STYLES",
     "lambda_axis",
+    "level_label",
     "looks",
     "name_levels",
     "new_axes",
+    "outcome_label",
     "outside_legend",
     "pyplot",
     "row_labels",
@@ -77,13 +79,28 @@ def xi_axis(ax: Axes, xis: Array) -> None:
     ax.set_xlabel(XI)
 
 
-def row_labels(labels: Sequence[object] | None, n: int) -> list[str]:
-    """Return a label for each of n rows, refusing a wrong number of them."""
-    if labels is None:
+def row_labels(labels: Sequence[object] | None, n: int, index: Any = None) -> list[str]:
+    """Return a label for each of n rows, from ``labels`` or from a pandas index; refuse a wrong number of labels."""
+    if labels is not None:
+        if len(labels) != n:
+            raise InputError(f"labels has {len(labels)} names for {n} rows")
+        return [str(label) for label in labels]
+    if index is None:
         return [f"row {i}" for i in range(n)]
-    if len(labels) != n:
-        raise InputError(f"labels has {len(labels)} names for {n} rows")
-    return [str(label) for label in labels]
+    if index.nlevels > 1:
+        return [", ".join(map(str, label)) for label in index]
+    return [level_label(index.name or ("row" if index.dtype.kind in "iu" else None), label) for label in index]
+
+
+def level_label(name: str | None, level: object) -> str:
+    """Return the label of an environment or a row: its own name after that of its column, such as "hospital 3"."""
+    text = str(level)
+    return text if not name or text.lower().startswith(str(name).lower()) else f"{name} {text}"
+
+
+def outcome_label(result: object, unit: str | None, otherwise: str = "y") -> str:
+    """Return the label of the axis of outcomes: as given, or the name of the outcome if the result knows it."""
+    return unit if unit is not None else getattr(result, "outcome_name", None) or otherwise
 
 
 def name_levels(ax: Axes, levels: NDArray[Any], height: Array, label: int, title: str) -> None:

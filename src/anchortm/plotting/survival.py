@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anchortm._typing import Array, Axis, Labels, Outcome
+from anchortm._typing import Array, Axis, Labels, Outcome, Table
 from anchortm._util.checks import real_numbers
-from anchortm._util.frames import grouped
+from anchortm._util.frames import grouped, is_frame, native
 from anchortm.exceptions import InputError
 from anchortm.inputs.response import Response, as_response
 from anchortm.plotting.predictions import CURVE, STEPS, band, curves
-from anchortm.plotting.results import Band, Predicted
-from anchortm.plotting.style import new_axes, outside_legend
+from anchortm.plotting.results import Band, Model, Predicted
+from anchortm.plotting.style import new_axes, outcome_label, outside_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,13 +29,13 @@ MANY = 4  # groups beyond which the legend stands beside the picture
 
 
 def survival(
-    result: Predicted | Band,
-    y: Outcome,
+    result: Predicted | Band | Model,
+    y: Outcome | Table,
     by: Labels | None = None,
     ax: Axis = None,
     *,
     grid: ArrayLike | None = None,
-    unit: str = "time",
+    unit: str | None = None,
     at_risk: bool = True,
 ) -> Axes:
     """Draw predicted survival by group, dashed beyond its last follow-up, with the numbers at risk under the axis.
@@ -44,17 +44,18 @@ def survival(
     ----------
     result : predicted distributions or ConfidenceBand of "sf"
         With a row for each row of ``y``, the curve of a group is the average over its rows. With a row for each group,
-        in the order of the groups, curves are drawn as they are; a band must be of this kind.
+        in the order of the groups, curves are drawn as they are; a band must be of this kind. Or a model that was
+        fitted by a formula, and its table in the place of y: ``survival(model, data, by="treat")``.
     y : Response
         The times of the data, from ``Surv``.
-    by : array, optional
+    by : array, or name of a column of the table, optional
         The group of each row of ``y``: levels of a categorical in its order, others sorted.
     ax : matplotlib axes, optional
         Where to draw; by default a new figure.
     grid : array, optional
         Times to draw predicted distributions at; by default up to the last follow-up of all groups.
-    unit : str
-        Label of the axis of time.
+    unit : str, optional
+        Label of the axis of time; by default the name of the outcome.
     at_risk : bool
         Whether to write under the axis how many rows are at risk: under observation, and not known to have had an
         event before.
@@ -68,16 +69,18 @@ def survival(
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_cgd()
     >>> model = atm.CoxPH.from_formula("Surv(tstop, status) ~ treat + age | center", data)
-    >>> y = atm.Surv(data.tstop, data.status)
-    >>> ax = atm.plotting.survival(model.predict_distribution(data), y, by=data.treat, unit="days")
+    >>> ax = atm.plotting.survival(model, data, by="treat", unit="days")
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('days', 'P(Y > y)')
     >>> plt.close(ax.figure)
     """
-    response = as_response(y)
+    table = y if is_frame(native(y)) else None
+    result, times = (result, y) if table is None else _of_table(result, table)
+    response = as_response(times)
     if response.scale not in ("time", "continuous") or len(response) == 0:
         raise InputError("y must be the times of the data, with at least one row: make it by Surv(time, event)")
-    groups, codes = grouped(["all"] * len(response) if by is None else by, len(response))
+    groups, codes = grouped(["all"] * len(response) if by is None else by, len(response), table)
+    unit = outcome_label(result, unit, "time")
     names = [str(name) for name in groups]
     last = np.array([response[codes == k].reach()[1] for k in range(len(names))])
     ax = new_axes(ax, figsize=(6.4, 4.2 + (0.3 + LINE / 72.0 * len(names)) * at_risk))
@@ -93,6 +96,13 @@ def survival(
     if at_risk:
         _write_numbers(ax, response, codes, names)
     return ax
+
+
+def _of_table(model: Any, table: Any) -> tuple[Any, Any]:
+    """Return the predicted distributions of a table and its outcome."""
+    if not hasattr(model, "formula_"):
+        raise InputError("y is a table: pass the model that was fitted by a formula with it, or y as Surv(time, event)")
+    return model.predict_distribution(table), model.formula_.outcome(table)
 
 
 def _draw_band(

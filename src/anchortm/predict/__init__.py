@@ -3,6 +3,7 @@
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import AveragedFamily, FamilyDistribution
 from anchortm.predict.marginal import AveragedDistribution
+from anchortm.predict.marked import MarkedDistribution
 from anchortm.predict.piecewise import PiecewiseDistribution
 from anchortm.predict.protocol import Distribution
 from anchortm.predict.survival_steps import StepDistribution
@@ -12,6 +13,7 @@ __all__ = [
     "AveragedFamily",
     "Distribution",
     "FamilyDistribution",
+    "MarkedDistribution",
     "PiecewiseDistribution",
     "PredictedDistribution",
     "StepDistribution",

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,9 @@ from anchortm.predict.integrals import Tails, rows_by_baseline
 from anchortm.predict.moments import mean_of, mode_of
 from anchortm.predict.protocol import Distribution, as_rows, check_shape, known_to_exceed
 from anchortm.predict.transformation import Transformation
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["PredictedDistribution"]
 
@@ -83,6 +86,8 @@ class PredictedDistribution(Distribution):
     positive: bool = False
     after: Array | None = None
     gain: float | Array = 1.0
+    outcome_name: str | None = field(default=None, kw_only=True)
+    labels: pd.Index | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return self.shift.size
@@ -92,7 +97,8 @@ class PredictedDistribution(Distribution):
         after = None if self.after is None else self.after[rows]
         theta = self.theta if self.theta.ndim == 1 else self.theta[rows]
         gain = self.gain if np.ndim(self.gain) == 0 else np.asarray(self.gain)[rows]
-        return replace(self, theta=theta, shift=self.shift[rows], after=after, gain=gain)
+        labels = self._labels_of(rows)
+        return replace(self, theta=theta, shift=self.shift[rows], after=after, gain=gain, labels=labels)
 
     def __repr__(self) -> str:
         kind = "classes" if self.basis.kind == "ordinal" else "counts" if self.discrete else "numbers"

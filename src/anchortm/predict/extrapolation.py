@@ -9,16 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._util.checks import real_numbers
+from anchortm._util.frames import native
 from anchortm.bases import OrdinalBasis
 from anchortm.engine.result import FitResult
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
 from anchortm.inputs.design import WideMatrix, to_design
 from anchortm.predict.fitted import HasRows
+from anchortm.predict.new_rows import NewRows
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["beyond_the_data", "extrapolation"]
+__all__ = ["beyond_the_data", "extrapolation", "outside_range"]
 
 Array = NDArray[np.float64]
 
@@ -30,16 +32,25 @@ def extrapolation(model: HasRows, X: Any, y: Any = None) -> pd.DataFrame:
     import pandas as pd
 
     rows = model.new_rows_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AnchorTMWarning)  # of what is told here
+        rows.design(X)  # new rows are checked as for a prediction
+    outside, furthest = outside_range(rows, X)
+    table = {"covariates": outside, "furthest": furthest}
+    if y is not None:
+        table["outcome"] = OUTCOMES[_beyond(rows.result, y, len(outside))]
+    return pd.DataFrame(table, index=X.index if isinstance(X, pd.DataFrame) else None)
+
+
+def outside_range(rows: NewRows, X: Any) -> tuple[NDArray[np.object_], Array]:
+    """Return the names of the covariates outside their training range, and the largest distance from a range."""
     result = rows.result
     if result.covariate_ranges is None:
         raise InputError("this model does not know the ranges of its covariates, as its file is older: fit it again")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AnchorTMWarning)  # of what is told here
-        design = rows.design(X)  # new rows are checked as for a prediction
     if rows.formula is not None:
         known = {name: v for name, v in rows.formula.variables(X).items() if isinstance(v, tuple)}
         names, values = list(known), [v for v, _ in known.values()]
-        columns = np.column_stack(values) if values else np.zeros((design.matrix.shape[0], 0))
+        columns = np.column_stack(values) if values else np.zeros((native(X).shape[0], 0))
         low, high = np.array([ends for _, ends in known.values()]).reshape(-1, 2).T
     else:
         names, columns = result.covariate_names, to_design(rows.split(X)[0], wide=True).matrix
@@ -50,10 +61,7 @@ def extrapolation(model: HasRows, X: Any, y: Any = None) -> pd.DataFrame:
     outside = np.full(len(columns), "", dtype=object)
     for i in np.flatnonzero(beyond.any(axis=1)):
         outside[i] = ", ".join(names[j] for j in np.flatnonzero(beyond[i]))
-    table = {"covariates": outside, "furthest": beyond.max(axis=1, initial=0.0)}
-    if y is not None:
-        table["outcome"] = OUTCOMES[_beyond(result, y, len(outside))]
-    return pd.DataFrame(table, index=X.index if isinstance(X, pd.DataFrame) else None)
+    return outside, beyond.max(axis=1, initial=0.0)
 
 
 def _beyond(result: FitResult, y: Any, n: int) -> NDArray[np.intp]:

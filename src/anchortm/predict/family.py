@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,9 @@ from anchortm.families import Family
 from anchortm.families.crps import discrete_crps
 from anchortm.predict.mixed_law import MixedLaw
 from anchortm.predict.protocol import Distribution, as_rows, check_shape
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["AveragedFamily", "FamilyDistribution"]
 
@@ -63,13 +66,16 @@ class FamilyDistribution(Distribution):
     mu: Array
     trials: Array
     shift: Array
+    outcome_name: str | None = field(default=None, kw_only=True)
+    labels: pd.Index | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return self.mu.size
 
     def __getitem__(self, rows: Rows) -> Self:
         rows = as_rows(rows)
-        return replace(self, mu=self.mu[rows], trials=self.trials[rows], shift=self.shift[rows])
+        labels = self._labels_of(rows)
+        return replace(self, mu=self.mu[rows], trials=self.trials[rows], shift=self.shift[rows], labels=labels)
 
     def __repr__(self) -> str:
         return f"FamilyDistribution({len(self)} rows, {self.family.family})"
@@ -203,4 +209,4 @@ class AveragedFamily(FamilyDistribution):
         y = real_numbers(y, "y")
         if y.shape != (len(self),):
             raise InputError(f"y must have one value for each of the {len(self)} rows, not shape {y.shape}")
-        return discrete_crps(self._scipy, y)
+        return discrete_crps(self._scipy, y) if len(self) else y

@@ -11,8 +11,8 @@ from anchortm.predict.new_rows import NewRows
 __all__ = ["NOT_AT_HAND", "Fitted", "HasRows"]
 
 NOT_AT_HAND = (
-    "this needs the rows of the fit, which a pickled or saved model does not carry: fit again, "
-    "or ask for standard errors before saving"
+    "this needs the rows of the fit, which a pickled or saved model does not carry: fit again; standard errors of the "
+    "default kind are kept, and those of kind='sandwich' if you ask for them before"
 )
 
 

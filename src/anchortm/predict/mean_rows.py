@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm._util.checks import finite_numbers
+from anchortm._util.checks import finite_numbers, flag
 from anchortm.engine.mean_problem import MeanResult
 from anchortm.engine.rows.quadrature import MovedMeans
-from anchortm.exceptions import InputError
+from anchortm.exceptions import AnchorTMWarning, InputError
+from anchortm.inputs.judgement import Unknown
 from anchortm.inputs.mean_outcomes import check_rows
 from anchortm.inputs.response import Response
+from anchortm.predict.family import AveragedFamily, FamilyDistribution
 from anchortm.predict.new_rows import NewRows
+from anchortm.predict.reading import ReadRows
 
 __all__ = ["MeanRows"]
 
@@ -32,6 +36,18 @@ class MeanRows(NewRows):
         response = super().response(X, y)
         check_rows(response, self.result.link)
         return response
+
+    def read(
+        self, X: Any, n_rows: int | None, unknown: Unknown = "error", conditional: bool = False, **numbers: Any
+    ) -> ReadRows:
+        """Return new rows, judged one by one; those outside the range of the link are bad."""
+        read, link = super().read(X, n_rows, unknown, conditional, **numbers), self.result.link
+        if self.result.random is not None or not np.isfinite(link.eta_range).any():  # averages over effects are inside
+            return read
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AnchorTMWarning)  # of a missing offset, which comes with the prediction
+            eta = read.ask(lambda X, n_rows, offset=None, **_: self.eta(X, n_rows, offset))
+        return read.without(link.outside(eta), f"its mean is outside the range of the {link.link} link")
 
     def eta(self, X: Any, n_rows: int | None, offset: Any) -> Array:
         """Return the linear predictor of each row."""
@@ -56,6 +72,25 @@ class MeanRows(NewRows):
         with np.errstate(over="ignore"):
             return np.asarray(self.result.link.mean(self.inside(eta)).mu)
 
+    def averages(self, X: Any, n_rows: int | None, offset: Any) -> Array:
+        """Return the means of rows, averaged over random effects if there are any."""
+        if self.result.random is not None:
+            return self.predicted(X, n_rows, offset).mu
+        n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
+        return self.means(self.eta(X, n_rows, offset))
+
+    def predicted(
+        self, X: Any, n_rows: int | None, offset: Any, trials: Any = None, conditional: bool = False
+    ) -> FamilyDistribution:
+        """Return the predicted distribution of each row."""
+        n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
+        link, (theta, shift) = self.result.link, self.parts(X, n_rows, offset)
+        numbers, eta = self.trials(trials, shift.size), np.asarray(theta[0] + shift)
+        if self.result.random is None and not (conditional and flag(conditional, "conditional")):
+            return FamilyDistribution(link, self.means(eta), numbers, shift)
+        added, weights = self.effect_nodes(X, shift.size, conditional)
+        return AveragedFamily.of(link, eta[:, None] + added, np.asarray(weights), numbers, shift)
+
     def eta_and_outcome(self, X: Any, y: Any, offset: Any) -> tuple[Array, Array]:
         """Return the linear predictor and the outcome of each row."""
         response, theta, shift = self.outcome_and_parts(X, y, offset)
@@ -70,6 +105,23 @@ class MeanRows(NewRows):
             return loglik, -r
         with np.errstate(all="ignore"):
             return link.loglik(eta, outcome), -link.terms(eta, outcome).r
+
+    def residuals(self, X: Any, y: Any, kind: str, offset: Any) -> Array:
+        """Return the residual of each row, without random effects."""
+        link, (eta, outcome) = self.result.link, self.eta_and_outcome(X, y, offset)
+        self.inside(eta)
+        with np.errstate(all="ignore"):
+            match kind:
+                case "score":
+                    return np.asarray(-link.terms(eta, outcome).r)
+                case "deviance":
+                    terms = link.terms(eta, outcome)
+                    return np.asarray(link.deviance_residuals(eta, outcome, terms).r)
+                case "pearson":
+                    return np.asarray(link.pearson(eta, outcome))
+                case "response":
+                    return np.asarray(link.response_residuals(eta, outcome))
+        raise InputError(f"kind must be 'score', 'deviance', 'pearson' or 'response', not {kind!r}")
 
     def predictors(self, X: Any, offset: Any) -> tuple[Array, Array]:
         """Return the linear predictor of each row, or g of its average mean, and its derivatives in the parameters."""

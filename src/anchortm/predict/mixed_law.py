@@ -44,7 +44,7 @@ class MixedLaw:
     @cached_property
     def _parts(self) -> list[tuple[Array, Any]]:
         """Return blocks of nodes: their weights (n, 1, k), and the distributions there."""
-        keep = np.flatnonzero((self.weights > NEGLIGIBLE).any(axis=0))
+        keep = np.flatnonzero((self.weights > NEGLIGIBLE).any(axis=0)) if self.weights.size else np.zeros(1, dtype=int)
         size = max(1, BLOCK // max(1, self.weights.shape[0]))
         parts = []
         for first in range(0, keep.size, size):

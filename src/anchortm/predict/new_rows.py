@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from anchortm._messages import warn
@@ -23,10 +24,16 @@ from anchortm.inputs.baselines import Mixture, cluster_labels, coded, stratum_co
 from anchortm.inputs.clusters import Clusters
 from anchortm.inputs.design import Design, check_columns, columns_of, split_columns, to_design, without_anchors
 from anchortm.inputs.formula import Formula
+from anchortm.inputs.judgement import Judgement, OnBadRows, Unknown, check_policy, warn_of_mapped
+from anchortm.inputs.missing import rows_taken
 from anchortm.inputs.response import Response, as_response
+from anchortm.inputs.transformed import transformed
 from anchortm.inputs.two_terms import Intercepts, TwoTerms, make_two_terms
+from anchortm.predict.reading import ReadRows, entries, entries_of, judged_design, row_count
 
-__all__ = ["NewRows"]
+__all__ = ["NO_OUTCOME", "NewRows"]
+
+NO_OUTCOME = "y is None: pass the outcome of the rows, or fit by a formula and pass the table alone"
 
 Array = NDArray[np.float64]
 
@@ -39,14 +46,85 @@ class NewRows:
     result: FitResult
     formula: Formula | None = None
     f: Callable[[Array], Array] | None = None  # a function of the covariates that is added to x'beta: trees
+    transformers: tuple[Any, ...] = ()  # fitted steps of a pipeline, which rows pass first
 
     def covariates(self, X: Any) -> Any:
-        """Return X, or the covariates that the formula makes of a table."""
-        return X if self.formula is None or X is None else self.formula.design(X)
+        """Return X, or the covariates that the formula or the transformers of a pipeline make of a table."""
+        if self.transformers and not isinstance(X, Design):  # not transformed yet
+            return transformed(X, self.transformers, self.result.columns is not None)
+        return X if self.formula is None or X is None or isinstance(X, Design) else self.formula.design(X)
+
+    @property
+    def strata(self) -> Sequence[Any]:
+        """The strata that the fit knows."""
+        corners = self.result.corners
+        return () if corners is None or corners.strata is None else corners.strata.labels
+
+    def read(
+        self, X: Any, n_rows: int | None, unknown: Unknown = "error", conditional: bool = False, **numbers: Any
+    ) -> ReadRows:
+        """Return new rows, judged one by one: the covariates of good rows, and what is wrong with the others.
+
+        Parameters
+        ----------
+        X : array, frame or None
+            As for ``predict_distribution``.
+        n_rows : int, optional
+            Number of rows if X is None and ``numbers`` do not tell.
+        unknown : {"error", "baseline", "rare"}
+            How unknown levels of covariates are read.
+        conditional : bool
+            Whether clusters are needed.
+        **numbers
+            Other arguments with a number for each row: offset, trials.
+        """
+        aligned(X=X, **numbers)
+        given = self._with_offset(numbers)
+        if self.formula is not None and X is not None:
+            numbers = {name: entries_of(X, values) for name, values in given.items()}
+        judgement = Judgement(row_count(X, numbers, n_rows), unknown)
+        for name, values in numbers.items():
+            if np.ndim(values) == 1 and len(values) == judgement.n_rows:  # others are refused where they are used
+                called = given[name] if isinstance(given[name], str) else name
+                numbers[name] = judgement.numbers(called, np.asarray(values))
+        if X is None:
+            design = None
+        elif self.formula is not None:
+            design = self.formula.judged(X, judgement, self.strata, conditional)
+        else:
+            design = self._judged_behind(X, judgement, conditional)
+        return ReadRows(design, numbers, judgement)
+
+    def answer(
+        self,
+        work: Callable[..., Any],
+        X: Any,
+        n_rows: int | None,
+        on_bad_rows: OnBadRows,
+        unknown: Unknown,
+        conditional: bool = False,
+        **numbers: Any,
+    ) -> Any:
+        """Return ``work(X, n_rows, **numbers)``, with bad rows marked or unknown levels mapped if that is asked for.
+
+        This is the one place where predictions deal with bad rows; arguments as for ``read``.
+        """
+        if not check_policy(on_bad_rows, unknown):
+            return work(X, n_rows, **numbers)
+        read = self.read(X, n_rows, unknown, conditional, **numbers)
+        if on_bad_rows == "error":
+            read.judgement.check()
+        warn_of_mapped(read.judgement.mapped)
+        found = read.ask(work)
+        return found if on_bad_rows == "error" else read.marked(found)
 
     def split(self, X: Any) -> tuple[Any, Sequence[Any] | None]:
         """Return the covariates of new rows, which need no anchors and no clusters, and their strata."""
-        X = self.covariates(X)
+        X, taken = self._apart(self.covariates(X))
+        return X, None if taken is None else stratum_labels(taken)
+
+    def _apart(self, X: Any) -> tuple[Any, Any]:
+        """Return the covariates of new rows, and the columns of their strata."""
         anchors, strata = (named_columns(getattr(self.spec, what), what) for what in ("anchor_names", "strata"))
         n_columns = self.result.n_features_in
         unused = [*anchors, *self.spec.cluster]
@@ -54,10 +132,59 @@ class NewRows:
             X = without_anchors(X, unused, n_columns)
         if not strata:
             return X, None
-        if all(isinstance(name, (int, np.integer)) for name in strata):  # positions among all columns of the fit
+        positions = all(isinstance(name, (int, np.integer)) for name in strata)  # among all columns of the fit
+        if positions and not isinstance(X, Design):
             strata = [name - sum(other < name for other in unused) for name in strata]
-        X, taken = split_columns(X, strata, "strata")
-        return X, stratum_labels(taken)
+        return split_columns(X, strata, "strata")
+
+    def _judged_behind(self, X: Any, judgement: Judgement, conditional: bool) -> Design:
+        """Return the covariates of the good rows of X, after judging all columns behind the transformers.
+
+        Transformers may fill in missing values, but refuse tables with infinite ones.
+        """
+        if not self.transformers or isinstance(X, Design):
+            return self._judged(X, judgement, conditional)
+        used = getattr(self.transformers[0], "feature_names_in_", None)
+        for name, column in () if sp.issparse(X) else entries(native(X)):
+            values = np.asarray(column)
+            if values.dtype.kind == "f" and (used is None or name in used):
+                judgement.refuse(np.isinf(values), f"{name} is infinite")
+        rows = np.arange(judgement.n_rows)[judgement.good]
+        if rows.size == 0:  # which transformers refuse
+            return self._no_rows()
+        behind = Judgement(rows.size, judgement.unknown)
+        design = self._judged(self.covariates(rows_taken("X", X, judgement.n_rows, rows)), behind, conditional)
+        judgement.join(behind, rows)
+        return design
+
+    def _no_rows(self) -> Design:
+        """Return the covariates of no rows."""
+        import pandas as pd
+
+        names = self.result.covariate_names
+        beside = [*named_columns(self.spec.strata, "strata"), *self.spec.cluster]
+        labels = pd.DataFrame({name: np.zeros(0, dtype=np.intp) for name in beside}) if beside else None
+        return Design(np.zeros((0, len(names))), tuple(names), self.result.columns is not None, None, labels)
+
+    def _judged(self, X: Any, judgement: Judgement, conditional: bool) -> Design:
+        """Return the covariates of the good rows of X, after judging all columns."""
+        import pandas as pd
+
+        X = native(X)
+        rest, taken = self._apart(X)
+        labels: dict[Any, Any] = {}
+        if taken is not None:
+            names = named_columns(self.spec.strata, "strata")
+            labels = {name: column for name, (_, column) in zip(names, entries(taken), strict=True)}
+            judgement.strata(pd.DataFrame(labels), stratum_labels, self.strata)
+        for name in self.spec.cluster if conditional else ():
+            labels[name] = next(column for _, column in entries(split_columns(X, [name], "random")[1]))
+            judgement.refuse(np.asarray(pd.isna(labels[name])), f"{name} is missing")
+        if isinstance(X, Design):
+            own = None if X.labels is None else X.labels.iloc[judgement.good]
+            return X._replace(matrix=X.matrix[judgement.good], labels=own)
+        design = judged_design(rest, judgement)
+        return design._replace(labels=pd.DataFrame(labels).iloc[judgement.good] if labels else None)
 
     def take_apart(self, X: Any, n_rows: int | None) -> tuple[Design, Mixture | None]:
         """Return the covariates of new rows, checked against those of the fit, and their shares in baselines."""
@@ -81,10 +208,16 @@ class NewRows:
         """Return the same as an array of numbers."""
         return np.asarray(to_design(self.design(X, n_rows)).matrix)
 
+    def _with_offset(self, numbers: dict[str, Any]) -> dict[str, Any]:
+        """Return these arguments; an offset that is not given is the column that the formula names."""
+        given = numbers.get("offset")
+        return numbers | {"offset": self.formula.offset if given is None and self.formula is not None else given}
+
     def offset(self, X: Any, offset: Any) -> Any:
         """Return the offset of new rows: as given, from the column that the fit named, or none with a warning."""
         if self.formula is not None and X is not None:
-            offset = self.formula.new_column(X, self.formula.offset if offset is None else offset)
+            offset = self._with_offset({"offset": offset})["offset"]
+        offset = Formula.new_column(X, offset)
         if offset is None and self.result.had_offset:
             warn(
                 "the fit had an offset and these rows have none: pass offset= (0 says that none is meant)",
@@ -111,7 +244,9 @@ class NewRows:
 
     def response(self, X: Any, y: Any) -> Response:
         """Return the outcome of rows, from the table where none is given."""
-        if y is None and self.formula is not None:
+        if y is None:
+            if self.formula is None:
+                raise InputError(NO_OUTCOME)
             y = self.formula.outcome(X)
         self.spec.check_outcome(y)
         return as_response(one_column(y), self.spec.outcome, self.result.basis.levels)

@@ -7,8 +7,8 @@ point is a jump of F.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,9 @@ from anchortm._util.checks import probabilities, real_numbers
 from anchortm.exceptions import InputError
 from anchortm.predict.protocol import Distribution, as_rows, check_shape
 from anchortm.predict.restricted import check_times, horizon
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["PiecewiseDistribution"]
 
@@ -62,6 +65,8 @@ class PiecewiseDistribution(Distribution):
     cdf_values: Array
     scales: Array | None = None
     resolution: float = 0.0
+    outcome_name: str | None = field(default=None, kw_only=True)
+    labels: pd.Index | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         given = [np.atleast_2d(real_numbers(getattr(self, name), name)) for name in ("points", "cdf_values")]
@@ -164,7 +169,12 @@ class PiecewiseDistribution(Distribution):
 
     def __getitem__(self, rows: Rows) -> Self:
         rows = as_rows(rows)
-        return replace(self, points=self.points[rows], cdf_values=self.cdf_values[rows], scales=self._scales[rows])
+        taken: dict[str, Any] = {
+            "points": self.points[rows],
+            "cdf_values": self.cdf_values[rows],
+            "scales": self._scales[rows],
+        }
+        return replace(self, **taken, labels=self._labels_of(rows))
 
     def __repr__(self) -> str:
         return f"PiecewiseDistribution({len(self)} rows, {self.points.shape[1]} points)"

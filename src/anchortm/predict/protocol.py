@@ -8,15 +8,24 @@ first: a number gives n values, a vector of m numbers an (n, m) table, and an (n
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anchortm._typing import Array, Rows, Seed
+from anchortm import plotting
+from anchortm._typing import Array, Axis, Rows, Seed
 from anchortm._util.checks import generator, level_between, real_numbers, whole_number
+from anchortm._util.html import FEW_ROWS, Table, report
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.plotting.style import row_labels
 from anchortm.predict.restricted import chunks, horizon, quadrature, restricted_means
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["Distribution", "as_rows", "check_shape", "known_to_exceed"]
 
@@ -26,6 +35,13 @@ class Distribution(ABC):
 
     ``predict_distribution`` returns one of the kinds below. They share these methods, and ``distribution[:3]`` takes
     rows. To add a kind, derive from this class and write its abstract methods.
+
+    Attributes
+    ----------
+    outcome_name : str or None
+        What the outcome is called: the column of the outcome in the fit, if it had a name.
+    labels : pandas Index or None
+        The labels of the rows, from the index of X if it does more than number the rows from 0. Pictures show them.
 
     See Also
     --------
@@ -49,6 +65,18 @@ class Distribution(ABC):
     array([[0.77, 0.13],
            [0.98, 0.59]])
     """
+
+    outcome_name: str | None = None
+    labels: pd.Index | None = None
+
+    def named(self, outcome_name: str | None, labels: pd.Index | None) -> Self:
+        """Return the distributions with these names of outcome and rows."""
+        found: Any = self  # all kinds of ours are dataclasses
+        return replace(found, outcome_name=outcome_name, labels=labels)  # type: ignore[no-any-return]
+
+    def _labels_of(self, rows: Any) -> Any:
+        """Return the labels of some rows."""
+        return None if self.labels is None else self.labels[rows]
 
     @abstractmethod
     def __len__(self) -> int:
@@ -140,17 +168,85 @@ class Distribution(ABC):
     def restricted_mean(self, tau: float) -> Array:
         """Return E[min(Y, tau)], the mean time up to tau (RMST): the area under P(Y > t) from 0 to tau."""
         tau = horizon(tau)
-        return np.concatenate([restricted_means([self[part]], tau)[0] for part in chunks(self, tau)])
+        return np.concatenate([np.zeros(0), *(restricted_means([self[part]], tau)[0] for part in chunks(self, tau))])
 
     def interval(self, level: float = 0.9) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the ends of the central intervals with probability ``level``."""
         tail = 0.5 * (1.0 - level_between(level, ends=True))
         return self.ppf(tail), self.isf(tail)
 
+    def plot(
+        self,
+        ax: Axis = None,
+        of: str | None = None,
+        *,
+        grid: ArrayLike | None = None,
+        labels: Sequence[object] | None = None,
+        unit: str | None = None,
+        most: int = 8,
+    ) -> Axes:
+        """Draw the distribution of each row and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        of : {"pdf", "cdf", "sf", "hazard", "cumhazard"}, optional
+            What to draw. By default P(Y > y) for times, the probability of each class or count, and the density of
+            other outcomes.
+        grid : array, optional
+            Outcomes to draw at; by default the middle 99 % of the distributions.
+        labels : sequence, optional
+            A label for each row; by default those of the table that was predicted.
+        unit : str, optional
+            Label of the axis of outcomes; by default the name of the outcome.
+        most : int
+            Largest number of rows to draw. If there are more, the first ones are drawn, and the title says so.
+
+        Returns
+        -------
+        matplotlib axes
+
+        Examples
+        --------
+        >>> import matplotlib.pyplot as plt, anchortm as atm
+        >>> data = atm.datasets.load_geyser()
+        >>> model = atm.ContinuousProbit().fit(data[["duration"]], data.waiting)
+        >>> ax = model.predict_distribution(data[["duration"]]).plot()
+        >>> len(ax.lines), ax.get_title(), ax.get_xlabel()
+        (8, 'the first 8 of 299 rows', 'waiting')
+        >>> plt.close(ax.figure)
+        """
+        given, most = None if labels is None else row_labels(labels, len(self)), whole_number(most, "most", 1)
+        of = "sf" if of is None and getattr(self, "positive", False) else of
+        shown = None if given is None else given[:most]
+        ax = plotting.distributions(self[:most], grid, ax, of=of, labels=shown, unit=unit)
+        if len(self) > most:
+            ax.set_title(f"the first {most} of {len(self)} rows", fontsize="medium")
+        return ax
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        part = self[:FEW_ROWS]
+        rows = pd.RangeIndex(len(part)) if part.labels is None else part.labels
+        frame = pd.DataFrame(_columns(part), index=rows if rows.nlevels > 1 else rows.rename(rows.name or "row"))
+        return report(repr(self), Table(frame, len(self)))
+
     def rvs(self, size: int = 1, random_state: Seed = None) -> NDArray[Any]:
         """Return random draws, (n, size)."""
         rng = generator(random_state)
         return self.ppf(rng.random((len(self), whole_number(size, "size", 0))))
+
+
+def _columns(distribution: Any) -> dict[str, NDArray[Any]]:
+    """Return what notebooks show of each row: the probabilities of classes, or the median and a 90 % interval."""
+    levels = distribution.levels
+    why = {"reason": distribution.reasons} if hasattr(distribution, "reasons") else {}  # of bad rows
+    if levels is not None:
+        return {f"P({k})": p for k, p in zip(levels, distribution.probabilities().T, strict=True)} | why
+    lower, upper = distribution.interval(0.9)
+    return {"5 %": lower, "median": distribution.median(), "95 %": upper} | why
 
 
 def as_rows(rows: Rows) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import ClassVar, NoReturn
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,9 @@ from anchortm.bases import Basis, Increments
 from anchortm.engine.hazard_steps import Steps
 from anchortm.exceptions import InputTypeError
 from anchortm.predict.protocol import Distribution, as_rows, check_shape, known_to_exceed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["StepBasis", "StepDistribution"]
 
@@ -103,6 +106,8 @@ class StepDistribution(Distribution):
     shift: Array
     after: Array | None = None
     centre: float = 0.0
+    outcome_name: str | None = field(default=None, kw_only=True)
+    labels: pd.Index | None = field(default=None, kw_only=True)
 
     basis: ClassVar[StepBasis] = StepBasis()
 
@@ -112,7 +117,8 @@ class StepDistribution(Distribution):
     def __getitem__(self, rows: Rows) -> StepDistribution:
         rows = as_rows(rows)
         after = None if self.after is None else self.after[rows]
-        return replace(self, stratum=self.stratum[rows], shift=self.shift[rows], after=after)
+        labels = self._labels_of(rows)
+        return replace(self, stratum=self.stratum[rows], shift=self.shift[rows], after=after, labels=labels)
 
     def __repr__(self) -> str:
         times = sum(curve.time.size for curve in self.curves)

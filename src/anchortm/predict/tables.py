@@ -5,20 +5,26 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from anchortm._typing import AnyTable
+from anchortm._typing import AnyTable, Array
 from anchortm._util.files import beside, remove_folder, write_whole
-from anchortm._util.frames import is_batched, is_frame, known, native, select
+from anchortm._util.frames import is_batched, is_frame, known, native, select, take
+from anchortm._util.pipelines import model_of
+from anchortm._util.progress import Task
 from anchortm.backends.sources import Source, open_source
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.predict.extrapolation import beyond_the_data
+from anchortm.inputs.judgement import OnBadRows, Unknown, check_policy, warn_of_mapped
+from anchortm.predict.extrapolation import beyond_the_data, outside_range
+from anchortm.predict.marked import spread
 from anchortm.predict.protocol import Distribution
+from anchortm.predict.reading import ReadRows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +42,8 @@ def predict_table(
     sf: Sequence[Any] = (),
     keep: Sequence[str] = (),
     extrapolation: bool = False,
+    on_bad_rows: OnBadRows = "error",
+    unknown: Unknown = "error",
     progress: bool | None = None,
 ) -> Any:
     """Return or write predictions for the rows of a table of any size.
@@ -59,8 +67,16 @@ def predict_table(
     extrapolation : bool
         Add ``outside``, the names of covariates outside their training range, and for numbers and times
         ``beyond_data``, whether a predicted quantile lies beyond all outcomes of the fit.
+    on_bad_rows : {"error", "mark"}
+        What to do if rows cannot be predicted, because values are missing or infinite, or levels or strata are unknown
+        to the fit: raise an error, or predict the others. "mark" adds ``reason``, such as "age is missing; stage 'V'
+        is unknown", which is empty for rows with a prediction; predictions of the others are missing.
+    unknown : {"error", "baseline", "rare"}
+        How to read levels of covariates that the fit has not seen: not at all, as the reference level of their coding,
+        or as the level that was rarest in the fit. The last two add ``mapped``, such as "stage 'V' read as 'I'", which
+        is empty for rows without such levels; a warning counts the rows (with Dask, those of each partition).
     progress : bool, optional
-        Show a progress bar; by default in a terminal only.
+        Show a progress bar; by default in a terminal or notebook only.
 
     Returns
     -------
@@ -75,28 +91,65 @@ def predict_table(
     >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data)
     >>> atm.predict_table(model, data[:2], quantiles=[0.1, 0.5], sf=[300], keep=["id"]).columns.tolist()
     ['id', 'q0.1', 'q0.5', 'sf_300']
+
+    A table with a missing value and an unknown level:
+
+    >>> new = data[["treat", "age"]][:3].assign(age=[12.0, None, 30.0], treat=["placebo", "rIFN-g", "other"])
+    >>> atm.predict_table(model, new, sf=[300], on_bad_rows="mark").round(2)
+       sf_300               reason
+    0    0.51
+    1     NaN       age is missing
+    2     NaN  treat 'other' is unknown
     """
     check_is_fitted(model)
+    model = model_of(model)
     keep = [keep] if isinstance(keep, str) else list(keep)
     asked = _asked(model, np.atleast_1d(quantiles).tolist(), list(cdf), list(sf), keep, extrapolation)
-    work = partial(_predict, model=model, asked=asked)
+    policy = _Policy(on_bad_rows, unknown) if check_policy(on_bad_rows, unknown) else None
+    asked = asked if policy is None else _with_words(asked, policy)
+    mapped: list[Counter[Any]] = []
+    work = partial(_predict, model=model, asked=asked, policy=policy, mapped=mapped)
     if not is_batched(data):
         table = native(data)
         if not is_frame(table):
             raise InputError(f"data must be a table with named columns, not {type(data).__name__}")
         result = work(table)
+        warn_of_mapped(sum(mapped, Counter()))
         return result if output is None else _write(result, output)
-    source = open_source(data, progress=progress)
+    source = open_source(data)
     source.check(columns := _columns(model, keep, source.names))
     if type(data).__module__.startswith("dask"):
         frame: Any = data
-        lazy = frame[columns].map_partitions(work, meta=_meta(frame._meta, model, asked))
+        alone = partial(_predict, model=model, asked=asked, policy=policy)
+        lazy = frame[columns].map_partitions(alone, meta=_meta(frame._meta, model, asked, policy))
         return lazy if output is None else _write_folder(lazy, os.fspath(output))
     if output is None:
         raise InputError("name an output, a Parquet file: predictions of rows read in batches are written to it")
     if source.holds(output):
         raise InputError(f"{os.fspath(output)} would be among the files that are read: choose another folder")
-    return _stream(source, work, columns, output, asked)
+    with Task("predict_table", 1, progress):
+        _stream(source, work, columns, output, asked)
+    warn_of_mapped(sum(mapped, Counter()))
+    return None
+
+
+class _Policy(NamedTuple):
+    """What to do with bad rows and with unknown levels, if that is not an error."""
+
+    on_bad_rows: OnBadRows
+    unknown: Unknown
+
+    @property
+    def marks(self) -> bool:
+        """Whether bad rows are marked."""
+        return self.on_bad_rows == "mark"
+
+
+def _with_words(asked: dict[str, tuple[str, Any]], policy: _Policy) -> dict[str, tuple[str, Any]]:
+    """Return the columns that are asked for, with those that say what happened to a row."""
+    words = (["reason"] if policy.marks else []) + (["mapped"] if policy.unknown != "error" else [])
+    _check_names([*asked, *words])
+    return asked | {name: (name, None) for name in words}
 
 
 def _columns(model: Any, keep: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -104,7 +157,7 @@ def _columns(model: Any, keep: Sequence[str], names: Sequence[str]) -> list[str]
     formula = getattr(model, "formula_", None)
     if formula is not None:
         wanted = [*formula.covariate_columns, *formula.strata, *([formula.offset] if formula.offset else [])]
-    elif hasattr(model, "feature_names_in_"):
+    elif hasattr(_first(model), "feature_names_in_"):
         wanted = _features(model, names)
     else:
         raise InputError("the model was fitted to columns without names: fit it by a formula, or to a table with names")
@@ -114,9 +167,17 @@ def _columns(model: Any, keep: Sequence[str], names: Sequence[str]) -> list[str]
 
 def _features(model: Any, names: Sequence[str]) -> list[str]:
     """Return the columns that a model fitted to a frame needs; its anchors may be missing."""
+    first = _first(model)
+    if first is not model:  # the transformers tell which columns they miss
+        return [name for name in getattr(first, "feature_names_in_", names) if name in names]
     named = getattr(model, "anchor_names", None)
     anchors = [named] if isinstance(named, str) else list(named or ())
     return [name for name in model.feature_names_in_ if name in names or name not in anchors]
+
+
+def _first(model: Any) -> Any:
+    """Return what takes new rows first: the first transformer of a pipeline, or the model."""
+    return next(iter(getattr(model, "transformers_", ())), model)
 
 
 def _asked(
@@ -139,10 +200,15 @@ def _asked(
         asked.append(("outside", ("outside", None)))
         if not hasattr(model, "classes_") and (quantiles or not points):
             asked.append(("beyond_data", ("beyond", None)))
-    name, times = Counter(name for name, _ in asked).most_common(1)[0]
+    _check_names([name for name, _ in asked])
+    return dict(asked)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Refuse a table with two columns of the same name."""
+    name, times = Counter(names).most_common(1)[0]
     if times > 1:
         raise InputError(f"there would be two columns {name!r}: rename the one to keep, or ask once")
-    return dict(asked)
 
 
 def _at(kind: str, points: Sequence[Any]) -> list[tuple[str, tuple[str, Any]]]:
@@ -151,60 +217,129 @@ def _at(kind: str, points: Sequence[Any]) -> list[tuple[str, tuple[str, Any]]]:
     return [(f"{kind}_{label}", (kind, point)) for label, point in zip(labels, points, strict=True)]
 
 
-def _predict(table: Any, model: Any, asked: dict[str, tuple[str, Any]]) -> pd.DataFrame:
-    """Return the predictions of rows in memory."""
+def _predict(
+    table: Any,
+    model: Any,
+    asked: dict[str, tuple[str, Any]],
+    policy: _Policy | None = None,
+    mapped: list[Counter[Any]] | None = None,
+) -> pd.DataFrame:
+    """Return the predictions of rows in memory; what levels were read as others goes to ``mapped``, or is warned of."""
     import pandas as pd
 
     names = [str(name) for name in table.columns]
     keep = [name for kind, name in asked.values() if kind == "keep"]
     known(keep, names)
     X = table if hasattr(model, "formula_") else table[_features(model, names)]
-    kinds = {kind for kind, _ in asked.values()}
-    column = _Columns(model, X, select(table, keep))
+    kept = select(table, keep)
+    column = _Columns(model, X, kept) if policy is None else _MarkedColumns(model, X, kept, policy)
     result = pd.DataFrame({name: column(*what) for name, what in asked.items() if what[0] != "beyond"})
-    if "beyond" in kinds:
+    if "beyond_data" in asked:
         predicted = [name for name, (kind, _) in asked.items() if kind in ("ppf", "prediction")]
-        result["beyond_data"] = beyond_the_data(
-            model.new_rows_.result, result[predicted].to_numpy(dtype=np.float64)
-        ).any(axis=1)
+        result["beyond_data"] = column.beyond(result[predicted].to_numpy(dtype=np.float64))
+    if isinstance(column, _MarkedColumns):
+        found = column.read.judgement.mapped
+        warn_of_mapped(found) if mapped is None else mapped.append(found)
+    result = result[list(asked)]
     return result.set_index(table.index) if isinstance(table, pd.DataFrame) else result
 
 
 class _Columns:
     """The columns of a table of predictions, by kind; what several columns need is computed once."""
 
-    def __init__(self, model: Any, X: Any, kept: pd.DataFrame) -> None:
-        self.model, self.X, self.kept = model, X, kept
+    def __init__(self, model: Any, X: Any, kept: pd.DataFrame, **options: Any) -> None:
+        self.model, self.X, self.kept, self.options = model, X, kept, options
 
     @cached_property
     def _distribution(self) -> Distribution:
-        distribution: Distribution = self.model.predict_distribution(self.X)
+        distribution: Distribution = self.model.predict_distribution(self.X, **self.options)
         return distribution
 
     @cached_property
     def _classes(self) -> Any:
-        return self.model.predict_proba(self.X)
+        return self.model.predict_proba(self.X, **self.options)
 
     def __call__(self, kind: str, argument: Any) -> Any:
         match kind:
             case "keep":
                 return self.kept[argument]
             case "prediction":
-                return self.model.predict(self.X)
+                return self.model.predict(self.X, **self.options)
             case "outside":
                 return self.model.extrapolation(self.X).covariates.to_numpy()
             case "p":
                 return self._classes[:, argument]
         return getattr(self._distribution, kind)(argument)
 
+    def beyond(self, predicted: Array) -> Any:
+        """Return whether one of the predictions of a row lies beyond all outcomes of the fit."""
+        return beyond_the_data(self.model.new_rows_.result, predicted).any(axis=1)
 
-def _meta(frame: Any, model: Any, asked: dict[str, tuple[str, Any]]) -> pd.DataFrame:
+
+class _MarkedColumns(_Columns):
+    """The same of rows of which some are bad: those of the good rows, spread over all."""
+
+    def __init__(self, model: Any, X: Any, kept: pd.DataFrame, policy: _Policy) -> None:
+        rows = getattr(model, "new_rows_", None)
+        if rows is None:
+            raise InputTypeError(f"{type(model).__name__} cannot mark rows or map levels: repair or drop such rows")
+        self.rows, self.table, self.marks = rows, X, policy.marks
+        self.read: ReadRows = rows.read(X, None, policy.unknown)
+        if not policy.marks:
+            self.read.judgement.check()
+        numbers = {name: values for name, values in self.read.taken.items() if values is not None}
+        super().__init__(model, self.read.X, kept, **numbers)
+
+    def __call__(self, kind: str, argument: Any) -> Any:
+        judgement = self.read.judgement
+        match kind:
+            case "keep":
+                return super().__call__(kind, argument)
+            case "reason":
+                return judgement.reasons()
+            case "mapped":
+                return judgement.mappings()
+            case "outside":
+                rows = np.arange(judgement.n_rows)[judgement.good]
+                table = self.X if self.rows.formula is None else take(self.table, rows)
+                return spread(outside_range(self.rows, table)[0], judgement.bad)
+        values = np.asarray(super().__call__(kind, argument))
+        if not self.marks:
+            return values
+        found = spread(values, judgement.bad)
+        return _nullable(found, _class_type(self.model) if kind in ("prediction", "ppf") else None)
+
+    def beyond(self, predicted: Array) -> Any:
+        found = np.asarray(beyond_the_data(self.rows.result, predicted).any(axis=1), dtype=object)
+        if not self.marks:
+            return found.astype(bool)
+        found[self.read.judgement.bad] = None
+        return _nullable(found, "boolean")
+
+
+def _nullable(values: Any, dtype: str | None) -> Any:
+    """Return values as a column of a type that has missing values; None leaves them as they are."""
+    import pandas as pd
+
+    return values if dtype is None else pd.array(values, dtype=dtype)
+
+
+def _class_type(model: Any) -> str | None:
+    """Return the nullable type of the classes of a model; None if it has none, or if they are text."""
+    kind = getattr(model, "classes_", np.zeros(0)).dtype.kind
+    return {"i": "Int64", "u": "UInt64", "b": "boolean"}.get(kind)
+
+
+def _meta(frame: Any, model: Any, asked: dict[str, tuple[str, Any]], policy: _Policy | None) -> pd.DataFrame:
     """Return a table of predictions without rows, for Dask."""
     import pandas as pd
 
     classes = getattr(model, "classes_", np.zeros(0))
-    own = {"outside": pd.Series(dtype=object), "beyond": pd.Series(dtype=bool)}
-    kinds = {"prediction": pd.Series(classes[:0]), "ppf": pd.Series(classes[:0])} | own
+    marks = policy is not None and policy.marks
+    text = pd.Series(dtype=object)
+    own = {"outside": text, "reason": text, "mapped": text, "beyond": pd.Series(dtype="boolean" if marks else bool)}
+    label = pd.Series(classes[:0], dtype=_class_type(model) if marks else None)
+    kinds = {"prediction": label, "ppf": label} | own
     return pd.DataFrame(
         {
             name: frame[argument] if kind == "keep" else kinds.get(kind, pd.Series(dtype=np.float64))
@@ -252,16 +387,20 @@ def _stream(
 
     _parquet(output)
 
+    def _known_type(found: Any) -> Any:
+        return pa.string() if found == pa.null() else found  # a first batch of bad rows only
+
     def write(file: Path) -> None:
         writer: Any = None
         try:
-            for table in source.each(lambda frame, _: work(frame), columns, "predictions"):
-                if writer is None:
-                    kept = {name: source.arrow_type(name) for name, (kind, _) in asked.items() if kind == "keep"}
-                    found = pa.Schema.from_pandas(table, preserve_index=False)
-                    fields = [pa.field(field.name, kept.get(field.name, field.type)) for field in found]
-                    writer = pq.ParquetWriter(file, pa.schema(fields))
-                writer.write_table(pa.Table.from_pandas(table, writer.schema, preserve_index=False))
+            with closing(source.each(lambda frame, _: work(frame), columns, "predictions")) as tables:
+                for table in tables:
+                    if writer is None:
+                        kept = {name: source.arrow_type(name) for name, (kind, _) in asked.items() if kind == "keep"}
+                        found = pa.Schema.from_pandas(table, preserve_index=False)
+                        types = {field.name: kept.get(field.name, _known_type(field.type)) for field in found}
+                        writer = pq.ParquetWriter(file, pa.schema([pa.field(*own) for own in types.items()]))
+                    writer.write_table(pa.Table.from_pandas(table, writer.schema, preserve_index=False))
             if writer is None:
                 raise InputError("the table has no rows")
         finally:

@@ -13,16 +13,16 @@ import json
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from anchortm import __version__
 from anchortm._util.files import check_regular, make_folder, write_figure, write_whole
+from anchortm._util.progress import Task
 from anchortm.simulate import scenarios, sem
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ def simulate(work: Callable[[np.random.Generator], Arrays], runs: int, options: 
         hashlib.sha256(title.encode()).digest()[:8], "big"
     )  # so that parts have different random numbers
     seeds = np.random.SeedSequence([options.seed, name]).spawn(runs)
-    shown = tqdm(seeds, desc=title, disable=None if options.progress is None else not options.progress)
-    results = Parallel(n_jobs=options.jobs)(delayed(_one)(work, seed) for seed in shown)
+    with Task(title, runs, options.progress) as task:
+        results = task.map(partial(_one, work), seeds, options.jobs)
     return {key: np.array([result[key] for result in results]) for key in results[0]}
 
 

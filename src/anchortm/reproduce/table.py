@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from anchortm._util.files import check_regular, write_whole
+from anchortm._util.progress import Task, above
 from anchortm.exceptions import InputError
 from anchortm.reproduce import boston, identities, iv1, iv2, la, nla
 from anchortm.reproduce.engine import CAVEAT, NOT, REPRODUCED, Claim, Options, Part, run_part
@@ -37,12 +38,17 @@ def reproduce(
 ) -> list[Claim]:
     """Run parts of the reproduction, write their results to ``folder``, and return their claims."""
     found: list[Claim] = []
-    for part in choose(names):
-        start = time.perf_counter()
-        claims, computed = run_part(part, folder, options, fresh)
-        how = f"{time.perf_counter() - start:.0f} s" if computed else "stored results"
-        say(f"{part.title}: {how}")
-        found += claims
+    parts = choose(names)
+    with Task("reproduce", len(parts), options.progress) as task:
+        for part in parts:
+            task.label = f"reproduce {part.name}"
+            start = time.perf_counter()
+            claims, computed = run_part(part, folder, options, fresh)
+            how = f"{time.perf_counter() - start:.0f} s" if computed else "stored results"
+            with above():
+                say(f"{part.title}: {how}")
+            found += claims
+            task.step()
     table = claim_frame(found).assign(runs=options.runs or "published", seed=options.seed, trees=options.trees)
     table = _with_earlier(table, folder / "claims.csv")
     write_whole(folder / "claims.csv", lambda file: table.to_csv(file, index=False))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from anchortm import __version__
 from anchortm._util.files import read_bytes, write_whole
+from anchortm._util.pipelines import is_pipeline, model_of
 from anchortm._util.plain_values import check, lively
-from anchortm.engine.records import MAX_COVARIANCE
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, ModelFileError
-from anchortm.inference.covariance import default_kind
+from anchortm.inference.covariance import keep_standard_errors
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.estimator import AnchorBoostedTM
+from anchortm.models.pipeline import Pipeline
 from anchortm.saving.boosted import boosted_of, boosted_record
 from anchortm.saving.models import MODEL, fitted_of, model_record
+from anchortm.saving.pipelines import PIPELINE, pipeline_of, pipeline_record
 
 __all__ = ["load", "save"]
 
@@ -35,7 +36,7 @@ MAX_BYTES = 64 * 2**20
 MAX_VALUES = 4_000_000  # largest number of values (numbers, strings and lists) in a file
 
 
-def save(model: TransformationModel | AnchorBoostedTM, path: str | os.PathLike[str]) -> Path:
+def save(model: TransformationModel | AnchorBoostedTM | Pipeline, path: str | os.PathLike[str]) -> Path:
     """Write a fitted model to a JSON file and return its path.
 
     The file is written completely or not at all. Standard errors are computed first if possible, so that
@@ -68,36 +69,34 @@ def save(model: TransformationModel | AnchorBoostedTM, path: str | os.PathLike[s
     >>> bool((same.predict_proba(data) == model.predict_proba(data)).all())
     True
     """
-    if not isinstance(model, (TransformationModel, AnchorBoostedTM)):
-        raise InputTypeError(f"save needs a model of this package, not {type(model).__name__}")
-    check_is_fitted(model, "coef_")
     if Path(path).suffix != ".json":
         raise InputError(f"the name of a model file must end in .json, not {path}")
+    record = _record(model)
+    text = json.dumps(record | {"sha256": digest(record)}, indent=1, allow_nan=False)
+    if len(text) > MAX_BYTES or _n_values(text) > MAX_VALUES:
+        raise InputError(f"the model has {model_of(model).coef_.size} coefficients, too many for a file: use pickle")
+    return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def _record(model: Any) -> dict[str, Any]:
+    """Return the record of a fitted model, or of a pipeline that ends in one, for a file."""
+    top = {"format": FORMAT, "version": VERSION, "written_by": f"anchortm {__version__}"}
+    if is_pipeline(model):
+        last = getattr(model.steps[-1][1], "best_estimator_", model.steps[-1][1])
+        return top | pipeline_record(model, _record(last))
+    if not isinstance(model, (TransformationModel, AnchorBoostedTM)):
+        raise InputTypeError(
+            f"save needs a model of this package, or a pipeline that ends in one, not {type(model).__name__}"
+        )
+    check_is_fitted(model, "coef_")
     inner = model.model_ if isinstance(model, AnchorBoostedTM) else model
     inner.specification().check()  # arguments may have been set since the fit, and load would refuse bad ones
-    _compute_sandwich(inner)
-    top = {"format": FORMAT, "version": VERSION, "written_by": f"anchortm {__version__}"}
+    keep_standard_errors(inner)
     record = top | model_record(inner)
     for key, test in MODEL.items():
         if not test(record[key] if key == "formula" else lively(record[key])):
             raise InputError(f"the model cannot be saved: its {key} is too large for a file, or invalid")
-    if isinstance(model, AnchorBoostedTM):
-        record = top | boosted_record(model, record)
-    text = json.dumps(record | {"sha256": digest(record)}, indent=1, allow_nan=False)
-    if len(text) > MAX_BYTES or _n_values(text) > MAX_VALUES:
-        raise InputError(f"the model has {model.coef_.size} coefficients, too many for a file: use pickle")
-    return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-
-
-def _compute_sandwich(model: TransformationModel) -> None:
-    """Compute the sandwich if possible, because a loaded model cannot."""
-    result = model.result_
-    wanted = default_kind(result, None) == "sandwich" and result.computed.get("sandwich") is None
-    if wanted and result.parameters.size <= MAX_COVARIANCE and model.has_rows_:
-        # there are no standard errors without a strict minimum, or if X has been changed since the fit
-        with suppress(AnchorTMError, np.linalg.LinAlgError):
-            if model.problem_.data.in_memory:
-                model.covariance("sandwich")
+    return top | boosted_record(model, record) if isinstance(model, AnchorBoostedTM) else record
 
 
 def digest(record: dict[str, Any]) -> str:
@@ -196,4 +195,11 @@ def _model(record: Any) -> Any:
         f"version {VERSION}: use the anchortm that wrote it, or a newer one",
     )
     check(record.get("sha256") == digest(record), "the file has been changed or damaged since it was written")
+    return _made(record)
+
+
+def _made(record: dict[str, Any]) -> Any:
+    """Return the model or the pipeline of a record."""
+    if record.get("class") == PIPELINE:
+        return pipeline_of(record, _made)
     return boosted_of(record) if record.get("class") == AnchorBoostedTM.__name__ else fitted_of(record)

@@ -8,7 +8,7 @@ from anchortm._util.plain_values import check, lively, plain
 from anchortm.engine.specification import named_columns
 from anchortm.models.boosted.estimator import AnchorBoostedTM
 from anchortm.models.boosted.result import BoostedResult
-from anchortm.saving.models import arguments_of, fitted_of, formula_of, parameter
+from anchortm.saving.models import arguments_of, arguments_of_fit, fitted_of, formula_of, parameter
 
 __all__ = ["boosted_of", "boosted_record"]
 
@@ -16,7 +16,7 @@ __all__ = ["boosted_of", "boosted_record"]
 def boosted_record(model: AnchorBoostedTM, inner: dict[str, Any]) -> dict[str, Any]:
     """Return the record of a boosted model for a file; ``inner`` is the record of the inner model."""
     parameters = model.get_params(deep=False)
-    base = parameters.pop("model").get_params(deep=False)
+    base = arguments_of_fit(parameters.pop("model"), model)
     return {
         "class": AnchorBoostedTM.__name__,
         "parameters": {key: parameter(key, value) for key, value in parameters.items()},

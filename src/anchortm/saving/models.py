@@ -20,10 +20,13 @@ from anchortm.inputs.formula import Formula
 from anchortm.links import LINKS, Link
 from anchortm.models import transformation
 from anchortm.models.base import TransformationModel
+from anchortm.models.boosted.estimator import AnchorBoostedTM
 from anchortm.models.cox import CoxPH
 from anchortm.models.glm import AnchorGLM
 
-__all__ = ["MODEL", "arguments_of", "fitted_of", "formula_of", "model_record", "parameter"]
+__all__ = ["MODEL", "arguments_of", "arguments_of_fit", "fitted_of", "formula_of", "model_record", "parameter"]
+
+ROLES = ("strata", "random", "varying", "scale")
 
 CLASSES: dict[str, type[TransformationModel]] = {
     **{name: getattr(transformation, name) for name in transformation.__all__},
@@ -65,10 +68,17 @@ def model_record(model: TransformationModel) -> dict[str, Any]:
         )
     return {
         "class": name,
-        "parameters": {key: parameter(key, value) for key, value in model.get_params(deep=False).items()},
+        "parameters": {key: parameter(key, value) for key, value in arguments_of_fit(model, model).items()},
         "formula": model.formula_.state() if hasattr(model, "formula_") else None,
         **result.to_dict(),
     }
+
+
+def arguments_of_fit(model: TransformationModel, fitted: TransformationModel | AnchorBoostedTM) -> dict[str, Any]:
+    """Return the arguments of a model, with the roles that a formula gave to columns in the fit."""
+    spec = fitted.new_rows_.spec
+    roles = {role: getattr(spec, role) for role in ROLES} if hasattr(fitted, "formula_") else {}
+    return model.get_params(deep=False) | roles
 
 
 def arguments_of(record: dict[str, Any], cls: type[Any]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 Every function takes predictions and observed outcomes. It returns one value per row where the score has one, else
 one number. Pass outcomes as to ``fit``: numbers or classes in an array, list or series, ``Surv``, ``Interval`` or a
-structured survival array. ``brier`` and ``concordance`` also score plain predictions of other software.
+structured survival array. A model that was fitted by a formula, and a table with its columns, can stand for both:
+``crps(model, data)``. ``brier`` and ``concordance`` also score plain predictions of other software.
 ``score_table`` collects the scores of a model by environment.
 """
 

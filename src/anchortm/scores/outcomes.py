@@ -8,15 +8,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._typing import Array
+from anchortm._util.frames import is_frame, native
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.response import Kind, Response, Scale, as_response
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
+from anchortm.predict.marked import MarkedDistribution
+from anchortm.predict.observed import reads_tables
 from anchortm.predict.piecewise import PiecewiseDistribution
 from anchortm.predict.protocol import Distribution
 from anchortm.predict.survival_steps import StepDistribution
 
-__all__ = ["check_predicted", "exact_values", "is_prediction", "known_rows", "known_values", "outcomes_of"]
+__all__ = [
+    "check_predicted",
+    "exact_values",
+    "is_prediction",
+    "known_rows",
+    "known_values",
+    "model_and_table",
+    "outcomes_of",
+    "predicted",
+]
 
 
 def check_predicted(distribution: Any, steps: bool = False) -> None:
@@ -28,11 +40,30 @@ def check_predicted(distribution: Any, steps: bool = False) -> None:
             "survival curves of CoxPH are steps that end at the last event time: score them by brier and concordance, "
             "or use ProportionalHazards, whose full distributions have all scores"
         )
+    if isinstance(distribution, MarkedDistribution):
+        raise InputTypeError(
+            f"{int(distribution.bad.sum())} of the {len(distribution)} rows are marked as bad: score the others, "
+            "distribution.good_rows with y[~distribution.bad]"
+        )
     if not isinstance(distribution, (PredictedDistribution, FamilyDistribution, PiecewiseDistribution)):
         raise InputTypeError(
             f"pass predicted distributions, model.predict_distribution(X), not {type(distribution).__name__}; "
             "score_table takes a model"
         )
+
+
+def model_and_table(model: Any, data: Any) -> bool:
+    """Return whether these are a model that was fitted by a formula, and a table."""
+    return reads_tables(model) and hasattr(model, "new_rows_") and is_frame(native(data))
+
+
+def predicted(distribution: Any, y: Any) -> tuple[Any, Any]:
+    """Return predictions and outcomes; a model that was fitted by a formula makes both of a table."""
+    if not model_and_table(distribution, y):
+        return distribution, y
+    model, response = distribution, distribution.new_rows_.response(y, None)
+    trials = {} if response.trials is None else {"trials": response.trials}
+    return model.predict_distribution(y, **trials), response
 
 
 def is_prediction(values: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anchortm._typing import Array
+from anchortm._typing import Array, Table
 from anchortm.bases import OrdinalBasis
 from anchortm.exceptions import InputTypeError
 from anchortm.inputs.response import Response
@@ -18,11 +18,12 @@ from anchortm.predict.along_shift import along_shift
 from anchortm.predict.crps import crps_of_numbers
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
+from anchortm.predict.fitted import HasRows
 from anchortm.predict.integrals import rows_alike
 from anchortm.predict.marginal import AveragedDistribution
 from anchortm.predict.moments import NODES, WEIGHTS
 from anchortm.predict.piecewise import PiecewiseDistribution
-from anchortm.scores.outcomes import check_predicted, exact_values
+from anchortm.scores.outcomes import check_predicted, exact_values, predicted
 
 __all__ = ["crps", "crps_of_values", "nll_quantiles"]
 
@@ -50,13 +51,15 @@ def nll_quantiles(nll: ArrayLike, alpha: ArrayLike) -> Array:
 
 
 def crps(
-    distribution: PredictedDistribution | FamilyDistribution | PiecewiseDistribution, y: ArrayLike | Response
+    distribution: PredictedDistribution | FamilyDistribution | PiecewiseDistribution | HasRows,
+    y: ArrayLike | Response | Table,
 ) -> Array:
     """Return the continuous ranked probability score of exact outcomes, one value per row.
 
     The integral of (F(t) - 1{y <= t})^2 over t, by Gauss-Legendre: to a relative error of about 1e-12 for continuous
     outcomes, 1e-8 for counts of thousands and for outcomes known to exceed something. It is infinite where the tail is
-    too heavy. Classes are scored by their positions. Pass ``y`` as to ``fit``; censored rows are refused.
+    too heavy. Classes are scored by their positions. Pass ``y`` as to ``fit``; censored rows are refused. Or pass a
+    model that was fitted by a formula and a table.
 
     Rows that share a baseline are scored together: if they are many, a row takes about a microsecond.
 
@@ -68,7 +71,11 @@ def crps(
     >>> distribution = model.predict_distribution(data[["duration"]])
     >>> print(atm.scores.crps(distribution, data.waiting).mean().round(2))
     5.78
+    >>> model = atm.ContinuousProbit().fit("waiting ~ duration", data)
+    >>> print(atm.scores.crps(model, data).mean().round(2))  # the same by a formula
+    5.78
     """
+    distribution, y = predicted(distribution, y)
     check_predicted(distribution)
     return crps_of_values(distribution, exact_values(distribution, y, "the CRPS"))
 

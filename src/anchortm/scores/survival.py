@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anchortm._typing import Array
+from anchortm._typing import Array, Table
 from anchortm._util.checks import real_numbers
 from anchortm._util.frames import aligned
 from anchortm.exceptions import InputError, InputTypeError
@@ -15,20 +15,23 @@ from anchortm.inputs.empirical import censoring_distribution
 from anchortm.inputs.response import Kind, Response, as_response
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
+from anchortm.predict.fitted import HasRows
 from anchortm.predict.piecewise import PiecewiseDistribution
 from anchortm.predict.survival_steps import StepDistribution
-from anchortm.scores.outcomes import check_predicted, is_prediction
+from anchortm.scores.outcomes import check_predicted, is_prediction, model_and_table, predicted
 
 __all__ = ["brier", "brier_rows", "concordance"]
 
 
-def concordance(risk: ArrayLike, y: ArrayLike | Response) -> float:
+def concordance(risk: ArrayLike | HasRows, y: ArrayLike | Response | Table) -> float:
     """Return Harrell's concordance index: how often the row with the higher risk fails first.
 
     Parameters
     ----------
     risk : array
-        Any score that is higher for earlier events, such as ``-model.predict(X)``, one number for each row.
+        Any score that is higher for earlier events, such as ``-model.predict(X)``, one number for each row. Or a model
+        that was fitted by a formula, and a table in the place of y: the risk is then x'beta plus the offset, with the
+        sign of h.
     y : Surv, structured survival array or array
         Observed times; plain numbers are times of events.
 
@@ -45,7 +48,11 @@ def concordance(risk: ArrayLike, y: ArrayLike | Response) -> float:
     >>> risk = model.predict_distribution(data).cdf(300.0)
     >>> print(round(atm.scores.concordance(risk, atm.Surv(data.tstop, data.status)), 2))
     0.66
+    >>> print(round(atm.scores.concordance(model, data), 2))  # the order of rows is the same at all times
+    0.66
     """
+    if model_and_table(risk, y):
+        risk, y = _risk_and_outcome(risk, y)
     if is_prediction(risk):
         raise InputTypeError(
             f"risk must be one number for each row, higher for earlier events, not {type(risk).__name__}: pass for "
@@ -83,6 +90,12 @@ def concordance(risk: ArrayLike, y: ArrayLike | Response) -> float:
     return agree / pairs
 
 
+def _risk_and_outcome(model: Any, data: Any) -> tuple[Array, Response]:
+    """Return the signed shift of each row of a table, and its outcome."""
+    rows = model.new_rows_
+    return rows.parts(data, None, None)[1], rows.response(data, None)
+
+
 class _Counter:
     """Counts of ranks, with the number below a rank in logarithmic time (a Fenwick tree)."""
 
@@ -109,10 +122,15 @@ class _Counter:
 
 
 def brier(
-    distribution: PredictedDistribution | FamilyDistribution | PiecewiseDistribution | StepDistribution | ArrayLike,
-    y: ArrayLike | Response,
+    distribution: PredictedDistribution
+    | FamilyDistribution
+    | PiecewiseDistribution
+    | StepDistribution
+    | HasRows
+    | ArrayLike,
+    y: ArrayLike | Response | Table,
     times: ArrayLike,
-    train: ArrayLike | Response | None = None,
+    train: ArrayLike | Response | Table | None = None,
 ) -> Array:
     """Return the Brier score of survival at given times, with censored rows weighted (Graf et al., 1999).
 
@@ -121,12 +139,12 @@ def brier(
     distribution : predicted distributions, or array of shape (n, number of times)
         ``model.predict_distribution(X)``, or the survival probabilities P(Y > t) that any software predicts: one row
         for each row of y and one column for each time (a vector if there is one time). If you have probabilities of
-        an event by t, pass ``1 - p``.
+        an event by t, pass ``1 - p``. Or a model that was fitted by a formula, and a table in the place of y.
     y : Surv, structured survival array or array
         Observed times, exact or right-censored; plain numbers are times of events.
     times : number or vector
     train : as y, optional
-        Rows from which the censoring distribution is estimated.
+        Rows from which the censoring distribution is estimated; a table where y is one.
 
     Notes
     -----
@@ -146,6 +164,9 @@ def brier(
     >>> atm.scores.brier(distribution.sf([100.0, 300.0]), y, [100.0, 300.0]).round(3)  # from numbers
     array([0.097, 0.203])
     """
+    if train is not None and model_and_table(distribution, train):
+        train = _risk_and_outcome(distribution, train)[1]
+    distribution, y = predicted(distribution, y)
     grid = np.atleast_1d(real_numbers(times, "times"))
     if grid.ndim != 1 or np.isnan(grid).any():
         raise InputError(f"times must be a number or a vector of numbers, not {times!r}")

@@ -13,13 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
 from anchortm._messages import shown
-from anchortm._typing import Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm._typing import AnyTable, Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import level_between
-from anchortm._util.frames import aligned, native, take
+from anchortm._util.frames import aligned, name_of, native, take
+from anchortm._util.html import report
+from anchortm._util.pipelines import model_of
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import groups_of
 from anchortm.inputs.response import Kind, Response, as_response
 from anchortm.predict.distribution import PredictedDistribution
+from anchortm.predict.observed import environments_of, rows_of_table
 from anchortm.scores.calibration import pit
 from anchortm.scores.outcomes import check_predicted, known_rows, known_values
 from anchortm.scores.proper import crps_of_values, nll_quantiles
@@ -46,6 +49,8 @@ class ScoreTable:
         Environment and scores of each row.
     level : float
         Probability of the intervals whose coverage is reported.
+    environment_name : str or None
+        What the column of environments is called.
 
     See Also
     --------
@@ -56,7 +61,7 @@ class ScoreTable:
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
     >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
-    >>> scores = atm.scores.score_table(model, data, data.rating, data.temp)
+    >>> scores = atm.scores.score_table(model, data, environments="temp")
     >>> scores.frame()[["environment", "n", "nll", "crps"]].round(3)
       environment   n    nll   crps
     0       (all)  72  1.204  0.439
@@ -71,6 +76,7 @@ class ScoreTable:
     table: pd.DataFrame
     rows: pd.DataFrame
     level: float
+    environment_name: str | None = None
 
     def frame(self) -> pd.DataFrame:
         """Return one row for all rows together and one for each environment."""
@@ -92,18 +98,24 @@ class ScoreTable:
 
     def plot(self, ax: Axis = None, label: int = 3) -> Axes:
         """Draw the distribution of the probability integral transforms by environment and return the axes."""
-        return plotting.calibration(self.rows, ax, label=label)
+        return plotting.calibration(self.rows, ax, label=label, name=self.environment_name)
 
     @shown
     def __repr__(self) -> str:
-        head = f"Scores, coverage of {self.level:.0%} intervals"
-        return f"{head}\n{self.table.to_string(index=False, float_format=lambda v: f'{v:.4g}')}"
+        return f"{self._title()}\n{self.table.to_string(index=False, float_format=lambda v: f'{v:.4g}')}"
+
+    def _repr_html_(self) -> str:
+        return report(self._title(), self.table)
+
+    def _title(self) -> str:
+        by = f" by environment ({self.environment_name})" if self.environment_name else ""
+        return f"Scores{by}, coverage of {self.level:.0%} intervals"
 
 
 def score_table(
     model: Any,
-    X: Covariates,
-    y: Outcome,
+    X: Covariates | str,
+    y: Outcome | AnyTable | None = None,
     environments: Labels | None = None,
     *,
     offset: Numbers | None = None,
@@ -123,6 +135,20 @@ def score_table(
     random effects, a cluster whose rows lie in several environments counts as one cluster in each, also in the row of
     all environments.
 
+    Parameters
+    ----------
+    model : fitted model
+    X, y, offset
+        As for ``nll``: after a fit by a formula, X may be a table that holds the outcome, and the offset a column name.
+    environments : array or column name, optional
+        One label for each row. By default the anchor of the formula, if y comes from the table and the table has it.
+    level : float
+        Probability of the intervals whose coverage is reported.
+    times : sequence of float, optional
+        Times of the Brier score.
+    random_state : int, Generator or None
+        Seed of the draws.
+
     See Also
     --------
     anchortm.scores.ScoreTable : the result
@@ -132,8 +158,8 @@ def score_table(
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
     >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
-    >>> atm.scores.score_table(model, data, data.rating, data.temp)
-    Scores, coverage of 90% intervals
+    >>> atm.scores.score_table(model, data, environments="temp")
+    Scores by environment (temp), coverage of 90% intervals
     environment  n   nll   crps  coverage    pit
           (all) 72 1.204 0.4394    0.9722 0.4984
            cold 36 1.132 0.3889    0.9722 0.4925
@@ -142,6 +168,9 @@ def score_table(
     import pandas as pd
 
     level_between(level)
+    model = model_of(model)
+    X, y = rows_of_table(model, X, y)
+    environments = environments_of(model, X, y, environments)
     response, distribution, codes, names = _observed(model, X, y, environments, offset)
     n = len(response)
     u = pit(distribution, response, random_state)
@@ -180,40 +209,44 @@ def score_table(
                 for _, part in groups
             ],
         )
-    return ScoreTable(table, rows, level)
+    return ScoreTable(table, rows, level, name_of(environments))
 
 
 def transforms(
     model: Any,
-    X: Covariates,
-    y: Outcome,
-    environments: Labels | None,
-    offset: Numbers | None,
-    random_state: Seed,
+    X: Covariates | str,
+    y: Outcome | AnyTable | None = None,
+    environments: Labels | None = None,
+    offset: Numbers | None = None,
+    random_state: Seed = 0,
 ) -> pd.DataFrame:
-    """Return environment and probability integral transform of each row.
+    """Return environment and probability integral transform of each row; arguments as for ``score_table``.
 
     Examples
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
     >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data, xi=1.0)
-    >>> atm.scores.transforms(model, data, data.rating, data.judge, None, 0).columns.tolist()
+    >>> atm.scores.transforms(model, data).columns.tolist()
     ['environment', 'pit']
     """
     import pandas as pd
 
+    model = model_of(model)
+    X, y = rows_of_table(model, X, y)
+    environments = environments_of(model, X, y, environments)
     response, distribution, codes, names = _observed(model, X, y, environments, offset)
     return pd.DataFrame({"environment": names[codes], "pit": pit(distribution, response, random_state)})
 
 
 def _observed(
-    model: Any, X: Covariates, y: Outcome, environments: Labels | None, offset: Numbers | None
+    model: Any, X: Any, y: Any, environments: Labels | None, offset: Numbers | None
 ) -> tuple[Response, PredictedDistribution, NDArray[np.intp], NDArray[Any]]:
     """Return outcomes, predictions, and codes and names of the environments (a single one if None)."""
     check_is_fitted(model, "coef_")
     aligned(X=X, y=y, environments=environments, offset=offset)
     levels = model.basis_.levels
+    y = model.formula_.outcome(X) if y is None else y
     response = as_response(
         np.ravel(y) if isinstance(y, np.ndarray) and y.ndim == 2 else y, model.new_rows_.spec.outcome, levels
     )
@@ -229,7 +262,7 @@ def _observed(
     return response, distribution, codes, names
 
 
-def _nll(model: Any, X: Covariates, response: Response, offset: Numbers | None, codes: NDArray[np.intp]) -> Array:
+def _nll(model: Any, X: Any, response: Response, offset: Numbers | None, codes: NDArray[np.intp]) -> Array:
     """Return the negative log-likelihood of each row; clusters share theirs within each environment."""
     if model.new_rows_.result.random is None:
         return np.asarray(model.nll(X, response, offset=offset))

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from anchortm.backends.grouped import Fit, GroupedStream, held_out_loss
+from anchortm._typing import Array
+from anchortm.backends.grouped import Fit, GroupedStream, held_out_loss, unknown_outcomes
 from anchortm.backends.streamed import Stream
+from anchortm.engine.lost_columns import Shared, notes_of
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import tell_alphabetical
 from anchortm.engine.result import FitResult
@@ -34,6 +36,8 @@ class LeftOut(NamedTuple):
     problems: Sequence[Problem] = ()
     full: Full | None = None
     n_passes: int | None = None
+    n_missing: int = 0
+    environment_name: str | None = None
 
 
 def left_out_in_batches(
@@ -43,7 +47,6 @@ def left_out_in_batches(
     xis: list[float],
     cut: int | None,
     n_jobs: int | None,
-    progress: bool | None,
 ) -> LeftOut:
     """Return the left-out environments of a table at each xi, for the model or for a grid of penalties.
 
@@ -57,8 +60,6 @@ def left_out_in_batches(
     column = _environments(stream, rows.environments)
     if n_jobs is not None:
         stream.source.n_jobs = problem.spec.at(n_jobs=n_jobs).threads
-    if progress is not None:
-        stream.source.progress = progress
     tell_alphabetical(problem.data)
     problem = problem.along(xis)
     problems = [problem] if grid is None else grid(problem, xis)
@@ -69,26 +70,25 @@ def left_out_in_batches(
     names = grouped.labels
     if len(names) < 2:
         raise InputError("there is a single environment: no rows remain for the fit when it is left out")
-    trained = stream.together([_named(names[e], partial(_train, problem, grouped, e)) for e in range(len(names))])
+    parts = stream.together([_named(names[e], partial(_fold, problem, grouped, e)) for e in range(len(names))])
     fits = stream.together(
         [
-            _named(names[e], partial(_fit, replace(train, spec=problems[j].spec.at(xi=xi)), full[j, xi]))
-            for e, train in enumerate(trained)
+            _named(names[e], partial(_fit, fold.like(problems[j].at(xi=xi)), full[j, xi], fold.shared))
+            for e, fold in enumerate(parts)
             for j, xi in places
         ]
     )
     by_environment = [fits[e * len(places) : (e + 1) * len(places)] for e in range(len(names))]
-    losses = stream.together(
-        [partial(held_out_loss, grouped, e, train.data, by_environment[e]) for e, train in enumerate(trained)]
-    )
-    found = []
+    losses = stream.together([partial(_loss, grouped, e, parts[e], own) for e, own in enumerate(by_environment)])
+    found, called = [], problem.names_of(stream)
     for e, name in enumerate(names):
         scan = grouped.scans[e]
         n = scan.n_rows if stream.reader.weight is None else scan.n_total
         for (j, xi), fit, nll in zip(places, by_environment[e], losses[e].tolist(), strict=True):
             own = {"environment": name, "xi": xi, "n": n, "nll": nll, "converged": fit.converged}
-            found.append(own | row_of(problems[j], stream, fit.others, by))
-    return LeftOut(found, rows, problems, full, stream.n_passes)
+            beta = parts[e].shared.widen(fit.baseline, fit.others)[1]
+            found.append(own | {"notes": parts[e].notes} | row_of(problems[j].spec, called, beta, by))
+    return LeftOut(found, rows, problems, full, stream.n_passes, stream.scan.missing.n_missing, _name(stream, column))
 
 
 def _environments(stream: Stream, given: Any) -> str | None:
@@ -109,6 +109,11 @@ def _environments(stream: Stream, given: Any) -> str | None:
     return None
 
 
+def _name(stream: Stream, column: str | None) -> str:
+    """Return what the column of the environments is called."""
+    return column or str(stream.reader.formula.anchor_columns[0])
+
+
 @contextmanager
 def _without(name: Any) -> Iterator[None]:
     """Add the name of the left-out environment to errors."""
@@ -126,15 +131,39 @@ def _named(name: Any, call: Callable[[], T]) -> Callable[[], T]:
     return run
 
 
-def _train(problem: Problem, grouped: GroupedStream, e: int) -> Problem:
+class _Fold(NamedTuple):
+    """The problem without one environment, and the classes and strata that only this environment has."""
+
+    train: Problem
+    shared: Shared
+    unknown: list[str]
+
+    @property
+    def notes(self) -> str:
+        """Return what the table says about the environment."""
+        return notes_of(self.train.data.lost, self.unknown)
+
+    def like(self, problem: Problem) -> Problem:
+        """Return the problem without the environment with the penalties of another."""
+        return replace(self.train, spec=problem.spec.for_columns(problem.data.names, self.train.data.names))
+
+
+def _fold(problem: Problem, grouped: GroupedStream, e: int) -> _Fold:
     """Return the problem without one environment, with the basis made from the other rows."""
-    return type(problem).on(problem.spec, grouped.without(e))
+    part = grouped.without(e)
+    train = type(problem).on(problem.spec.for_columns(problem.data.names, part.names), part)
+    return _Fold(train, Shared.of(problem, train), unknown_outcomes(grouped, e, part))
 
 
-def _fit(problem: Problem, start: FitResult) -> Fit:
+def _fit(problem: Problem, start: FitResult, shared: Shared) -> Fit:
     """Return the fit, started from the fit to all rows."""
     objective, xi = problem.objective, float(problem.spec.xi)
-    (solution,) = fits_at(problem, objective, [xi], {xi: (start.baseline, start.others)})
+    (solution,) = fits_at(problem, objective, [xi], {xi: shared.narrow(start.baseline, start.others)})
     theta, beta = objective.coordinates.split(solution.v)
     link = problem.fitted_link(objective, solution.v)
     return Fit(problem.with_data(None), link, np.asarray(theta), np.asarray(beta), solution.converged)
+
+
+def _loss(grouped: GroupedStream, e: int, fold: _Fold, fits: list[Fit]) -> Array:
+    """Return the loss of the left-out rows under each fit, NaN if they have unknown classes or strata."""
+    return np.full(len(fits), np.nan) if fold.unknown else held_out_loss(grouped, e, fold.train.data, fits)

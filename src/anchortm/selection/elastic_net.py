@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,14 +15,17 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
-from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
+from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import one_number, real_numbers, several_xi, whole_number
+from anchortm._util.html import report
+from anchortm._util.progress import Task
 from anchortm.engine.objective.penalised import Net
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
 from anchortm.engine.solve.continuation import solve_path
 from anchortm.exceptions import InputError
 from anchortm.models.base import TransformationModel, check_model
+from anchortm.models.given import given
 from anchortm.plotting.results import Panels
 from anchortm.selection.folds import Grid, full_paths
 from anchortm.selection.searches import XiSearchCV
@@ -145,7 +147,7 @@ class ElasticNetPath:
         return plotting.net_path(self, axes, label)
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{self.frame().to_html(index=False, float_format='{:.5g}'.format)}"
+        return report(repr(self), self.frame())
 
     def __repr__(self) -> str:
         fits = [m for row in self.models for m in row]
@@ -156,9 +158,9 @@ class ElasticNetPath:
 
 def elastic_net_path(
     model: TransformationModel,
-    X: Covariates,
-    y: Outcome,
-    anchors: Labels | None,
+    X: Covariates | str,
+    y: Outcome | AnyTable,
+    anchors: Labels | None = None,
     xis: Sequence[float] = (0.0,),
     *,
     lambdas: Sequence[float] | None = None,
@@ -167,6 +169,7 @@ def elastic_net_path(
     smallest: float | None = None,
     sample_weight: Numbers | None = None,
     offset: Numbers | None = None,
+    progress: bool | None = None,
 ) -> ElasticNetPath:
     """Return the fits of ``model`` with an elastic net at each lambda and xi, with warm starts.
 
@@ -178,7 +181,7 @@ def elastic_net_path(
     model : estimator
         Any model of this package. Its ``penalty_factor`` is used; its own xi, l1 and l2 are not.
     X, y, anchors : covariates, outcome and anchors
-        As for ``fit``.
+        As for ``fit``; or a formula with its anchors and a table in memory, ``elastic_net_path(model, formula, data)``.
     xis : sequence of float
         Strengths of the anchor penalty, finite.
     lambdas : sequence of float, optional
@@ -192,7 +195,9 @@ def elastic_net_path(
         Ratio of the last to the first default lambda. By default 0.001, or 0.01 if there are at least as many
         covariates as rows.
     sample_weight, offset : arrays, optional
-        As for ``fit``.
+        As for ``fit``. Of a table also the names of columns.
+    progress : bool, optional
+        Whether to show a progress bar. By default only in a terminal or notebook.
 
     Returns
     -------
@@ -222,17 +227,22 @@ def elastic_net_path(
     first = clone(model).set_params(**grid.strengths(1.0))
     for xi in values:
         first.specification().at(xi=xi).check_xi()
-    problem = first.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+    rows = given(first, X, y, anchors, sample_weight=sample_weight, offset=offset)
+    rows, problem = rows.in_memory("elastic_net_path").prepared()
     if problem.data.anchors is None and any(values):
-        raise InputError("xi > 0 needs anchors: pass them after y")
-    problems, found = grid(problem, values), []
-    for own, (objective, solutions) in zip(problems, full_paths(problems, values), strict=True):
-        row = []
-        for xi, solution in zip(values, solutions, strict=True):
-            there = own.at(xi=xi)
-            result = remarked(there, there.result(objective, solution, [solution]))
-            row.append(model.with_result(there, result, xi=xi, l1=own.spec.l1, l2=own.spec.l2))
-        found.append(tuple(row))
+        raise InputError("xi > 0 needs anchors: pass them after y, or name them after '|' in a formula")
+    found = []
+    with Task("values of lambda", grid.size, progress) as task:
+        problems = grid(problem, values)
+        for own, (objective, solutions) in zip(problems, full_paths(problems, values), strict=True):
+            row = []
+            for xi, solution in zip(values, solutions, strict=True):
+                there = own.at(xi=xi)
+                result = remarked(there, there.result(objective, solution, [solution]))
+                fitted = rows.model.with_result(there, result, xi=xi, l1=own.spec.l1, l2=own.spec.l2)
+                row.append(rows.reading(fitted, there))
+            found.append(tuple(row))
+            task.step()
     coefs = np.array([[m.coef_ for m in row] for row in found])
     strengths = np.array([own.spec.l1 + own.spec.l2 for own in problems])
     return ElasticNetPath(
@@ -254,6 +264,11 @@ class _Grid:
         self.given = None if lambdas is None else np.unique(real_numbers(lambdas, "lambdas"))[::-1]
         if self.given is not None and not (self.given.size and np.isfinite(self.given).all() and self.given[-1] > 0.0):
             raise InputError("lambdas must be positive numbers; without an elastic net use anchor_path")
+
+    @property
+    def size(self) -> int:
+        """Return the number of lambdas."""
+        return self.n_lambdas if self.given is None else self.given.size
 
     def strengths(self, strength: float, ratio: float | None = None) -> dict[str, float]:
         """Return l1 and l2 for a lambda."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,14 +13,18 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from anchortm._typing import Array
+from anchortm._util.progress import Task
 from anchortm.engine.data import Data
+from anchortm.engine.lost_columns import Shared, lost_strata, notes_of
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.problem import Problem
 from anchortm.engine.solve.continuation import solve_path
 from anchortm.engine.solve.newton import Solution
+from anchortm.engine.specification import Specification
 from anchortm.exceptions import IdentificationError, InputError
+from anchortm.inputs.response import Response
 
-__all__ = ["Grid", "fits_at", "folds", "full_paths", "row_of"]
+__all__ = ["Grid", "fits_at", "folds", "full_paths", "row_of", "unknown_classes"]
 
 Grid = Callable[[Problem, list[float]], list[Problem]]  # makes the problems of a grid of penalties, for all rows
 
@@ -87,29 +92,44 @@ def _one(
     data, inside, name = problems[0].data, groups != e, names[e]
     try:
         train = problems[0].subset(np.flatnonzero(inside))
-    except IdentificationError as error:
-        raise IdentificationError(f"without environment {name}: {error}") from None
-    try:
-        held = train.held_out(data.take(np.flatnonzero(~inside)))
     except InputError as error:
-        raise InputError(f"environment {name} has a class that no other environment has: {error}") from None
-    n = len(held.response) if held.weights is None else float(held.weights.sum())
-    rows = []
-    inner = [replace(train, spec=problem.spec) for problem in problems]
+        raise type(error)(f"without environment {name}: {error}") from None
+    left = data.take(np.flatnonzero(~inside))
+    unknown = [*unknown_classes(train.data.response, left.response), *lost_strata(train.data.lost, data.mixture)]
+    held = None if unknown else train.held_out(left)
+    n = len(left.response) if left.weights is None else float(left.weights.sum())
+    notes, shared = notes_of(train.data.lost, unknown), Shared.of(problems[0], train)
+    called, rows = problems[0].names_of(data), []
+    inner = [replace(train, spec=one.spec.for_columns(data.names, train.data.names)) for one in problems]
     objectives = _objectives(inner)
     for problem, start in zip(inner, starts, strict=True):
         try:
             objective = next(objectives)
-            solutions = fits_at(problem, objective, xis, start)
+            solutions = fits_at(problem, objective, xis, {xi: shared.narrow(*start[xi]) for xi in xis})
         except IdentificationError as error:
             raise type(error)(f"without environment {name}: {error}") from None
         for xi, solution in zip(xis, solutions, strict=True):
             theta, beta = objective.coordinates.split(solution.v)
-            loglik = problem.logliks(problem.fitted_link(objective, solution.v), theta, beta, held)
-            row = {"environment": name, "xi": xi, "n": n, "nll": float(-np.average(loglik, weights=held.weights))}
-            row["converged"] = solution.converged
-            rows.append(row | row_of(problem, data, beta, by))
+            nll = math.nan
+            if held is not None:
+                loglik = problem.logliks(problem.fitted_link(objective, solution.v), theta, beta, held)
+                nll = float(-np.average(loglik, weights=held.weights))
+            row = {"environment": name, "xi": xi, "n": n, "nll": nll, "converged": solution.converged, "notes": notes}
+            rows.append(row | row_of(problem.spec, called, shared.widen(theta, beta)[1], by))
     return rows
+
+
+def unknown_classes(train: Response, left: Response) -> list[str]:
+    """Return the classes of left-out rows that no other row has."""
+    known, own = _seen(train), _seen(left)
+    return [f"class {level}" for level in own if level not in known]
+
+
+def _seen(response: Response) -> list[Any]:
+    """Return the classes that rows have; none if the outcome has no classes."""
+    if response.levels is None:
+        return []
+    return [response.levels[k] for k in np.unique(response.codes).tolist()]
 
 
 def _refitted(
@@ -121,24 +141,27 @@ def _refitted(
     remaining = (np.cumsum(others) - 1)[groups[inside]], labels[others]
     train, held = data.subset(np.flatnonzero(inside)), data.take(np.flatnonzero(~inside))
     n = len(held.response) if held.weights is None else float(held.weights.sum())
-    rows = []
-    for xi in xis:
-        try:
-            nll, facts = clone(model).set_params(xi=xi).left_out(train, held, remaining, name)
-        except InputError as error:
-            raise type(error)(f"without environment {name}: {error}") from None
-        rows.append({"environment": name, "xi": xi, "n": n, "nll": nll} | facts)
+    rows, unknown = [], unknown_classes(train.response, held.response)
+    with Task("left-out environment", len(xis), shown=False) as task:
+        for xi in xis:
+            try:
+                own = clone(model).set_params(xi=xi)
+                nll, lost, facts = own.left_out(train, None if unknown else held, remaining, name)
+            except InputError as error:
+                raise type(error)(f"without environment {name}: {error}") from None
+            notes = notes_of(lost, [*unknown, *lost_strata(lost, data.mixture)])
+            rows.append({"environment": name, "xi": xi, "n": n, "nll": nll} | facts | {"notes": notes})
+            task.step()
     return rows
 
 
-def row_of(problem: Problem, data: Any, beta: Array, by: tuple[str, ...]) -> dict[str, float]:
+def row_of(spec: Specification, names: Sequence[str], beta: Array, by: tuple[str, ...]) -> dict[str, float]:
     """Return what a row says of its fit: the coefficients; in a grid (they may be thousands) its strength."""
-    spec = problem.spec
     if by == ("xi",):
-        return {f"coef_{name}": b for name, b in zip(problem.names_of(data), beta.tolist(), strict=True)}
+        return {f"coef_{name}": b for name, b in zip(names, beta.tolist(), strict=True)}
     if by[0] == "smooth":
         return {"smooth": spec.smooth}
-    return {"lambda": spec.l1 + spec.l2, "nonzero": int(np.count_nonzero(beta))}
+    return {"lambda": spec.l1 + spec.l2, "nonzero": int(np.count_nonzero(np.nan_to_num(beta)))}
 
 
 def fits_at(

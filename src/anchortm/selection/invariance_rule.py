@@ -6,18 +6,22 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from scipy import stats
 
 from anchortm import plotting
 from anchortm._messages import shown
-from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
+from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import level_between
+from anchortm._util.html import Table, report
+from anchortm._util.progress import Task
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.solve.continuation import first_solution, follow
 from anchortm.engine.solve.newton import Options, Solution
 from anchortm.exceptions import InputError
 from anchortm.inference.score_tests import check_directions, score_statistic
 from anchortm.models.base import TransformationModel, check_model
+from anchortm.models.given import given
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,8 +55,8 @@ class InvarianceRule:
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> rule = atm.xi_by_score_test(atm.OrdinalRegression(), frame.X, frame.y, data.judge)
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> rule = atm.xi_by_score_test(atm.OrdinalRegression(), formula, data)
     >>> rule.frame().iloc[[0, -1]].round({"xi": 0, "statistic": 1, "pvalue": 2})
           xi  statistic  df  pvalue
     0    0.0       30.5   8    0.00
@@ -87,6 +91,9 @@ class InvarianceRule:
         """
         return plotting.rule(self.table, self.level, self.xi, ax)
 
+    def _repr_html_(self) -> str:
+        return report(repr(self), Table(self.table, chosen=np.flatnonzero(self.table.xi == self.xi).tolist()))
+
     @shown
     def __repr__(self) -> str:
         first, last = self.table.iloc[0], self.table.iloc[-1]
@@ -110,14 +117,15 @@ class InvarianceRule:
 
 def xi_by_score_test(
     model: TransformationModel,
-    X: Covariates,
-    y: Outcome,
-    anchors: Labels | None,
+    X: Covariates | str,
+    y: Outcome | AnyTable,
+    anchors: Labels | None = None,
     *,
     level: float = 0.05,
     largest: float = 1e6,
     sample_weight: Numbers | None = None,
     offset: Numbers | None = None,
+    progress: bool | None = None,
 ) -> InvarianceRule:
     """Return the smallest xi at which the score test does not reject invariance.
 
@@ -131,13 +139,16 @@ def xi_by_score_test(
     model : estimator
         Any model of this package except boosted ones. It is not changed; its own xi is not used.
     X, y, anchors : covariates, outcome and anchors
-        As for ``fit``.
+        As for ``fit``; or a formula with its anchors and a table in memory, ``xi_by_score_test(model,
+        formula, data)``.
     level : float
         Significance level of the test.
     largest : float
         Largest xi to try.
     sample_weight, offset : arrays, optional
-        As for ``fit``.
+        As for ``fit``. Of a table also the names of columns.
+    progress : bool, optional
+        Whether to show the xi that is being tested. By default only in a terminal or notebook.
 
     Returns
     -------
@@ -165,11 +176,12 @@ def xi_by_score_test(
     level_between(level)
     if not 0.0 < largest < math.inf:
         raise InputError(f"largest must be a positive finite number, not {largest}")
-    problem = model.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
+    found = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset)
+    problem = found.in_memory("xi_by_score_test").prepared()[1]
     problem = problem.at(xi=0.0)
     problem.refuse("score_test")
     if problem.data.anchors is None:
-        raise InputError("a test of invariance needs anchors: pass them after y")
+        raise InputError("a test of invariance needs anchors: pass them after y, or name them after '|' in a formula")
     objective, options = problem.objective, problem.spec.quiet
     check_directions(objective)
     rows: list[dict[str, float]] = []
@@ -181,9 +193,10 @@ def xi_by_score_test(
                 "tested there"
             )
         rows.append({"xi": solution.xi} | _test(objective, solution))
+        task.step(label=f"score tests, p = {rows[-1]['pvalue']:.2g} at xi = {solution.xi:.3g}")
         return rows[-1]["pvalue"] >= level
 
-    with problem.threads():
+    with Task("score tests", shown=progress) as task, problem.threads():
         here = first_solution(objective, problem.start(objective), options)
         xi: float | None = 0.0 if accepted(here) else None
         upper = min(FIRST, largest)

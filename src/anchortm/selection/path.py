@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +14,13 @@ from sklearn.base import clone
 from anchortm import plotting
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import one_number, several_xi
+from anchortm._util.html import report
+from anchortm._util.progress import Task
+from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
 from anchortm.exceptions import InputError
 from anchortm.models.base import TransformationModel, check_model
-from anchortm.models.given import given
+from anchortm.models.given import Given, given
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,6 +52,8 @@ class AnchorPath:
         The fitted model at each xi.
     n_passes : int or None
         How often the table was read, if it is read in batches.
+    n_missing : int
+        Number of rows that were dropped because values are missing.
 
     See Also
     --------
@@ -59,14 +63,14 @@ class AnchorPath:
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
-    >>> path = atm.anchor_path(atm.OrdinalRegression(), frame.X, frame.y, frame.anchors, [0, 1, 10])
+    >>> formula = "rating ~ temp + contact | judge"
+    >>> path = atm.anchor_path(atm.OrdinalRegression(), formula, data, xis=[0, 1, 10])
     >>> path.frame()[["xi", "coef_temp[T.warm]", "penalty", "converged"]].round(3)
          xi  coef_temp[T.warm]  penalty  converged
     0   0.0              2.503    0.104       True
     1   1.0              2.281    0.098       True
     2  10.0              0.306    0.048       True
-    >>> path.models[1].predict(frame.X[:3])
+    >>> path.models[1].predict(data[:3])
     array([2, 2, 3])
     """
 
@@ -76,6 +80,7 @@ class AnchorPath:
     coef_names: tuple[str, ...]
     models: tuple[Any, ...]
     n_passes: int | None = None
+    n_missing: int = 0
 
     def frame(self) -> pd.DataFrame:
         """Return one row for each xi: loss, coefficients, log-likelihood, penalty and convergence.
@@ -122,11 +127,12 @@ class AnchorPath:
         return plotting.coefficient_path(self, ax)
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{self.frame().to_html(index=False, float_format='{:.5g}'.format)}"
+        return report(repr(self), self.frame())
 
     def __repr__(self) -> str:
-        done = sum(m.converged_ for m in self.models)
-        return f"AnchorPath({type(self.models[0]).__name__}, {self.xis.size} values of xi, {done} converged)"
+        done, n = sum(m.converged_ for m in self.models), self.n_missing
+        dropped = f", {n} row{'s' if n > 1 else ''} with missing values dropped" if n else ""
+        return f"AnchorPath({type(self.models[0]).__name__}, {self.xis.size} values of xi, {done} converged{dropped})"
 
 
 def anchor_path(
@@ -138,6 +144,7 @@ def anchor_path(
     *,
     sample_weight: Numbers | None = None,
     offset: Numbers | None = None,
+    progress: bool | None = None,
 ) -> AnchorPath:
     """Return the fits of ``model`` at each xi, warm-started along the path.
 
@@ -156,6 +163,8 @@ def anchor_path(
         Values of xi; ``math.inf`` is allowed.
     sample_weight, offset : arrays, optional
         As for ``fit``. Of a table also the names of columns.
+    progress : bool, optional
+        Whether to show a progress bar. By default only in a terminal or notebook.
 
     Returns
     -------
@@ -189,21 +198,13 @@ def anchor_path(
     spec = model.specification()
     for xi in values:
         spec.at(xi=float(xi)).check_xi()
-    rows, problem = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset).prepared()
-    if problem.data.anchors is None and values.any():
-        raise InputError("a path in xi needs anchors: pass them after y, or name them after '|' in a formula")
-    models: list[Any] = []
-    shown = slice(None)
-    if isinstance(model, TransformationModel):
-        for xi, result in zip(values.tolist(), problem.path(values.tolist()), strict=True):
-            own = problem.at(xi=xi)
-            models.append(rows.reading(rows.model.with_result(own, remarked(own, result), xi=xi), own))
-    else:
-        more = {"anchors": rows.anchors, "sample_weight": rows.sample_weight, "offset": rows.offset}
-        with rows.screened():
-            fits = [clone(rows.model).set_params(xi=xi).fit(rows.X, rows.y, **more) for xi in values.tolist()]
-        models = [rows.reading(fit, problem) for fit in fits]
-        shown = slice(0) if model.learner == "tree" else shown  # trees have no coefficients
+    asked = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset)
+    with Task("path", None if asked.batched else 1, progress):
+        rows, problem = asked.prepared()
+        if problem.data.anchors is None and values.any():
+            raise InputError("a path in xi needs anchors: pass them after y, or name them after '|' in a formula")
+        models = _models(rows, problem, values.tolist())
+    shown = slice(0) if getattr(model, "learner", None) == "tree" else slice(None)  # trees have no coefficients
     effects = [m.new_rows_.result.effects for m in models]
     return AnchorPath(
         values,
@@ -212,7 +213,25 @@ def anchor_path(
         tuple(effects[0][0][shown]),
         tuple(models),
         rows.n_passes(problem),
+        models[0].n_missing_,
     )
+
+
+def _models(rows: Given, problem: Problem, xis: list[float]) -> list[Any]:
+    """Return the fitted model at each xi."""
+    if isinstance(rows.model, TransformationModel):
+        found = [(problem.at(xi=xi), result) for xi, result in zip(xis, problem.path(xis), strict=True)]
+        return [
+            rows.reading(rows.model.with_result(own, remarked(own, result), xi=own.spec.xi), own)
+            for own, result in found
+        ]
+    more = {"anchors": rows.anchors, "sample_weight": rows.sample_weight, "offset": rows.offset}
+    fits = []
+    with rows.screened(), Task("boosting at each xi", len(xis)) as task:
+        for xi in xis:
+            fits.append(clone(rows.model).set_params(xi=xi).fit(rows.X, rows.y, **more))
+            task.step()
+    return [rows.reading(fit, problem) for fit in fits]
 
 
 def xi_from_gamma(gamma: float) -> float:

@@ -13,19 +13,19 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
-from tqdm import tqdm
 
 from anchortm._typing import Array
+from anchortm._util.progress import Task
 from anchortm._util.threads import one_blas_thread
 from anchortm.engine.data import Data
+from anchortm.engine.lost_columns import Shared, lost_strata, notes_of
 from anchortm.engine.problem import Problem
 from anchortm.engine.rows.ends import Ends
 from anchortm.exceptions import AnchorTMError, IdentificationError, InputError
 from anchortm.inputs.design import Design
 from anchortm.inputs.response import Kind
-from anchortm.selection.folds import fits_at, full_paths
+from anchortm.selection.folds import fits_at, full_paths, unknown_classes
 
 __all__ = ["Out", "Places", "Record", "without_covariates"]
 
@@ -178,9 +178,13 @@ class Places:
         failed = Record(rows, nothing, (None,) * len(self.xis), nothing[0], np.full(len(self.data.names), np.nan))
         try:
             train = self.problem.subset(self.rows_in(self.inside(out)))
-            held = train.held_out(self.data.take(rows))
-            objective = train.objective
-            solutions = fits_at(train, objective, self.xis, self.starts)
+            left, lost = self.data.take(rows), train.data.lost
+            unknown = [*unknown_classes(train.data.response, left.response), *lost_strata(lost, self.data.mixture)]
+            if unknown:
+                return failed._replace(note=notes_of(lost, unknown))
+            held, shared = train.held_out(left), Shared.of(self.problem, train)
+            objective, starts = train.objective, {xi: shared.narrow(*self.starts[xi]) for xi in self.xis}
+            solutions = fits_at(train, objective, self.xis, starts)
         except (AnchorTMError, ArithmeticError, np.linalg.LinAlgError) as error:
             return failed._replace(note=str(error))
         logliks, ends = [], []
@@ -191,7 +195,8 @@ class Places:
             logliks.append(train.logliks(link, theta, beta, held) if found is None else found.logliks(link))
             ends.append(found)
         null, note = self._null(train, held)
-        slope = objective.coordinates.split(solutions[0].v)[1][: len(self.data.names)]
+        slope = shared.widen(*objective.coordinates.split(solutions[0].v))[1][: len(self.data.names)]
+        note = note or notes_of(train.data.lost, ())
         return Record(rows, np.array(logliks), tuple(ends), null, slope, note)
 
     def _null(self, train: Problem, held: Data) -> tuple[Array, str]:
@@ -210,9 +215,8 @@ class Places:
         """Return the records of several sets, which processes share; the progress bar has this label."""
         wanted = list(dict.fromkeys(sets))
         parts = [wanted[k : k + CHUNK] for k in range(0, len(wanted), CHUNK)]
-        with one_blas_thread():
-            shown = tqdm(parts, desc=label, disable=None if progress is None else not progress)
-            found = Parallel(n_jobs=n_jobs)(delayed(partial(_several, self))(part) for part in shown)
+        with Task(label, len(parts), progress) as task, one_blas_thread():
+            found = task.map(partial(_several, self), parts, n_jobs)
         return dict(zip(wanted, (record for part in found for record in part), strict=True))
 
 

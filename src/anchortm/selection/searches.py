@@ -10,22 +10,28 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
-from anchortm._messages import shown, warn
-from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome
+from anchortm._messages import shown
+from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import real_numbers
 from anchortm._util.estimators import BaseEstimator
+from anchortm._util.frames import name_of
+from anchortm._util.html import EstimatorInNotebook, Table, report
+from anchortm._util.pipelines import model_of
+from anchortm._util.progress import Task
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
 from anchortm.engine.specification import named_columns
-from anchortm.exceptions import ConvergenceWarning, InputError, InputTypeError
+from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.anchors import group_codes
 from anchortm.inputs.design import split_columns
-from anchortm.inputs.missing import whole_inputs
+from anchortm.inputs.formula import Formula
 from anchortm.inputs.splines import wiggly
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.from_formula import FormulaMixin
-from anchortm.models.given import Given, given
+from anchortm.models.given import Given, given, whole
+from anchortm.models.pipeline import as_pipeline, fit_arguments, with_parameters
 from anchortm.selection.batches import LeftOut
+from anchortm.selection.choice import best_of, level_of, objectives
 from anchortm.selection.folds import Grid
 from anchortm.selection.left_out import LeaveOneEnvironmentOut, left_out
 
@@ -35,13 +41,14 @@ if TYPE_CHECKING:
 __all__ = ["SmoothSearchCV", "XiSearchCV"]
 
 
-class XiSearchCV(FormulaMixin, BaseEstimator):
+class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
     """Choose the xi that best predicts left-out environments, and fit the model with it.
 
     Parameters
     ----------
     model : estimator
-        Any model of this package; its own xi is not used.
+        Any model of this package, or a pipeline that ends in one; its own xi is not used. The transformers of a
+        pipeline are fitted again without each left-out environment.
     xis : sequence of float
         Values of xi to choose from.
     objective : {"worst", "mean"} or float
@@ -77,9 +84,9 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
     --------
     >>> import anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> frame = atm.Formula("rating ~ temp + contact | judge", data)
+    >>> formula = "rating ~ temp + contact | judge"
     >>> search = atm.XiSearchCV(atm.OrdinalRegression(), [0, 3, 10], objective="worst")
-    >>> search.fit(frame.X, frame.y, anchors=data.judge)
+    >>> search.fit(formula, data)
     XiSearchCV(OrdinalRegression, worst): xi = 3
           objective  hardest  converged
     xi
@@ -118,8 +125,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
 
     def fit(
         self,
-        X: Covariates,
-        y: Outcome,
+        X: Covariates | str,
+        y: Outcome | AnyTable,
         *,
         anchors: Labels | None = None,
         environments: Labels | None = None,
@@ -131,61 +138,66 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         Parameters
         ----------
         X, y : covariates and outcome
-            As for ``fit`` of the model.
+            As for ``fit`` of the model; or a formula and a table, ``fit(formula, data)``.
         anchors : array, series, frame or list of columns, optional
             Anchors of the fits; by default the environments.
         environments : array, optional
             Environments to leave out; by default the anchors, or the column in the model's ``anchor_names``.
         sample_weight, offset : arrays, optional
-            As for ``fit`` of the model.
+            As for ``fit`` of the model. Of a table these, and the environments, may be names of columns.
 
         Returns
         -------
         self
             The fitted search.
         """
-        level = self._level()
-        check_model(self.model, {"lambda": "l1", "smooth": "smooth"}.get(self._by[0], "searches"))
-        given = {"X": X, "y": y, "anchors": anchors, "environments": environments}
-        given |= {"sample_weight": sample_weight, "offset": offset}
-        with whole_inputs(self.model.specification(), **given) as (whole, _):
-            return self._fit(level, **whole)
+        level = level_of(self.objective, self.one_standard_error)
+        model = as_pipeline(self.model)
+        inner = model_of(model) if self._by == ("xi",) else model
+        check_model(inner, {"lambda": "l1", "smooth": "smooth"}.get(self._by[0], "searches"))
+        beside = {"environments": environments, "sample_weight": sample_weight, "offset": offset}
+        if isinstance(X, str):
+            return self._fit_formula(X, y, anchors, **beside)
+        rows = whole(model, X=X, y=y, anchors=anchors, **beside)
+        with Task(type(self).__name__, 1, self.progress), rows as (found, _):
+            return self._fit(level, **found)
 
     def _fit(
         self, level: float | None, X: Any, y: Any, anchors: Any, environments: Any, sample_weight: Any, offset: Any
     ) -> Self:
         """Fit to whole rows; arguments as for ``fit``."""
-        named = self.model.anchor_names is not None
+        model = as_pipeline(self._searched())
+        named = model.anchor_names is not None
         if environments is None:
-            columns = named_columns(self.model.anchor_names, "anchor_names")
+            columns = named_columns(model.anchor_names, "anchor_names")
             environments = split_columns(X, columns)[1] if named else anchors
         if environments is None:
-            raise InputError("pass anchors=, or environments= to leave out")
+            raise InputError("pass anchors=, or environments= to leave out, or name them in a formula after '|'")
+        name = name_of(environments)
         if anchors is None and not named:
             groups, labels = group_codes(environments, self.cut)  # the same for all fits
             environments = anchors = labels[groups]
-        rows = Given(self._searched(), X, y, anchors, sample_weight, offset, environments)
+        rows = Given(model, X, y, anchors, sample_weight, offset, environments)
         found = left_out(rows, self._problems(), self._by, self.xis, self.cut, self.n_jobs, self.progress)
-        results = self._results(LeaveOneEnvironmentOut(found.rows, "").frame(), level)
-        at = self._best(results)
-        best = clone(self.model).set_params(**self._parameters(*at))
-        extra = {}
-        if not isinstance(best, TransformationModel):  # boosting may hold out environments to choose its rounds
-            groups, labels = group_codes(environments, self.cut)
-            extra = {"environments": labels[groups]}
-        best.fit(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset, **extra)
+        found = found._replace(environment_name=name)
+        results = objectives(LeaveOneEnvironmentOut(found.rows, "").frame(), self._by, level)
+        at = best_of(results, self._by, self.one_standard_error)
+        best = with_parameters(as_pipeline(self.model), **self._parameters(*at))
+        given = {"anchors": anchors, "sample_weight": sample_weight, "offset": offset}
+        groups, labels = group_codes(environments, self.cut)  # boosting may hold some out to choose its rounds
+        best.fit(X, y, **fit_arguments(best, given | {"environments": labels[groups]}))
         self._keep(found, results, at, best)
         return self
 
     def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any = None) -> Self:
         """Return the search by a table that is read in batches."""
-        level = self._level()
+        level = level_of(self.objective, self.one_standard_error)
         columns = {"sample_weight": sample_weight, "offset": offset, "environments": environments}
         rows = given(self._searched(), formula, data, **columns)
         found = left_out(rows, self._problems(), self._by, self.xis, self.cut, self.n_jobs, self.progress)
         assert found.full is not None  # noqa: S101
-        results = self._results(LeaveOneEnvironmentOut(found.rows, "").frame(), level)
-        at = self._best(results)
+        results = objectives(LeaveOneEnvironmentOut(found.rows, "").frame(), self._by, level)
+        at = best_of(results, self._by, self.one_standard_error)
         wanted, xi = self._parameters(*at), at[-1]
         assert found.given is not None  # noqa: S101
         at_xi = [problem.at(xi=xi) for problem in found.problems]
@@ -199,7 +211,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
 
     def _keep(self, found: LeftOut, results: pd.DataFrame, at: tuple[float, ...], best: Any) -> None:
         """Store the results in one assignment, so that an interrupted or failed search leaves the object unchanged."""
-        loeo = LeaveOneEnvironmentOut(found.rows, type(self.model).__name__, self._by, found.n_passes)
+        about = (type(model_of(self.model)).__name__, self._by, found.n_passes, found.n_missing, found.environment_name)
+        loeo = LeaveOneEnvironmentOut(found.rows, *about)
         chosen = {f"best_{name}_": value for name, value in zip(self._by, at, strict=True)}
         own = {"loeo_": loeo, "results_": results, "best_estimator_": best, "n_passes_": found.n_passes}
         self.__dict__.update(own | chosen)
@@ -216,82 +229,8 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         """Return the arguments of the model for one row of the table of results."""
         return {"xi": at[0]}
 
-    @classmethod
-    def from_formula(cls, formula: str, data: Any, **parameters: Any) -> Self:
-        """Return the search fitted to a table by a formula.
-
-        Parameters
-        ----------
-        formula : str
-            ``outcome ~ covariates | anchors``; see ``Formula``.
-        data : frame
-            A pandas, polars or pyarrow table, or one that is read in batches: a path or glob of Parquet files, a
-            pyarrow dataset, a polars LazyFrame or a Dask DataFrame. All fits then share each read of the table.
-        **parameters
-            Arguments of the constructor, including ``model``, and ``sample_weight``, ``offset`` and
-            ``environments`` as arrays or column names.
-
-        Returns
-        -------
-        estimator
-            The fitted search. It predicts from tables with the columns of the formula.
-
-        Examples
-        --------
-        >>> import anchortm as atm
-        >>> data = atm.datasets.load_wine()
-        >>> formula = "rating ~ temp + contact | judge"
-        >>> search = atm.XiSearchCV.from_formula(formula, data, model=atm.OrdinalRegression(), xis=[0, 1, 3])
-        >>> search.best_xi_, search.predict(data[:3]).shape
-        (3.0, (3,))
-        """
-        search = super().from_formula(formula, data, **parameters)
-        search.best_estimator_.formula_ = search.formula_
-        return search
-
-    def _level(self) -> float | None:
-        """Return the quantile to minimise (1 for the worst), or None for the mean."""
-        if self.objective in ("worst", "mean"):
-            if self.one_standard_error and self.objective != "mean":
-                raise InputError("one_standard_error needs objective='mean': a maximum has no standard error")
-            return 1.0 if self.objective == "worst" else None
-        if isinstance(self.objective, (int, float)) and 0.0 < self.objective < 1.0:
-            if self.one_standard_error:
-                raise InputError(f"one_standard_error needs objective='mean', not {self.objective!r}")
-            return float(self.objective)
-        raise InputError(f"objective must be 'worst', 'mean' or a number between 0 and 1, not {self.objective!r}")
-
-    def _results(self, frame: pd.DataFrame, level: float | None) -> pd.DataFrame:
-        by = list(self._by) if len(self._by) > 1 else self._by[0]
-        grouped = frame.groupby(by)
-        converged = grouped["converged"].all()
-        if level is None:
-            nll = frame.pivot(index="environment", columns=by, values="nll").reindex(columns=converged.index)
-            mean = nll.mean()
-            best = (mean[converged] if converged.any() else mean).idxmin()
-            # environments differ far more than fits do, so fits are compared within environments
-            difference = nll.sub(nll[best], axis=0)
-            table = mean.to_frame("objective").assign(difference=difference.mean(), standard_error=difference.sem())
-        else:
-            table = grouped["nll"].quantile(level).to_frame("objective")
-        hardest = frame.loc[grouped["nll"].idxmax().to_numpy(), "environment"].to_numpy()
-        return table.assign(hardest=hardest, converged=converged)
-
-    def _best(self, table: pd.DataFrame) -> tuple[float, ...]:
-        """Return the best penalties, or the simplest ones (then the smallest xi) within one standard error."""
-        what = " and ".join(self._by)
-        if not table.converged.all():
-            places = [np.atleast_1d(at) for at in table.index[~table.converged]]
-            gone = ", ".join(" and ".join(f"{value:g}" for value in place) for place in places)
-            warn(f"fits at {what} = {gone} did not converge and are not chosen", ConvergenceWarning)
-            table = table[table.converged]
-            if table.empty:
-                raise InputError(f"no {what} converged in all environments: raise max_iter, or lower the order")
-        best = tuple(float(value) for value in np.atleast_1d(table.objective.idxmin()))
-        if self.one_standard_error:
-            near = table.index[(table.difference <= table.standard_error) | (table.difference == 0.0)]
-            best = max((tuple(map(float, np.atleast_1d(at))) for at in near), key=lambda at: (*at[:-1], -at[-1]))
-        return best
+    def _read_tables(self, formula: Formula) -> None:
+        self.formula_ = self.best_estimator_.formula_ = formula
 
     def predict(self, X: Covariates, **options: Any) -> Any:
         """Return the predictions of the chosen model; arguments as for its ``predict``."""
@@ -303,7 +242,12 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict_distribution(X, **options)
 
-    def nll(self, X: Covariates, y: Outcome, **options: Any) -> Any:
+    def predict_quantiles(self, X: Covariates, quantiles: Numbers = (0.1, 0.5, 0.9), **options: Any) -> Any:
+        """Return the predicted quantiles of the chosen model; arguments as for its ``predict_quantiles``."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.predict_quantiles(X, quantiles, **options)
+
+    def nll(self, X: Covariates, y: Outcome | None = None, **options: Any) -> Any:
         """Return the negative log-likelihood of each row under the chosen model; arguments as for its ``nll``."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.nll(X, y, **options)
@@ -313,18 +257,42 @@ class XiSearchCV(FormulaMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.summary(**options)
 
-    def score(self, X: Covariates, y: Outcome, *, offset: Numbers | None = None) -> float:
+    def score(self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None) -> float:
         """Return the mean log-likelihood of rows under the chosen model; arguments as for its ``score``."""
         check_is_fitted(self, "best_estimator_")
         return float(self.best_estimator_.score(X, y, offset=offset))
+
+    def plot(self, ax: Axis = None) -> Any:
+        """Draw the objective against xi, with the choice marked, and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+        """
+        check_is_fitted(self, "best_estimator_")
+        return plotting.xi_search(self, ax)
 
     @shown
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         if not hasattr(self, "best_xi_"):
             return super().__repr__(N_CHAR_MAX)
+        return "\n".join([self._title(), self.results_.to_string(), *self.loeo_.remarks])
+
+    def _title(self) -> str:
         chosen = ", ".join(f"{name} = {getattr(self, f'best_{name}_'):g}" for name in self._by)
-        title = f"{type(self).__name__}({type(self.model).__name__}, {self.objective}): {chosen}"
-        return f"{title}\n{self.results_.to_string()}"
+        return f"{type(self).__name__}({type(model_of(self.model)).__name__}, {self.objective}): {chosen}"
+
+    def _found(self) -> str | None:
+        if not hasattr(self, "best_xi_"):
+            return None
+        at = tuple(getattr(self, f"best_{name}_") for name in self._by)
+        chosen = self.results_.index.get_loc(at if len(at) > 1 else at[0])
+        return report(self._title(), Table(self.results_, chosen=[chosen]), *self.loeo_.remarks)
 
 
 class SmoothSearchCV(XiSearchCV):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm._util.progress import Task
 from anchortm.engine.objective.protocol import Objective, Point, Sums
 from anchortm.engine.solve.ends_of_path import linear_solution, over_identified
 from anchortm.engine.solve.faces import limit, minimise
@@ -233,11 +234,13 @@ def solve_path(
     finite = sorted({xi for xi in xis if not math.isinf(xi)})
     found: dict[float, Solution] = {}
     first = finite[0] if finite and objective.affine else 0.0  # convex: any xi will do
-    here = first_solution(objective, v, options, first, near)
-    found[here.xi] = here
-    for xi in finite:
-        if xi > here.xi:
-            here = found[xi] = follow(objective, here, xi, options, found[first])
+    with Task("values of xi", len(finite) + 1, shown=False) as task:
+        here = first_solution(objective, v, options, first, near)
+        found[here.xi] = here
+        for xi in finite:
+            task.step()
+            if xi > here.xi:
+                here = found[xi] = follow(objective, here, xi, options, found[first])
     if any(math.isinf(xi) for xi in xis):
         found[math.inf] = solve_limit(objective, here, options)
     return [found[xi] for xi in xis]

@@ -6,7 +6,7 @@ fit, if it found no strict one; see ``objective.separation``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
@@ -110,11 +110,12 @@ def _listed(levels: NDArray[np.intp], X: WideMatrix, names: Sequence[str]) -> st
     return ", ".join(called) + (f" and {levels.size - 8} more levels" if levels.size > 8 else "")
 
 
-def check_size(p: int, n: int) -> None:
-    """Refuse more covariates than rows can identify."""
+def check_size(p: int, n: int, constant: Callable[[], Sequence[str]] = tuple) -> None:
+    """Refuse more covariates than rows can identify; ``constant`` gives the names of those that are constant."""
     if p and p + 1 >= n:
         raise IdentificationError(
-            f"{p} covariates for {n} rows: more parameters than the rows can identify; leave covariates out"
+            f"{p} covariates for {n} rows: more parameters than the rows can identify; leave covariates out",
+            constant(),
         )
 
 
@@ -144,7 +145,7 @@ def check_covariates(
         own = np.flatnonzero(~penalised).tolist()
         check_covariates(X[:, own], [names[j] for j in own])
         return Checked(covariate_ranges(X))
-    check_size(p, n)
+    check_size(p, n, lambda: [name for name, low, high in zip(names, *covariate_ranges(X), strict=True) if low == high])
     if isinstance(X, WideMatrix):
         _check_wide(X, names)
         return Checked(covariate_ranges(X))
@@ -273,7 +274,9 @@ def _refuse_collinear(involved: Sequence[int], names: Sequence[str]) -> NoReturn
     listed = ", ".join(names[j] for j in involved[:8]) + (", ..." if len(involved) > 8 else "")
     splines = any(names[j].startswith(("cr(", "cs(", "cc(")) for j in involved)
     hint = ", or give the spline constraints='center'" if splines else ""
-    raise IdentificationError(f"collinear covariates: {listed}; leave one of them out{hint}")
+    raise IdentificationError(
+        f"collinear covariates: {listed}; leave one of them out{hint}", [names[j] for j in involved], collinear=True
+    )
 
 
 def anchors_explained(anchors: AnchorColumns, X: Matrix) -> bool:
@@ -382,10 +385,11 @@ def _check_within(
     _refuse_constant(np.append(constant, spread[d:] <= 1e-12 * squares[d:]), own)
     fixed = np.diag(within) <= RANK_TOLERANCE * spread
     if fixed.any():
-        listed = ", ".join(own[j] for j in np.flatnonzero(fixed).tolist())
+        named = [own[j] for j in np.flatnonzero(fixed).tolist()]
         raise IdentificationError(
-            f"constant within every level of {X.factor}: {listed}; such effects cannot be told from those of the "
-            "levels: leave these covariates out, or the factor"
+            f"constant within every level of {X.factor}: {', '.join(named)}; such effects cannot be told from those of "
+            "the levels: leave these covariates out, or the factor",
+            named,
         )
     if len(own):
         scale = 1.0 / np.sqrt(np.diag(within))
@@ -399,12 +403,17 @@ def _refuse_empty(count: Array, X: WideMatrix, names: Sequence[str]) -> None:
         raise IdentificationError(
             f"no row has {_listed(empty, X, names)}: leave such levels out"
             if empty[0]
-            else f"the {X.factor} add up to 1 in every row, as the baseline's intercept does: leave one of them out"
+            else f"the {X.factor} add up to 1 in every row, as the baseline's intercept does: leave one of them out",
+            [names[X.levels.start + j - 1] for j in empty.tolist() if j] or names[X.levels],
+            collinear=empty.size == 1 and not empty[0],
         )
 
 
 def _refuse_constant(constant: NDArray[np.bool_], names: Sequence[str]) -> None:
     """Refuse constant columns, by name."""
     if constant.any():
-        listed = ", ".join(names[j] for j in np.flatnonzero(constant).tolist())
-        raise IdentificationError(f"constant covariates: {listed}; leave them out (the baseline has its own intercept)")
+        named = [names[j] for j in np.flatnonzero(constant).tolist()]
+        listed = ", ".join(named)
+        raise IdentificationError(
+            f"constant covariates: {listed}; leave them out (the baseline has its own intercept)", named
+        )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -35,6 +35,23 @@ class Mixture(NamedTuple):
     def take(self, rows: Rows) -> Mixture:
         """Return these rows."""
         return Mixture(self.corners, self.weights[rows])
+
+    def without(self, names: Collection[str]) -> Mixture | None:
+        """Return the rows without these strata and varying columns; None if nothing is left.
+
+        A row at a level that is left out moves to the reference of its factor.
+        """
+        corners, parts = self.corners.without(names), []
+        if corners is None:
+            return None
+        for group, start in zip(self.corners.groups, self.corners.starts, strict=True):
+            own, left = self.weights[:, start : start + group.size], group.without(names)
+            if group.kind == "strata":
+                parts.append(own[:, [label in left.labels for label in group.labels]])
+            elif left.names:
+                kept = own[:, [k for k, name in enumerate(group.names, 1) if name in left.names]]
+                parts.append(own if left.size == group.size else np.insert(kept, 0, 1.0 - kept.sum(axis=1), axis=1))
+        return Mixture(corners, np.hstack(parts))
 
     def columns(self, baseline: Array, rows: Rows) -> Array:
         """Return the internal columns of these rows from those of a single baseline."""
@@ -115,13 +132,14 @@ class Corners:
         return np.concatenate(parts)[None, :]
 
     @cached_property
-    def _starts(self) -> list[int]:
+    def starts(self) -> list[int]:
+        """Return the first corner of each group."""
         return [sum(group.size for group in self.groups[:k]) for k in range(len(self.groups))]
 
     @cached_property
     def others(self) -> NDArray[np.intp]:
         """Return the corners other than the reference of each group."""
-        first = set(self._starts)
+        first = set(self.starts)
         return np.array([j for j in range(sum(group.size for group in self.groups)) if j not in first], dtype=np.intp)
 
     def columns(self, rows: Array, weights: Array) -> Array:
@@ -139,7 +157,7 @@ class Corners:
         V = sum(group.size for group in self.groups)
         reported = []
         base = np.zeros((self.n_baselines, V))
-        for group, start in zip(self.groups, self._starts, strict=True):
+        for group, start in zip(self.groups, self.starts, strict=True):
             if group.kind == "strata":
                 base[:, : group.size] += np.eye(group.size)
                 continue
@@ -171,7 +189,7 @@ class Corners:
             np.broadcast_to(np.where(lower[1:] == upper[1:], 0.0, np.inf), (V, k - 1)).copy(),
         )
         low[:first], high[:first] = lower[1:], upper[1:]
-        pieces = [places[s : s + g.size] for s, g in zip(self._starts, self.groups, strict=True)]
+        pieces = [places[s : s + g.size] for s, g in zip(self.starts, self.groups, strict=True)]
         return Inside(
             np.einsum("bv,vkd->bkd", corners, own).reshape(-1, d),
             np.concatenate([-free, low.ravel()]),
@@ -189,7 +207,7 @@ class Corners:
         strata = weights[:, : self.n_baselines] if self.strata is not None else np.ones((weights.shape[0], 1))
         varying = [
             weights[:, start + 1 : start + group.size]
-            for group, start in zip(self.groups, self._starts, strict=True)
+            for group, start in zip(self.groups, self.starts, strict=True)
             if group.kind != "strata"
         ]
         shares = np.hstack([strata, *varying])
@@ -218,7 +236,7 @@ class Corners:
     @property
     def level_names(self) -> list[str]:
         """Return the names of the corners other than the references."""
-        strata = [] if self.strata is None else [f"stratum {label}" for label in self.strata.labels[1:]]
+        strata = () if self.strata is None else self.strata.corner_names[1:]
         return [*strata, *self.varying_names]
 
     @property
@@ -249,13 +267,32 @@ class Corners:
     def check(self, weights: Array) -> None:
         """Refuse corners without rows."""
         empty = np.flatnonzero(weights.sum(axis=0) <= 0.0)
-        for group, start in zip(self.groups, self._starts, strict=True):
+        for group, start in zip(self.groups, self.starts, strict=True):
             for corner in empty[(empty >= start) & (empty < start + group.size)] - start:
-                what = (
-                    f"stratum {group.labels[corner]!r}"
-                    if group.kind == "strata"
-                    else f"the reference level of {', '.join(group.names)}"
-                    if corner == 0
-                    else group.names[corner - 1]
+                if group.kind == "strata":
+                    what, named = f"stratum {group.labels[corner]!r}", [group.corner_names[corner]]
+                elif corner == 0:
+                    what, named = f"the reference level of {', '.join(group.names)}", list(group.names)
+                else:
+                    what = group.names[corner - 1]
+                    named = [what]
+                raise IdentificationError(
+                    f"{what} has no rows: its baseline cannot be estimated; leave it out",
+                    named,
+                    collinear=corner == 0 and group.kind != "strata",
                 )
-                raise IdentificationError(f"{what} has no rows: its baseline cannot be estimated; leave it out")
+
+    def empty(self, totals: Array) -> set[str]:
+        """Return the strata and varying columns without rows, from the sum of the weights of each corner."""
+        found = set[str]()
+        for group, start in zip(self.groups, self.starts, strict=True):
+            first = start if group.kind == "strata" else start + 1
+            names = zip(group.corner_names, totals[first:], strict=False)
+            found |= {name for name, total in names if total <= 0.0}
+        return found
+
+    def without(self, names: Collection[str]) -> Corners | None:
+        """Return the corners without these strata and varying columns; None if no group is left."""
+        groups = [group.without(names) for group in self.groups]
+        left = tuple(group for group in groups if group.corner_names)
+        return replace(self, groups=left) if left else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -29,6 +30,18 @@ class Group:
     def size(self) -> int:
         """Return the number of corners."""
         return len(self.labels) if self.kind == "strata" else len(self.names) + 1
+
+    @property
+    def corner_names(self) -> tuple[str, ...]:
+        """Return the names of strata, or of the columns that vary."""
+        return tuple(f"stratum {label}" for label in self.labels) if self.kind == "strata" else self.names
+
+    def without(self, names: Collection[str]) -> Group:
+        """Return the group without these strata or columns."""
+        if self.kind == "strata":
+            labels = zip(self.labels, self.corner_names, strict=True)
+            return replace(self, labels=tuple(label for label, name in labels if name not in names))
+        return replace(self, names=tuple(name for name in self.names if name not in names))
 
     def weights(self, columns: NDArray[Any]) -> Array:
         """Return the weights of the corners for each row."""

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._typing import Labels
+from anchortm._util.checks import is_missing
 from anchortm._util.frames import native
-from anchortm.exceptions import InputError
+from anchortm.exceptions import InputError, MissingValueError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +87,7 @@ def _labels(column: Any, name: object, what: str) -> list[Any]:
     values = list(array) if array.dtype.kind in "mM" else array.tolist()  # of nanoseconds tolist makes whole numbers
     odd = [v for v in values if not (isinstance(v, (str, int)) or (isinstance(v, float) and v.is_integer()))]
     if odd:
-        raise InputError(
+        raise (MissingValueError if any(map(is_missing, odd)) else InputError)(
             f"{what} are names or whole numbers, but {name!r} has {odd[0]!r}: drop such rows, or cut numbers at "
             "quantiles"
         )

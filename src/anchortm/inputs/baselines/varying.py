@@ -12,7 +12,7 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.baselines.corners import Corners, Mixture
 from anchortm.inputs.baselines.groups import Group
 from anchortm.inputs.baselines.strata import known_strata, stratum_codes
-from anchortm.inputs.design import Matrix, columns_of
+from anchortm.inputs.design import Matrix, WideMatrix, columns_of
 from anchortm.inputs.splines import Marks
 
 __all__ = ["Varying", "check_corners", "make_corners", "make_mixture", "varying_groups"]
@@ -40,6 +40,8 @@ def make_mixture(
 
     known = None if labels is None else known_strata(labels)
     corners, taken = make_corners(known, varying, names, facts, sign, marks)
+    if isinstance(matrix, WideMatrix):
+        matrix.refuse_levels(taken)
     check_corners(corners.size, matrix.shape[0])
     codes = None if labels is None or known is None else stratum_codes(labels, known)
     return Mixture(corners, corners.weights(codes, columns_of(matrix, taken))), taken

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,6 +33,7 @@ class ColumnFacts:
     low: float = math.inf
     high: float = -math.inf
     coded: bool = False  # whether it is written C(...)
+    counts: tuple[int, ...] = ()  # numbers of rows of the levels
 
     @classmethod
     def learn(cls, column: pd.Series, name: str, coded: bool) -> ColumnFacts:
@@ -41,11 +43,13 @@ class ColumnFacts:
         n = len(column)
         if isinstance(column.dtype, pd.CategoricalDtype):
             seen = column.cat.remove_unused_categories()
-            return cls(name, "category", n, tuple(seen.cat.categories), tuple(column.cat.categories))
+            counts = tuple(np.bincount(seen.cat.codes, minlength=len(seen.cat.categories)).tolist())
+            return cls(name, "category", n, tuple(seen.cat.categories), tuple(column.cat.categories), counts=counts)
         if column.dtype.kind == "O":
             types = {type(value) for value in column}
             if types in ({str}, {bool}):
-                return cls(name, "text", n, tuple(column.unique()), coded=coded)
+                levels, counts = _levels_of(column)
+                return cls(name, "text", n, levels, coded=coded, counts=counts)
             if types & {str, bool}:
                 listed = ", ".join(sorted(t.__name__ for t in types))
                 raise InputError(f"covariate {name!r} should be numbers or text, but has {listed}: make it one type")
@@ -60,20 +64,28 @@ class ColumnFacts:
             row = int(np.flatnonzero(infinite)[0])
             raise InputError(f"X contains infinity in {name}, first at row {row}; drop or impute such rows")
         if coded:
-            return cls(name, "code", n, tuple(column.unique().tolist()))
+            levels, counts = _levels_of(column)
+            return cls(name, "code", n, levels, counts=counts)
         return cls(name, "number", n, low=float(column.min()), high=float(column.max()))
 
     def __add__(self, other: ColumnFacts) -> ColumnFacts:
         if self.kind != other.kind:
             raise InputError(f"covariate {self.name!r} is of kind {self.kind} in some rows and {other.kind} in others")
+        counts = Counter(self.counted) + Counter(other.counted)
         return replace(
             self,
             n_rows=self.n_rows + other.n_rows,
-            levels=tuple(dict.fromkeys((*self.levels, *other.levels))),
+            levels=tuple(counts),
+            counts=tuple(counts.values()),
             declared=tuple(dict.fromkeys((*self.declared, *other.declared))),
             low=min(self.low, other.low),
             high=max(self.high, other.high),
         )
+
+    @property
+    def counted(self) -> dict[Any, int]:
+        """The number of rows of each level."""
+        return dict(zip(self.levels, self.counts, strict=True))
 
     def settled(self) -> list[Any] | None:
         """Return the levels in order, None for numbers; refuse factors that are probably a mistake."""
@@ -97,6 +109,14 @@ class ColumnFacts:
             )
         check_levels(self.name, self.kind, levels, self.n_rows)
         return levels
+
+
+def _levels_of(column: pd.Series) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """Return the levels of a column in the order in which they occur, and their numbers of rows."""
+    import pandas as pd
+
+    codes, values = pd.factorize(column)
+    return tuple(values.tolist()), tuple(np.bincount(codes, minlength=len(values)).tolist())
 
 
 def check_levels(name: str, kind: str, levels: list[Any], n: float) -> None:

@@ -27,10 +27,12 @@ from anchortm.inputs.formula.terms import (
     model_matrix,
     name_in_states,
     read_terms,
+    reference_level,
     remembers,
     smooth_terms_of,
     without_intercept,
 )
+from anchortm.inputs.judgement import Judgement
 from anchortm.inputs.splines import Marks, Smooth, check_smooth_state, curves, learning_with
 
 if TYPE_CHECKING:
@@ -60,7 +62,11 @@ class CovariateTerms:
         The smallest and largest value of each column of numbers.
     terms : formulaic.Formula
         The text as ``read_terms`` reads it.
+    counts : dict, optional
+        The number of rows of each level of a factor in the fit; files of earlier versions do not have it.
     """
+
+    counts: dict[str, list[int]] | None = None
 
     def __init__(
         self,
@@ -70,7 +76,9 @@ class CovariateTerms:
         kinds: dict[str, str],
         ranges: dict[str, tuple[float, float]],
         terms: Any,
+        counts: dict[str, list[int]] | None = None,
     ) -> None:
+        self.counts = counts
         self.text, self.used, self.levels, self.kinds, self.ranges = text, used, levels, kinds, ranges
         self.names = [str(term) for term in terms]
         self.smooth = smooth_terms_of(terms)
@@ -84,15 +92,17 @@ class CovariateTerms:
         found = {name: fact.settled() for name, fact in facts.items()}
         levels = {name: own for name, own in found.items() if own is not None}
         ranges = {name: (fact.low, fact.high) for name, fact in facts.items() if fact.kind == "number"}
-        self = cls(text, used, levels, {name: facts[name].kind for name in levels}, ranges, terms)
+        counts = {name: [facts[name].counted[level] for level in own] for name, own in levels.items()}
+        self = cls(text, used, levels, {name: facts[name].kind for name in levels}, ranges, terms, counts)
         bound_columns(self._narrow, levels, MAX_COLUMNS)
         return self
 
     def fit(self, frame: pd.DataFrame) -> Any:
         """Return the covariates of all rows, and remember what their terms learned."""
-        matrix = model_matrix(self._narrow, self._coded_frame(frame))
+        columns = self._columns(frame)
+        matrix = model_matrix(self._narrow, self._coded_frame(columns, len(frame)))
         self._spec = matrix.model_spec
-        return self._with_wide(without_intercept(matrix, len(frame)), frame)
+        return self._with_wide(without_intercept(matrix, len(frame)), columns)
 
     def fit_sample(self, sample: pd.DataFrame, n_rows: int, weights: Any = None) -> None:
         """Remember what terms learn from a sample of n_rows rows, whose levels and ranges are known already."""
@@ -103,17 +113,39 @@ class CovariateTerms:
                 rows = self._with_ranges(rows)
                 weights = None if weights is None else np.append(weights, np.full(2, weights.mean()))
             with learning_with(weights):
-                states = model_matrix(self._narrow, self._coded_frame(rows)).model_spec.transform_state
+                coded = self._coded_frame(self._columns(rows), len(rows))
+                states = model_matrix(self._narrow, coded).model_spec.transform_state
             spec = spec.update(transform_state=states)
         self._spec = spec.update(na_action="raise")
 
     def design(self, frame: pd.DataFrame) -> Any:
         """Return the covariates of new rows, with the levels and the transforms of the fit."""
-        coded = self._coded_frame(frame)
+        return self._evaluated(self._columns(frame), len(frame))
+
+    def judged(self, frame: pd.DataFrame, judgement: Judgement) -> Any:
+        """Return the covariates of the new rows that are good, after judging all columns and what is made of them."""
+        columns = {name: self._judged_column(frame[name], name, judgement) for name in frame if name in self.used}
+        columns = {name: own[judgement.good] for name, own in columns.items()}
+        made = self._evaluated(columns, judgement.n_good, tolerant=True)
+        numbers = made.matrix.dense if isinstance(made, Design) else made.to_numpy()
+        if np.isfinite(numbers).all():
+            return made
+        kept = np.isfinite(numbers).all(axis=1)
+        first = np.argmin(np.isfinite(numbers), axis=1)  # the first column that is not finite
+        first = made.matrix.dense_at[first] if isinstance(made, Design) else first
+        wrong = {term: ~kept & (first >= place.start) & (first < place.stop) for term, place in self.columns[0].items()}
+        rows = np.arange(judgement.n_rows)[judgement.good]
+        for term, own in wrong.items():
+            judgement.refuse(rows[own], f"{term} cannot be computed")
+        return made._replace(matrix=made.matrix[kept]) if isinstance(made, Design) else made[kept]
+
+    def _evaluated(self, columns: dict[str, NDArray[Any]], n: int, tolerant: bool = False) -> Any:
+        """Return the covariates of n rows from their columns; if ``tolerant``, NaN where they cannot be computed."""
+        coded = self._coded_frame(columns, n)
         if self._plain:
             return coded.astype(np.float64)
-        matrix = without_intercept(model_matrix(self._spec, coded), len(frame))
-        return self._with_wide(matrix, frame)
+        matrix = model_matrix(self._spec, coded, "ignore" if tolerant else "raise", tolerant)
+        return self._with_wide(without_intercept(matrix, n), columns, tolerant)
 
     @cached_property
     def _plain(self) -> bool:
@@ -152,44 +184,72 @@ class CovariateTerms:
         x = np.linspace(knots[0], knots[-1], CURVE) if at is None else finite_numbers(at, np.size(at), "at")
         return x, np.column_stack([x - state["centre"], curves(x, knots, state["values"], state["bends"])])
 
-    def _coded_frame(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def _columns(self, frame: pd.DataFrame) -> dict[str, NDArray[Any]]:
+        """Return the columns of rows: numbers, and for factors the positions of the levels."""
+        return {name: self._column(frame[name], name) for name in self.used}
+
+    def _column(self, column: pd.Series, name: str) -> NDArray[Any]:
+        """Return a column; raise an error if one of its entries is not a number, or a level of the fit."""
+        if name not in self.levels:
+            own = column.to_numpy()
+            problem = "was numbers in the fit, and is {entry} here"
+            remedy = "turn it into numbers"
+            return own if own.dtype.kind in "biuf" else as_floats(own, f"covariate {name!r}", remedy, problem)
+        own, values, place = self._found_levels(column, name)
+        unseen = sorted({level_key(value) for value, k in zip(values, place, strict=True) if k < 0})
+        if unseen:
+            listed, known = _some(unseen), _some(self.levels[name])
+            raise InputError(f"covariate {name!r} has levels that the fit has not seen: {listed}; known: {known}")
+        return np.asarray(place[own])
+
+    def _judged_column(self, column: pd.Series, name: str, judgement: Judgement) -> NDArray[Any]:
+        """Return a column; rows with other entries than the fit had are bad, or their levels are mapped."""
+        if name not in self.levels:
+            return judgement.numbers(name, column.to_numpy())
+        own, values, place = self._found_levels(column, name)
+        return judgement.levels(name, own, values, place, lambda: self._stand_in(name, judgement.unknown))
+
+    def _found_levels(self, column: pd.Series, name: str) -> tuple[NDArray[np.intp], Any, NDArray[np.int32]]:
+        """Return the level of each row among those that occur (-1 if missing), these, and their positions in the fit.
+
+        The position is -1 for levels that the fit has not seen.
+        """
+        import pandas as pd
+
+        known = {level_key(level): k for k, level in enumerate(self.levels[name])}
+        own, values = pd.factorize(column)
+        return own, values, np.array([known.get(level_key(value), -1) for value in values], dtype=np.int32)
+
+    def _stand_in(self, name: str, unknown: str) -> tuple[int, Any]:
+        """Return the position and the name of the level as which unknown levels of a factor are read."""
+        levels = self.levels[name]
+        if unknown == "baseline":
+            place = reference_level(read_terms(self.text), name, levels)
+        elif self.counts is None:
+            raise InputError(
+                'unknown="rare" needs the numbers of rows of the levels, which this model does not have, as its file '
+                'is older: fit it again, or use unknown="baseline"'
+            )
+        else:
+            place = int(np.argmin(self.counts[name]))
+        return place, levels[place]
+
+    def _coded_frame(self, columns: dict[str, NDArray[Any]], n: int) -> pd.DataFrame:
         """Return the columns with the levels of the fit, whatever type they came in."""
         import pandas as pd
 
-        result = {}
-        for name in self.used:
-            if name in self.wide.values():
-                continue
+        result: dict[str, Any] = {}
+        for name in (name for name in self.used if name not in self.wide.values()):
+            own = columns[name]
             if name not in self.levels:
-                own = frame[name].to_numpy()
-                if own.dtype.kind not in "biuf":
-                    problem = "was numbers in the fit, and is {entry} here"
-                    own = as_floats(own, f"covariate {name!r}", "turn it into numbers", problem)
                 result[name] = own
-                continue
-            levels, codes = self.levels[name], self._codes(frame, name)
-            if self.kinds[name] == "code":
-                result[name] = np.array(levels)[codes]
+            elif self.kinds[name] == "code":
+                result[name] = np.array(self.levels[name])[own]
             else:
-                result[name] = pd.Categorical.from_codes(codes, levels)
-        return pd.DataFrame(result, index=range(len(frame)), copy=False)
+                result[name] = pd.Categorical.from_codes(own, self.levels[name])
+        return pd.DataFrame(result, index=range(n), copy=False)
 
-    def _codes(self, frame: pd.DataFrame, name: str) -> NDArray[np.int32]:
-        """Return the position of each row's level among those of the fit."""
-        import pandas as pd
-
-        levels = self.levels[name]
-        place = {level_key(level): k for k, level in enumerate(levels)}
-        own, values = pd.factorize(frame[name])
-        keys = [level_key(value) for value in values]
-        unseen = sorted({key for key in keys if key not in place})
-        if unseen:
-            raise InputError(
-                f"covariate {name!r} has levels that the fit has not seen: {_some(unseen)}; known: {_some(levels)}"
-            )
-        return np.asarray(np.array([place[key] for key in keys], dtype=np.int32)[own])
-
-    def _with_wide(self, rest: pd.DataFrame, frame: pd.DataFrame) -> Any:
+    def _with_wide(self, rest: pd.DataFrame, columns: dict[str, NDArray[Any]], tolerant: bool = False) -> Any:
         """Return the covariates with the wide factors: the largest as codes, others as sparse columns."""
         if not self.wide:
             return rest
@@ -203,18 +263,18 @@ class CovariateTerms:
         n = len(rest)
         pieces = [
             sp.csr_matrix(
-                (np.ones(n), self._codes(frame, self.wide[term]), np.arange(n + 1)),
+                (np.ones(n), columns[self.wide[term]], np.arange(n + 1)),
                 shape=(n, len(self.levels[self.wide[term]])),
             )[:, 1:]
             for term in others
         ]
         taken = {j for term in self.wide for j in range(places[term].start, places[term].stop)}
         matrix = WideMatrix(
-            to_design(rest).matrix,
+            np.ascontiguousarray(rest) if tolerant else to_design(rest).matrix,
             np.array([j for j in range(len(names)) if j not in taken], dtype=np.intp),
             sp.hstack(pieces, format="csr") if pieces else sp.csr_matrix((n, 0)),
             np.array([j for place in sparse for j in range(place.start, place.stop)], dtype=np.intp),
-            self._codes(frame, self.wide[main]),
+            columns[self.wide[main]],
             places[main],
             main,
             str(self.levels[self.wide[main]][0]),
@@ -245,8 +305,8 @@ class CovariateTerms:
             name: np.array([levels[k % len(levels)] for k in range(rows)], dtype=object)
             for name, levels in narrow.items()
         }
-        frame = self._coded_frame(pd.DataFrame(made, index=range(rows)))
-        return model_matrix(self._narrow, frame, "ignore").model_spec
+        named = {name: self._column(own, name) for name, own in pd.DataFrame(made, index=range(rows)).items()}
+        return model_matrix(self._narrow, self._coded_frame(named, rows), "ignore").model_spec
 
     def state(self) -> dict[str, Any]:
         """Return what new rows need, as JSON takes it."""
@@ -256,6 +316,7 @@ class CovariateTerms:
         return {
             "covariates": self.text,
             "levels": {name: list(levels) for name, levels in self.levels.items()},
+            "counts": self.counts,
             "kinds": dict(self.kinds),
             "ranges": {name: list(ends) for name, ends in self.ranges.items()},
             "transforms": encode(dict(self._spec.transform_state)),
@@ -267,6 +328,7 @@ class CovariateTerms:
         levels = {str(name): list(own) for name, own in state["levels"].items()}
         kinds = {str(name): str(kind) for name, kind in state["kinds"].items()}
         ranges = {str(name): (float(low), float(high)) for name, (low, high) in state["ranges"].items()}
+        counts = _counts(state.get("counts"), levels)
         used = [*levels, *ranges]
         terms = read_terms(state["covariates"])
         if (
@@ -280,7 +342,7 @@ class CovariateTerms:
             raise InputError("the columns of the saved formula are inconsistent")
         for name, own in levels.items():
             check_levels(name, kinds[name], own, math.inf)
-        self = cls(state["covariates"], used, levels, kinds, ranges, terms)
+        self = cls(state["covariates"], used, levels, kinds, ranges, terms, counts)
         bound_columns(self._narrow, levels, 20 * n_columns + 200)
         spec = self._made_up()
         transforms = decode(state["transforms"])
@@ -308,6 +370,20 @@ def _wide_factors(terms: Any, levels: dict[str, list[Any]]) -> dict[str, str]:
 def _state_key(term: str) -> str:
     """Return the key under which formulaic files what a term remembers."""
     return re.sub(r"`([^`]+)`", lambda match: name_in_states(match[1]), term)
+
+
+def _counts(counts: Any, levels: dict[str, list[Any]]) -> dict[str, list[int]] | None:
+    """Return the numbers of rows of each level in a record, checked; files of earlier versions do not have them."""
+    if counts is None:
+        return None
+    if (
+        not isinstance(counts, dict)
+        or set(counts) != set(levels)
+        or not all(isinstance(own, list) and len(own) == len(levels[name]) for name, own in counts.items())
+        or not all(type(n) is int and n > 0 for own in counts.values() for n in own)
+    ):
+        raise InputError("the numbers of rows of the levels in the saved formula are inconsistent")
+    return counts
 
 
 def _some(values: list[Any]) -> str:

@@ -11,14 +11,17 @@ import numpy as np
 from anchortm._typing import Array, Labels, Numbers, Outcome, Table
 from anchortm._util.checks import check_weights
 from anchortm._util.frames import aligned, column_names, known, native, refuse_missing, select, take
+from anchortm._util.html import report
 from anchortm.exceptions import InputError, InputTypeError, rows_of
+from anchortm.inputs.baselines.strata import stratum_labels
 from anchortm.inputs.design import SMOOTH, Design
 from anchortm.inputs.formula.column_kinds import ColumnFacts
 from anchortm.inputs.formula.covariates import CovariateTerms
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.formula.roles import LONGEST, Roles, expand_dot
 from anchortm.inputs.formula.terms import coded_columns, read_terms, remembers
-from anchortm.inputs.formula.text import DOT
+from anchortm.inputs.formula.text import DOT, split_at
+from anchortm.inputs.judgement import Judgement
 from anchortm.inputs.response import Response
 from anchortm.inputs.splines import Marks, learning_with
 
@@ -182,6 +185,27 @@ class Formula(Roles):
         refuse_missing(frame, "covariate")
         return self._with_strata(self._terms.design(frame), table)
 
+    def judged(self, data: Table, judgement: Judgement, strata: Sequence[Any], conditional: bool) -> Design:
+        """Return the covariates of the new rows that are good, with their strata, after judging all columns.
+
+        ``strata`` are those of the fit. Only ``conditional`` predictions look at the clusters.
+        """
+        table, clusters = native(data), self.clusters if conditional else []
+        beside = list(dict.fromkeys([*self.strata, *clusters]))
+        names = column_names(table)
+        known([*self._used, *beside], names)
+        frame = select(table, [name for name in names if name in self._used or name in beside])
+        if self.strata:
+            judgement.strata(frame[self.strata], stratum_labels, strata)
+        for name in clusters:
+            judgement.refuse(frame[name].isna().to_numpy(), f"{name} is missing")
+        made = self._terms.judged(frame, judgement)
+        labels = frame[beside].iloc[judgement.good] if beside else None
+        if isinstance(made, Design):
+            return made._replace(labels=labels)
+        marks = self.marks if self._terms.smooth else None
+        return Design(np.ascontiguousarray(made, dtype=np.float64), tuple(map(str, made.columns)), True, marks, labels)
+
     def _with_strata(self, X: Any, data: Any) -> Any:
         """Return the covariates with the strata beside them, and the clusters if they are there."""
         strata = list(self.strata)
@@ -255,6 +279,26 @@ class Formula(Roles):
 
     def __repr__(self) -> str:
         return f"Formula({self.text!r})"
+
+    def _repr_html_(self) -> str:
+        facts = {"outcome": split_at(self.text, "~")[0].strip()}
+        parts = {
+            "covariates": self.design_columns(),
+            "anchors": [name for name, _ in self._parsed.anchors],
+            "strata": self.strata,
+            "clusters": self.clusters,
+        }
+        facts |= {name: _listed(columns) for name, columns in parts.items() if columns}
+        outcome: Any = self.y
+        if outcome is not None:
+            facts["rows"] = str(len(outcome))
+        return report(self.text, facts)
+
+
+def _listed(names: Sequence[str], most: int = 20) -> str:
+    """Return names with commas between, the first ones of many."""
+    more = f", ... ({len(names)} in all)" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _labelled(made: Any, data: Any) -> Any:

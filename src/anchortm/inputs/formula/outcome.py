@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from anchortm._util.frames import column_names, known, refuse_missing, select
 from anchortm.exceptions import InputError
 from anchortm.inputs.formula.expressions import ARITHMETIC, COMPARISONS, check_expression, columns_in
-from anchortm.inputs.formula.text import real_name
+from anchortm.inputs.formula.text import real_name, show_names
 from anchortm.inputs.response import Interval, Surv, Trials
 
 if TYPE_CHECKING:
@@ -65,6 +66,22 @@ class OutcomeExpression:
         found = {real_name(name, self.quoted) for part in parts for name in columns_in(part)}
         return found if "inf" in names else found - {"inf"}
 
+    @property
+    def label(self) -> str:
+        """Return what the outcome is called: its column, the time, the successes, or both ends of intervals."""
+        match self.tree:
+            case ast.Call(func=ast.Name(id="Interval"), args=ends):
+                return " to ".join(dict.fromkeys(self._label(part) for part in ends))
+            case ast.Call(args=[first, *_]):
+                return self._label(first)
+        return self._label(self.tree)
+
+    def _label(self, node: ast.expr) -> str:
+        """Return a column, or an expression such as log(time), as it is written."""
+        return (
+            real_name(node, self.quoted) if isinstance(node, ast.Name) else show_names(ast.unparse(node), self.quoted)
+        )
+
     def values(self, data: Any) -> Outcome:
         """Return the outcome of these rows."""
         names = column_names(data)
@@ -79,10 +96,10 @@ class OutcomeExpression:
                 given = [_filled(self._value(part, frame), len(frame)) for part in arguments]
                 named = {str(k.arg): _filled(self._value(k.value, frame), len(frame)) for k in keywords}
                 made: Any = {"Surv": Surv, "Interval": Interval, "Trials": Trials}[name]
-                return made(*given, **named)
+                return replace(made(*given, **named), name=self.label)
         return self._value(self.tree, frame)
 
-    def _ordered(self, node: ast.Call, frame: pd.DataFrame) -> pd.Categorical:
+    def _ordered(self, node: ast.Call, frame: pd.DataFrame) -> pd.Series:
         """Return the ordered categories of ``ordered(column, levels...)``."""
         import pandas as pd
 
@@ -92,7 +109,7 @@ class OutcomeExpression:
         others = sorted(set(found) - {str(level) for level in levels})
         if others:
             raise InputError(f"the outcome has classes that ordered(...) does not name: {', '.join(others)}")
-        return pd.Categorical(column, levels, ordered=True)
+        return pd.Series(pd.Categorical(column, levels, ordered=True), name=self.label)
 
     def _value(self, node: ast.expr, frame: pd.DataFrame) -> Any:
         """Return the value of a checked expression."""

@@ -54,6 +54,16 @@ class Roles:
         return [cluster for cluster, _ in self._parsed.random]
 
     @property
+    def outcome_name(self) -> str:
+        """Return what the outcome is called, such as ``time`` for ``Surv(time, event)``."""
+        return self._parsed.outcome.label
+
+    @property
+    def anchor_columns(self) -> list[str]:
+        """Return the columns of the anchors."""
+        return list(dict.fromkeys(name for name, _ in self._parsed.anchors))
+
+    @property
     def covariate_columns(self) -> list[str]:
         """Return the columns of the covariates."""
         return list(self._used)

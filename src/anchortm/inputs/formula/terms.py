@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anchortm.exceptions import InputError
+from anchortm.inputs.formula.column_kinds import level_key
 from anchortm.inputs.formula.expressions import EXTRA, check_factor
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ __all__ = [
     "model_matrix",
     "name_in_states",
     "read_terms",
+    "reference_level",
     "remembers",
     "smooth_terms_of",
     "without_intercept",
@@ -28,6 +31,7 @@ __all__ = [
 
 # functions that remember something of the data, such as the knots of a spline
 REMEMBERING = ("bs", "cc", "center", "cr", "cs", "poly", "s", "scale", "standardize")
+SPLINES = ("bs", "cc", "cr", "cs")  # formulaic's, which have the argument extrapolation
 CODED = re.compile(r"C\(\s*(?:`([^`]+)`|(\w+))")
 COLOURS = re.compile(r"\x1b\[[\d;]*m|[\u29da\u29db]")  # of formulaic's messages
 
@@ -100,13 +104,51 @@ def bound_columns(terms: Iterable[Any], levels: dict[str, list[Any]], most: int)
         )
 
 
-def model_matrix(maker: Any, frame: pd.DataFrame, na_action: str = "raise") -> Any:
-    """Return the model matrix of a formula or a specification of formulaic's."""
+def reference_level(terms: Iterable[Any], name: str, levels: list[Any]) -> int:
+    """Return the position of the level of a factor that has no column: the first one, unless contrasts say otherwise.
+
+    An error is raised if a contrast has no such level, or two terms have different ones.
+    """
+    found = set()
+    for factor in (factor for term in terms for factor in term.factors):
+        match = CODED.match(factor.expr)
+        if match and (match[1] or match[2]) == name:
+            found.add(_reference(factor.expr, name, levels))
+    if len(found) > 1:
+        raise InputError(f'terms code {name!r} with different reference levels: use unknown="rare"')
+    return found.pop() if found else 0
+
+
+def _reference(text: str, name: str, levels: list[Any]) -> int:
+    """Return the position of the reference level in C(...)."""
+    call = ast.parse(re.sub(r"`[^`]+`", "_", text), mode="eval").body
+    assert isinstance(call, ast.Call)  # noqa: S101
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    contrast = call.args[1] if len(call.args) > 1 else given.get("contrasts")
+    if contrast is None:
+        return 0
+    kind = ast.unparse(contrast.func if isinstance(contrast, ast.Call) else contrast)
+    if kind == "contr.SAS":
+        return len(levels) - 1
+    if kind != "contr.treatment":
+        raise InputError(f'{kind} gives {name!r} no baseline level: use unknown="rare", or code it by contr.treatment')
+    if not isinstance(contrast, ast.Call) or not (contrast.args or contrast.keywords):
+        return 0
+    base = ast.literal_eval(contrast.args[0] if contrast.args else contrast.keywords[0].value)
+    return [level_key(level) for level in levels].index(level_key(base))
+
+
+def model_matrix(maker: Any, frame: pd.DataFrame, na_action: str = "raise", tolerant: bool = False) -> Any:
+    """Return the model matrix of a formula or a specification of formulaic's.
+
+    If ``tolerant``, splines are NaN outside their range where they would raise an error.
+    """
     from formulaic.errors import FormulaicError
 
+    context = EXTRA | _tolerant_splines() if tolerant else EXTRA
     try:
         with np.errstate(all="ignore"):  # the result is checked
-            return maker.get_model_matrix(frame, context=EXTRA, na_action=na_action, output="pandas")
+            return maker.get_model_matrix(frame, context=context, na_action=na_action, output="pandas")
     except (FormulaicError, ValueError, TypeError, KeyError, np.linalg.LinAlgError) as error:
         reason = COLOURS.sub("", str(error))
         if "extend beyond upper and/or lower bounds" in reason:
@@ -115,6 +157,33 @@ def model_matrix(maker: Any, frame: pd.DataFrame, na_action: str = "raise") -> A
                 "'extend' or 'zero' to say what the spline should do there"
             )
         raise InputError(f"cannot evaluate the covariates: {reason}") from None
+
+
+def _tolerant_splines() -> dict[str, Any]:
+    """Return the splines, NaN where they would raise an error: outside their range, and at numbers not finite."""
+    from formulaic.transforms import TRANSFORMS
+
+    def tolerant(spline: Any, otherwise: str) -> Any:
+        def values(x: Any, *given: Any, extrapolation: str = otherwise, **named: Any) -> Any:
+            return spline(x, *given, extrapolation="na" if extrapolation == "raise" else extrapolation, **named)
+
+        values.__is_stateful_transform__ = True  # type: ignore[attr-defined]
+        values.get_required_variables = spline.get_required_variables  # type: ignore[attr-defined]
+        return values
+
+    spline_of_ours: Any = EXTRA["s"]
+
+    def smooth(x: Any, *given: Any, **named: Any) -> Any:
+        finite = np.isfinite(np.asarray(x, dtype=np.float64))
+        found = spline_of_ours(np.where(finite, x, 0.0), *given, **named)
+        for field in found:
+            found[field] = np.where(finite, found[field], np.nan)
+        return found
+
+    smooth.__is_stateful_transform__ = True  # type: ignore[attr-defined]
+    smooth.get_required_variables = spline_of_ours.get_required_variables  # type: ignore[attr-defined]
+    others = {name: tolerant(TRANSFORMS[name], "raise" if name == "bs" else "extend") for name in SPLINES}
+    return others | {"s": smooth}
 
 
 def without_intercept(matrix: Any, n: int) -> pd.DataFrame:

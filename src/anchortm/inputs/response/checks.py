@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from anchortm._typing import Array
 from anchortm._util.checks import as_floats, is_missing
 from anchortm._util.frames import native
-from anchortm.exceptions import InputError
+from anchortm.exceptions import InputError, MissingValueError
 
-__all__ = ["as_numbers", "one_column", "refuse", "same_length"]
+__all__ = ["as_numbers", "one_column", "refuse", "refuse_missing", "same_length"]
 
 
 def one_column(values: object, what: str) -> NDArray[Any]:
@@ -33,13 +33,25 @@ def one_column(values: object, what: str) -> NDArray[Any]:
     return np.asarray(array)
 
 
-def refuse(bad: NDArray[np.bool_], values: NDArray[Any], what: str, problem: str, remedy: str) -> None:
+def refuse(
+    bad: NDArray[np.bool_],
+    values: NDArray[Any],
+    what: str,
+    problem: str,
+    remedy: str,
+    kind: type[InputError] = InputError,
+) -> None:
     """Raise an error that names the first bad row and its value."""
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         more = int(bad.sum()) - 1
         others = f" (and {more} more)" if more else ""
-        raise InputError(f"{what} {problem}: {values[row]!s} at row {row}{others}; {remedy}")
+        raise kind(f"{what} {problem}: {values[row]!s} at row {row}{others}; {remedy}")
+
+
+def refuse_missing(missing: NDArray[np.bool_], values: NDArray[Any], what: str, kind: str = "value") -> None:
+    """Raise an error that names the first missing value."""
+    refuse(missing, values, what, f"has a missing {kind}", "drop or impute such rows", MissingValueError)
 
 
 def as_numbers(values: object, what: str, infinite: bool = False) -> Array:
@@ -47,11 +59,11 @@ def as_numbers(values: object, what: str, infinite: bool = False) -> Array:
     array = one_column(values, what)
     if array.dtype.kind == "O":
         missing = np.array([is_missing(x) for x in array])
-        refuse(missing, array, what, "has a missing value", "drop or impute such rows")
+        refuse_missing(missing, array, what)
     numbers = as_floats(array, what, "turn it into numbers, or drop such rows")
     if array.dtype.kind in "biu":
         return numbers
-    refuse(np.isnan(numbers), array, what, "has a missing value", "drop or impute such rows")
+    refuse_missing(np.isnan(numbers), array, what)
     if not infinite:
         refuse(np.isinf(numbers), array, what, "is infinite", "for a censored outcome use Surv or Interval")
     return numbers

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from anchortm._typing import Outcome
 from anchortm._util.checks import is_missing
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.inputs.response.checks import one_column, refuse
+from anchortm.inputs.response.checks import one_column, refuse, refuse_missing
 from anchortm.inputs.response.rows import Response
 
 __all__ = ["Classes", "as_classes", "categories_of", "classes_of", "plain_words", "sorted_words"]
@@ -54,7 +54,7 @@ def as_classes(y: Outcome, levels: Sequence[Hashable] | None) -> Response:
                 "for example pd.Categorical(y, ['low', 'medium', 'high'], ordered=True)"
             )
         shown = np.where(codes < 0, "missing", "")
-        refuse(codes < 0, shown, "y", "has a missing class", "drop or impute such rows")
+        refuse_missing(codes < 0, shown, "y", "class")
     if levels is None:
         return _cells(codes, tuple(labels))
     known = {level: code for code, level in enumerate(levels)}
@@ -107,7 +107,7 @@ def _factorise(values: NDArray[Any]) -> tuple[list[Hashable], NDArray[np.intp]]:
     else:
         objects = values.dtype.kind == "O"
         missing = np.array([is_missing(x) for x in values]) if objects else values != values
-        refuse(missing, values, "y", "has a missing class", "drop or impute such rows")
+        refuse_missing(missing, values, "y", "class")
     try:
         labels, codes = np.unique(values, return_inverse=True)
     except TypeError:

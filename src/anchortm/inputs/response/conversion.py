@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
 
 from anchortm._typing import Outcome
-from anchortm._util.frames import native
+from anchortm._util.frames import name_of, native
 from anchortm.exceptions import InputTypeError
 from anchortm.inputs.response.checks import as_numbers
 from anchortm.inputs.response.classes import as_classes, categories_of
@@ -39,6 +40,13 @@ def as_response(y: Outcome, scale: Scale = "continuous", levels: Sequence[Hashab
     (Response(2 rows: 2 exact), Response(3 rows of counts: 1 at zero))
     """
     y = native(y)
+    found = _converted(y, scale, levels)
+    name = name_of(y)
+    return found if name is None or found.name is not None else replace(found, name=name)
+
+
+def _converted(y: Any, scale: Scale, levels: Sequence[Hashable] | None) -> Response:
+    """Return y as a ``Response``; only if it is one already, it has a name."""
     if scale == "ordinal":
         return as_classes(y, levels)
     if not isinstance(y, Response):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from anchortm._typing import Array, Numbers, Outcome
-from anchortm._util.frames import aligned, native
+from anchortm._util.frames import aligned, name_of, native
 from anchortm.exceptions import InputTypeError
 from anchortm.inputs.response.checks import as_numbers, refuse, same_length
 from anchortm.inputs.response.rows import Response
@@ -43,7 +43,7 @@ def Trials(successes: Numbers, trials: Numbers) -> Response:  # noqa: N802
     _check_counts(m, "trials")
     refuse(m < 1, m, "trials", "is not at least 1", "drop rows without trials")
     refuse(k > m, k, "successes", "is more than the trials of its row", "the order is Trials(successes, trials)")
-    return replace(as_counts(k), trials=m, index=index)
+    return replace(as_counts(k), trials=m, index=index, name=name_of(successes))
 
 
 def as_counts(y: Outcome) -> Response:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._typing import Array, Rows
+from anchortm._util.html import FEW_ROWS, Table, report
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +61,8 @@ class Response:
         The number of trials where a count is a number of successes.
     index : pandas Index or None
         The labels of the rows, where they came as pandas columns.
+    name : str or None
+        What the outcome is called, where it came as a column with a name.
 
     See Also
     --------
@@ -80,6 +83,7 @@ class Response:
     levels: tuple[Hashable, ...] | None = None
     trials: Array | None = None
     index: pd.Index | None = None
+    name: str | None = None
 
     def __post_init__(self) -> None:
         one = self.upper is self.lower  # of exact rows
@@ -162,6 +166,29 @@ class Response:
 
     def __repr__(self) -> str:
         return f"Response({len(self)} rows{self._description()})"
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        part = self[:FEW_ROWS]
+        truncated = {name: getattr(part, name) for name in ("entry", "exit") if getattr(part, name) is not None}
+        trials = {} if part.trials is None else {"trials": part.trials}
+        rows = pd.RangeIndex(len(part), name="row") if part.index is None else part.index
+        frame = pd.DataFrame({"outcome": part._texts()} | truncated | trials, index=rows)
+        return report(repr(self), Table(frame, len(self)))
+
+    def _texts(self) -> list[str]:
+        """Return each outcome as text: 5; 5+ if it is known to exceed 5; (2, 5] if it lies between."""
+        if self.levels is not None:
+            return [str(self.levels[code]) for code in self.codes]
+        step = 1.0 if self.scale == "count" else 0.0  # the count k is (k - 1, k]
+        single = (self.upper - self.lower == step) | ((self.upper == 0.0) & (step > 0.0)) | (self.upper == self.lower)
+        beyond = np.isposinf(self.upper) & np.isfinite(self.lower)
+        rows = zip(self.lower.tolist(), self.upper.tolist(), single, beyond, strict=True)
+        return [
+            f"{high:g}" if one else f"{low + step:g}+" if open_ else f"({low:g}, {high:g}]"
+            for low, high, one, open_ in rows
+        ]
 
     def _description(self) -> str:
         if self.levels is not None:

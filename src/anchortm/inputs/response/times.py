@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from anchortm._typing import Numbers
-from anchortm._util.frames import aligned
+from anchortm._util.frames import aligned, name_of
 from anchortm.inputs.response.checks import as_numbers, refuse, same_length
 from anchortm.inputs.response.rows import Response
 
@@ -50,12 +50,13 @@ def Surv(time: Numbers, event: Numbers, entry: Numbers | None = None) -> Respons
     # times are above 0, so being censored or entering at 0 carries no information
     lower = np.where((seen == 0) & (t == 0), -np.inf, t)
     if entry is None:
-        return Response(lower, upper, scale="time", index=index)
+        return Response(lower, upper, scale="time", index=index, name=name_of(time))
     start = as_numbers(entry, "entry", infinite=True)
     same_length(t.size, entry=start)
     start = np.where(start <= 0, -np.inf, start)
     refuse(start >= t, start, "entry", "is not before the time", "a row must enter before its time")
-    return Response(lower, upper, entry=start if np.isfinite(start).any() else None, scale="time", index=index)
+    late = start if np.isfinite(start).any() else None
+    return Response(lower, upper, entry=late, scale="time", index=index, name=name_of(time))
 
 
 def Interval(  # noqa: N802
@@ -104,4 +105,5 @@ def Interval(  # noqa: N802
         start = None
     if stop is not None and np.isposinf(stop).all():
         stop = None
-    return Response(low, high, entry=start, exit=stop, index=index)
+    names = list(dict.fromkeys(name for ends in (lower, upper) if (name := name_of(ends)) is not None))
+    return Response(low, high, entry=start, exit=stop, index=index, name=" to ".join(names) or None)

@@ -19,6 +19,7 @@ from anchortm.engine.remarks import with_remarks
 from anchortm.exceptions import ConvergenceWarning, InputError, InputTypeError
 from anchortm.families import Family
 from anchortm.inputs.design import to_design
+from anchortm.inputs.formula import Formula
 from anchortm.models.boosted.answers import BoostedAnswers
 from anchortm.models.boosted.booster import Stage
 from anchortm.models.boosted.refit import STRONGEST, Base, Rows, Target
@@ -144,6 +145,7 @@ class Adapted(BoostedAnswers):
         new, table = self.new_rows_, native(X)
         if (table.shape[0] if hasattr(table, "shape") else len(table)) == 0:
             return None
+        sample_weight = Formula.new_column(X, sample_weight)
         aligned(X=X, y=y, sample_weight=sample_weight, offset=offset)
         design, mixture = new.take_apart(table, None)
         matrix = np.asarray(to_design(design).matrix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from anchortm.engine.result import FitResult
 from anchortm.exceptions import InputError, InputTypeError, UnavailableError
 from anchortm.inference.summary import Summary
 from anchortm.inputs import parts
+from anchortm.inputs.formula import Formula
+from anchortm.inputs.judgement import OnBadRows, Unknown
 from anchortm.inputs.response import Response
 from anchortm.links import Link
 from anchortm.models.attributes import Found, not_fitted
@@ -28,9 +30,11 @@ from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.describe import describe
 from anchortm.models.boosted.result import BoostedResult
 from anchortm.models.boosted.trees import Tree
+from anchortm.models.quantiles import Quantiles
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.extrapolation import extrapolation
 from anchortm.predict.fitted import NOT_AT_HAND
+from anchortm.predict.marked import MarkedDistribution
 from anchortm.predict.new_rows import NewRows
 
 if TYPE_CHECKING:
@@ -73,7 +77,7 @@ class OfModel(Found[T]):
         return model
 
 
-class BoostedAnswers:
+class BoostedAnswers(Quantiles):
     """The methods of a fitted boosted model."""
 
     model: TransformationModel
@@ -97,6 +101,7 @@ class BoostedAnswers:
     classes_ = OfModel[NDArray[Any]]()
     support_ = OfModel[tuple[float, float]]()
     outcome_range_ = OfModel[tuple[float, float]]()
+    outcome_name_ = OfModel[str]()
     row_kinds_ = OfModel[dict[str, int]]()
     n_rows_ = OfModel[int]()
     n_total_ = OfModel[float]()
@@ -161,6 +166,7 @@ class BoostedAnswers:
             "_fitted_with": spec,
             "_rows_type": partial(asked._rows_type, f=f),
             "formula_": self.__dict__.get("formula_"),
+            "transformers_": self.__dict__.get("transformers_", ()),
         }
         return asked
 
@@ -193,24 +199,47 @@ class BoostedAnswers:
         asked = self._asked()
         if X is None:
             raise InputError("X is None: a boosted model needs covariates; pass those of the rows")
-        if y and y[0] is None and asked.new_rows_.formula is None:
-            raise InputError("y is None: pass the outcome of the rows")
         return getattr(asked, what)(X, *y, offset=offset, **options)
 
     def _response(self, X: Any, y: Any, n: int) -> Response:
         """Return the outcomes of n rows, from y or from the table X."""
         aligned(X=X, y=y)
-        rows = self.new_rows_
-        if y is None and rows.formula is None:
-            raise InputError("y is None: pass the outcome of the rows")
-        response = rows.response(X, native(y))
+        response = self.new_rows_.response(X, native(y))
         if len(response) != n:
             raise InputError(f"X has {n} rows, but y has {len(response)}: pass the same rows of both")
         return response
 
+    @overload
     def predict_distribution(
-        self, X: Covariates, *, offset: Numbers | None = None, n_rows: int | None = None
-    ) -> PredictedDistribution:
+        self,
+        X: Covariates,
+        *,
+        offset: Numbers | None = None,
+        n_rows: int | None = None,
+        on_bad_rows: Literal["error"] = "error",
+        unknown: Unknown = "error",
+    ) -> PredictedDistribution: ...
+
+    @overload
+    def predict_distribution(
+        self,
+        X: Covariates,
+        *,
+        offset: Numbers | None = None,
+        n_rows: int | None = None,
+        on_bad_rows: Literal["mark"],
+        unknown: Unknown = "error",
+    ) -> MarkedDistribution: ...
+
+    def predict_distribution(
+        self,
+        X: Covariates,
+        *,
+        offset: Numbers | None = None,
+        n_rows: int | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> Any:
         """Return the predicted distribution of each row.
 
         Parameters
@@ -221,10 +250,17 @@ class BoostedAnswers:
             Added to f(x). Needed if the model was fitted with an offset.
         n_rows : int, optional
             Not used; other models have it for ``X=None``.
+        on_bad_rows : {"error", "mark"}
+            What to do if rows cannot be predicted, because values are missing or infinite, or levels or strata are
+            unknown to the fit: raise an error, or predict the others and mark these.
+        unknown : {"error", "baseline", "rare"}
+            How to read levels of covariates that the fit has not seen: not at all, as the reference level of their
+            coding, or as the level that was rarest in the fit. A warning counts the rows.
 
         Returns
         -------
         PredictedDistribution
+            With ``on_bad_rows="mark"`` a ``MarkedDistribution`` of it.
 
         See Also
         --------
@@ -240,28 +276,42 @@ class BoostedAnswers:
         array([[0.93, 0.74],
                [0.89, 0.6 ]])
         """
-        return self._ask("predict_distribution", X, offset)  # type: ignore[no-any-return]
+        return self._ask("predict_distribution", X, offset, on_bad_rows=on_bad_rows, unknown=unknown)
 
-    def predict(self, X: Covariates, *, offset: Numbers | None = None) -> Any:
+    def predict(
+        self,
+        X: Covariates,
+        *,
+        offset: Numbers | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> Any:
         """Return the conditional median of each row, or its most probable class.
 
         Parameters
         ----------
-        X, offset
+        X, offset, on_bad_rows, unknown
             As for ``predict_distribution``.
 
         Returns
         -------
         array of shape (n,)
         """
-        return self._ask("predict", X, offset)
+        return self._ask("predict", X, offset, on_bad_rows=on_bad_rows, unknown=unknown)
 
     @available_if(  # type: ignore[untyped-decorator]
         lambda self: hasattr(self.model, "predict_proba")
     )
-    def predict_proba(self, X: Covariates, *, offset: Numbers | None = None) -> Array:
+    def predict_proba(
+        self,
+        X: Covariates,
+        *,
+        offset: Numbers | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> Array:
         """Return the probability of each class, one row for each row of X; arguments as for ``predict``."""
-        return np.asarray(self._ask("predict_proba", X, offset))
+        return np.asarray(self._ask("predict_proba", X, offset, on_bad_rows=on_bad_rows, unknown=unknown))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -315,6 +365,7 @@ class BoostedAnswers:
         offset: Numbers | None = None,
     ) -> float:
         """Return the mean log-likelihood of the rows; arguments as for ``nll``, and weights for the mean."""
+        sample_weight = Formula.new_column(X, sample_weight)
         aligned(X=X, y=y, sample_weight=sample_weight)
         nll = self.nll(X, y, offset=offset)
         return float(-np.average(nll, weights=check_weights(sample_weight, nll.size)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from copy import copy
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Self
@@ -13,29 +12,31 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from anchortm import plotting
-from anchortm._typing import Axis, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm._typing import AnyTable, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import flag, generator, one_number, whole_number
 from anchortm._util.estimators import BaseEstimator
+from anchortm._util.html import EstimatorInNotebook
+from anchortm._util.progress import Task
 from anchortm.engine.data import Data
+from anchortm.engine.lost_columns import Lost, identified, lost_strata
 from anchortm.engine.preparation import prepare_unchecked
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
-from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.specification import Specification, named_columns
-from anchortm.exceptions import IdentificationError, InputError, InputTypeError
+from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs import parts
 from anchortm.inputs.missing import whole_inputs
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.booster import Booster, Stage
 from anchortm.models.boosted.growth import Binned, binned, grow
 from anchortm.models.boosted.result import BoostedResult
-from anchortm.models.boosted.rows import Watched, beside, check_covariates, covariate_ranges
+from anchortm.models.boosted.rows import Watched, beside, check_covariates, check_identified, checked, covariate_ranges
 from anchortm.models.boosted.shape import Shape
 from anchortm.models.boosted.trees import Tree
 from anchortm.models.boosted.uncertainty import Resampled
-from anchortm.models.boosted.validation import Groups, check_validation, environment_groups, held_out, without
+from anchortm.models.boosted.validation import Groups, check_validation, environment_groups, held_out, watch, without
 from anchortm.models.from_formula import FormulaMixin
+from anchortm.models.given import given
 
 __all__ = ["AnchorBoostedTM"]
 
@@ -51,7 +52,7 @@ class State(NamedTuple):
     held_out: float
 
 
-class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
+class AnchorBoostedTM(Resampled, EstimatorInNotebook, FormulaMixin, BaseEstimator):
     """A transformation model F(h(y) - f(x)), or a GLM, with a non-linear shift f, boosted on the anchor loss.
 
     Each round grows a tree on the pseudo-residuals r + 2 xi r'(P r), takes a shrunken Newton step in its leaf values,
@@ -215,8 +216,8 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
 
     def problem(
         self,
-        X: Covariates,
-        y: Outcome,
+        X: Covariates | str,
+        y: Outcome | AnyTable,
         *,
         anchors: Labels | None = None,
         sample_weight: Numbers | None = None,
@@ -224,6 +225,8 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
     ) -> Problem:
         """Return the checked inputs of ``fit``, with the trees' covariates as design; arguments as for ``fit``."""
         spec = self.check()
+        if isinstance(X, str):
+            return given(self, X, y, anchors, sample_weight=sample_weight, offset=offset).prepared()[1]
         if y is None:
             raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
         if self.model.xi != 0:
@@ -234,7 +237,7 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
             raise InputError("X is None: boosting needs covariates; without them fit the model itself")
         data = prepare_unchecked(spec, X, y, anchors, sample_weight, offset)
         check_covariates(self.learner, spec, data.design)
-        made = self._kind.on(spec, self._checked(spec, data))
+        made = self._kind.on(spec, checked(self.learner, spec, data))
         made.check_anchors()
         return made
 
@@ -242,25 +245,10 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
     def _kind(self) -> type[Problem]:
         return self.model._problem_type
 
-    def _checked(self, spec: Specification, data: Data, gone: Iterable[Any] = ()) -> Data:
-        """Return the data; raise an error, which names the left-out environments, if it does not identify the model."""
-        try:
-            check_kinds(data.response)
-            spec.check_response(data.response)
-            if data.mixture is not None:
-                data.mixture.corners.check(data.mixture.weights)
-            if self.learner != "tree":
-                spec.check_design(data)
-                check_levels(data.response, data.design.matrix, data.design.names)
-        except IdentificationError as error:
-            listed = ", ".join(map(str, gone))
-            raise IdentificationError(f"without environment {listed}: {error}" if listed else str(error)) from None
-        return data
-
     def fit(
         self,
-        X: Covariates,
-        y: Outcome,
+        X: Covariates | str,
+        y: Outcome | AnyTable,
         *,
         anchors: Labels | None = None,
         environments: Labels | None = None,
@@ -273,7 +261,7 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         ----------
         X : array, frame or sparse matrix of shape (n, p)
             Covariates. Trees need them as columns of numbers, so that a sparse X is filled in, up to 50 million
-            numbers.
+            numbers. Or a formula, with a table in the place of y: ``fit(formula, data)``, see ``from_formula``.
         y : array, Response or ordered categorical
             The outcome. For censored outcomes see ``Surv`` and ``Interval``.
         anchors : array, series, frame or list of columns, optional
@@ -298,8 +286,10 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         >>> model.fit(data[["rm", "lstat"]], data.cmedv, anchors=data.town).n_rounds_
         53
         """
-        given = {"X": X, "y": y, "anchors": anchors, "environments": environments}
-        with whole_inputs(self.check(), **given, sample_weight=sample_weight, offset=offset) as (whole, _):
+        beside = {"environments": environments, "sample_weight": sample_weight, "offset": offset}
+        if isinstance(X, str):
+            return self._fit_formula(X, y, anchors, **beside)
+        with whole_inputs(self.check(), X=X, y=y, anchors=anchors, **beside) as (whole, _):
             own = whole.pop("environments")
             problem = self.problem(**whole)
             groups = None if own is None else environment_groups(own, problem.data, self.cut, self.validation)
@@ -307,13 +297,15 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
 
     def _fit_data(self, spec: Specification, data: Data) -> Self:
         """Fit to checked rows; return self."""
-        return self._fit(spec, self._checked(spec, data))
+        return self._fit(spec, checked(self.learner, spec, data))
 
     def _fit(self, spec: Specification, data: Data, groups: Groups | None = None) -> Self:
         names, sets = held_out(self.validation, data, groups, self.random_state)
         gone = [[name] for name in names] if isinstance(self.validation, str) else [names] * len(sets)
         kept = [
-            self._checked(spec, data.subset(np.setdiff1d(np.arange(len(data.response)), np.concatenate(held))), lost)
+            checked(
+                self.learner, spec, data.subset(np.setdiff1d(np.arange(len(data.response)), np.concatenate(held))), lost
+            )
             for held, lost in zip(sets, gone, strict=True)
         ]
         # all fits advance together, round by round
@@ -321,41 +313,29 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
             self._boost(spec, part, (data.take(np.concatenate(held)), [own.size for own in held]))
             for part, held in zip(kept, sets, strict=True)
         ]
-        curve, states, best = self._watch(watched)
-        rounds = int(np.argmin(curve)) if curve else self.n_rounds
-        if best is not None and not self.all_rows:
-            part, states = kept[0], [*states[:rounds], states[rounds]._replace(booster=best)]
-        else:
-            part, states = data, list(islice(self._boost(spec, data), rounds + 1))
+        with Task("boosting, round", self.n_rounds * (2 if watched and self.all_rows else 1)) as task:
+            curve, states, best = watch(task.each(zip(*watched, strict=False)), self.n_rounds, self.n_iter_no_change)
+            rounds = int(np.argmin(curve)) if curve else self.n_rounds
+            if best is not None and not self.all_rows:
+                part, states = kept[0], [*states[:rounds], states[rounds]._replace(booster=best)]
+            else:
+                task.total = task.done + rounds
+                part, states = data, list(task.each(islice(self._boost(spec, data), rounds + 1)))
         inner, boosted = self._stored(part, states, np.array(curve), names)
-        state = {name: value for name, value in self.__dict__.items() if name != "formula_"}
-        # one assignment, so that an interrupted or failed fit leaves the model unchanged
-        self.__dict__ = state | {"model_": inner, "boosted_": boosted, "_data": part}
-        return self
+        return self._keep(model_=inner, boosted_=boosted, _data=part)
 
-    def _watch(self, watched: list[Iterator[State]]) -> tuple[list[float], list[State], Booster | None]:
-        """Return the held-out loss of each round, the states of the first fit, and its best booster."""
-        curve: list[float] = []
-        states: list[State] = []
-        best = None
-        for k, side_by_side in enumerate(zip(*watched, strict=False)):
-            curve.append(float(np.mean([state.held_out for state in side_by_side])))
-            states.append(side_by_side[0])
-            if np.argmin(curve) == k:
-                best = copy(side_by_side[0].booster)  # a copy, because the booster changes in each round
-            if k == self.n_rounds or k - int(np.argmin(curve)) >= self.n_iter_no_change:
-                break
-        return curve, states, best
-
-    def left_out(self, data: Data, held: Data, groups: Groups, gone: Any) -> tuple[float, dict[str, Any]]:
+    def left_out(
+        self, data: Data, held: Data | None, groups: Groups, gone: Any
+    ) -> tuple[float, tuple[Lost, ...], dict[str, Any]]:
         """Fit to ``data``; return the mean negative log-likelihood of the left-out rows, and facts about the fit.
 
-        This is for ``leave_one_environment_out``.
+        This is for ``leave_one_environment_out``. Columns that ``data`` does not identify are left out. The
+        log-likelihood is NaN if there are strata among them.
 
         Parameters
         ----------
         data, held : Data
-            The rows to fit to, and the left-out rows.
+            The rows to fit to, and the left-out rows; None if these cannot be predicted.
         groups : tuple
             The environment of each row of ``data``, and the names of the environments.
         gone : label
@@ -363,16 +343,20 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
 
         Returns
         -------
-        tuple of (float, dict)
+        tuple of (float, tuple of Lost, dict)
         """
         self.validation = without(self.validation, gone, self.n_rounds)
-        spec = self.check()
-        fitted = self._fit(spec, self._checked(spec, data), groups)
+        asked, whole = self.check(), data
+        data, spec = identified(data, lambda rows: check_identified(self.learner, asked, rows, whole.names))
+        fitted = self._fit(spec, data, groups)
         inner, problem = fitted.model_.result_, fitted.model_.problem_
+        facts = {"converged": inner.converged, "rounds": fitted.n_rounds_}
+        if held is None or lost_strata(data.lost, whole.mixture):
+            return math.nan, data.lost, facts
+        held = held.without([lost.name for lost in data.lost])
         rows = Watched(problem, self.learner, held, [len(held.response)])
         rows.f += fitted.boosted_.shape.f(rows.X)
-        nll = rows.mean_nll(problem, inner.link, inner.baseline, inner.coef)
-        return nll, {"converged": inner.converged, "rounds": fitted.n_rounds_}
+        return rows.mean_nll(problem, inner.link, inner.baseline, inner.coef), data.lost, facts
 
     def _boost(self, spec: Specification, data: Data, held: tuple[Data, list[int]] | None = None) -> Iterator[State]:
         """Yield the state after 0, 1, ... rounds until none improves the loss; ``held``: held-out rows and sizes."""
@@ -434,16 +418,5 @@ class AnchorBoostedTM(Resampled, FormulaMixin, BaseEstimator):
         result = replace(remarked(problem, found), columns=boosted.columns, n_features_in=boosted.n_features_in)
         return base.with_result(problem, result), boosted.first(len(states) - 1, result.coef)
 
-    def plot(self, ax: Axis = None) -> Any:
-        """Draw the loss, its parts and the held-out loss against the rounds; return the axes.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; by default a new figure.
-
-        Returns
-        -------
-        matplotlib axes
-        """
-        return plotting.rounds(self, ax)
+    def _found(self) -> Any:
+        return self.summary() if "boosted_" in self.__dict__ else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from anchortm.engine.data import Data
 from anchortm.engine.problem import Problem
+from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.specification import Specification
-from anchortm.exceptions import InputError
+from anchortm.exceptions import IdentificationError, InputError
 from anchortm.inputs.design import Design
 
-__all__ = ["Watched", "beside", "check_covariates", "covariate_ranges"]
+__all__ = ["Watched", "beside", "check_covariates", "check_identified", "checked", "covariate_ranges"]
 
 Array = NDArray[np.float64]
 
@@ -34,6 +35,34 @@ def check_covariates(learner: str, spec: Specification, design: Design) -> None:
         )
     if not design.names:
         raise InputError(f"X has 0 feature(s) (shape={design.matrix.shape}) while a minimum of 1 is required.")
+
+
+def check_identified(
+    learner: str, spec: Specification, data: Data, names: Sequence[str] | None = None
+) -> Specification:
+    """Return the specification; raise an error if the rows do not identify the model. Trees take any columns.
+
+    ``names`` are the columns of the specification, if the data have lost some.
+    """
+    spec = spec if names is None else spec.for_columns(names, data.names)
+    check_kinds(data.response)
+    spec.check_response(data.response)
+    if data.mixture is not None:
+        data.mixture.corners.check(data.mixture.weights)
+    if learner != "tree":
+        spec.check_design(data)
+        check_levels(data.response, data.design.matrix, data.design.names)
+    return spec
+
+
+def checked(learner: str, spec: Specification, data: Data, gone: Iterable[Any] = ()) -> Data:
+    """Return the data; raise an error, which names the left-out environments, if it does not identify the model."""
+    try:
+        check_identified(learner, spec, data)
+    except IdentificationError as error:
+        listed = ", ".join(map(str, gone))
+        raise IdentificationError(f"without environment {listed}: {error}" if listed else str(error)) from None
+    return data
 
 
 def beside(learner: str, data: Data) -> Data:

@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from anchortm._typing import Covariates, Labels, Numbers, Seed
+from anchortm import plotting
+from anchortm._typing import Axis, Covariates, Labels, Numbers, Seed
 from anchortm._util.checks import level_between
+from anchortm._util.estimators import CopiedWithRows
 from anchortm.engine.baseline_rules import Given
 from anchortm.engine.data import Data
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError, UnavailableError
 from anchortm.inference.bands import ConfidenceBand, Of, band_of_refits
-from anchortm.inference.bootstrap import BoostedBootstrap, resampled
+from anchortm.inference.bootstrap import BoostedBootstrap
+from anchortm.inference.resampling import resampled
 from anchortm.inference.restricted_means import Groups, RestrictedMeans, checked_horizon, means_of_refits
 from anchortm.inputs import parts
+from anchortm.models.attributes import FRONT
 from anchortm.models.boosted.adapted import Adapted
 from anchortm.predict.fitted import NOT_AT_HAND
+from anchortm.predict.names import named
 
 __all__ = ["Resampled"]
 
 Array = NDArray[np.float64]
 
 
-class Resampled(Adapted):
+class Resampled(CopiedWithRows, Adapted):
     """Methods of boosted models that fit resampled data: ``bootstrap`` and what follows from it."""
 
+    _rows_in: ClassVar[str] = "_data"
     _data: Data | None = None  # the rows of the fit
 
     @property
@@ -45,10 +51,11 @@ class Resampled(Adapted):
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
         return {name: value for name, value in state.items() if name != "_data"}  # pickles do not carry the rows
 
-    def __copy__(self) -> Self:
-        made = type(self).__new__(type(self))
-        made.__dict__ |= self.__dict__  # with the rows, unlike a pickle
-        return made
+    def _keep(self, **found: Any) -> Self:
+        """Store the results in one assignment, so that an interrupted or failed fit leaves the model unchanged."""
+        state = {name: value for name, value in self.__dict__.items() if name not in FRONT}
+        self.__dict__ = state | found
+        return self
 
     def specification(self) -> Specification:
         """Return the specification of the boosted model."""
@@ -83,7 +90,7 @@ class Resampled(Adapted):
         n_jobs : int, optional
             Number of processes; -1 uses all cores.
         progress : bool, optional
-            Whether to show a progress bar. By default only in a terminal.
+            Whether to show a progress bar. By default only in a terminal or notebook.
 
         Returns
         -------
@@ -95,12 +102,14 @@ class Resampled(Adapted):
             raise InputError("a refitted model cannot be resampled: use the model before the refit")
         if self._data is None:
             raise UnavailableError(NOT_AT_HAND)
-        rule, formula = Given(self.model_.result_.basis), self.__dict__.get("formula_")
+        rule = Given(self.model_.result_.basis)
+        front = {name: self.__dict__[name] for name in FRONT & self.__dict__.keys()}
         fresh = clone(self).set_params(n_rounds=boosted.n_rounds, validation=None)
-        refit = partial(_refit, fresh, fresh.specification().at(rule=rule), self._data, formula)
+        refit = partial(_refit, fresh, fresh.specification().at(rule=rule), self._data, front)
         models, what, failed = resampled(self._data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
         return BoostedBootstrap(tuple(models), what, failed)
 
+    @named
     def confidence_band(
         self,
         X: Covariates,
@@ -199,6 +208,20 @@ class Resampled(Adapted):
         tau = checked_horizon(tau, estimate, self.model_.result_.outcome_range)
         return means_of_refits(*self._with_refits(X, offset, uncertainty), tau, groups)
 
+    def plot(self, ax: Axis = None) -> Any:
+        """Draw the loss, its parts and the held-out loss against the rounds; return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+        """
+        return plotting.rounds(self, ax)
+
     def _with_refits(
         self, X: Covariates, offset: Numbers | None, uncertainty: str | BoostedBootstrap | None
     ) -> tuple[Any, list[Any]]:
@@ -214,7 +237,7 @@ class Resampled(Adapted):
             return estimate, [model.predict_distribution(X, offset=offset) for model in models]
 
 
-def _refit(model: Any, spec: Specification, data: Data, formula: Any, weights: Array) -> Any:
+def _refit(model: Any, spec: Specification, data: Data, front: dict[str, Any], weights: Array) -> Any:
     """Return the model fitted with these weights, without its rows; None if the fit fails."""
     keep = weights > 0.0
     part = data.subset(keep)._replace(weights=weights[keep])
@@ -229,6 +252,5 @@ def _refit(model: Any, spec: Specification, data: Data, formula: Any, weights: A
     if not fitted.converged_:
         return None
     fitted.model_, fitted._data = fitted.model_.with_result(None, fitted.model_.result_), None
-    if formula is not None:
-        fitted.formula_ = formula
+    fitted.__dict__ |= front
     return fitted

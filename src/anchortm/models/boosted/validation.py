@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from anchortm.engine.data import Data
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
 from anchortm.inputs.anchors import anchor_columns, group_codes
 
-__all__ = ["Groups", "check_validation", "environment_groups", "held_out", "without"]
+__all__ = ["Groups", "check_validation", "environment_groups", "held_out", "watch", "without"]
 
 Groups = tuple[NDArray[np.intp], NDArray[Any]]  # the environment of each row, and the names of environments
 
@@ -83,6 +84,21 @@ def _chosen(validation: Any, names: list[Any], random_state: Any) -> list[int]:
     if not wanted or len(set(wanted)) == len(names):
         raise InputError(f"validation must name some of the {len(names)} environments, but not all")
     return sorted({names.index(name) for name in wanted})
+
+
+def watch(watched: Iterator[tuple[Any, ...]], n_rounds: int, patience: int) -> tuple[list[float], list[Any], Any]:
+    """Return the held-out loss of each round, the states of the first fit, and its best booster."""
+    curve: list[float] = []
+    states: list[Any] = []
+    best = None
+    for k, side_by_side in enumerate(watched):
+        curve.append(float(np.mean([state.held_out for state in side_by_side])))
+        states.append(side_by_side[0])
+        if np.argmin(curve) == k:
+            best = copy(side_by_side[0].booster)  # a copy, because the booster changes in each round
+        if k == n_rounds or k - int(np.argmin(curve)) >= patience:
+            break
+    return curve, states, best
 
 
 def without(validation: Any, gone: Any, n_rounds: int) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import anchortm as atm
 from anchortm._util.files import make_folder, write_figure
+from anchortm._util.progress import Task
 
 __all__ = ["COVARIATES", "XIS", "run"]
 
@@ -32,7 +33,12 @@ def run(folder: Path, say: Any = print) -> dict[str, Any]:
         "c-logit (censored)": (atm.ContinuousLogit(support=support), atm.Surv(price, price != 50)),
     }
     start = time.perf_counter()
-    results = {name: atm.leave_one_environment_out(m, X, y, town, XIS) for name, (m, y) in models.items()}
+    results = {}
+    with Task("demo", len(models)) as task:
+        for name, (model, y) in models.items():
+            task.label = f"demo, {name}"
+            results[name] = atm.leave_one_environment_out(model, X, y, town, XIS)
+            task.step()
     seconds = time.perf_counter() - start
     without = atm.leave_one_environment_out(atm.ContinuousProbit(), X[[]], price, town, [0]).summary()
     path = atm.anchor_path(atm.NormalLinear(), X / X.std(), price, town, XIS)

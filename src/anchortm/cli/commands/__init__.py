@@ -1,0 +1,26 @@
+"""The commands, one file each: ``add`` adds its arguments, ``run`` does its work. The file is imported when called."""
+
+__all__ = ["COMMANDS"]
+
+# what each command does; the help lists the first sentences, in this order
+COMMANDS = {
+    "check": "Look at a table before a fit. Lists its columns, sites and missing values, what a fit would refuse, and "
+    "how to repair it. Exits with 1 if something would be refused.",
+    "fit": "Fit a model to a table and print its summary. With several xi, a table of all fits.",
+    "diagnose": "Ask whether anchoring is needed, can work, and did. Tests whether the sites still matter after the "
+    "covariates, measures how much they shift the covariates, and compares residuals with and without the penalty.",
+    "choose": "Choose xi, the strength of the anchor penalty. Prints what each rule would choose, or one rule in "
+    "detail.",
+    "path": "Fit a model along xi. Prints loss and coefficients for each value.",
+    "loeo": "Leave each environment out in turn and predict it from the others, for each xi.",
+    "predict": "Predict distributions of new rows with a saved model. Without options, prints their medians or "
+    "classes.",
+    "score": "Score a saved model on rows whose outcome is known, all together and by site.",
+    "show": "Show what is in a saved model. Prints the formula, the rows of the fit, xi, the coefficients, and the "
+    "columns that new rows need.",
+    "data": "Write one of the data sets that come with anchortm to a file.",
+    "demo": "Show what anchoring does, on house prices in 92 towns.",
+    "reproduce": "Compute the figures and claims of the paper, and judge each claim.",
+    "bench": "Measure speed and memory side by side with peers, as ratios in one run.",
+    "completion": "Print a script that completes commands and options in your shell.",
+}

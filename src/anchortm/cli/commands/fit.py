@@ -1,0 +1,85 @@
+"""Fit a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anchortm.cli.options import add_json, add_model, add_output, add_table, template
+from anchortm.exceptions import InputError
+
+__all__ = ["EXAMPLES", "add", "run"]
+
+EXAMPLES = (
+    'anchortm fit boston.csv -m c-logit -f "cmedv ~ rm + lstat | town" --xi 10 --save price.json',
+    'anchortm fit cgd.csv -m cox -f "Surv(tstop, status) ~ treat + age | center" --xi 0,1,10',
+)
+
+
+def add(command: Any) -> None:
+    """Add the arguments."""
+    group = add_table(command, "a .csv or .parquet file, - for CSV from a pipe, or a folder or quoted pattern of files")
+    group.add_argument(
+        "--batches",
+        action="store_true",
+        help="read a .parquet file in batches, for tables larger than memory; folders and quoted patterns of files "
+        "are always read so",
+    )
+    add_model(command)
+    command.add_argument("-s", "--save", metavar="FILE", help="write the fitted model to this .json file (one xi)")
+    add_output(command, "the coefficients")
+    add_json(command, "the result")
+
+
+def run(options: Any) -> None:
+    """Fit one model and print its summary, or several along xi and print a table."""
+    from anchortm.cli.fits import TECHNICAL, prepare, summary_text, table_for
+    from anchortm.cli.output import check_outputs, report, tell
+    from anchortm.cli.tables import in_batches
+    from anchortm.cli.terminal import as_text
+    from anchortm.saving import save
+    from anchortm.selection.path import anchor_path
+
+    check_outputs(options, options.data)
+    batches = options.batches or in_batches(options.data)
+    if len(options.xi) > 1:
+        if batches:
+            raise InputError("a table that is read in batches needs a single --xi: run one command for each value")
+        if options.save:
+            raise InputError(f"--save needs a single --xi, not {len(options.xi)} values")
+        rows, columns = prepare(options)
+        table = anchor_path(*rows, xis=options.xi, **columns).frame()
+        report(options, table, lambda: as_text(table.drop(columns=TECHNICAL)))
+        return
+    model = _fitted(options, options.data if batches else table_for(options))
+    summary = model.summary()
+    if options.save:
+        save(model, options.save)
+        tell(options, f"saved to {options.save}")
+    table = summary.frame().reset_index()
+    report(options, table, lambda: summary_text(summary), _facts(model, summary, table))
+
+
+def _fitted(options: Any, data: Any) -> Any:
+    model = template(options)
+    return type(model).from_formula(
+        options.formula,
+        data,
+        sample_weight=options.weights,
+        offset=options.offset,
+        **(model.get_params(deep=False) | {"xi": options.xi[0]}),
+    )
+
+
+def _facts(model: Any, summary: Any, table: Any) -> dict[str, Any]:
+    """Return the numbers of a fit, for scripts."""
+    from anchortm.cli.words import in_shell
+
+    names = ("xi", "n_rows", "n_anchors", "loglik", "loss", "penalty", "converged", "kkt", "min_eigenvalue", "n_iter")
+    return {
+        "model": type(model).__name__,
+        **{name: getattr(model, f"{name}_") for name in names},
+        "coefficients": table.to_dict("records"),
+        "baseline": summary.baseline,
+        "support": getattr(model, "support_", None),
+        "notes": [in_shell(text) for text in summary.warnings],
+    }

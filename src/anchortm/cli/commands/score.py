@@ -1,0 +1,91 @@
+"""Score a saved model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anchortm.cli.options import add_json, add_output, add_plot, add_table
+
+__all__ = ["EXAMPLES", "add", "run"]
+
+EXAMPLES = ("anchortm score price.json boston.csv --by town",)
+MEANINGS = {
+    "nll": "mean negative log-likelihood, lower is better",
+    "crps": "continuous ranked probability score in the units of the outcome, lower is better",
+    "coverage": "share of outcomes inside the {level:g} % intervals",
+    "pit": "mean rank of outcomes in their predicted distributions, 0.5 if calibrated",
+    "concordance": "share of pairs in the right order, 0.5 by chance",
+}
+
+
+def add(command: Any) -> None:
+    """Add the arguments."""
+    command.add_argument("model", metavar="MODEL", help="a file written by anchortm fit --save")
+    group = add_table(command, "a .csv or .parquet file with the outcome, or - for CSV from a pipe")
+    group.add_argument(
+        "--missing",
+        choices=["error", "drop"],
+        default="error",
+        metavar="HOW",
+        help="rows with missing values: error (the default), or drop to leave them out",
+    )
+    command.add_argument("-b", "--by", metavar="COLUMN", help="column of the sites to score one by one")
+    command.add_argument("--level", type=float, default=0.9, help="probability of the intervals (default 0.9)")
+    add_output(command)
+    add_plot(command, "the calibration by site")
+    add_json(command)
+
+
+def run(options: Any) -> None:
+    """Print, write and draw the scores of a saved model."""
+    from anchortm.cli.output import check_outputs, report
+    from anchortm.cli.saved import formula_of
+    from anchortm.cli.terminal import as_text, paragraph
+    from anchortm.saving import load
+    from anchortm.scores import score_table
+
+    check_outputs(options, options.model, options.data)
+    model = load(options.model)
+    formula = formula_of(model)
+    data = _rows(options, model, formula)
+    found = score_table(model, data, environments=options.by, level=options.level)
+
+    def text() -> str:
+        table = found.frame().dropna(axis=1, how="all")
+        head = f"Scores of {options.model} on {len(data)} rows"
+        legend = [
+            paragraph(f"{name}: {text.format(level=100 * options.level)}", hanging="  ")
+            for name, text in MEANINGS.items()
+            if name in table
+        ]
+        legend += [f"{name}: Brier score at this time" for name in table if name.startswith("brier_")]
+        return "\n".join([head, as_text(table.rename(columns={"environment": options.by or "rows"}), 40), "", *legend])
+
+    report(options, found.frame(), text, draw=found.plot)
+
+
+def _rows(options: Any, model: Any, formula: Any) -> Any:
+    """Return the rows to score."""
+    from anchortm._util.frames import known
+    from anchortm.cli.columns import refuse_texts
+    from anchortm.cli.output import tell
+    from anchortm.cli.saved import numbers_needed
+    from anchortm.cli.tables import read_table
+    from anchortm.exceptions import InputError
+
+    data = read_table(options)
+    names = [str(name) for name in data.columns]
+    roles = dict.fromkeys(numbers_needed(model, data), "covariate")
+    refuse_texts(data, roles, (), options.source, needed=True)
+    if options.missing == "drop":
+        outcome, own = formula.outcome_columns(names), [options.by, formula.offset]
+        needed = [*formula.covariate_columns, *outcome, *formula.strata, *(name for name in own if name)]
+        known(needed, names)
+        whole = data[needed].notna().all(axis=1)
+        if not whole.any():
+            raise InputError("no rows are left: each row has a missing value in a column that the scores need")
+        if not whole.all():
+            tell(options, f"{int((~whole).sum())} of {len(data)} rows with missing values are left out")
+        data = data[whole].reset_index(drop=True)
+        options.source = None if not whole.all() else options.source  # rows are no longer those of the file
+    return data

@@ -1,0 +1,66 @@
+"""Show a saved model."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from anchortm.cli.options import add_json, add_output
+
+__all__ = ["EXAMPLES", "add", "run"]
+
+EXAMPLES = ("anchortm show price.json",)
+
+
+def add(command: Any) -> None:
+    """Add the arguments."""
+    command.add_argument("model", metavar="MODEL", help="a file written by anchortm fit --save")
+    add_output(command, "the coefficients")
+    add_json(command, "the record")
+
+
+def run(options: Any) -> None:
+    """Print what is in a saved model."""
+    from anchortm.cli.fits import summary_text
+    from anchortm.cli.output import check_outputs, report
+    from anchortm.cli.saved import columns_needed
+    from anchortm.cli.terminal import as_text, paragraph
+    from anchortm.saving import load
+
+    check_outputs(options, options.model)
+    model = load(options.model)
+    with open(options.model, encoding="utf-8") as file:
+        written = json.load(file)["written_by"]
+    formula = getattr(model, "formula_", None)
+    summary, needed = model.summary(), _frame(columns_needed(model))
+    facts = {
+        "file": options.model,
+        "written by": written,
+        "formula": "none: it was fitted to arrays" if formula is None else formula.text,
+    }
+    table = summary.frame().reset_index()
+
+    def text() -> str:
+        lines = [paragraph(f"{name:<10}  {value}", hanging=" " * 12) for name, value in facts.items()]
+        lines += ["", summary_text(summary), "", "Columns that new rows need"]
+        return "\n".join([*lines, as_text(needed, indent="  ") if len(needed) else "  none"])
+
+    record = {
+        "file": options.model,
+        "written_by": written,
+        "model": type(model).__name__,
+        "formula": None if formula is None else formula.text,
+        "n_rows": model.n_rows_,
+        "xi": model.xi_,
+        "facts": summary.facts,
+        "coefficients": table,
+        "columns": needed,
+        "notes": list(summary.warnings),
+    }
+    report(options, table, text, record)
+
+
+def _frame(rows: list[dict[str, str]]) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=["column", "values"])

@@ -1,0 +1,71 @@
+"""Left-out environments of pipelines: transformers and model are fitted again without each of them."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm._util.checks import check_weights
+from anchortm.engine.lost_columns import notes_of
+from anchortm.exceptions import AnchorTMWarning, InputError
+from anchortm.inputs.missing import rows_taken
+from anchortm.inputs.response import Response, as_response
+from anchortm.models.given import ROWS, Given
+from anchortm.models.pipeline import fit_arguments, with_parameters
+from anchortm.selection.folds import unknown_classes
+
+__all__ = ["folds_of_pipeline"]
+
+
+def folds_of_pipeline(
+    rows: Given, groups: NDArray[np.intp], labels: NDArray[Any], xis: list[float]
+) -> tuple[Callable[[int], list[dict[str, Any]]], NDArray[Any]]:
+    """Return the function that computes the rows of one left-out environment, and the environments that have weight."""
+    weights = check_weights(rows.sample_weight, groups.size)
+    if weights is not None and not weights.all():
+        kept = np.flatnonzero(weights)
+        rows = replace(rows, **{what: rows_taken(what, getattr(rows, what), groups.size, kept) for what in ROWS})
+        found, groups = np.unique(groups[kept], return_inverse=True)
+        labels = labels[found]
+    return partial(_one, rows, groups, labels, xis), labels
+
+
+def _one(rows: Given, groups: NDArray[np.intp], labels: NDArray[Any], xis: list[float], e: int) -> list[dict[str, Any]]:
+    """Return the rows of one left-out environment, one for each xi."""
+    name, out = labels.tolist()[e], groups == e
+    train, held = (
+        {what: rows_taken(what, getattr(rows, what), groups.size, np.flatnonzero(part)) for what in ROWS}
+        for part in (~out, out)
+    )
+    train["environments"] = labels[groups[~out]]
+    weights, y = held["sample_weight"], _outcome(rows)
+    n, unknown = int(out.sum()) if weights is None else float(np.sum(weights)), unknown_classes(y[~out], y[out])
+    found = []
+    for xi in xis:
+        pipeline = with_parameters(rows.model, xi=xi)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AnchorTMWarning)  # whether a fit converged is in its row
+                fitted = pipeline.fit(train["X"], train["y"], **fit_arguments(pipeline, train)).model_
+            nll = math.nan
+            if not unknown:
+                nll = np.average(fitted.nll(held["X"], held["y"], offset=held["offset"]), weights=weights)
+        except InputError as error:
+            raise type(error)(f"without environment {name}: {error}") from None
+        row = {"environment": name, "xi": xi, "n": n, "nll": float(nll), "converged": fitted.converged_}
+        row["notes"] = notes_of((), unknown)
+        found.append(row | {f"coef_{k}": b for k, b in zip(fitted.coef_names_, fitted.coef_.tolist(), strict=True)})
+    return found
+
+
+def _outcome(rows: Given) -> Response:
+    """Return the checked outcome of all rows."""
+    spec = rows.model.specification()
+    return as_response(rows.y, spec.outcome, spec.levels)

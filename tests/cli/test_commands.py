@@ -1,0 +1,256 @@
+"""The commands check, diagnose, choose, score and show say what the calls of Python say."""
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import anchortm as atm
+from anchortm.cli.main import main
+
+CGD = "Surv(tstop, status) ~ treat + age | center"
+WINE = "rating ~ temp + contact | judge"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with tables and a model."""
+    folder = tmp_path_factory.mktemp("commands")
+    atm.datasets.load_cgd().to_csv(folder / "cgd.csv", index=False)
+    atm.datasets.load_wine().to_csv(folder / "wine.csv", index=False)
+    rng, n = np.random.default_rng(0), 400
+    site, hidden = np.arange(n) % 8, rng.normal(size=n)
+    x = rng.normal(size=n) + site / 2 + hidden
+    table = pd.DataFrame({"place": [f"p{k}" for k in site], "x": x, "y": x + 2 * hidden + rng.normal(size=n)})
+    table.to_csv(folder / "shifted.csv", index=False)
+    model = atm.ParametricSurvival.from_formula(CGD, atm.datasets.load_cgd(), xi=1.0)
+    atm.save(model, folder / "cgd.json")
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(made)
+    return made
+
+
+def read(line: str, capsys: pytest.CaptureFixture[str], code: int = 0) -> dict:
+    assert main([*shlex.split(line), "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_show(folder: Path, capsys) -> None:
+    assert main(["show", "cgd.json"]) == 0
+    printed = capsys.readouterr().out
+    for words in (CGD, f"anchortm {atm.__version__}", "128 (44 exact, 84 right)", "treat[T.rIFN-g]"):
+        assert words in printed
+    assert "placebo, rIFN-g" in printed
+    assert "numbers, 1 to 44 in the fit" in printed
+    found = read("show cgd.json", capsys)
+    model = atm.load("cgd.json")
+    assert (found["formula"], found["n_rows"], found["xi"]) == (CGD, 128, 1.0)
+    assert [row["coef"] for row in found["coefficients"]] == model.coef_.tolist()
+    assert [row["column"] for row in found["columns"]] == ["treat", "age"]
+    assert main(["show", "cgd.json", "--output", "coefficients.csv"]) == 0
+    assert pd.read_csv("coefficients.csv").covariate.tolist() == list(model.coef_names_)
+    capsys.readouterr()
+
+
+def test_show_says_how_many_rows_were_dropped(folder: Path, capsys) -> None:
+    data = atm.datasets.load_cgd()
+    data.loc[:4, "age"] = np.nan
+    data.to_csv("gaps.csv", index=False)
+    assert main(["fit", "gaps.csv", "-m", "weibull", "-f", CGD, "--missing", "drop", "-s", "gaps.json", "-q"]) == 0
+    assert main(["show", "gaps.json"]) == 0
+    assert "5 rows with missing values: covariate 'age' in 5" in capsys.readouterr().out
+
+
+def test_score(folder: Path, capsys) -> None:
+    data, model = atm.datasets.load_cgd(), atm.load("cgd.json")
+    expected = atm.scores.score_table(model, data, atm.Surv(data.tstop, data.status), data.center).frame()
+    found = pd.DataFrame(read("score cgd.json cgd.csv --by center", capsys))
+    assert found.environment.tolist() == expected.environment.tolist()
+    np.testing.assert_allclose(found.nll, expected.nll)
+    np.testing.assert_allclose(found.coverage, expected.coverage)
+    assert main(["score", "cgd.json", "cgd.csv", "-b", "center", "-o", "s.csv", "-p", "s.png"]) == 0
+    assert len(pd.read_csv("s.csv")) == 14
+    assert Path("s.png").stat().st_size > 5000
+    assert "lower is better" in capsys.readouterr().out
+    assert len(read("score cgd.json cgd.csv", capsys)) == 1
+
+
+def test_score_without_rows_that_have_gaps(folder: Path, capsys) -> None:
+    data = atm.datasets.load_cgd()
+    data.loc[:4, "age"] = np.nan
+    data.to_csv("gaps.csv", index=False)
+    assert main(["score", "cgd.json", "gaps.csv"]) == 1
+    assert "missing in 5 rows" in capsys.readouterr().err
+    assert main(["score", "cgd.json", "gaps.csv", "--missing", "drop", "-o", "s.csv"]) == 0
+    printed = capsys.readouterr()
+    assert "5 of 128 rows with missing values are left out" in printed.err
+    rest = data[5:]
+    expected = atm.load("cgd.json").nll(rest, atm.Surv(rest.tstop, rest.status)).mean()
+    assert pd.read_csv("s.csv").nll.item() == pytest.approx(expected)
+
+
+def test_diagnose(folder: Path, capsys) -> None:
+    data = pd.read_csv("shifted.csv")
+    found = read("diagnose shifted.csv -m lm -f 'y ~ x | place' -x 10", capsys)
+    parts = atm.Formula("y ~ x | place", data)
+    test = atm.diagnostics.score_test(atm.NormalLinear(), parts.X, parts.y, parts.anchors)
+    assert found["needed"]["answer"] == "yes"
+    assert found["needed"]["pvalue"] == pytest.approx(test.pvalue)
+    first = atm.diagnostics.first_stage(parts.X, parts.anchors).frame()
+    assert found["can_work"]["covariates"][0]["F"] == pytest.approx(first["F"].item())
+    fits = [atm.NormalLinear(xi).fit(parts.X, parts.y, anchors=parts.anchors) for xi in (0, 10)]
+    shares = atm.diagnostics.residual_invariance(*fits, parts.X, parts.y, parts.anchors).explained
+    assert [found["did"][f"explained_{when}"] for when in ("before", "after")] == pytest.approx(list(shares))
+    assert "worth trying" in found["advice"]
+    assert main(["diagnose", "shifted.csv", "-m", "lm", "-f", "y ~ x | place", "-o", "d.csv"]) == 0
+    assert "Does place still matter after the covariates? yes" in capsys.readouterr().out
+    assert set(pd.read_csv("d.csv").question) == {"needed", "can_work", "did"}
+
+
+def test_diagnose_where_there_is_nothing_to_do(folder: Path, capsys) -> None:
+    found = read(f"diagnose cgd.csv -m weibull -f '{CGD}'", capsys)
+    assert found["needed"]["answer"] == "not seen"
+    assert found["advice"].endswith("keep xi = 0.")
+    found = read(f"diagnose wine.csv -m o-logit -f '{WINE}'", capsys)  # judges who all tasted the same wines
+    assert found["can_work"]["answer"] == "hardly"
+    assert "mostly widens predictions" in found["advice"]
+
+
+def test_diagnose_says_what_it_cannot_know(folder: Path, capsys) -> None:
+    """A score test needs a model without a penalty on its coefficients; the other questions are answered."""
+    found = read("diagnose shifted.csv -m lm -f 'y ~ x | place' --l2 0.1", capsys)
+    assert found["needed"]["answer"] == "not known"
+    assert found["did"]["explained_after"] < found["did"]["explained_before"]
+
+
+def test_choose(folder: Path, capsys) -> None:
+    data = pd.read_csv("shifted.csv")
+    xis = [0, 1, 3, 10]
+    line = "choose shifted.csv -m lm -f 'y ~ x | place' -x 0,1,3,10"
+    found = {row["rule"]: row["xi"] for row in read(line, capsys)["table"]}
+    for rule, objective in (("worst", "worst"), ("q90", 0.9), ("mean", "mean")):
+        search = atm.XiSearchCV.from_formula(
+            "y ~ x | place", data, model=atm.NormalLinear(), xis=xis, objective=objective
+        )
+        assert found[rule] == search.best_xi_
+        one = read(f"{line} --rule {rule}", capsys)
+        assert one["xi"] == search.best_xi_
+        np.testing.assert_allclose([row["nll"] for row in one["table"]], search.results_.objective)
+        assert [row["xi"] for row in one["table"] if row["chosen"]] == [search.best_xi_]
+    parts = atm.Formula("y ~ x | place", data)
+    rule = atm.xi_by_score_test(atm.NormalLinear(), parts.X, parts.y, parts.anchors)
+    assert found["invariance"] == rule.xi
+    assert found["shifts"] == pytest.approx(atm.xi_from_gamma(atm.gamma_from_quantile(0.95)))
+    assert main([*shlex.split(line), "-r", "worst", "-o", "c.csv", "-p", "c.png"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("<- chosen") == 1
+    assert "Next: anchortm fit with --xi" in printed
+    assert Path("c.png").stat().st_size > 5000
+    assert main([*shlex.split(line), "-r", "invariance", "-p", "i.png"]) == 0
+    assert main([*shlex.split(line), "-r", "shifts", "-p", "i.png"]) == 1
+    assert "nothing to draw" in capsys.readouterr().err
+
+
+def test_choose_without_a_choice(folder: Path, capsys) -> None:
+    found = read(f"choose cgd.csv -m weibull -f '{CGD}' -x 0,1", capsys)
+    assert found["advice"] == "No penalty helps the left-out sites: keep xi = 0."
+    assert main(["choose", "cgd.csv", "-m", "weibull", "-f", CGD.split(" |")[0]]) == 1
+    assert "choose needs environments" in capsys.readouterr().err
+
+
+def test_check_a_table(folder: Path, capsys) -> None:
+    found = read("check cgd.csv", capsys)
+    types = {row["column"]: row["type"] for row in found["columns"]}
+    assert types["center"] == "text"
+    assert types["height"] == "number"
+    assert types["status"] == "whole number"
+    assert found["candidates"] == ["center"]
+    assert found["refused"] == []
+    found = read(f"check cgd.csv -m cox -f '{CGD}'", capsys)
+    data = atm.datasets.load_cgd()
+    sites = pd.DataFrame(found["sites"]).set_index("center")
+    assert sites.rows.to_dict() == data.center.value_counts().to_dict()
+    assert sites.events.to_dict() == data.groupby("center").status.sum().to_dict()
+    assert any("fewer than 5 rows: Copenhagen" in note for note in found["notes"])
+    assert any("without events: Harvard Medical Sch" in note for note in found["notes"])
+
+
+def bad() -> pd.DataFrame:
+    data = atm.datasets.load_cgd()
+    data["age"] = [f"{age}.5" for age in data.age]
+    data.loc[3, "age"] = "<0.5"
+    data["came"] = [f"2020-01-{1 + k % 28:02d}" for k in range(128)]
+    data.loc[data.center == "NIH", "sex"] = "other"
+    data.loc[9, "height"] = np.nan
+    data["alive"] = np.where(data.status == 1, "no", "yes")
+    data["nothing"] = np.nan
+    data["twin"] = data.weight
+    return data
+
+
+@pytest.mark.parametrize(
+    ("formula", "options", "problems"),
+    [
+        (
+            "Surv(tstop, status) ~ age | center",
+            "",
+            ["age has numbers, but also '<0.5' at line 5", "missing values: age"],
+        ),
+        ("Surv(tstop, status) ~ age | center", '--missing-values "<0.5" --missing drop', []),
+        ("Surv(tstop, status) ~ came | center", "", ["came has dates, not numbers"]),
+        ("Surv(tstop, status) ~ came | center", "--dates came", []),
+        ("Surv(tstop, status) ~ height | center", "", ["missing values: height in 1 of 128 rows"]),
+        ("Surv(tstop, status) ~ height | center", "--missing drop", []),
+        ("Surv(tstop, alive) ~ sex | center", "", ["not 'no' at line 2; write == 'no' after its column"]),
+        ("Surv(tstop, alive == 'no') ~ sex | center", "", []),
+        ("Surv(tstop, status) ~ nothing | center", "", ["no row is complete"]),
+        ("Surv(tstop, status) ~ weight + twin | center", "", ["twin"]),
+        ("Surv(tstop, status) ~ hight | center", "", ["did you mean 'height'?"]),
+        (
+            "Surv(tstop, status) ~ age + came + height",
+            "",
+            ["age has", "came has", "missing values: age in 1, height in 1"],
+        ),
+    ],
+)
+def test_check_says_what_a_fit_would_refuse(folder: Path, formula: str, options: str, problems: list, capsys) -> None:
+    """And a fit agrees: it is refused if and only if something was found."""
+    bad().to_csv("bad.csv", index=False)
+    line = ["bad.csv", "-m", "weibull", "-f", formula, *shlex.split(options)]
+    assert main(["check", *line, "--json"]) == int(bool(problems))
+    found = json.loads(capsys.readouterr().out)["refused"]
+    assert len(found) == len(problems)
+    for each, words in zip(found, problems, strict=True):
+        assert words in each["problem"]
+    assert main(["fit", *line]) == int(bool(problems))
+    capsys.readouterr()
+
+
+def test_check_prints_the_repairs(folder: Path, capsys) -> None:
+    bad().to_csv("bad.csv", index=False)
+    formula = "Surv(tstop, status) ~ age + came + height + sex | center"
+    assert main(["check", "bad.csv", "-m", "weibull", "-f", formula]) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert '--missing-values "<0.5"' in printed
+    assert "add --dates came" in printed
+    assert "add --missing drop, which leaves 126 rows" in printed
+    assert "level 'other' of sex exists at NIH only" in printed
+    repaired = ["--missing-values", "<0.5", "--dates", "came", "--missing", "drop"]
+    assert main(["check", "bad.csv", "-m", "weibull", "-f", formula, *repaired]) == 0
+    assert "Nothing would be refused by a fit." in capsys.readouterr().out
+    assert main(["fit", "bad.csv", "-m", "weibull", "-f", formula, *repaired]) == 0
+
+
+def test_check_without_a_model_reads_the_formula(folder: Path, capsys) -> None:
+    assert main(["check", "cgd.csv", "-f", CGD]) == 0
+    assert "add --model to try a fit" in capsys.readouterr().out
+    assert main(["check", "cgd.csv", "-f", "Surv(tstop) ~ age"]) == 1
+    assert main(["check", "cgd.csv", "-f", CGD, "-m", "weibull", "--order", "3"]) == 1
+    assert "does not take --order" in capsys.readouterr().out

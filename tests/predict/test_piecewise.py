@@ -198,7 +198,6 @@ def test_rows_and_shapes_are_those_of_the_protocol():
     assert LAW.cdf([1.0, 2.0]).shape == (5, 2)
     assert LAW.cdf(QUANTILES).shape == QUANTILES.shape
     np.testing.assert_allclose(LAW.cdf(QUANTILES), np.tile(LEVELS, (5, 1)))
-    assert LAW.levels is None
     assert not LAW.discrete
 
 

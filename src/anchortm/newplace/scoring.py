@@ -104,7 +104,7 @@ def _have_h(*distributions: Any) -> bool:
     if any(type(one) is not PredictedDistribution for one in distributions):  # an average has no h
         return False
     first, *others = distributions
-    return all(one.link == first.link and one.levels == first.levels for one in others)
+    return all(one.link == first.link and one.basis.levels == first.basis.levels for one in others)
 
 
 def scores_of_rows(predictor: Any, rows: dict[str, Any], response: Response, times: Array, seed: Any) -> dict[str, Any]:

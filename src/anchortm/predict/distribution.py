@@ -110,11 +110,6 @@ class PredictedDistribution(Distribution):
         return self.basis.discrete
 
     @property
-    def levels(self) -> tuple[Any, ...] | None:
-        """The classes of an ordinal outcome, in order; None for numbers."""
-        return self.basis.levels
-
-    @property
     def _bounded_below(self) -> bool:
         """Whether outcomes have a lower bound."""
         return self.positive or self.after is not None or self.basis.lower_bound > -math.inf

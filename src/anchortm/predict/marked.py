@@ -113,11 +113,6 @@ class MarkedDistribution(Distribution):
         """Whether outcomes are counts or classes."""
         return self.good_rows.discrete
 
-    @property
-    def levels(self) -> tuple[Any, ...] | None:
-        """The classes of an ordinal outcome, in order; None for numbers."""
-        return self.good_rows.levels
-
     def _by_row(self, name: str, *given: Any) -> NDArray[Any]:
         """Return what a method of the good rows gives, with its arguments taken for them, spread over all rows."""
         what = "q" if name in ("ppf", "isf") else "y"

@@ -16,7 +16,7 @@ from anchortm.predict.family import FamilyDistribution
 from anchortm.predict.marked import MarkedDistribution
 from anchortm.predict.observed import reads_tables
 from anchortm.predict.piecewise import PiecewiseDistribution
-from anchortm.predict.protocol import Distribution
+from anchortm.predict.protocol import Distribution, levels_of
 from anchortm.predict.survival_steps import StepDistribution
 
 __all__ = [
@@ -73,7 +73,7 @@ def is_prediction(values: Any) -> bool:
 
 def outcomes_of(distribution: Any, y: Any) -> Response:
     """Return the observed outcomes on the scale of the distributions, one row for each distribution."""
-    levels = distribution.levels
+    levels = levels_of(distribution)
     scale: Scale = "ordinal" if levels is not None else "count" if distribution.discrete else "continuous"
     response = as_response(y, scale, levels)
     if len(response) != len(distribution):

@@ -8,7 +8,15 @@ import pytest
 from anchortm.datasets import LOADERS
 from anchortm.exceptions import InputError
 
-SHAPES = {"boston_housing2": (506, 10), "cgd": (128, 12), "geyser": (299, 2), "grouseticks": (403, 7), "wine": (72, 6)}
+SHAPES = {
+    "ames": (2930, 14),
+    "boston_housing2": (506, 10),
+    "cgd": (128, 12),
+    "computers": (6259, 10),
+    "geyser": (299, 2),
+    "grouseticks": (403, 7),
+    "wine": (72, 6),
+}
 
 
 @pytest.mark.parametrize("name", LOADERS)

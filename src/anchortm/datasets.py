@@ -9,7 +9,15 @@ from typing import Any, Literal
 from anchortm._util.frames import read_csv
 from anchortm.exceptions import InputError
 
-__all__ = ["load_boston_housing2", "load_cgd", "load_geyser", "load_grouseticks", "load_wine"]
+__all__ = [
+    "load_ames",
+    "load_boston_housing2",
+    "load_cgd",
+    "load_computers",
+    "load_geyser",
+    "load_grouseticks",
+    "load_wine",
+]
 
 
 def __dir__() -> list[str]:
@@ -157,9 +165,74 @@ def load_grouseticks(backend: Backend = "pandas") -> Any:
     return _load("grouseticks", backend)
 
 
+def load_computers(backend: Backend = "pandas") -> Any:
+    """Return the prices of 6259 personal computers, from advertisements of January 1993 to November 1995.
+
+    ================  ======================================================================
+    price             dollars
+    speed             clock speed, MHz
+    hd, ram           size of hard disk and memory, MB
+    screen            size of the screen, inches
+    cd                whether it has a CD drive, yes or no
+    multi             whether a multimedia kit is included, yes or no
+    premium           whether a premium firm made it (IBM, Compaq), yes or no
+    ads               number of advertisements in the month
+    trend             the month, 1 to 35: an environment. Later months have better machines
+    ================  ======================================================================
+
+    Source: Stengos and Zacharias (2006), Journal of Applied Econometrics 21, 371-386, from the journal's data archive;
+    values as in the R package Ecdat. All rows and columns are here.
+
+    Examples
+    --------
+    >>> from anchortm.datasets import load_computers
+    >>> data = load_computers()
+    >>> len(data), data.trend.nunique(), data.groupby("trend").speed.mean()[[1, 35]].round().tolist()
+    (6259, 35, [44.0, 82.0])
+    """
+    return _load("computers", backend)
+
+
+def load_ames(backend: Backend = "pandas") -> Any:
+    """Return 2930 sales of houses in 28 neighbourhoods of Ames, Iowa, 2006 to 2010.
+
+    ==============  ========================================================================
+    Sale_Price      dollars
+    Neighborhood    one of 28, a natural anchor; between 1 and 443 sales
+    Gr_Liv_Area     living area above ground, square feet
+    Lot_Area        size of the lot, square feet
+    Year_Built      year of construction
+    Year_Remod_Add  year of the last remodelling; of construction if there was none
+    Total_Bsmt_SF   size of the basement, square feet
+    Garage_Cars     size of the garage, cars
+    Full_Bath       full bathrooms above ground
+    Half_Bath       half bathrooms above ground
+    Bedroom_AbvGr   bedrooms above ground
+    Fireplaces      their number
+    Central_Air     central air conditioning, Y or N
+    Year_Sold       year of the sale
+    ==============  ========================================================================
+
+    All sales are here, with these 14 of the 82 columns of the original.
+
+    Source: De Cock (2011), Journal of Statistics Education 19(3), who published the records of the Ames City Assessor's
+    Office for teaching; values as in the R package modeldata.
+
+    Examples
+    --------
+    >>> from anchortm.datasets import load_ames
+    >>> data = load_ames()
+    >>> data.shape, data.Neighborhood.nunique(), int(data.Sale_Price.median())
+    ((2930, 14), 28, 160000)
+    """
+    return _load("ames", backend)
+
+
 LOADERS: dict[str, Callable[..., Any]] = {
+    "ames": load_ames,
     "boston_housing2": load_boston_housing2,
     "cgd": load_cgd,
+    "computers": load_computers,
     "geyser": load_geyser,
     "grouseticks": load_grouseticks,
     "wine": load_wine,

@@ -336,3 +336,19 @@ def test_plot(wine):
     plt.close(ax.figure)
     with pytest.raises(ValueError, match="strategies must be some of"):
         wine.plot(strategies=["other"])
+
+
+def test_the_verdict_tries_an_xi_that_was_given() -> None:
+    rng = np.random.default_rng(0)
+    place = np.repeat(np.arange(20), 30)
+    hidden = rng.normal(size=place.size)
+    x = rng.normal(size=20)[place] + hidden + 0.5 * rng.normal(size=place.size)
+    y = 0.3 * x + 1.5 * hidden + rng.normal(size=place.size)
+    options = {"design": "further", "new": np.full((5, 1), 4.0), "progress": False}
+    found = atm.compare_strategies(
+        atm.NormalLinear(), x[:, None], y, place, strategies=[atm.strategies.Anchored(3.0)], **options
+    )
+    frame = found.frame()
+    regret = frame[frame["strategy"] == "anchored(3)"].groupby(["side", "share"], sort=False)["regret"].mean()
+    assert found.verdict.further.xi == 3.0
+    assert found.verdict.further.folds["gain"].to_numpy() == pytest.approx(-regret.to_numpy(), abs=1e-6)

@@ -198,7 +198,8 @@ def test_densities_integrate_to_the_probabilities(kind: str) -> None:
     for i in range(3):
         own = distribution[i]
         edges = own.ppf([0.02, 0.25, 0.5, 0.75, 0.98])[0]
-        knots = [*edges, *(end for end in (0.0, 10.0) if edges[0] < end < edges[-1])]
+        bends = 0.0, 10.0, *np.ravel(getattr(own, "points", []))
+        knots = [*edges, *(end for end in bends if edges[0] < end < edges[-1])]
         area = sum(
             integrate.quad(lambda t, own=own: float(own.pdf(t)[0]), a, b, epsabs=1e-11)[0]
             for a, b in itertools.pairwise(sorted(knots))

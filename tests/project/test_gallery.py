@@ -151,6 +151,14 @@ PRINTED = {
         "10.0 421.00 3.37 13.62 8.65 2.45 2.55 6.59 2.71 2.57",
         "Poisson: 0.52 of the chicks in their 90 % intervals negative binomial: 0.84",
     ],
+    "plot_21_does_it_help_at_my_new_place": [
+        "5229 machines in 24 months, 1030 in the 11 to come",
+        "leave-one-out R^2 0.82",
+        "0.3: -0.006, 1.0: -0.005, 3.0: 0.026, 10.0: 0.095",
+        "the new place is 3.0 SD out): anchored, xi = 10, tentatively",
+        "same 0.15 4 1.63 0.32 0.14 same 0.30 7 1.43 0.55 0.31 other 0.15 4 0.95 -0.01 0.05",
+        "maximum likelihood 8.39 601.65 0.47 anchored, xi = 10 7.45 339.66 0.87 widened 8.02 601.65 0.80",
+    ],
     "plot_20_trees_and_how_far_they_carry": [
         "0.0 0.01 0.49 2.38 2.37 2.31 2.37 2.35",
         "2.0 0.13 0.06 2.61 2.62 2.61",
@@ -167,7 +175,7 @@ def test_every_example_has_its_numbers() -> None:
 
 
 LONG = ("plot_14_many_covariates", "plot_16_spread_at_new_sites", "plot_17_mean_or_distribution")
-LONG += ("plot_18_patients_and_laboratories", "plot_19_curved_effects")
+LONG += ("plot_18_patients_and_laboratories", "plot_19_curved_effects", "plot_21_does_it_help_at_my_new_place")
 EXAMPLES = [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in PRINTED]
 
 

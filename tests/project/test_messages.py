@@ -47,6 +47,7 @@ def test_summaries_and_reprs_are_plain() -> None:
         diagnostics.score_test(model, X, Y, SITE),
         diagnostics.residual_invariance(atm.ContinuousLogit(order=2).fit(X, Y), model, X, Y, SITE),
         diagnostics.first_stage(X, SITE),
+        diagnostics.location_shift(model, X, Y, np.arange(N) % 8),
         diagnostics.calibration(model, X, Y, SITE),
         scores.score_table(model, X, Y, environments=SITE),
         atm.marginal_effects(model, X),

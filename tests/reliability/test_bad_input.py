@@ -973,6 +973,13 @@ def loeo(xis: Any = (0.0,), environments: Any = SITE, **options: Any) -> Callabl
     return lambda: atm.leave_one_environment_out(options.pop("model", LOGIT()), X, Y, environments, xis, **options)
 
 
+def moved(model: Any = None, environments: Any = SITE, **options: Any) -> Callable[[], Any]:
+    given = {"X": X, "y": Y} | options
+    return lambda: atm.diagnostics.location_shift(
+        LOGIT() if model is None else model, environments=environments, **given
+    )
+
+
 def search(model: Any = None, xis: Any = (0.0, 1.0), **options: Any) -> Callable[[], Any]:
     return lambda: atm.XiSearchCV(LOGIT() if model is None else model, xis, **options).fit(X, Y, anchors=SITE)
 
@@ -1106,6 +1113,20 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "b: only 1 of 4 resampled data sets identify all parameters, .* merge rare levels, leave them out",
     ),
     "left out of no model": (loeo(model="a"), InputTypeError, f"{NO_MODEL}, not 'a'"),
+    "a shift between four places": (moved(), InputError, "there are 4 environments: .* needs at least 6"),
+    "a shift between no places": (moved(environments=None), InputError, "pass the environments, one for each row"),
+    "a shift between fewer places": (moved(environments=SITE[1:]), InputError, f"environments has 119 rows, .* {ROWS}"),
+    "a shift between numbers": (moved(environments=A), InputError, r"need cut=k, .* astype\(int\) or astype\(str\)"),
+    "a shift of no covariates": (moved(X=None), InputError, "there are no covariates: .* pass at least one"),
+    "a shift of missing values": (moved(X=put(X, (3, 1), np.nan)), InputError, f"NaN: .* in x1, .* 3; {MISSING}"),
+    "a shift of no model": (moved("a"), InputTypeError, f"{NO_MODEL}, not 'a'"),
+    "a shift of trees": (moved(atm.AnchorBoostedTM(LOGIT())), InputError, "takes linear models, not boosted ones"),
+    "a shift of an unfinished fit": (
+        moved(LOGIT(max_iter=1), environments=np.arange(N) % 8),
+        InputError,
+        "did not converge: raise max_iter",
+    ),
+    "a shift with no flips": (moved(n_flips=0), InputError, "n_flips must be a whole number of at least 19, not 0"),
     "an unknown objective": (
         search(objective="best"),
         InputError,

@@ -2,6 +2,7 @@
 
 from anchortm.diagnostics.coverage import Calibration, calibration
 from anchortm.diagnostics.identification import OverIdentification, over_identification
+from anchortm.diagnostics.movable import LocationShift, location_shift
 from anchortm.diagnostics.relevance import FirstStage, first_stage
 from anchortm.diagnostics.residuals import ResidualInvariance, residual_invariance
 from anchortm.diagnostics.score_tests import ScoreTest, score_test
@@ -9,11 +10,13 @@ from anchortm.diagnostics.score_tests import ScoreTest, score_test
 __all__ = [
     "Calibration",
     "FirstStage",
+    "LocationShift",
     "OverIdentification",
     "ResidualInvariance",
     "ScoreTest",
     "calibration",
     "first_stage",
+    "location_shift",
     "over_identification",
     "residual_invariance",
     "score_test",

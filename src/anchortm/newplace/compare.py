@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm._typing import AnyTable, Array, Covariates, Labels, Numbers, Outcome
+from anchortm._typing import AnyTable, Array, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import jobs, whole_number
 from anchortm._util.progress import Task
 from anchortm._util.threads import one_blas_thread
@@ -52,7 +52,7 @@ def compare_strategies(
     cut: int | None = None,
     min_rows: int = 10,
     n_jobs: int | None = None,
-    random_state: Any = 0,
+    random_state: Seed = 0,
     progress: bool | None = None,
 ) -> Comparison:
     """Return how several strategies predict environments that they have not seen.
@@ -106,11 +106,11 @@ def compare_strategies(
     ...     strategies=["widened", "anchored"],
     ... )
     >>> found.table()[["strategy", "mean", "difference"]].round(2)
-      strategy  mean  difference
-    0     null  0.00        0.23
-    1       ml -0.23        0.00
-    2  widened -0.23        0.00
-    3 anchored -0.23        0.00
+       strategy  mean  difference
+    0      null  0.00        0.20
+    1        ml -0.20        0.00
+    2   widened -0.18        0.01
+    3  anchored -0.22       -0.02
     """
     check_model(model, "left_out")
     if hasattr(model, "learner"):

@@ -93,7 +93,7 @@ class Comparison:
     def _title(self) -> str:
         frame = self.frame()
         n, names = frame["environment"].nunique(), " and ".join(frame["design"].unique())
-        return f"Comparison({self.model}, {frame['strategy'].nunique()} strategies, {n} environments, {names})"
+        return f"Comparison({self.model}, {frame['strategy'].nunique()} strategies, {n} left-out environments, {names})"
 
     def _failures(self) -> list[str]:
         """Return a line for each strategy that failed somewhere: how often, and why at first."""
@@ -114,7 +114,9 @@ class Comparison:
         failures = "".join(f"<p>{escape(line)}</p>" for line in self._failures())
         return f"<p>{escape(self._title())}</p>{table}{failures}{self.verdict._repr_html_()}"
 
-    def plot(self, ax: Axis = None, *, strategies: Sequence[str] | None = None, label: int = 3) -> Any:
+    def plot(
+        self, ax: Axis = None, *, strategies: Sequence[str] | None = None, design: str | None = None, label: int = 3
+    ) -> Any:
         """Draw what each strategy gains or loses at each left-out environment, against maximum likelihood.
 
         Parameters
@@ -123,6 +125,8 @@ class Comparison:
             Where to draw; by default a new figure.
         strategies : sequence of str, optional
             Which to draw; by default "widened" and "anchored", as far as they were compared.
+        design : {"like", "further"}, optional
+            Which left-out environments to draw; by default "like", if both were compared.
         label : int
             How many environments to name: those with the largest gain or loss.
 
@@ -130,7 +134,7 @@ class Comparison:
         -------
         matplotlib axes
         """
-        return plotting.gains(self.frame(), ax, strategies=strategies, label=label)
+        return plotting.gains(self.frame(), ax, strategies=strategies, design=design, label=label)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the comparison to a JSON file, whole or not at all."""

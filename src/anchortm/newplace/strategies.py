@@ -6,6 +6,7 @@ with a ``name`` and a ``fit`` that takes a ``Training`` and returns something wi
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +38,34 @@ XIS = (0.0, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 class Strategy(ABC):
-    """A way to predict a new place. ``tunes`` says whether it needs left-out fits inside the training environments."""
+    """A way to predict a new place: the base class of strategies, also of your own.
+
+    Attributes
+    ----------
+    name : str
+        Its name in tables and plots.
+    tunes : bool
+        Whether it needs left-out fits inside the training environments; ``fit`` then finds them in ``train.tuning``.
+
+    Examples
+    --------
+    Another strategy is a class with a name and a ``fit``, which sees the training environments only:
+
+    >>> import anchortm as atm
+    >>> class TwiceAsWide(atm.strategies.Strategy):
+    ...     name = "twice as wide"
+    ...
+    ...     def fit(self, train):
+    ...         return train.fit().widened(2.0)
+    >>> data = atm.datasets.load_wine()
+    >>> model, formula = atm.OrdinalRegression(), "rating ~ temp + contact | judge"
+    >>> found = atm.compare_strategies(model, formula, data, design="like", strategies=[TwiceAsWide()])
+    >>> found.table()[["strategy", "difference"]].round(2)
+            strategy  difference
+    0           null        0.20
+    1             ml        0.00
+    2  twice as wide        0.14
+    """
 
     name: ClassVar[str]  # in tables and plots
     tunes: ClassVar[bool] = False
@@ -180,9 +208,9 @@ class Anchored(Strategy):
 
     @property
     def xis(self) -> Sequence[float]:
-        """Return the values of xi that the strategy chooses from."""
+        """Return the values of xi that the strategy, and the verdict on a place further out, choose from."""
         if self.xi is not None:
-            return (0.0, self.xi) if self.spread else ()
+            return (0.0, self.xi) if self.spread or math.isfinite(self.xi) else ()
         return tuple(dict.fromkeys([0.0, *sorted(map(float, XIS if self.choose is None else self.choose))]))
 
     @property

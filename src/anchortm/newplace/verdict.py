@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Further", "Verdict", "further_verdict"]
 
+INSIDE = 1.0  # standard deviations between environments within which a new place is like them
 GAIN = 0.01  # a smaller change of the negative log-likelihood does not count
 
 
@@ -31,9 +32,11 @@ class Further:
     ----------
     strategy : {"anchored", "ml"}
         What to use.
-    confidence : {"confident", "tentative", "keep", "undecided"}
+    confidence : {"confident", "tentative", "keep", "undecided", "inside", "untried"}
         "confident": all four folds gain. "tentative": both folds on the side of the new place gain, more than by a
         wider spread. "keep": no fold speaks clearly for anchoring. "undecided": some folds gain and others lose.
+        "inside": the new place lies among those of the fit, so that the question does not arise. "untried": no
+        strategy has an xi to choose.
     xi : float
         The value with the smallest mean loss over the folds; 0 for maximum likelihood.
     folds : DataFrame
@@ -63,7 +66,12 @@ class Further:
             case "confident":
                 what = f"anchored, xi = {self.xi:g}; all {len(self.folds)} folds gain ({gains}){width}"
             case "tentative":
-                what = f"anchored, xi = {self.xi:g}, tentatively; the folds on its side gain ({gains}){width}"
+                own = ", ".join(f"{gain:+.2f}" for gain in self.folds.loc[self.folds["side"] == "same", "gain"])
+                what = f"anchored, xi = {self.xi:g}, tentatively; the folds on its side gain ({own}){width}"
+            case "inside":
+                what = "the new place is not further out than those of the fit, so it counts as a place like these"
+            case "untried":
+                what = "no strategy with an xi was compared"
             case "undecided":
                 what = f"the data do not decide, keep maximum likelihood; gains by fold are {gains}"
             case _:
@@ -99,6 +107,10 @@ def further_verdict(tuning: Tuning, numbers: list[int], direction: Direction, ou
     same = (folds["side"] == "same").to_numpy()
     xi = tuning.xis[numbers[at]]
     confidence = "keep" if xi == 0.0 else _confidence(gain, wider, same)
+    if direction.new is not None and abs(direction.new) < INSIDE:
+        confidence = "inside"
+    elif len(numbers) < 2:
+        confidence = "untried"
     anchored = confidence in ("confident", "tentative")
     return Further("anchored" if anchored else "ml", confidence, xi if anchored else 0.0, folds, direction.new)
 

@@ -6,7 +6,7 @@ differ in style as well as in colour, so that you can tell them apart in grey.
 
 from __future__ import annotations
 
-from anchortm.plotting.anchors import chi_square, invariance, residuals, shares
+from anchortm.plotting.anchors import chi_square, invariance, location_shift, residuals, shares
 from anchortm.plotting.draws import draws
 from anchortm.plotting.gains import gains
 from anchortm.plotting.graphs import graph
@@ -37,6 +37,7 @@ __all__ = [
     "intervals",
     "invariance",
     "left_out",
+    "location_shift",
     "net_path",
     "net_search",
     "nll_quantiles",

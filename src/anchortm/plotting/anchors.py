@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["chi_square", "invariance", "residuals", "shares"]
+__all__ = ["chi_square", "invariance", "location_shift", "residuals", "shares"]
 
 
 def residuals(values: ArrayLike | Model, anchors: Labels | Table, ax: Axis = None, *, label: int = 3) -> Axes:
@@ -172,4 +172,46 @@ def shares(table: pd.DataFrame, ax: Axis = None) -> Axes:
     ax.set_yticks(where, [str(name) for name in table.index])
     ax.set(xlabel="share of the covariate's variance that the anchors explain", xlim=(0.0, 1.0))
     outside_legend(ax)
+    return ax
+
+
+def location_shift(table: pd.DataFrame, ax: Axis = None, *, label: int = 3) -> Axes:
+    """Draw the mean residuals of environments against their predictions, from the frame of ``location_shift``.
+
+    The area of a point shows the number of rows, its bar two standard errors. The ``label`` environments furthest from
+    0 are named. Points lie along the diagonal if mean covariates predict the mean residuals.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt, anchortm as atm
+    >>> data = atm.datasets.load_grouseticks()
+    >>> result = atm.diagnostics.location_shift(atm.CountRegression(), "TICKS ~ cHEIGHT | LOCATION", data)
+    >>> ax = atm.plotting.location_shift(result.frame())  # the same as result.plot()
+    >>> ax.get_xlabel()
+    'mean residual predicted from the other environments'
+    >>> plt.close(ax.figure)
+    """
+    ax = new_axes(ax)
+    x, y = table["predicted"].to_numpy(), table["residual"].to_numpy()
+    size = 12.0 + 110.0 * table["n"].to_numpy() / table["n"].max()
+    ax.axline((0.0, 0.0), slope=1.0, color="0.6", linewidth=1, zorder=0)
+    ax.axhline(0.0, color="0.85", linewidth=1, zorder=0)
+    ax.errorbar(x, y, 2.0 * table["se"].to_numpy(), fmt="none", ecolor="0.7", linewidth=1, zorder=1)
+    ax.scatter(x, y, size, color="black", alpha=0.6, linewidth=0, zorder=2)
+    furthest = np.argsort(-np.hypot(x, y))[:label]
+    right = x > np.mean([x.min(), x.max()])
+    for k in furthest:  # names stand towards the middle
+        ax.annotate(
+            str(table["environment"].iloc[k]),
+            (x[k], y[k]),
+            xytext=(-8 if right[k] else 8, 0),
+            textcoords="offset points",
+            ha="right" if right[k] else "left",
+            va="center",
+            fontsize="small",
+        )
+    ax.set(
+        xlabel="mean residual predicted from the other environments",
+        ylabel="mean score residual, +- 2 standard errors",
+    )
     return ax

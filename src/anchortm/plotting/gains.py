@@ -21,7 +21,14 @@ MARKERS = "osD^vP"
 MOST_NAMED = 40  # environments that are all named on the axis
 
 
-def gains(frame: pd.DataFrame, ax: Axis = None, *, strategies: Sequence[str] | None = None, label: int = 3) -> Axes:
+def gains(
+    frame: pd.DataFrame,
+    ax: Axis = None,
+    *,
+    strategies: Sequence[str] | None = None,
+    design: str | None = None,
+    label: int = 3,
+) -> Axes:
     """Draw the difference of the negative log-likelihood from maximum likelihood at each left-out environment.
 
     Points below 0 are gains. Bars reach two standard errors, over the rows of an environment, to each side; the area of
@@ -35,6 +42,9 @@ def gains(frame: pd.DataFrame, ax: Axis = None, *, strategies: Sequence[str] | N
         Where to draw; by default a new figure.
     strategies : sequence of str, optional
         Which to draw; by default "widened" and "anchored", as far as they are there.
+    design : {"like", "further"}, optional
+        Which left-out environments to draw; by default "like", if both are there. Folds of "further" overlap: the mean
+        over the folds of an environment is drawn.
     label : int
         How many environments to name if they are many: those with the largest gain or loss.
 
@@ -59,9 +69,12 @@ def gains(frame: pd.DataFrame, ax: Axis = None, *, strategies: Sequence[str] | N
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         raise InputError(f"strategies must be some of {', '.join(known)}, not {strategies!r}")
-    part = frame[(frame["design"] == "like") & frame["strategy"].isin(names)]
-    if part.empty:  # folds of extremes: an environment stands in several of them
-        part = _averaged(frame[frame["strategy"].isin(names)])
+    designs = list(dict.fromkeys(frame["design"]))
+    if design is not None and design not in designs:
+        raise InputError(f"design must be one of {', '.join(designs)}, not {design!r}")
+    part = frame[(frame["design"] == (design or designs[0])) & frame["strategy"].isin(names)]
+    if (design or designs[0]) == "further":
+        part = _averaged(part)
     wide = part.pivot(index="environment", columns="strategy", values="regret")
     decisive = wide.abs().sum().idxmax()  # the strategy that changes most
     order = wide[decisive].sort_values(ascending=False, kind="stable").index

@@ -12,7 +12,7 @@ EXAMPLES = (
     "anchortm data boston_housing2 --output boston.csv",
     "anchortm data cgd --output cgd.csv",
 )
-SETS = ["boston_housing2", "cgd", "geyser", "grouseticks", "wine"]
+SETS = ["ames", "boston_housing2", "cgd", "computers", "geyser", "grouseticks", "wine"]
 
 
 def add(command: Any) -> None:

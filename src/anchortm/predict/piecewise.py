@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anchortm._typing import Array, Rows
 from anchortm._util.checks import probabilities, real_numbers
+from anchortm.bases import ConstantBasis
 from anchortm.exceptions import InputError
 from anchortm.predict.protocol import Distribution, as_rows, check_shape
 from anchortm.predict.restricted import check_times, horizon
@@ -67,6 +68,8 @@ class PiecewiseDistribution(Distribution):
     resolution: float = 0.0
     outcome_name: str | None = field(default=None, kw_only=True)
     labels: pd.Index | None = field(default=None, kw_only=True)
+
+    basis: ClassVar[ConstantBasis] = ConstantBasis(False)
 
     def __post_init__(self) -> None:
         given = [np.atleast_2d(real_numbers(getattr(self, name), name)) for name in ("points", "cdf_values")]

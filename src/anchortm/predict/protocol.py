@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["Distribution", "as_rows", "check_shape", "known_to_exceed", "levels_of"]
+__all__ = ["Distribution", "as_rows", "check_shape", "known_to_exceed"]
 
 
 class Distribution(ABC):
@@ -236,18 +236,12 @@ class Distribution(ABC):
 
 def _columns(distribution: Any) -> dict[str, NDArray[Any]]:
     """Return what notebooks show of each row: the probabilities of classes, or the median and a 90 % interval."""
-    levels = levels_of(distribution)
+    basis = getattr(distribution, "good_rows", distribution).basis
     why = {"reason": distribution.reasons} if hasattr(distribution, "reasons") else {}  # of bad rows
-    if levels is not None:
-        return {f"P({k})": p for k, p in zip(levels, distribution.probabilities().T, strict=True)} | why
+    if basis.kind == "ordinal":
+        return {f"P({k})": p for k, p in zip(basis.levels, distribution.probabilities().T, strict=True)} | why
     lower, upper = distribution.interval(0.9)
     return {"5 %": lower, "median": distribution.median(), "95 %": upper} | why
-
-
-def levels_of(distribution: Any) -> tuple[Any, ...] | None:
-    """Return the classes of an ordinal outcome, in order; None for numbers."""
-    basis = getattr(getattr(distribution, "good_rows", distribution), "basis", None)
-    return getattr(basis, "levels", None)
 
 
 def as_rows(rows: Rows) -> Any:

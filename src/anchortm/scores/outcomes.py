@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from anchortm._typing import Array
 from anchortm._util.frames import is_frame, native
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.inputs.response import Kind, Response, Scale, as_response
+from anchortm.inputs.response import Kind, Response, as_response
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
 from anchortm.predict.marked import MarkedDistribution
 from anchortm.predict.observed import reads_tables
 from anchortm.predict.piecewise import PiecewiseDistribution
-from anchortm.predict.protocol import Distribution, levels_of
+from anchortm.predict.protocol import Distribution
 from anchortm.predict.survival_steps import StepDistribution
 
 __all__ = [
@@ -73,9 +73,9 @@ def is_prediction(values: Any) -> bool:
 
 def outcomes_of(distribution: Any, y: Any) -> Response:
     """Return the observed outcomes on the scale of the distributions, one row for each distribution."""
-    levels = levels_of(distribution)
-    scale: Scale = "ordinal" if levels is not None else "count" if distribution.discrete else "continuous"
-    response = as_response(y, scale, levels)
+    basis = distribution.basis
+    levels = basis.levels
+    response = as_response(y, "ordinal" if levels is not None else "count" if basis.discrete else "continuous", levels)
     if len(response) != len(distribution):
         raise InputError(
             f"y has {len(response)} rows, but there are {len(distribution)} predicted distributions: pass one value "

@@ -274,14 +274,14 @@ def _nll(model: Any, X: Any, response: Response, offset: Numbers | None, codes: 
     return result
 
 
-def crps_of_rows(distribution: Any, response: Response) -> Array:
+def crps_of_rows(distribution: PredictedDistribution, response: Response) -> Array:
     """Return the CRPS of exact rows, given survival to their entry, and nan for other rows."""
     values = np.full(len(response), math.nan)
     known = known_rows(response)
     if response.exit is not None:
         known &= ~np.isfinite(response.exit)
     late = np.zeros(len(response), dtype=bool) if response.entry is None else response.entry > -np.inf
-    if distribution.discrete:
+    if distribution.basis.discrete:
         known &= ~late
     outcome = known_values(response)
     for chosen in (known & ~late, known & late):

@@ -71,6 +71,28 @@ def test_where_it_is_refused_the_others_go_on(model, formula, reason):
         assert np.isfinite(found.frame().query("strategy == 'equal'").nll).all()
 
 
+def test_successes_are_scored_with_their_trials():
+    rng = np.random.default_rng(0)
+    n, place = 160, np.arange(160) % 8
+    x, trials = rng.normal(size=(n, 1)), rng.integers(3, 9, n)
+    y = atm.Trials(rng.binomial(trials, 1.0 / (1.0 + np.exp(-x[:, 0] - 0.1 * rng.normal(size=8)[place]))), trials)
+    own = atm.strategies.Regressor(atm.AnchorGLM(family="binomial"), name="own")
+    found = atm.compare_strategies(
+        atm.AnchorGLM(family="binomial"),
+        x,
+        y,
+        environments=place,
+        design="like",
+        strategies=["random-intercept", own],
+        progress=False,
+    )
+    frame = found.frame().set_index(["strategy", "environment"])
+    for score in ("nll", "crps", "coverage"):
+        np.testing.assert_allclose(frame.loc["own"][score], frame.loc["ml"][score], rtol=1e-6)
+    assert frame.coverage.loc["ml"].mean() == pytest.approx(0.9, abs=0.08)
+    assert (frame.nll.loc["random-intercept"] - frame.nll.loc["ml"]).abs().max() < 0.5
+
+
 def test_it_has_a_name_and_takes_no_part_by_default():
     assert isinstance(atm.strategies.RandomIntercept(), atm.strategies.Strategy)
     found = atm.compare_strategies(

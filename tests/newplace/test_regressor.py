@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -310,6 +311,11 @@ def test_outcomes_of_a_left_out_place_change_nothing_in_its_predictions(strategy
         law = strategy.fit(train).predict_distribution(X[far])
         laws.append(law.ppf([0.05, 0.3, 0.5, 0.95]))
     np.testing.assert_array_equal(*laws)
+
+
+def test_a_strategy_can_be_sent_to_another_process():
+    strategy = pickle.loads(pickle.dumps(Regressor(QuantileRegressor(alpha=0.0), name="a", levels=LEVELS)))  # noqa: S301
+    assert compare(strategy) == compare(Regressor(QuantileRegressor(alpha=0.0), levels=LEVELS))
 
 
 def test_names_are_those_of_the_last_step_or_given():

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +44,7 @@ QUANTILE_PARAMETERS = (  # argument and value that make a regressor one of quant
     ("objective", "reg:quantileerror", "quantile_alpha"),  # XGBoost
 )
 
-Predict = Callable[[Any, Any], Distribution]  # of covariates and an offset
+Predict = Callable[[Any, Mapping[str, Any]], Distribution]  # of covariates, and an offset or trials by name
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,7 @@ def _fit_distribution(estimator: Any, rows: ForeignRows) -> Predict:
         rows.refuse_offset(type(last_step(estimator)).__name__)
     made = fitted(estimator, rows.X, rows.y, rows.weights, **more)
 
-    def predict(X: Any, offset: Any) -> Distribution:
-        options = {} if offset is None else {"offset": offset}
+    def predict(X: Any, options: Mapping[str, Any]) -> Distribution:
         found = last_step(made).predict_distribution(transformed(made, X), **options)
         if isinstance(found, StepDistribution):
             times = found.times()
@@ -125,7 +124,7 @@ def _fit_quantiles(estimator: Any, rows: ForeignRows) -> Predict:
 def _from_quantiles(rows: ForeignRows, y: Array, quantiles: Callable[[Any], Any]) -> Predict:
     width = resolution_of(y)
 
-    def predict(X: Any, offset: Any) -> Distribution:
+    def predict(X: Any, options: Mapping[str, Any]) -> Distribution:
         found = PiecewiseDistribution.from_quantiles(np.asarray(quantiles(X)), rows.levels, width)
         return on_the_scale_of(rows, found)
 
@@ -141,7 +140,7 @@ def _fit_survival(estimator: Any, rows: ForeignRows) -> Predict:
         y = np.empty(time.size, dtype=[("event", bool), ("time", float)])
         y["event"], y["time"] = event, time
         made, shaped = fitted(estimator, rows.X, y, rows.weights), lambda X: X
-    return lambda X, offset: _from_curves(
+    return lambda X, options: _from_curves(
         rows, *_curves(last_step(made).predict_survival_function(transformed(made, shaped(X))))
     )
 
@@ -198,7 +197,7 @@ def _fit_classes(estimator: Any, rows: ForeignRows) -> Predict:
     levels, codes = response.levels, response.codes
     made = fitted(estimator, rows.X, codes, rows.weights)
 
-    def predict(X: Any, offset: Any) -> Distribution:
+    def predict(X: Any, options: Mapping[str, Any]) -> Distribution:
         found = np.asarray(last_step(made).predict_proba(transformed(made, X)))
         return class_distribution(np.cumsum(found, axis=1)[:, :-1], levels, codes.size)
 
@@ -211,7 +210,7 @@ def _fit_deviations(estimator: Any, rows: ForeignRows) -> Predict:
     made = fitted(estimator, rows.X, y, rows.weights)
     width = resolution_of(y)
 
-    def predict(X: Any, offset: Any) -> Distribution:
+    def predict(X: Any, options: Mapping[str, Any]) -> Distribution:
         mean, sd = last_step(made).predict(transformed(made, X), return_std=True)
         return on_the_scale_of(rows, normal_distribution(one_number_each(mean), np.maximum(one_number_each(sd), width)))
 
@@ -231,7 +230,7 @@ def _fit_point(estimator: Any, rows: ForeignRows) -> Predict:
         squares[out] = (y[out] - one_number_each(made.predict(rows.take(out)[0]))) ** 2
     sd = max(float(np.sqrt(np.average(squares, weights=rows.weights))), resolution_of(y))
     made = fitted(estimator, rows.X, y, rows.weights)
-    return lambda X, offset: on_the_scale_of(rows, normal_distribution(one_number_each(made.predict(X)), sd))
+    return lambda X, options: on_the_scale_of(rows, normal_distribution(one_number_each(made.predict(X)), sd))
 
 
 def _has(name: str) -> Callable[[Any], bool]:

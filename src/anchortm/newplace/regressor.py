@@ -27,7 +27,8 @@ class Regressor(Strategy):
 
     What the estimator has decides how it is used; the first of these counts:
 
-    - ``predict_distribution(X)``, as all models of this package, also boosted ones: as it is.
+    - ``predict_distribution(X)``, as all models of this package, also boosted ones: as it is. The curves of ``CoxPH``
+      have steps, and are read as survival curves.
     - a quantile loss, as ``HistGradientBoostingRegressor(loss="quantile")``, ``GradientBoostingRegressor`` and
       ``QuantileRegressor``: a copy is fitted at each of ``levels``.
     - ``predict(X, quantiles=...)``, as quantile forests: one fit predicts all levels.
@@ -81,7 +82,7 @@ class Regressor(Strategy):
     """
 
     def __init__(self, estimator: Any, name: str | None = None, levels: ArrayLike = LEVELS) -> None:
-        self.kind = kind_of(estimator)
+        kind_of(estimator)  # refuses what is none
         if name is not None and not isinstance(name, str):
             raise InputTypeError(f"name must be text, not {name!r}")
         at = real_numbers(levels, "levels")
@@ -108,7 +109,7 @@ class Regressor(Strategy):
             levels=self.levels,
         )
         with named_errors(self.name):
-            return _Predictor(self.name, self.kind.fit(self.estimator, rows), (named, formula))
+            return _Predictor(self.name, kind_of(self.estimator).fit(self.estimator, rows), (named, formula))
 
 
 class _Predictor:
@@ -117,6 +118,6 @@ class _Predictor:
     def __init__(self, name: str, predict: Predict, reading: tuple[list[Any], bool]) -> None:
         self._name, self._predict, self._reading = name, predict, reading
 
-    def predict_distribution(self, X: Any, offset: Any = None) -> Distribution:
+    def predict_distribution(self, X: Any, **options: Any) -> Distribution:
         with named_errors(self._name):
-            return self._predict(covariates(X, *self._reading), offset)
+            return self._predict(covariates(X, *self._reading), options)

@@ -113,7 +113,8 @@ def scores_of_rows(predictor: Any, rows: dict[str, Any], response: Response, tim
     ``distribution`` holds the predictions themselves.
     """
     options = {} if rows["offset"] is None else {"offset": rows["offset"]}
-    distribution = predictor.predict_distribution(rows["X"], **options)
+    trials = {} if response.trials is None else {"trials": response.trials}
+    distribution = predictor.predict_distribution(rows["X"], **options, **trials)
     own = hasattr(predictor, "nll")
     nll = predictor.nll(rows["X"], rows["y"], **options) if own else nll_under(distribution, response)
     found: dict[str, Any] = {"distribution": distribution, "width": width_of(distribution)}

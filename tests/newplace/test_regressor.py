@@ -346,8 +346,8 @@ def test_a_failure_is_a_note_and_the_others_are_compared():
         strategies=[Regressor(Broken()), Regressor(LinearRegression())],
     )
     notes = found.frame().groupby("strategy").note.unique()
-    assert notes["Broken"] == ["Broken failed, RuntimeError: no luck"]
-    assert "Broken failed at 6 of 6: Broken failed, RuntimeError: no luck" in repr(found)
+    assert notes["Broken"] == ["the estimator raised RuntimeError: no luck"]
+    assert "Broken failed at 6 of 6 environments: the estimator raised RuntimeError: no luck" in repr(found)
     assert "Broken failed at 6 of 6" in found._repr_html_()
     table = found.table().set_index("strategy")
     assert np.isnan(table.loc["Broken", "difference"])

@@ -101,7 +101,7 @@ class Comparison:
         for name, own in self.frame().groupby("strategy", sort=False):
             failed = own[own["note"] != ""]
             if len(failed):
-                lines.append(f"{name} failed at {len(failed)} of {len(own)}: {failed['note'].iloc[0]}")
+                lines.append(f"{name} failed at {len(failed)} of {len(own)} environments: {failed['note'].iloc[0]}")
         return lines
 
     @shown

@@ -31,9 +31,9 @@ __all__ = [
     "class_distribution",
     "copied",
     "covariates",
+    "errors_of_estimators",
     "fitted",
     "last_step",
-    "named_errors",
     "normal_distribution",
     "on_the_scale_of",
     "one_number_each",
@@ -99,14 +99,14 @@ class ForeignRows:
 
 
 @contextmanager
-def named_errors(name: str) -> Iterator[None]:
-    """Turn errors of an estimator into ours, so that one strategy that fails does not end a comparison."""
+def errors_of_estimators() -> Iterator[None]:
+    """Turn errors that an estimator raises into ours, so that they do not end a comparison."""
     try:
         yield
     except AnchorTMError:
         raise
     except Exception as error:  # whatever the estimator raises
-        raise InputError(f"{name} failed, {type(error).__name__}: {error}") from error
+        raise InputError(f"the estimator raised {type(error).__name__}: {error}") from error
 
 
 def covariates(X: Any, named: list[Any], formula: bool) -> Any:
@@ -178,10 +178,9 @@ def fitted(estimator: Any, X: Any, y: Any, weights: Array | None, **more: Any) -
 
 
 def resolution_of(values: Array) -> float:
-    """Return the width below which outcomes are not told apart: their unit, but not less than 1/1000 of their range.
+    """Return the smallest difference between outcomes, but at least 1/1000 of the range of the inner 80 %.
 
-    The range is that of the inner 80 %. Without it, an outcome that a law gives a probability of its own would have an
-    infinite density.
+    It is the width of the window of densities: an outcome with a probability of its own has an infinite density.
     """
     gaps = np.diff(np.unique(values))
     low, high = np.quantile(values, [0.1, 0.9])
@@ -207,7 +206,7 @@ def normal_distribution(mean: Array, sd: float | Array) -> PredictedDistribution
 
 
 def class_distribution(cumulative: Array, levels: tuple[Any, ...], n: int) -> PredictedDistribution:
-    """Return distributions over ordered classes; no class is less likely than half of one of n rows."""
+    """Return distributions over ordered classes; each class has a probability of at least 1 / (2 n)."""
     p = np.diff(cumulative, prepend=0.0, append=1.0, axis=1)
     p = np.maximum(p, 0.5 / n)
     upper = np.cumsum(p / p.sum(axis=1, keepdims=True), axis=1)[:, :-1]
@@ -216,7 +215,7 @@ def class_distribution(cumulative: Array, levels: tuple[Any, ...], n: int) -> Pr
 
 
 def on_the_scale_of(rows: ForeignRows, found: Distribution) -> Distribution:
-    """Return a distribution of numbers as it is, or over classes, by rounding, if the outcome has these."""
+    """Return the distribution; if the outcome is ordinal, numbers are rounded to positions of classes."""
     levels = rows.response.levels
     if levels is None:
         return found

@@ -57,7 +57,7 @@ class ForeignKind:
 
 
 def kind_of(estimator: Any) -> ForeignKind:
-    """Return the kind of an estimator; refuse one that is of none."""
+    """Return the kind of an estimator; raise an error if it is not supported."""
     last = last_step(estimator)
     if not isinstance(estimator, type) and callable(getattr(last, "fit", None)):
         for kind in KINDS:

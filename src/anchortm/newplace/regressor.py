@@ -11,7 +11,7 @@ from anchortm._util.checks import real_numbers
 from anchortm.engine.data import drop_empty_classes
 from anchortm.engine.specification import named_columns
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.newplace.foreign import ForeignRows, covariates, last_step, named_errors
+from anchortm.newplace.foreign import ForeignRows, covariates, errors_of_estimators, last_step
 from anchortm.newplace.foreign_kinds import Predict, kind_of
 from anchortm.newplace.strategies import Strategy
 from anchortm.newplace.training import Training
@@ -53,11 +53,11 @@ class Regressor(Strategy):
 
     Notes
     -----
-    The nll of a distribution that is known at some quantiles depends on their levels, and on the width below which
-    outcomes are not told apart (their unit, or 1/1000 of the range of the inner 80 % of them). CRPS, coverage and
-    width depend little on them if 0.05 and 0.95 are among the levels, so prefer these to compare quantile regressors
-    with other models. For ordinal outcomes, predicted numbers are rounded to classes, and no class is less likely than
-    half of a training row.
+    If only some quantiles are known, the nll depends on their levels. It also depends on the width of the window that
+    densities are averaged over: the smallest difference between outcomes, but at least 1/1000 of the range of the inner
+    80 %. CRPS, coverage and width depend little on the levels if these include 0.05 and 0.95, so prefer them when you
+    compare quantile regressors with other models. For ordinal outcomes, predicted numbers are rounded to classes, and
+    each class has a probability of at least 1 / (2 n), with n training rows.
 
     See Also
     --------
@@ -82,7 +82,7 @@ class Regressor(Strategy):
     """
 
     def __init__(self, estimator: Any, name: str | None = None, levels: ArrayLike = LEVELS) -> None:
-        kind_of(estimator)  # refuses what is none
+        kind_of(estimator)  # raises an error if it is not supported
         if name is not None and not isinstance(name, str):
             raise InputTypeError(f"name must be text, not {name!r}")
         at = real_numbers(levels, "levels")
@@ -108,16 +108,16 @@ class Regressor(Strategy):
             offset=given["offset"],
             levels=self.levels,
         )
-        with named_errors(self.name):
-            return _Predictor(self.name, kind_of(self.estimator).fit(self.estimator, rows), (named, formula))
+        with errors_of_estimators():
+            return _Predictor(kind_of(self.estimator).fit(self.estimator, rows), (named, formula))
 
 
 class _Predictor:
     """A fitted estimator that predicts distributions."""
 
-    def __init__(self, name: str, predict: Predict, reading: tuple[list[Any], bool]) -> None:
-        self._name, self._predict, self._reading = name, predict, reading
+    def __init__(self, predict: Predict, reading: tuple[list[Any], bool]) -> None:
+        self._predict, self._reading = predict, reading
 
     def predict_distribution(self, X: Any, **options: Any) -> Distribution:
-        with named_errors(self._name):
+        with errors_of_estimators():
             return self._predict(covariates(X, *self._reading), options)

@@ -30,13 +30,12 @@ __all__ = ["PiecewiseDistribution"]
 class PiecewiseDistribution(Distribution):
     """Distributions of one outcome for n rows, each known at m points.
 
-    F is a straight line between the points. Below the first one it falls exponentially, as the exponential through
-    the first two points does; above the last one 1 - F falls likewise, with a constant hazard. Points that coincide
-    are a jump of F, an atom.
+    F is a straight line between the points. Below the first point it is the exponential through the first two points;
+    above the last one 1 - F is the exponential through the last two, so that the hazard is constant. Where points
+    coincide, F jumps: this outcome has a probability of its own, and no density.
 
-    The density of a law that is known at a few points depends on these points, and an atom has none. So ``logpdf`` is
-    that of the probability of a window of width ``resolution`` around y, divided by the width: finite wherever the
-    window has mass. CRPS, quantiles and the cdf do not use the window.
+    Therefore ``logpdf`` takes the probability of a window of width ``resolution`` around y, divided by the width. It
+    depends on the window and on the points; cdf, quantiles and CRPS do not use the window.
 
     Attributes
     ----------
@@ -140,13 +139,8 @@ class PiecewiseDistribution(Distribution):
             Smallest hazard beyond the last step, for curves that hardly fall.
         """
         t, s = real_numbers(times, "times"), np.atleast_2d(real_numbers(survival, "survival"))
-        if (
-            t.ndim != 1
-            or s.ndim != 2
-            or s.shape[1:] != t.shape
-            or not np.isfinite(t).all()
-            or (np.diff(t) <= 0.0).any()
-        ):
+        shapes = t.ndim == 1 and s.ndim == 2 and s.shape[1:] == t.shape
+        if not shapes or not np.isfinite(t).all() or (np.diff(t) <= 0.0).any():
             raise InputError(
                 f"pass increasing times of shape (m,) and survival of shape (n, m), not {t.shape} and {s.shape}"
             )
@@ -184,7 +178,7 @@ class PiecewiseDistribution(Distribution):
 
     @property
     def discrete(self) -> bool:
-        """Return False: outcomes are numbers, though the law may have atoms."""
+        """Return False: outcomes are numbers, though some may have a probability of their own."""
         return False
 
     @property

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from anchortm.newplace.regressor import Regressor
 from anchortm.newplace.strategies import (
     Anchored,
     EqualEnvironments,
     MaximumLikelihood,
     NoCovariates,
+    RandomIntercept,
     Strategy,
     Widened,
 )
 
-__all__ = ["Anchored", "EqualEnvironments", "MaximumLikelihood", "NoCovariates", "Strategy", "Widened"]
+__all__ = [
+    "Anchored",
+    "EqualEnvironments",
+    "MaximumLikelihood",
+    "NoCovariates",
+    "RandomIntercept",
+    "Regressor",
+    "Strategy",
+    "Widened",
+]
 
 
 def __dir__() -> list[str]:

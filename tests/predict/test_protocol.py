@@ -21,6 +21,7 @@ from anchortm.predict import (
     Distribution,
     FamilyDistribution,
     MarkedDistribution,
+    PiecewiseDistribution,
     PredictedDistribution,
     StepDistribution,
 )
@@ -74,6 +75,12 @@ KINDS: dict[str, Callable[[], Distribution]] = {
     "family, binomial": lambda: of_family("binomial", [0.1, 0.5, 0.9], trials=6.0),
     "averaged family, Poisson": lambda: AveragedFamily.of(
         get_family("poisson"), NODES + SHIFT[:, None], SHARES, np.ones(3), SHIFT
+    ),
+    "points, quantiles": lambda: PiecewiseDistribution.from_quantiles(
+        [[1.0, 2.0, 3.0, 5.0], [0.5, 3.0, 6.0, 9.0], [2.0, 2.5, 4.0, 7.0]], [0.1, 0.4, 0.7, 0.9]
+    ),
+    "points, curves": lambda: PiecewiseDistribution.from_survival(
+        [1.0, 3.0, 8.0], [[0.9, 0.6, 0.25], [0.75, 0.45, 0.28], [0.93, 0.4, 0.1]]
     ),
     "marked, Bernstein": lambda: marked(transformed("logit", SMOOTH, THETA, gain=-1.0)),
     "marked, counts": lambda: marked(transformed("cloglog", COUNT, [-1.0, 0.3, 1.5])),
@@ -191,7 +198,8 @@ def test_densities_integrate_to_the_probabilities(kind: str) -> None:
     for i in range(3):
         own = distribution[i]
         edges = own.ppf([0.02, 0.25, 0.5, 0.75, 0.98])[0]
-        knots = [*edges, *(end for end in (0.0, 10.0) if edges[0] < end < edges[-1])]
+        bends = 0.0, 10.0, *np.ravel(getattr(own, "points", []))
+        knots = [*edges, *(end for end in bends if edges[0] < end < edges[-1])]
         area = sum(
             integrate.quad(lambda t, own=own: float(own.pdf(t)[0]), a, b, epsabs=1e-11)[0]
             for a, b in itertools.pairwise(sorted(knots))

@@ -28,6 +28,7 @@ RESULTS = {
     "predict.Distribution",
     "predict.FamilyDistribution",
     "predict.MarkedDistribution",
+    "predict.PiecewiseDistribution",
     "predict.PredictedDistribution",
     "predict.StepDistribution",
     "selection.AnchorPath",

@@ -22,6 +22,7 @@ REASONS = {
     "data": "a table, Parquet files, a lazy table or a Dask table",
     "distribution": "any of the predicted distributions",
     "environments": "a column of the table by name, or one label per row",
+    "estimator": "any estimator with fit and predictions, of this or another package",
     "gone": "labels of environments, of any kind",
     "model": "any fitted model of this package, a search or a boosted model included",
     "offset": "a column of the table by name, or one number per row",

@@ -398,3 +398,12 @@ def test_crps_of_large_and_of_heavy_tailed_counts() -> None:
         heavy.basis_.end_slopes(heavy.baseline_)[1] < 0.5
     )  # P(Y > k) falls like k^-slope: the sum of squares diverges
     assert np.isinf(atm.scores.crps(heavy.predict_distribution(x[:2]), np.array([1.0, 5.0]))).all()
+
+
+def test_the_crps_beyond_the_last_place_with_mass_is_finite():
+    late = atm.Surv(np.array([1.0, 2.0, 2.5, 3.0, 3.2, 4.0]), np.ones(6, dtype=int))
+    model = atm.ProportionalHazards(order=2).fit(None, late)
+    law = model.predict_distribution(None, n_rows=2).given(after=0.5)
+    found = atm.scores.crps(law, [3.0, 1e6])  # F(1e6) = 1
+    assert np.isfinite(found).all()
+    assert found[1] == pytest.approx(1e6, rel=1e-4)

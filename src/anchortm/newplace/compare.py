@@ -21,7 +21,7 @@ from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.given import Given, given
 from anchortm.newplace.comparison import Comparison, like_table
 from anchortm.newplace.scoring import at_the_same_width, concordance_or_nan, scores_of_rows, width_ratio
-from anchortm.newplace.strategies import STRATEGIES, Strategy, as_strategy
+from anchortm.newplace.strategies import DEFAULT, STRATEGIES, Strategy, as_strategy
 from anchortm.newplace.training import Training, Tuning, inner_folds, places_of
 from anchortm.newplace.verdict import Verdict, further_verdict
 from anchortm.selection.designs import FEWEST, Direction, Fold, direction_of, further, like
@@ -131,11 +131,12 @@ def _strategies(wanted: Sequence[str | Strategy] | None) -> list[Strategy]:
     """Return the strategies, with those that others are measured from in front."""
     if isinstance(wanted, (str, Strategy)):
         wanted = [wanted]
-    given = list(STRATEGIES.values()) if wanted is None else [as_strategy(one) for one in wanted]
-    found = {one.name: one for one in (STRATEGIES["null"], STRATEGIES["ml"], *given)}
-    if len(found) < len({id(one) for one in found.values()}):
-        raise InputError("two strategies have the same name")
-    return list(found.values())
+    given = [as_strategy(one) for one in (DEFAULT if wanted is None else wanted)]
+    names = [one.name for one in given]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(f"two strategies have the name {twice[0]!r}: name one of them, Regressor(..., name=...)")
+    return list({one.name: one for one in (STRATEGIES["null"], STRATEGIES["ml"], *given)}.values())
 
 
 def _designs(design: str | Sequence[str] | None, places: Places) -> list[str]:

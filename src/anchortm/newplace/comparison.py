@@ -95,14 +95,24 @@ class Comparison:
         n, names = frame["environment"].nunique(), " and ".join(frame["design"].unique())
         return f"Comparison({self.model}, {frame['strategy'].nunique()} strategies, {n} left-out environments, {names})"
 
+    def _failures(self) -> list[str]:
+        """Return a line for each strategy that failed somewhere: how often, and why at first."""
+        lines = []
+        for name, own in self.frame().groupby("strategy", sort=False):
+            failed = own[own["note"] != ""]
+            if len(failed):
+                lines.append(f"{name} failed at {len(failed)} of {len(own)} environments: {failed['note'].iloc[0]}")
+        return lines
+
     @shown
     def __repr__(self) -> str:
         table = self.table().to_string(index=False, float_format=lambda v: f"{v:.3g}", na_rep="")
-        return f"{self._title()}\n{table}\n{self.verdict!r}"
+        return "\n".join([self._title(), table, *self._failures(), repr(self.verdict)])
 
     def _repr_html_(self) -> str:
         table = self.table().to_html(index=False, float_format="{:.3f}".format, na_rep="")
-        return f"<p>{escape(self._title())}</p>{table}{self.verdict._repr_html_()}"
+        failures = "".join(f"<p>{escape(line)}</p>" for line in self._failures())
+        return f"<p>{escape(self._title())}</p>{table}{failures}{self.verdict._repr_html_()}"
 
     def plot(
         self, ax: Axis = None, *, strategies: Sequence[str] | None = None, design: str | None = None, label: int = 3

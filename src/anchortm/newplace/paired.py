@@ -40,8 +40,18 @@ class Paired(NamedTuple):
 
 
 def paired(differences: Array, seed: Any = 0) -> Paired:
-    """Return the comparison of strategies (rows) over environments (columns); columns with NaN are left out."""
+    """Return the comparison of strategies (rows) over environments (columns); columns with NaN are left out.
+
+    Strategies that failed in more than half of the environments are left out first, and have NaN.
+    """
     differences = np.atleast_2d(differences)
+    usable = np.isfinite(differences).mean(axis=1) > 0.5
+    if not usable.all():
+        whole, some = np.full((3, usable.size), math.nan), paired(differences[usable], seed) if usable.any() else None
+        if some is not None:
+            whole[:, usable] = some[:3]
+        difference, error, pvalue = whole
+        return Paired(difference, error, pvalue, 0 if some is None else some.n)
     known = np.isfinite(differences).all(axis=0)
     d = differences[:, known]
     n = d.shape[1]

@@ -6,11 +6,13 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm.engine.widening import why_not_widened
 from anchortm.exceptions import AnchorTMError
 from anchortm.inputs.response import Kind, Response
+from anchortm.predict import PredictedDistribution
 from anchortm.scores.calibration import pit
 from anchortm.scores.outcomes import known_rows, known_values
 from anchortm.scores.survival import brier_rows, concordance
@@ -23,26 +25,51 @@ LEVEL = 0.9  # probability of the intervals whose coverage and width are reporte
 
 def nll_under(distribution: Any, response: Response) -> Array:
     """Return the negative log-likelihood of rows under any predicted distribution, also of censored rows."""
-    result, rows = np.empty(len(response)), np.arange(len(response))
+    at: Any = response.upper
+    if response.scale == "ordinal":  # distributions take classes by their names
+        at = _as_classes(response)
+    result, kinds = np.empty(len(response)), np.where(known_rows(response), Kind.EXACT, response.kind)
 
-    def log_at(name: str, at: Array, kind: Any) -> Array:
-        part = rows[kind]
-        return np.asarray(getattr(distribution[part], name)(at[kind][:, None]))[:, 0]
+    def log_at(name: str, points: Any, rows: Any) -> Array:
+        return np.asarray(getattr(distribution[rows], name)(points[rows][:, None]))[:, 0]
 
-    kinds = response.kind
     with np.errstate(divide="ignore"):
-        for kind, name, at in (
-            (kinds == Kind.EXACT, "logpdf", response.upper),
-            (kinds == Kind.RIGHT, "logsf", response.lower),
-            (kinds == Kind.LEFT, "logcdf", response.upper),
+        for kind, name, points in (
+            (Kind.EXACT, "logpdf", at),
+            (Kind.RIGHT, "logsf", response.lower),
+            (Kind.LEFT, "logcdf", response.upper),
         ):
-            if kind.any():
-                result[kind] = -log_at(name, at, kind)
-        between = kinds == Kind.INTERVAL
-        if between.any():
-            cdf = [np.exp(log_at("logcdf", at, between)) for at in (response.upper, response.lower)]
-            result[between] = -np.log(cdf[0] - cdf[1])
+            rows = np.flatnonzero(kinds == kind)
+            if rows.size:
+                result[rows] = -log_at(name, points, rows)
+        rows = np.flatnonzero(kinds == Kind.INTERVAL)
+        if rows.size:
+            result[rows] = -_log_between(distribution[rows], response.lower[rows], response.upper[rows])
+        rows = np.flatnonzero(response.truncated)
+        if rows.size:
+            entry, end = response.entry, response.exit
+            first = np.full(rows.size, -np.inf) if entry is None else entry[rows]
+            last = np.full(rows.size, np.inf) if end is None else end[rows]
+            result[rows] += _log_between(distribution[rows], first, last)
     return result
+
+
+def _log_between(distribution: Any, first: Array, last: Array) -> Array:
+    """Return log P(first < Y <= last), from the tail that keeps its digits."""
+    (low, high), (more, less) = (
+        [np.asarray(log(end[:, None]))[:, 0] for end in (first, last)]
+        for log in (distribution.logcdf, distribution.logsf)
+    )
+    lower = high < np.log(0.5)
+    big, small = np.where(lower, high, more), np.where(lower, low, less)
+    return np.asarray(big + np.log(-np.expm1(np.minimum(small - big, 0.0))))
+
+
+def _as_classes(response: Response) -> NDArray[Any]:
+    """Return the outcomes of an ordinal response as classes, not as their positions."""
+    found = np.empty(len(response), dtype=object)
+    found[:] = [response.levels[code] for code in response.codes.tolist()]  # type: ignore[index]
+    return found
 
 
 def width_of(distribution: Any) -> Array:
@@ -56,11 +83,13 @@ def width_of(distribution: Any) -> Array:
 def width_ratio(distribution: Any, reference: Any) -> Array:
     """Return how many times as wide the distribution of each row is as a reference.
 
-    Where both have a transformation, h of the reference is compared between two of its quantiles (or between the first
-    and the last class), so that a change of the spread alone gives its factor. Otherwise intervals are compared.
+    Where both have a transformation to the same link, h of the reference is compared between two of its quantiles (or
+    between the first and the last class), so that a change of the spread alone gives its factor. Otherwise intervals
+    are compared.
     """
-    if not (hasattr(distribution, "trafo") and hasattr(reference, "trafo")):
-        return np.asarray(width_of(distribution) / width_of(reference))
+    if not _have_h(distribution, reference):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(width_of(distribution) / width_of(reference))
     levels = reference.basis.levels
     if levels is not None and len(levels) < 3:
         return np.full(len(reference), math.nan)
@@ -70,13 +99,22 @@ def width_ratio(distribution: Any, reference: Any) -> Array:
         return np.asarray(other / own)
 
 
+def _have_h(*distributions: Any) -> bool:
+    """Return whether these distributions have transformations to one link, between the same classes if any."""
+    if any(type(one) is not PredictedDistribution for one in distributions):  # an average has no h
+        return False
+    first, *others = distributions
+    return all(one.link == first.link and one.basis.levels == first.basis.levels for one in others)
+
+
 def scores_of_rows(predictor: Any, rows: dict[str, Any], response: Response, times: Array, seed: Any) -> dict[str, Any]:
     """Return the scores of each row under a fitted predictor: nll, crps, coverage, width, mae and Brier scores.
 
     ``distribution`` holds the predictions themselves.
     """
     options = {} if rows["offset"] is None else {"offset": rows["offset"]}
-    distribution = predictor.predict_distribution(rows["X"], **options)
+    trials = {} if response.trials is None else {"trials": response.trials}
+    distribution = predictor.predict_distribution(rows["X"], **options, **trials)
     own = hasattr(predictor, "nll")
     nll = predictor.nll(rows["X"], rows["y"], **options) if own else nll_under(distribution, response)
     found: dict[str, Any] = {"distribution": distribution, "width": width_of(distribution)}

@@ -22,11 +22,13 @@ from anchortm.newplace.training import Training, Tuning
 from anchortm.selection.paired_choice import check_objective, choose
 
 __all__ = [
+    "DEFAULT",
     "STRATEGIES",
     "Anchored",
     "EqualEnvironments",
     "MaximumLikelihood",
     "NoCovariates",
+    "RandomIntercept",
     "Strategy",
     "Widened",
     "as_strategy",
@@ -235,6 +237,35 @@ class Anchored(Strategy):
         return train.fit(self.xis[at]).widened(found[at][0])
 
 
+@dataclass(frozen=True)
+class RandomIntercept(Strategy):
+    """The model with a random intercept for each environment, fitted by maximum likelihood.
+
+    A row of a new place has an intercept that is not known: its distribution is the average over the normal
+    distribution of the intercepts. The nll is that of rows one by one.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> found = atm.compare_strategies(
+    ...     atm.OrdinalRegression(), "rating ~ temp + contact | judge", data, design="like",
+    ...     strategies=["random-intercept"],
+    ... )
+    >>> found.table()[["strategy", "mean"]].round(3)
+               strategy   mean
+    0              null  0.000
+    1                ml -0.198
+    2  random-intercept -0.202
+    """
+
+    name = "random-intercept"
+
+    def fit(self, train: Training) -> Any:
+        """Return the fit with random intercepts."""
+        return _Marginal(train.fit_random_intercept())
+
+
 def _tuning(train: Training) -> Tuning:
     if train.tuning is None:
         raise InputError("nothing can be tuned: all fits inside the training environments failed")
@@ -269,6 +300,16 @@ class _Bare:
         return getattr(self._model, name)
 
 
+class _Marginal:
+    """A model with random effects that predicts rows of new clusters, and scores them one by one."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def predict_distribution(self, X: Any, **options: Any) -> Any:
+        return self._model.predict_distribution(X, **options)
+
+
 STRATEGIES: dict[str, Strategy] = {
     "null": NoCovariates(),
     "ml": MaximumLikelihood(),
@@ -276,7 +317,9 @@ STRATEGIES: dict[str, Strategy] = {
     "widened": Widened(),
     "anchored": Anchored(),
     "anchored+spread": Anchored(spread=True),
+    "random-intercept": RandomIntercept(),
 }
+DEFAULT = ("null", "ml", "equal", "widened", "anchored", "anchored+spread")
 
 
 def as_strategy(given: Any) -> Strategy:
@@ -286,5 +329,6 @@ def as_strategy(given: Any) -> Strategy:
     if isinstance(given, str) and given in STRATEGIES:
         return STRATEGIES[given]
     raise InputError(
-        f"{given!r} is no strategy: name one of {', '.join(STRATEGIES)}, or pass an object such as Anchored(10.0)"
+        f"{given!r} is no strategy: name one of {', '.join(STRATEGIES)}, or pass an object such as Anchored(10.0) or "
+        "Regressor(estimator)"
     )

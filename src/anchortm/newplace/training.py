@@ -17,6 +17,7 @@ from anchortm.engine.result import FitResult
 from anchortm.engine.rows.ends import Ends
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import AnchorColumns, group_codes
+from anchortm.inputs.clusters import INTERCEPT, make_clusters
 from anchortm.inputs.missing import rows_taken
 from anchortm.models.given import Given
 from anchortm.selection.designs import FEWEST, Fold, direction_of, further, like
@@ -248,6 +249,20 @@ class Training:
             kept = problem.data._replace(weights=weights * n / (np.unique(groups).size * total))
             problem = problem.on(problem.spec, kept)
         return self.given.model.with_result(problem, _with_all_columns(self.places.problem, problem), xi=xi)
+
+    def fit_random_intercept(self) -> Any:
+        """Return the model with a random intercept for each environment, fitted by maximum likelihood."""
+        if self.places.problem.spec.cluster:
+            raise InputError("the model has random effects of its own: a random intercept is not added to them")
+        problem = self.places.problem.subset(self.rows)
+        plain, data = problem.spec.at(xi=0.0), problem.data.without_wide()
+        spec = plain.at(random="environment").check()
+        clusters = make_clusters(self.environments.tolist(), "environment", [INTERCEPT], data.names, data.design.matrix)
+        clusters.check(spec.single_rows_show_effects(data.response))
+        problem = problem.on(spec, data._replace(anchors=None, clusters=clusters))
+        result = _with_all_columns(self.places.problem, problem)
+        # rows that are predicted have no column of clusters
+        return self.given.model.with_result(replace(problem, spec=plain), result, xi=0.0)
 
 
 def _with_all_columns(whole: Problem, part: Problem) -> FitResult:

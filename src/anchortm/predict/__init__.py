@@ -4,6 +4,7 @@ from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import AveragedFamily, FamilyDistribution
 from anchortm.predict.marginal import AveragedDistribution
 from anchortm.predict.marked import MarkedDistribution
+from anchortm.predict.piecewise import PiecewiseDistribution
 from anchortm.predict.protocol import Distribution
 from anchortm.predict.survival_steps import StepDistribution
 
@@ -13,6 +14,7 @@ __all__ = [
     "Distribution",
     "FamilyDistribution",
     "MarkedDistribution",
+    "PiecewiseDistribution",
     "PredictedDistribution",
     "StepDistribution",
 ]

@@ -12,6 +12,7 @@ from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
 from anchortm.predict.fitted import HasRows
 from anchortm.predict.marginal import AveragedDistribution
+from anchortm.predict.piecewise import PiecewiseDistribution
 from anchortm.predict.survival_steps import StepDistribution
 from anchortm.scores.outcomes import check_predicted, exact_values, outcomes_of, predicted
 
@@ -19,15 +20,15 @@ __all__ = ["coverage", "pit"]
 
 
 def pit(
-    distribution: PredictedDistribution | FamilyDistribution | HasRows,
+    distribution: PredictedDistribution | FamilyDistribution | PiecewiseDistribution | HasRows,
     y: ArrayLike | Response | Table,
     random_state: Seed = None,
 ) -> Array:
     """Return the probability integral transforms, uniform if the predictions are calibrated.
 
-    Exact rows give F(y); censored and discrete rows give a random number between F at their two ends. Pass ``y`` as to
-    ``fit``: numbers, classes, counts, ``Surv`` or ``Interval``. Or pass a model that was fitted by a formula and a
-    table.
+    Exact rows give F(y); censored and discrete rows give a random number between F at their two ends, and outcomes
+    that have a probability of their own one between F just below them and F. Pass ``y`` as to ``fit``: numbers,
+    classes, counts, ``Surv`` or ``Interval``. Or pass a model that was fitted by a formula and a table.
 
     Examples
     --------
@@ -41,7 +42,9 @@ def pit(
     found, y = predicted(distribution, y)
     check_predicted(found)
     rows = outcomes_of(found, y)
-    low, high = (_cdf_at(found, end) for end in (rows.lower, rows.upper))
+    exact, atoms = rows.kind == Kind.EXACT, isinstance(found, PiecewiseDistribution)
+    lower = np.where(exact, np.nextafter(rows.lower, -np.inf), rows.lower) if atoms else rows.lower
+    low, high = (_cdf_at(found, end) for end in (lower, rows.upper))
     if rows.entry is not None or rows.exit is not None:
         nothing = np.full(len(rows), np.inf)
         first = _cdf_at(found, -nothing if rows.entry is None else rows.entry)
@@ -49,11 +52,11 @@ def pit(
         low, high = ((end - first) / (last - first) for end in (low, high))
     low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
     draw = generator(random_state).random(len(rows))
-    return np.where(rows.kind == Kind.EXACT, high, low + draw * (high - low))
+    return np.where(exact & (not atoms), high, low + draw * (high - low))
 
 
-def _cdf_at(distribution: PredictedDistribution | FamilyDistribution, codes: Array) -> Array:
-    if isinstance(distribution, FamilyDistribution):
+def _cdf_at(distribution: PredictedDistribution | FamilyDistribution | PiecewiseDistribution, codes: Array) -> Array:
+    if not isinstance(distribution, PredictedDistribution):
         return distribution.cdf(codes[:, None])[:, 0]
     if isinstance(distribution, AveragedDistribution):
         parts = [np.exp(log_weight) * _cdf_at(part, codes) for log_weight, part in distribution.parts()]
@@ -63,7 +66,7 @@ def _cdf_at(distribution: PredictedDistribution | FamilyDistribution, codes: Arr
 
 
 def coverage(
-    distribution: PredictedDistribution | FamilyDistribution | StepDistribution | HasRows,
+    distribution: PredictedDistribution | FamilyDistribution | PiecewiseDistribution | StepDistribution | HasRows,
     y: ArrayLike | Response | Table,
     level: float = 0.9,
 ) -> Array:

@@ -16,6 +16,8 @@ from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
 from anchortm.predict.marked import MarkedDistribution
 from anchortm.predict.observed import reads_tables
+from anchortm.predict.piecewise import PiecewiseDistribution
+from anchortm.predict.protocol import Distribution
 from anchortm.predict.survival_steps import StepDistribution
 
 __all__ = [
@@ -44,7 +46,7 @@ def check_predicted(distribution: Any, steps: bool = False) -> None:
             f"{int(distribution.bad.sum())} of the {len(distribution)} rows are marked as bad: score the others, "
             "distribution.good_rows with y[~distribution.bad]"
         )
-    if not isinstance(distribution, (PredictedDistribution, FamilyDistribution)):
+    if not isinstance(distribution, (PredictedDistribution, FamilyDistribution, PiecewiseDistribution)):
         raise InputTypeError(
             f"pass predicted distributions, model.predict_distribution(X), not {type(distribution).__name__}; "
             "score_table takes a model"
@@ -68,9 +70,7 @@ def predicted(distribution: Any, y: Any) -> tuple[Any, Any]:
 
 def is_prediction(values: Any) -> bool:
     """Return whether values are predicted distributions or a model, which NumPy would turn into an object array."""
-    return hasattr(values, "predict") or isinstance(
-        values, (PredictedDistribution, FamilyDistribution, StepDistribution, MarkedDistribution)
-    )
+    return hasattr(values, "predict") or isinstance(values, Distribution)
 
 
 def outcomes_of(distribution: Any, y: Any) -> Response:

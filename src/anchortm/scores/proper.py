@@ -22,6 +22,7 @@ from anchortm.predict.fitted import HasRows
 from anchortm.predict.integrals import rows_alike
 from anchortm.predict.marginal import AveragedDistribution
 from anchortm.predict.moments import NODES, WEIGHTS
+from anchortm.predict.piecewise import PiecewiseDistribution
 from anchortm.scores.outcomes import check_predicted, exact_values, predicted
 
 __all__ = ["crps", "crps_of_values", "nll_quantiles"]
@@ -49,7 +50,10 @@ def nll_quantiles(nll: ArrayLike, alpha: ArrayLike) -> Array:
     return np.asarray(np.quantile(np.asarray(nll, dtype=np.float64), np.asarray(alpha, dtype=np.float64)))
 
 
-def crps(distribution: PredictedDistribution | FamilyDistribution | HasRows, y: ArrayLike | Response | Table) -> Array:
+def crps(
+    distribution: PredictedDistribution | FamilyDistribution | PiecewiseDistribution | HasRows,
+    y: ArrayLike | Response | Table,
+) -> Array:
     """Return the continuous ranked probability score of exact outcomes, one value per row.
 
     The integral of (F(t) - 1{y <= t})^2 over t, by Gauss-Legendre: to a relative error of about 1e-12 for continuous
@@ -78,7 +82,7 @@ def crps(distribution: PredictedDistribution | FamilyDistribution | HasRows, y: 
 
 def crps_of_values(distribution: Any, codes: Array) -> Array:
     """Return the CRPS of known outcomes, given as numbers or positions of classes."""
-    if isinstance(distribution, FamilyDistribution):
+    if isinstance(distribution, (FamilyDistribution, PiecewiseDistribution)):
         return distribution.crps(codes)
     if not distribution.discrete:
         return crps_of_numbers(distribution, codes, partial(_by_parts, _crps_by_quantiles))
@@ -109,7 +113,7 @@ def _crps_by_quantiles(distribution: PredictedDistribution, codes: Array) -> Arr
         half = 0.5 * np.diff(edges, axis=1)
         q = ((edges[:, :-1] + half)[:, :, None] + half[:, :, None] * NODES).reshape(codes.size, -1)
         weights = (half[:, :, None] * WEIGHTS).reshape(codes.size, -1)
-        gap = distribution.ppf(np.clip(q, 0.0, 1.0)) - codes[:, None]
+        gap = np.where(weights > 0.0, distribution.ppf(np.clip(q, 0.0, 1.0)) - codes[:, None], 0.0)  # F(y) may be 1
         # quantile loss: (1{y <= x_q} - q)(x_q - y)
         total += (weights * np.where(above, 1.0 - q, -q) * gap).sum(axis=1)
     return 2.0 * total

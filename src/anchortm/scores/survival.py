@@ -17,6 +17,7 @@ from anchortm.inputs.response import Kind, Response, as_response
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.family import FamilyDistribution
 from anchortm.predict.fitted import HasRows
+from anchortm.predict.piecewise import PiecewiseDistribution
 from anchortm.predict.survival_steps import StepDistribution
 from anchortm.scores.outcomes import check_predicted, is_prediction, model_and_table, predicted
 
@@ -122,7 +123,12 @@ class _Counter:
 
 
 def brier(
-    distribution: PredictedDistribution | FamilyDistribution | StepDistribution | HasRows | ArrayLike,
+    distribution: PredictedDistribution
+    | FamilyDistribution
+    | PiecewiseDistribution
+    | StepDistribution
+    | HasRows
+    | ArrayLike,
     y: ArrayLike | Response | Table,
     times: ArrayLike,
     train: ArrayLike | Response | Table | None = None,

@@ -22,6 +22,7 @@ from anchortm._util.html import FEW_ROWS, MOST_ROWS, Table, html_of, report
 from anchortm.exceptions import AnchorTMWarning
 from anchortm.inputs.response import as_response
 from anchortm.models.pipeline import make_pipeline
+from anchortm.predict import PiecewiseDistribution
 
 EVIL = "<script>alert(1)</script>"
 # Not results: what models are made of, what the engine computes with, settings and errors
@@ -39,6 +40,9 @@ PARTS = (
     "inputs.two_terms.",
     "links.",
     "models.cox.PartialRows",
+    "newplace.regressor.",  # strategies, and what they see
+    "newplace.strategies.",
+    "newplace.training.",
     "predict.mean_rows.",
     "predict.new_rows.",
     "predict.reading.",
@@ -155,6 +159,7 @@ def shown() -> dict[str, Any]:
     smooth = pd.DataFrame({"x": data["x"], "y": y, "site": town})
     d, xis = atm.diagnostics, [0, 1, 10]
     path = atm.anchor_path(atm.NormalLinear(), data, y, town, xis)
+    comparison = atm.compare_strategies(atm.NormalLinear(), data, y, town, design="like", strategies=["equal"])
     objects = [
         atm.Formula("y ~ x | site", smooth),
         surv,
@@ -194,6 +199,10 @@ def shown() -> dict[str, Any]:
         d.over_identification(path, data),
         d.calibration(logit, data, y, town),
         atm.scores.score_table(logit, data, y, town),
+        atm.diagnostics.location_shift(atm.NormalLinear(), data, y, town),
+        comparison,
+        comparison.verdict,
+        PiecewiseDistribution.from_quantiles(np.tile(np.arange(3.0), (n, 1)), [0.25, 0.5, 0.75]),
         atm.LinearAnchorRegression(2.0).fit(data, y, anchors=town),
         atm.AnchorBoosting(2.0, 3, base="tree").fit(data, y, anchors=town),
     ]

@@ -258,4 +258,4 @@ def test_the_picture_names_sizes_and_axes() -> None:
     assert ax.get_ylabel() == "mean score residual, +- 2 standard errors"
     assert f"= {found.r2:.2f}" in ax.get_title()
     plt.close(ax.figure)
-    assert "<p>Mean residuals of 16 environments" in found._repr_html_()
+    assert "<b>Mean residuals of 16 environments" in found._repr_html_()

@@ -23,6 +23,7 @@ RESULTS = {
     "inference.Summary",
     "inputs.Kind",
     "inputs.as_response",
+    "newplace.comparison.Comparison",
     "predict.AveragedDistribution",
     "predict.AveragedFamily",
     "predict.Distribution",

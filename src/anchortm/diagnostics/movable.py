@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import AnyTable, Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import generator, whole_number
+from anchortm._util.html import report
 from anchortm.engine.remarks import tell_alphabetical
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import group_codes
@@ -138,11 +138,9 @@ class LocationShift:
         )
 
     def _repr_html_(self) -> str:
-        import pandas as pd
-
-        row = {"leave-one-out R2": self.r2, "standard error": self.se, "p": self.pvalue, "sampling noise": self.noise}
-        table = pd.DataFrame([row]).to_html(index=False, float_format="{:.3g}".format, na_rep="unknown")
-        return f"<p>{escape(self._title())}</p>{table}<p>{escape(self.sentence)}</p>"
+        facts = {"leave-one-out R2": self.r2, "standard error": self.se, "p": self.pvalue, "sampling noise": self.noise}
+        shown = {name: "unknown" if math.isnan(value) else f"{value:.3g}" for name, value in facts.items()}
+        return report(self._title(), shown, self.sentence)
 
 
 def location_shift(

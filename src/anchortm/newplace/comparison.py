@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,6 +14,7 @@ from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import Axis
 from anchortm._util.files import read_bytes, write_whole
+from anchortm._util.html import report
 from anchortm._util.plain_values import lively, plain
 from anchortm.exceptions import ModelFileError
 from anchortm.newplace.paired import paired
@@ -47,6 +47,20 @@ class Comparison:
     See Also
     --------
     anchortm.compare_strategies : computes it
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_wine()
+    >>> model, formula = atm.OrdinalRegression(), "rating ~ temp + contact | judge"
+    >>> found = atm.compare_strategies(model, formula, data, design="like", strategies=["widened"])
+    >>> found.verdict
+    At a place like these: keep maximum likelihood
+    >>> found.frame()[["strategy", "environment", "n", "skill", "regret"]].head(3).round(2)
+      strategy  environment    n  skill  regret
+    0     null            1  8.0   0.00    0.17
+    1       ml            1  8.0   0.17    0.00
+    2  widened            1  8.0   0.24   -0.07
     """
 
     rows: list[dict[str, Any]]
@@ -110,9 +124,8 @@ class Comparison:
         return "\n".join([self._title(), table, *self._failures(), repr(self.verdict)])
 
     def _repr_html_(self) -> str:
-        table = self.table().to_html(index=False, float_format="{:.3f}".format, na_rep="")
-        failures = "".join(f"<p>{escape(line)}</p>" for line in self._failures())
-        return f"<p>{escape(self._title())}</p>{table}{failures}{self.verdict._repr_html_()}"
+        table = self.table().set_index(["design", "strategy"])
+        return report(self._title(), table, *self._failures(), *self.verdict.lines())
 
     def plot(
         self, ax: Axis = None, *, strategies: Sequence[str] | None = None, design: str | None = None, label: int = 3

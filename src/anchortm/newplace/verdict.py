@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._typing import Array
+from anchortm._util.html import report
 from anchortm.newplace.spread import best_factor
 from anchortm.newplace.training import Tuning
 from anchortm.selection.designs import Direction, distances
@@ -156,11 +156,15 @@ class Verdict:
             parts.append(self.further.sentence)
         return parts
 
+    def lines(self) -> list[str]:
+        """Return the recommendation as sentences, one for each design."""
+        return [part[0].upper() + part[1:] for part in self._parts()]
+
     def __repr__(self) -> str:
-        return "\n".join(part[0].upper() + part[1:] for part in self._parts())
+        return "\n".join(self.lines())
 
     def _repr_html_(self) -> str:
-        return "".join(f"<p>{escape(line)}</p>" for line in repr(self).splitlines())
+        return report("Verdict", *self.lines())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recommendation as plain values."""

@@ -63,18 +63,8 @@ def gains(
     'change of the negative log-likelihood from maximum likelihood (left: better)'
     >>> plt.close(ax.figure)
     """
-    known = [name for name in dict.fromkeys(frame["strategy"]) if name not in ("null", "ml")]
-    usual = [name for name in ("widened", "anchored") if name in known] or known[:2]
-    names = usual if strategies is None else list(strategies)
-    unknown = [name for name in names if name not in known]
-    if unknown or not names:
-        raise InputError(f"strategies must be some of {', '.join(known)}, not {strategies!r}")
-    designs = list(dict.fromkeys(frame["design"]))
-    if design is not None and design not in designs:
-        raise InputError(f"design must be one of {', '.join(designs)}, not {design!r}")
-    part = frame[(frame["design"] == (design or designs[0])) & frame["strategy"].isin(names)]
-    if (design or designs[0]) == "further":
-        part = _averaged(part)
+    names = _chosen(frame, strategies)
+    part = _of_design(frame[frame["strategy"].isin(names)], design)
     wide = part.pivot(index="environment", columns="strategy", values="regret")
     decisive = wide.abs().sum().idxmax()  # the strategy that changes most
     order = wide[decisive].sort_values(ascending=False, kind="stable").index
@@ -94,8 +84,25 @@ def gains(
     return ax
 
 
-def _averaged(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the means over folds of each strategy and environment."""
+def _chosen(frame: pd.DataFrame, strategies: Sequence[str] | None) -> list[str]:
+    """Return the strategies to draw."""
+    known = [name for name in dict.fromkeys(frame["strategy"]) if name not in ("null", "ml")]
+    usual = [name for name in ("widened", "anchored") if name in known] or known[:2]
+    names = usual if strategies is None else list(strategies)
+    if not names or any(name not in known for name in names):
+        raise InputError(f"strategies must be some of {', '.join(known)}, not {strategies!r}")
+    return names
+
+
+def _of_design(frame: pd.DataFrame, design: str | None) -> pd.DataFrame:
+    """Return the rows of one design; of "further" the means over the folds of each strategy and environment."""
+    designs = list(dict.fromkeys(frame["design"]))
+    chosen = designs[0] if design is None else design
+    if chosen not in designs:
+        raise InputError(f"design must be one of {', '.join(designs)}, not {design!r}")
+    frame = frame[frame["design"] == chosen]
+    if chosen == "like":
+        return frame
     grouped = frame.groupby(["strategy", "environment"], sort=False)
     return grouped[["regret", "regret_se", "n", "ranked"]].mean().reset_index()
 

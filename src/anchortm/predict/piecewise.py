@@ -17,7 +17,7 @@ from anchortm._typing import Array, Rows
 from anchortm._util.checks import probabilities, real_numbers
 from anchortm.bases import ConstantBasis
 from anchortm.exceptions import InputError
-from anchortm.predict.protocol import Distribution, as_rows, check_shape
+from anchortm.predict.protocol import Distribution, as_rows, check_shape, labels_of
 from anchortm.predict.restricted import check_times, horizon
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class PiecewiseDistribution(Distribution):
             "cdf_values": self.cdf_values[rows],
             "scales": self._scales[rows],
         }
-        return replace(self, **taken, labels=self._labels_of(rows))
+        return replace(self, **taken, labels=labels_of(self.labels, rows))
 
     def __repr__(self) -> str:
         return f"PiecewiseDistribution({len(self)} rows, {self.points.shape[1]} points)"

@@ -268,3 +268,12 @@ def test_of_a_search_the_chosen_model_is_saved(tmp_path: Path) -> None:
         np.testing.assert_array_equal(again.predict(X), search.predict(X))
     with pytest.raises(InputTypeError, match="not XiSearchCV"):
         atm.save(atm.XiSearchCV(atm.NormalLinear()), tmp_path / "s.json")
+
+
+@pytest.mark.parametrize("encoder", [OneHotEncoder(drop="first"), OrdinalEncoder()])
+def test_columns_with_different_numbers_of_levels(encoder: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.choice(["u", "v"], 40), "b": rng.choice(["r", "s", "t"], 40)})
+    pipeline = atm.make_pipeline(encoder, atm.NormalLinear()).fit(table, rng.normal(size=40))
+    atm.save(pipeline, tmp_path / "model.json")
+    np.testing.assert_array_equal(atm.load(tmp_path / "model.json").predict(table), pipeline.predict(table))

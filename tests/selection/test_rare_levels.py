@@ -415,3 +415,15 @@ def test_results_count_rows_that_were_dropped(tmp_path: Path) -> None:
     assert (piped.n_missing, piped.missing) == (6, {1: 6})
     whole = atm.leave_one_environment_out(model, ROWS[["x"]], ROWS.y, ROWS.site, [0.0])
     assert (whole.n_missing, whole.remarks) == (0, ())
+
+
+@pytest.mark.parametrize("kind", ["string", "object", "category"])
+def test_missing_environments_are_not_listed_as_one(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    site = pd.Series(np.repeat(["a", "b", "c"], 20)).astype("string")
+    site[[3, 25]] = None
+    data = pd.DataFrame({"x": rng.normal(size=60), "y": rng.normal(size=60), "site": site.astype(kind)})
+    data.loc[5, "x"] = np.nan
+    found = atm.leave_one_environment_out(atm.NormalLinear(missing="drop"), "y ~ x | site", data, xis=[0.0])
+    assert found.missing == {"a": 1}
+    assert found.n_missing == 3

@@ -53,16 +53,18 @@ class Judgement:
     ----------
     bad : array of bool
         The rows that cannot be predicted.
-    mapped : Counter
-        How many rows have an unknown level that is read as another: (column, level, read as) -> number.
     """
 
     def __init__(self, n_rows: int, unknown: Unknown = "error") -> None:
         self.n_rows, self.unknown = n_rows, unknown
         self.bad: Mask = np.zeros(n_rows, dtype=bool)
-        self.mapped: Counter[tuple[str, str, str]] = Counter()
         self._reasons: list[tuple[NDArray[np.intp], str]] = []
-        self._mappings: list[tuple[NDArray[np.intp], str]] = []
+        self._mappings: list[tuple[NDArray[np.intp], tuple[str, str, str]]] = []
+
+    @property
+    def mapped(self) -> Counter[tuple[str, str, str]]:
+        """How many good rows have an unknown level that is read as another: (column, level, read as) -> number."""
+        return +Counter({mapped: int((~self.bad[rows]).sum()) for rows, mapped in self._mappings})
 
     @property
     def good(self) -> NDArray[np.intp] | slice:
@@ -151,8 +153,7 @@ class Judgement:
             if called is None:
                 self.refuse(rows, f"{name} {shown(values[k])} is unknown")
             else:
-                self.mapped[name, shown(values[k]), shown(called)] += rows.size
-                self._mappings.append((rows, plain(f"{name} {shown(values[k])} read as {shown(called)}")))
+                self._mappings.append((rows, (name, shown(values[k]), shown(called))))
         place[unseen] = code
         return np.asarray(place.astype(np.int32)[own])
 
@@ -188,7 +189,8 @@ class Judgement:
 
     def mappings(self) -> NDArray[np.object_]:
         """Return for each row which unknown levels were read as others, empty text if none."""
-        return _joined(self.n_rows, self._mappings)
+        found = ((rows[~self.bad[rows]], mapped) for rows, mapped in self._mappings)
+        return _joined(self.n_rows, [(rows, plain(f"{a} {b} read as {c}")) for rows, (a, b, c) in found if rows.size])
 
     def check(self) -> None:
         """Raise an error if there are bad rows."""

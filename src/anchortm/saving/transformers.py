@@ -105,7 +105,7 @@ def _check_sizes(name: str, found: dict[str, Any]) -> None:
     for key in BY_COLUMN:
         value = found.get(key)
         if n is not None and value is not None:
-            sized = isinstance(value, (list, np.ndarray)) and np.ndim(value) != 0
+            sized = isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim > 0)
             check(sized and len(value) == n, f"{key} of {name} does not match its {n} columns")
     degree = found.get("_max_degree")
     if degree is not None:

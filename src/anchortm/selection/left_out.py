@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from anchortm import plotting
 from anchortm._messages import shown, warn
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
-from anchortm._util.checks import jobs, several_xi
+from anchortm._util.checks import is_missing, jobs, several_xi
 from anchortm._util.frames import column_names, name_of, native, select
 from anchortm._util.html import report
 from anchortm._util.pipelines import is_pipeline, model_of
@@ -292,7 +292,8 @@ def _by_environment(missing: Missing, environments: Any) -> dict[Any, int]:
     if environments is None or missing.rows is None:
         return {}
     gone = rows_taken("environments", native(environments), n, np.setdiff1d(np.arange(n), missing.rows))
-    return dict(Counter(label for label in np.asarray(gone, dtype=object).ravel().tolist() if label == label))
+    labels = np.asarray(gone, dtype=object).ravel()
+    return dict(Counter(label for label in labels.tolist() if not is_missing(label)))
 
 
 def left_out(

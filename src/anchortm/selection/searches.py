@@ -215,6 +215,7 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
         loeo = LeaveOneEnvironmentOut(found.rows, *about)
         chosen = {f"best_{name}_": value for name, value in zip(self._by, at, strict=True)}
         own = {"loeo_": loeo, "results_": results, "best_estimator_": best, "n_passes_": found.n_passes}
+        self.__dict__.pop("formula_", None)  # of an earlier fit
         self.__dict__.update(own | chosen)
 
     def _searched(self) -> Any:

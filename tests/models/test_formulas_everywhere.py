@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,24 @@ def refitted(model: Any) -> tuple[Any, Any]:
     return found.nll(DATA), plain.refit(X[:50], DATA.y[:50], **columns, **options).nll(X, DATA.y)
 
 
+def compared(*rows: Any, **more: Any) -> Any:
+    options = {"design": "like", "strategies": ["equal", atm.strategies.Anchored(2.0)]}
+    return atm.compare_strategies(LINEAR, *rows, **options, **more).frame()
+
+
+def shifted() -> tuple[Any, Any]:
+    place = np.arange(N) % 8
+    call = partial(atm.diagnostics.location_shift, LINEAR)
+    found = call(f"{FORMULA.split('|')[0]} | place", DATA.assign(place=place)).frame()
+    return found, call(X, DATA.y, place).frame()
+
+
+def calibrated() -> tuple[Any, Any]:
+    named, plain = fits(LINEAR)
+    found = [named.calibrate_spread(FORMULA, DATA), plain.calibrate_spread(X, DATA.y, SITE)]
+    return tuple(one.widened_ for one in found)  # type: ignore[return-value]
+
+
 def restricted() -> tuple[Any, Any]:
     named, plain = fits(COX, SURVIVAL)
     return named.restricted_mean(DATA, 1.0, by="half").frame(), plain.restricted_mean(X, 1.0, by=DATA.half).frame()
@@ -188,6 +207,9 @@ CASES: dict[str, Callable[[], tuple[Any, Any]]] = {
         left_out(FORMULA, DATA, **BESIDE),
         left_out(X, DATA.y, SITE, **COLUMNS),
     ),
+    "compare_strategies": lambda: both(compared),
+    "location_shift": shifted,
+    "Spread.calibrate_spread": calibrated,
     "score_test": lambda: both(lambda *rows, **more: atm.diagnostics.score_test(LINEAR, *rows, **more).frame()),
     "xi_by_score_test": lambda: both(lambda *rows, **more: atm.xi_by_score_test(LINEAR, *rows, **more).frame()),
     "proportionality_test": proportionality,

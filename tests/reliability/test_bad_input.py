@@ -1118,7 +1118,11 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a shift between fewer places": (moved(environments=SITE[1:]), InputError, f"environments has 119 rows, .* {ROWS}"),
     "a shift between numbers": (moved(environments=A), InputError, r"need cut=k, .* astype\(int\) or astype\(str\)"),
     "a shift of no covariates": (moved(X=None), InputError, "there are no covariates: .* pass at least one"),
-    "a shift of missing values": (moved(X=put(X, (3, 1), np.nan)), InputError, f"NaN: .* in x1, .* 3; {MISSING}"),
+    "a shift of missing values": (
+        moved(X=put(X, (3, 1), np.nan)),
+        MissingValueError,
+        f"NaN: .* in x1, .* 3; {MISSING}",
+    ),
     "a shift of no model": (moved("a"), InputTypeError, f"{NO_MODEL}, not 'a'"),
     "a shift of trees": (moved(atm.AnchorBoostedTM(LOGIT())), InputError, "takes linear models, not boosted ones"),
     "a shift of an unfinished fit": (

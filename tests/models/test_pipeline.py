@@ -403,9 +403,7 @@ def test_the_search_for_refused_rows_is_bounded(monkeypatch) -> None:
     assert len(calls) < 60
     monkeypatch.setattr("anchortm.inputs.transformed.MOST_TRIALS", 100)
     calls.clear()
-    with pytest.raises(
-        InputError, match=r"too many rows are refused.*at least \d+: Counted of the .*handle_unknown of"
-    ):
+    with pytest.raises(InputError, match=r"too many rows are refused.*at least \d+: Counted of .*handle_unknown of"):
         atm.predict_table(pipeline, rows.assign(sex="x"), on_bad_rows="mark")
     assert len(calls) < 110
 

@@ -142,7 +142,8 @@ def test_the_model_of_a_pipeline_keeps_its_transformers(last: Any, tmp_path: Pat
     again = atm.load(atm.save(model, tmp_path / "m.json"))
     assert [type(step) for _, step in again.steps] == [SimpleImputer, StandardScaler, type(model)]
     assert not hasattr(again[-1], "transformers_")
-    for copied in (again, again.model_, copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+    pickled = pickle.loads(pickle.dumps(model))  # noqa: S301
+    for copied in (again, again.model_, copy.copy(model), copy.deepcopy(model), pickled):
         np.testing.assert_array_equal(copied.predict(MIXED[["x", "z"]]), wanted)
     assert hasattr(model, "transformers_")  # what was passed is not changed
     with pytest.raises(sklearn.exceptions.NotFittedError):

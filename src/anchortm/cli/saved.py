@@ -38,8 +38,8 @@ def _outcome(model: Any) -> str:
     if outcome is None or not hasattr(model, "feature_names_in_"):
         raise InputError(
             "the model was fitted in Python without a formula, and its file does not name the columns: fit it to "
-            "columns of a table, as in fit(data[['age', 'dose']], data['weight']), or with anchortm fit, which also takes "
-            "outcomes of several columns"
+            "columns of a table, as in fit(data[['age', 'dose']], data['weight']), or with anchortm fit, which takes "
+            "outcomes of several columns too"
         )
     return str(outcome)
 

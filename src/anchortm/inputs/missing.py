@@ -109,8 +109,6 @@ class Missing:
 
 
 _settled: ContextVar[tuple[Missing | None] | None] = ContextVar("settled", default=None)
-
-
 _before: ContextVar[Missing | None] = ContextVar("before", default=None)
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder
 
 import anchortm as atm
 from anchortm.cli.main import main
@@ -112,6 +114,30 @@ def test_score_without_rows_that_have_gaps(folder: Path, capsys) -> None:
     rest = data[5:]
     expected = atm.load("cgd.json").nll(rest, atm.Surv(rest.tstop, rest.status)).mean()
     assert pd.read_csv("s.csv").nll.item() == pytest.approx(expected)
+
+
+def test_score_of_a_pipeline_and_of_a_model_without_a_formula(folder: Path, capsys) -> None:
+    """The file knows the names of covariates and outcome; transformers fill gaps, also in rows to score."""
+    data = pd.read_csv("shifted.csv")
+    data["word"] = np.where(np.arange(len(data)) % 3 == 0, "a", "b")
+    front = make_column_transformer((SimpleImputer(), ["x"]), (OneHotEncoder(drop="first"), ["word"]))
+    pipeline = atm.make_pipeline(front, atm.NormalLinear(xi=1.0)).fit(data[["x", "word"]], data.y, anchors=data.place)
+    atm.save(pipeline, "piped.json")
+    atm.save(atm.NormalLinear().fit(data[["x"]], data.y), "columns.json")
+    data.loc[:3, "x"], data.loc[7:9, "y"] = np.nan, np.nan
+    data.to_csv("holes.csv", index=False)
+    assert main(["score", "piped.json", "holes.csv"]) == 1
+    assert "missing" in capsys.readouterr().err
+    rest = data[data.y.notna()]
+    expected = atm.scores.score_table(pipeline, rest[["x", "word"]], rest.y, rest.place).frame()
+    found = pd.DataFrame(read("score piped.json holes.csv --by place --missing drop", capsys))
+    np.testing.assert_allclose(found.nll, expected.nll)
+    assert found.environment.tolist() == expected.environment.tolist()
+    assert found.n[0] == len(data) - 3
+    assert pd.DataFrame(read("score columns.json holes.csv --missing drop", capsys)).n[0] == len(data) - 7
+    data.drop(columns="y").to_csv("new.csv", index=False)
+    assert main(["score", "piped.json", "new.csv"]) == 1
+    assert "no column 'y'" in capsys.readouterr().err
 
 
 def test_diagnose(folder: Path, capsys) -> None:

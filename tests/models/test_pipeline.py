@@ -351,6 +351,63 @@ def test_bad_rows_are_marked_behind_the_transformers() -> None:
     assert np.isnan(marked.median()[5])
 
 
+@pytest.mark.parametrize("last", [atm.NormalLinear(xi=1.0), atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=3)])
+def test_rows_that_transformers_refuse_are_marked_with_their_reason(last: Any) -> None:
+    pipeline = atm.make_pipeline(columns(), last).fit(X, LATENT, anchors=SITE)
+    new = X.astype({"dose": object}).assign(more=1)
+    new.loc[[3, 90, 91], "sex"] = ["x", "y", "x"]
+    new.loc[7, "dose"] = "much"
+    new.loc[8, "age"] = np.inf
+    table = atm.predict_table(pipeline, new, quantiles=[0.5], on_bad_rows="mark")
+    bad = {3: "unknown categories ['x']", 90: "unknown categories ['y']", 91: "unknown categories ['x']"}
+    bad |= {7: "could not convert string to float: 'much'", 8: "age is infinite"}
+    assert np.flatnonzero(table.reason != "").tolist() == sorted(bad)
+    assert all(text in table.reason[row] for row, text in bad.items())
+    assert table.reason[3].startswith("ColumnTransformer of the pipeline cannot transform X: Found")
+    good = (table.reason == "").to_numpy()
+    wanted = atm.predict_table(pipeline, X[good], quantiles=[0.5])
+    pd.testing.assert_frame_equal(table.loc[good, ["q0.5"]], wanted)
+    marked = pipeline.predict_distribution(X.assign(sex="x")[:2], on_bad_rows="mark")  # no good row
+    assert np.isnan(marked.median()).all()
+    with pytest.raises(InputError, match="columns are missing"):  # not about rows
+        atm.predict_table(pipeline, X[["age", "dose"]], on_bad_rows="mark")
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_columns_that_transformers_refuse_are_no_bad_rows() -> None:
+    rows = X[["age", "dose"]].fillna(50.0)
+    pipeline = atm.make_pipeline(StandardScaler(), atm.NormalLinear()).fit(rows, LATENT)
+    for wrong, message in (
+        (rows.assign(more=1.0), "unseen at fit time"),
+        (rows[["dose", "age"]], "same order"),
+        (rows.to_numpy()[:, :1], "has 1 features"),
+    ):
+        with pytest.raises(InputError, match=message):
+            pipeline.predict_distribution(wrong, on_bad_rows="mark")
+
+
+def test_the_search_for_refused_rows_is_bounded(monkeypatch) -> None:
+    calls = []
+
+    class Counted(OneHotEncoder):
+        def transform(self, X: Any) -> Any:
+            calls.append(len(X))
+            return super().transform(X)
+
+    rows = pd.DataFrame({"sex": np.tile(["f", "m"], 2000)})
+    pipeline = atm.make_pipeline(Counted(drop="first"), atm.NormalLinear()).fit(rows, rng.normal(size=4000))
+    rows.loc[[17, 2500], "sex"] = "x"
+    calls.clear()
+    table = atm.predict_table(pipeline, rows, on_bad_rows="mark")
+    assert np.flatnonzero(table.reason != "").tolist() == [17, 2500]
+    assert len(calls) < 60
+    monkeypatch.setattr("anchortm.inputs.transformed.MOST_TRIALS", 100)
+    calls.clear()
+    with pytest.raises(InputError, match=r"too many rows are refused.*at least \d+: Counted of .*handle_unknown of"):
+        atm.predict_table(pipeline, rows.assign(sex="x"), on_bad_rows="mark")
+    assert len(calls) < 110
+
+
 def test_a_pipeline_of_another_estimator_is_one_of_scikit_learn() -> None:
     pipeline = atm.make_pipeline(columns(), linear_model.LinearRegression()).fit(X, LATENT)
     plain = make_pipeline(columns(), linear_model.LinearRegression()).fit(X, LATENT)

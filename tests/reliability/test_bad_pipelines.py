@@ -69,6 +69,16 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a word as probability": (lambda: FITTED.predict_quantiles(X, "half"), InputTypeError, "number"),
     "a table without columns": (lambda: atm.predict_table(FITTED, X.to_numpy()), InputError, "named columns"),
     "a table with a column less": (lambda: atm.predict_table(FITTED, X[["age"]]), InputError, f"{CANNOT}: columns are"),
+    "unknown levels read as others": (
+        lambda: FITTED.predict_distribution(X.assign(sex="x"), unknown="rare"),
+        InputError,
+        'unknown="rare" is for levels that a formula reads.*set handle_unknown of the encoder',
+    ),
+    "unknown levels of a table": (
+        lambda: atm.predict_table(FITTED, X, unknown="baseline", on_bad_rows="mark"),
+        InputError,
+        'unknown="baseline" is for levels that a formula reads',
+    ),
     "a path": (lambda: atm.anchor_path(PLAIN, X, Y, SITE), InputTypeError, "not a Pipeline: transform X first"),
     "a formula": (
         lambda: atm.leave_one_environment_out(PLAIN, "y ~ age", X),

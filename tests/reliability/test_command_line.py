@@ -236,6 +236,7 @@ def test_no_standard_input(folder: Path, capsys, monkeypatch) -> None:
         (["score", "model.json", "data.csv", "--level", "2"], "level"),
         (["score", "model.json", "few.csv"], "no column 'y'"),
         (["score", "arrays.json", "data.csv"], "without a formula"),
+        (["score", "unnamed.json", "data.csv"], "without a formula, and its file does not name the columns"),
         (["diagnose", "data.csv", "-m", "lm", "-f", "y ~ x"], "diagnose needs anchors"),
         (["diagnose", "data.csv", *MODEL, "-x", "0,1"], "a single --xi"),
         (["choose", "data.csv", "-m", "lm", "-f", "y ~ x"], "choose needs environments"),
@@ -250,7 +251,8 @@ def test_no_standard_input(folder: Path, capsys, monkeypatch) -> None:
 def test_questions_that_cannot_be_answered(line: list[str], message: str, folder: Path, capsys, tally) -> None:
     DATA[["x", "site"]].to_csv("few.csv", index=False)
     Path("folder.csv").mkdir()
-    atm.save(atm.NormalLinear().fit(DATA[["x"]], DATA.y), "arrays.json")
+    atm.save(atm.NormalLinear().fit(DATA[["x"]].to_numpy(), DATA.y.to_numpy()), "arrays.json")
+    atm.save(atm.make_pipeline("passthrough", atm.NormalLinear()).fit(DATA[["x"]], DATA.y.to_numpy()), "unnamed.json")
     refused(line, message, folder, capsys)
     tally("bad input", "commands refused")
 

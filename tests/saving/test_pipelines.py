@@ -1,6 +1,8 @@
 """Saved pipelines: the same to the last bit with every transformer that files know; others are refused by name."""
 
+import copy
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +123,38 @@ def test_every_kind_of_model(model: Any, y: Any, tmp_path: Path) -> None:
     again = atm.load(atm.save(plain, tmp_path / "p.json"))
     np.testing.assert_array_equal(again.predict(X), plain.predict(X))
     np.testing.assert_array_equal(again.nll(X, y), atm.Pipeline(plain.steps).nll(X, y))
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        atm.NormalLinear(xi=1.0),
+        atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=3),
+        atm.XiSearchCV(atm.NormalLinear(), [0.0, 1.0], progress=False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_model_of_a_pipeline_keeps_its_transformers(last: Any, tmp_path: Path) -> None:
+    """``model_`` takes rows before the transformers; a file or a copy without them would predict other numbers."""
+    pipeline = atm.make_pipeline(SimpleImputer(), StandardScaler(), last)
+    model = pipeline.fit(MIXED[["x", "z"]], Y, anchors=SITE).model_
+    wanted = pipeline.predict(MIXED[["x", "z"]])
+    again = atm.load(atm.save(model, tmp_path / "m.json"))
+    assert [type(step) for _, step in again.steps] == [SimpleImputer, StandardScaler, type(model)]
+    assert not hasattr(again[-1], "transformers_")
+    pickled = pickle.loads(pickle.dumps(model))  # noqa: S301
+    for copied in (again, again.model_, copy.copy(model), copy.deepcopy(model), pickled):
+        np.testing.assert_array_equal(copied.predict(MIXED[["x", "z"]]), wanted)
+    assert hasattr(model, "transformers_")  # what was passed is not changed
+    with pytest.raises(sklearn.exceptions.NotFittedError):
+        sklearn.clone(model).predict(X)
+
+
+def test_a_model_that_is_fitted_again_is_saved_alone(tmp_path: Path) -> None:
+    model = atm.make_pipeline(StandardScaler(), atm.NormalLinear()).fit(X, Y).model_.fit(X, Y)
+    again = atm.load(atm.save(model, tmp_path / "m.json"))
+    assert type(again) is atm.NormalLinear
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
 class Doubled(StandardScaler):

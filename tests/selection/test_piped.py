@@ -5,12 +5,13 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
+from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 
 import anchortm as atm
-from anchortm.exceptions import InputError
+from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
 
 rng = np.random.default_rng(0)
 N = 150
@@ -95,19 +96,87 @@ def test_anchors_may_be_a_column() -> None:
 def test_rows_are_dropped_where_the_model_drops_them() -> None:
     """Transformers get rows with missing covariates, which they may fill; rows without outcome are dropped first."""
     y = Y.mask(np.arange(N) % 20 == 3)
-    for fill in (SimpleImputer(), "passthrough"):
-        pipeline = atm.make_pipeline(fill, atm.NormalLinear(missing="drop"))
-        kept = y.notna().to_numpy()
-        if fill != "passthrough":
-            found = atm.leave_one_environment_out(pipeline, X, y, SITE, [0.0], progress=False)
-            by_hand = atm.leave_one_environment_out(pipeline, X[kept], y[kept], SITE[kept], [0.0], progress=False)
-            assert sum(found.missing.values()) == found.n_missing == (~kept).sum()
-            pd.testing.assert_frame_equal(found.frame(), by_hand.frame())
-        else:
-            with pytest.raises(InputError, match=r"without environment 0: .*NaN"):
-                atm.leave_one_environment_out(pipeline, X, y, SITE, [0.0], progress=False)
+    pipeline = atm.make_pipeline(SimpleImputer(), atm.NormalLinear(missing="drop"))
+    kept = y.notna().to_numpy()
+    found = atm.leave_one_environment_out(pipeline, X, y, SITE, [0.0], progress=False)
+    by_hand = atm.leave_one_environment_out(pipeline, X[kept], y[kept], SITE[kept], [0.0], progress=False)
+    assert sum(found.missing.values()) == found.n_missing == (~kept).sum()
+    pd.testing.assert_frame_equal(found.frame(), by_hand.frame())
     with pytest.raises(InputError, match="missing"):
         atm.leave_one_environment_out(atm.make_pipeline(atm.NormalLinear()), X.fillna(0.0), y, SITE, progress=False)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("front", [StandardScaler(), StandardScaler().set_output(transform="pandas"), "passthrough"])
+def test_left_out_rows_with_missing_values_are_dropped_and_counted(front, weighted: bool) -> None:
+    """Values that the transformers pass on are missing at the model, in left-out rows as in those of the fits."""
+    y = Y.mask(np.arange(N) % 20 == 3)
+    weights = np.arange(N) % 3 + 1.0 if weighted else None
+    pipeline = atm.make_pipeline(front, atm.NormalLinear(missing="drop"))
+    found = atm.leave_one_environment_out(pipeline, X, y, SITE, [0.0, 1.0], sample_weight=weights, progress=False)
+    whole = (y.notna() & X.x.notna()).to_numpy()
+    assert found.n_missing == (~whole).sum()
+    assert found.missing == {e: n for e in range(4) if (n := int((~whole)[e == SITE].sum()))}
+    assert f"dropped: {(~whole).sum()} rows" in repr(found)
+    for row in found.frame().to_dict("records"):
+        held = (row["environment"] == SITE) & whole
+        train = (row["environment"] != SITE) & y.notna().to_numpy()
+        own, theirs = (None, None) if weights is None else (weights[train], weights[held])
+        fitted = clone(pipeline).set_params(normallinear__xi=row["xi"])
+        fitted.fit(X[train], y[train], anchors=SITE[train], sample_weight=own)
+        nll = np.average(fitted.nll(X[held], y[held]), weights=theirs)
+        assert row["nll"] == pytest.approx(nll, rel=1e-12)
+        assert row["n"] == (held.sum() if weights is None else weights[held].sum())
+    if not weighted and front == "passthrough":  # as without a pipeline
+        alone = atm.leave_one_environment_out(atm.NormalLinear(missing="drop"), X, y, SITE, [0.0, 1.0], progress=False)
+        assert (alone.missing, alone.n_missing) == (found.missing, found.n_missing)
+        pd.testing.assert_frame_equal(alone.frame(), found.frame(), rtol=1e-8)
+
+
+def test_an_environment_without_whole_rows_is_not_predicted() -> None:
+    rows = X.assign(x=X.x.mask(SITE == 1))
+    pipeline = atm.make_pipeline(StandardScaler(), atm.NormalLinear(missing="drop"))
+    with pytest.warns(AnchorTMWarning, match="environment 1: not predicted: each of its rows has a missing value"):
+        found = atm.leave_one_environment_out(pipeline, rows, Y, SITE, [0.0], progress=False)
+    assert np.isnan(found.frame().nll[1])
+    assert found.frame().n[1] == 0
+    assert found.frame().nll.notna().sum() == 3
+
+
+@pytest.mark.parametrize("front", [SimpleImputer(), "passthrough"])
+@pytest.mark.parametrize("last", [atm.NormalLinear(), atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=3)])
+def test_a_search_says_which_rows_were_dropped(front, last) -> None:
+    """Rows without an outcome are dropped before the transformers, others behind them; positions are those of X."""
+    y = Y.mask(np.arange(N) % 20 == 3)
+    inner = "missing" if isinstance(last, atm.NormalLinear) else "model__missing"
+    pipeline = atm.make_pipeline(front, clone(last).set_params(**{inner: "drop"}))
+    plain = clone(pipeline).fit(X, y, anchors=SITE).model_
+    search = atm.XiSearchCV(pipeline, [0.0], progress=False).fit(X, y, anchors=SITE)
+    best = search.best_estimator_.model_
+    np.testing.assert_array_equal(best.rows_used_, plain.rows_used_)
+    gone = N - plain.rows_used_.size
+    assert best.n_missing_ == plain.n_missing_ == search.loeo_.n_missing == gone
+    behind = int((X.x.isna() & y.notna()).sum())  # a row that is dropped before is not looked at again
+    assert list(best.missing_.values()) == ([8] if front != "passthrough" else [8, behind])
+    assert f"dropped: {gone} rows with missing values" in repr(search)
+    if isinstance(last, atm.NormalLinear):
+        clusters = np.arange(N) // 10  # of all rows
+        errors = best.standard_errors(clusters=clusters)
+        if front == "passthrough":  # an imputer fills in the mean of the rows that it sees
+            np.testing.assert_array_equal(errors, plain.standard_errors(clusters=clusters))
+
+
+def test_columns_that_are_constant_without_an_environment() -> None:
+    rows = X.fillna(0.0).assign(only=(SITE == 1) * rng.normal(size=N))
+    pipeline = atm.make_pipeline(StandardScaler(), atm.NormalLinear())
+    with pytest.raises(IdentificationError, match="without environment 1: constant covariates: only"):
+        atm.leave_one_environment_out(pipeline, rows, Y, SITE, [0.0], progress=False)
+    pipeline = atm.make_pipeline(VarianceThreshold(), StandardScaler(), atm.NormalLinear())
+    found = atm.leave_one_environment_out(pipeline, rows, Y, SITE, [0.0], progress=False).frame()
+    assert np.isnan(found.coef_only).tolist() == [False, True, False, False]
+    with pytest.warns(AnchorTMWarning, match="without only"):
+        alone = atm.leave_one_environment_out(atm.NormalLinear(), rows, Y, SITE, [0.0], progress=False).frame()
+    np.testing.assert_allclose(found.nll, alone.nll, rtol=1e-8)
 
 
 def test_weights_of_zero_leave_environments_out() -> None:

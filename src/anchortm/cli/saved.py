@@ -4,19 +4,49 @@ from __future__ import annotations
 
 from typing import Any
 
+from anchortm._util.frames import known
+from anchortm._util.pipelines import is_pipeline, model_of
 from anchortm.exceptions import InputError
 
-__all__ = ["columns_needed", "formula_of", "numbers_needed"]
+__all__ = ["columns_needed", "columns_scored", "numbers_needed", "rows_scored"]
 
 MOST_LEVELS = 8
 
 
-def formula_of(model: Any) -> Any:
-    """Return the formula of a model; refuse a model that was fitted without one."""
+def columns_scored(model: Any, names: list[str]) -> list[str]:
+    """Return the columns of a table that scores need in each row; transformers take missing covariates themselves."""
     formula = getattr(model, "formula_", None)
     if formula is None:
-        raise InputError("the model was fitted in Python without a formula: fit it with anchortm fit")
-    return formula
+        return [*([] if is_pipeline(model) else _features(model, names)), _outcome(model)]
+    own = [formula.offset] if formula.offset else []
+    return [*formula.covariate_columns, *formula.outcome_columns(names), *formula.strata, *own]
+
+
+def rows_scored(model: Any, data: Any) -> tuple[Any, Any]:
+    """Return the covariates and the outcome of a table, as the fit had them; refuse a model that does not know them."""
+    formula = getattr(model, "formula_", None)
+    if formula is not None:
+        return data, formula.outcome(data)
+    names, outcome = [str(name) for name in data.columns], _outcome(model)
+    known([outcome], names)
+    return data[_features(model, names)], data[outcome]
+
+
+def _outcome(model: Any) -> str:
+    """Return the column of the outcome of a model that was fitted without a formula."""
+    outcome = getattr(model_of(model), "outcome_name_", None)
+    if outcome is None or not hasattr(model, "feature_names_in_"):
+        raise InputError(
+            "the model was fitted in Python without a formula, and its file does not name the columns: fit it to "
+            "columns of a table, as in fit(data[['age', 'dose']], data['weight']), or with anchortm fit, which takes "
+            "outcomes of several columns too"
+        )
+    return str(outcome)
+
+
+def _features(model: Any, names: list[str]) -> list[str]:
+    """Return the columns of a table that the model or its transformers know; they tell which ones they miss."""
+    return [str(name) for name in model.feature_names_in_ if name in names]
 
 
 def numbers_needed(model: Any, data: Any) -> list[str]:

@@ -33,6 +33,7 @@ __all__ = [
     "check_left",
     "check_missing",
     "columns_of_inputs",
+    "dropped_before",
     "explain",
     "listed",
     "rows_taken",
@@ -99,8 +100,26 @@ class Missing:
         """Return the record for some of the rows that are used."""
         return replace(self, rows=None if self.rows is None else self.rows[rows])
 
+    def then(self, later: Missing) -> Missing:
+        """Return the record of both, if ``later`` is about the rows that are left here; else ``later`` itself."""
+        if self.rows is None or later.rows is None or self.rows.size != later.counts.n_rows:
+            return later
+        counts = replace(self.counts + later.counts, n_rows=self.counts.n_rows)
+        return Missing(counts, self.rows[later.rows])
+
 
 _settled: ContextVar[tuple[Missing | None] | None] = ContextVar("settled", default=None)
+_before: ContextVar[Missing | None] = ContextVar("before", default=None)
+
+
+@contextmanager
+def dropped_before(missing: Missing | None) -> Iterator[None]:
+    """Let fits inside this context know which rows were dropped; they look for missing values among the others."""
+    last = _before.set(missing)
+    try:
+        yield
+    finally:
+        _before.reset(last)
 
 
 @contextmanager
@@ -136,15 +155,16 @@ def whole_rows(
         with _explained(columns, inputs), settled(None):
             yield dict(inputs), None
         return
-    n = _n_rows(inputs)
+    n, before = _n_rows(inputs), _before.get()
     counts, whole = (Counts(), np.zeros(0, dtype=bool)) if n is None else Counts.of(n, columns())
+    rows = np.flatnonzero(whole)
+    missing = Missing(counts, rows) if before is None else before.then(Missing(counts, rows))
     if not counts.n_missing:
-        with settled(None):
-            yield inputs, None
+        found = missing if missing.counts.n_missing else None
+        with settled(found):
+            yield inputs, found
         return
     check_left(counts)
-    rows = np.flatnonzero(whole)
-    missing = Missing(counts, rows)
     with settled(missing):
         yield {name: _take(name, values, rows) for name, values in inputs.items()}, missing
 

@@ -14,7 +14,7 @@ from anchortm.exceptions import InputTypeError
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.formula.text import split_at
-from anchortm.inputs.missing import Missing, columns_of_inputs, settled, whole_inputs, whole_rows
+from anchortm.inputs.missing import Missing, columns_of_inputs, dropped_before, settled, whole_inputs, whole_rows
 from anchortm.inputs.parts import refuse
 from anchortm.models.from_formula import check_formula, whole_table, with_roles
 
@@ -150,7 +150,8 @@ def whole(model: Any, **inputs: Any) -> Iterator[tuple[dict[str, Any], Missing |
     others = {name: values for name, values in inputs.items() if name != "X"}
     with whole_rows(model.specification().missing, lambda: columns_of_inputs({}, **others), **inputs) as found:
         pass
-    yield found
+    with dropped_before(found[1]):
+        yield found
 
 
 def _with_anchors(formula: str, environments: Any) -> str:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 else:
     from sklearn.pipeline import Pipeline as _Pipeline
 
-__all__ = ["Pipeline", "as_pipeline", "fit_arguments", "make_pipeline", "with_parameters"]
+__all__ = ["Pipeline", "as_pipeline", "fit_arguments", "make_pipeline", "unfolded", "with_parameters"]
 
 
 def _asks(method: Any) -> Any:
@@ -215,6 +215,16 @@ def as_pipeline(model: Any) -> Any:
     if not is_pipeline(model) or isinstance(model, Pipeline):
         return model
     return Pipeline(model.steps, **{k: v for k, v in model.get_params(deep=False).items() if k != "steps"})
+
+
+def unfolded(model: Any) -> Any:
+    """Return ``model_`` of a pipeline as a pipeline of its transformers and the model; another one as it is."""
+    transformers = getattr(model, "__dict__", {}).get("transformers_")
+    if not transformers:
+        return model
+    last = object.__new__(type(model))
+    last.__dict__ |= {name: value for name, value in model.__dict__.items() if name != "transformers_"}
+    return make_pipeline(*transformers, last)
 
 
 def with_parameters(model: Any, **parameters: Any) -> Any:

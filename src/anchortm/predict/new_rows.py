@@ -28,7 +28,7 @@ from anchortm.inputs.formula.judging import judged_table
 from anchortm.inputs.judgement import Judgement, OnBadRows, Unknown, check_policy, warn_of_mapped
 from anchortm.inputs.missing import rows_taken
 from anchortm.inputs.response import Response, as_response
-from anchortm.inputs.transformed import transformed
+from anchortm.inputs.transformed import refused_rows, transformed
 from anchortm.inputs.two_terms import Intercepts, TwoTerms, make_two_terms
 from anchortm.predict.reading import ReadRows, entries, entries_of, judged_design, row_count
 
@@ -79,6 +79,11 @@ class NewRows:
         **numbers
             Other arguments with a number for each row: offset, trials.
         """
+        if unknown != "error" and self.transformers:
+            raise InputError(
+                f'unknown="{unknown}" is for levels that a formula reads, and here the transformers of a pipeline read '
+                'them: set handle_unknown of the encoder, such as OneHotEncoder(handle_unknown="ignore"), and fit again'
+            )
         aligned(X=X, **numbers)
         given = self._with_offset(numbers)
         if X is not None:
@@ -152,7 +157,8 @@ class NewRows:
     def _judged_behind(self, X: Any, judgement: Judgement, conditional: bool) -> Design:
         """Return the covariates of the good rows of X, after judging all columns behind the transformers.
 
-        Transformers may fill in missing values, but refuse tables with infinite ones.
+        Transformers may fill in missing values, but refuse tables with infinite ones. Rows that they refuse for other
+        reasons are found by trying.
         """
         if not self.transformers or isinstance(X, Design):
             return self._judged(X, judgement, conditional)
@@ -161,13 +167,27 @@ class NewRows:
             values = np.asarray(column)
             if values.dtype.kind == "f" and (used is None or name in used):
                 judgement.refuse(np.isinf(values), f"{name} is infinite")
-        rows = np.arange(judgement.n_rows)[judgement.good]
-        if rows.size == 0:  # which transformers refuse
+        made, rows = self._behind(X, judgement)
+        if rows.size == 0:
             return self._no_rows()
         behind = Judgement(rows.size, judgement.unknown)
-        design = self._judged(self.covariates(rows_taken("X", X, judgement.n_rows, rows)), behind, conditional)
+        design = self._judged(made, behind, conditional)
         judgement.join(behind, rows)
         return design
+
+    def _behind(self, X: Any, judgement: Judgement) -> tuple[Any, NDArray[np.intp]]:
+        """Return what the transformers make of the good rows of X, and these rows; those that they refuse are bad."""
+        rows = np.arange(judgement.n_rows)[judgement.good]
+        if rows.size == 0:  # which transformers refuse
+            return None, rows
+        try:
+            return self.covariates(rows_taken("X", X, judgement.n_rows, rows)), rows
+        except InputError as error:
+            for reason, places in refused_rows(error, X, judgement.n_rows, self.transformers, rows).items():
+                judgement.refuse(places, reason)
+            if judgement.n_good == rows.size:
+                raise  # they refuse no row alone
+        return self._behind(X, judgement)
 
     def _no_rows(self) -> Design:
         """Return the covariates of no rows."""

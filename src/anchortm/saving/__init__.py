@@ -24,7 +24,7 @@ from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, Model
 from anchortm.inference.covariance import keep_standard_errors
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.estimator import AnchorBoostedTM
-from anchortm.models.pipeline import Pipeline
+from anchortm.models.pipeline import Pipeline, unfolded
 from anchortm.saving.boosted import boosted_of, boosted_record
 from anchortm.saving.models import MODEL, fitted_of, model_record
 from anchortm.saving.pipelines import PIPELINE, pipeline_of, pipeline_record
@@ -46,7 +46,8 @@ def save(model: TransformationModel | AnchorBoostedTM | Pipeline, path: str | os
     ----------
     model : fitted model
         A model of this package, or a pipeline that ends in one behind standard transformers of scikit-learn. Of a
-        search, the chosen model is saved. The rows of the fit are not.
+        search, the chosen model is saved. ``model_`` of a pipeline is saved as a pipeline. The rows of the fit are
+        not.
     path : str or path
         File name that ends in ``.json``. An existing file is replaced. If ``path`` is a symbolic link, the file that
         it points to is replaced and the link stays. A folder, a device, a named pipe or a socket is never replaced:
@@ -82,7 +83,7 @@ def save(model: TransformationModel | AnchorBoostedTM | Pipeline, path: str | os
 def _record(model: Any) -> dict[str, Any]:
     """Return the record of a fitted model, or of a pipeline that ends in one, for a file."""
     top = {"format": FORMAT, "version": VERSION, "written_by": f"anchortm {__version__}"}
-    model = getattr(model, "best_estimator_", model)  # of a search
+    model = unfolded(getattr(model, "best_estimator_", model))  # of a search
     if is_pipeline(model):
         return top | pipeline_record(model, _record(model.steps[-1][1]))
     if not isinstance(model, (TransformationModel, AnchorBoostedTM)):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -38,6 +39,7 @@ class LeftOut(NamedTuple):
     n_passes: int | None = None
     n_missing: int = 0
     environment_name: str | None = None
+    missing: Mapping[Any, int] = MappingProxyType({})  # left-out rows that were dropped behind transformers
 
 
 def left_out_in_batches(

@@ -248,7 +248,10 @@ def leave_one_environment_out(
     not count in the worst, the median and the mean. A mean over its other rows would describe an easier outcome, and
     the environment that differs most would look better than it is.
 
-    Transformers of a pipeline are fitted again without each environment, for each xi.
+    Transformers of a pipeline are fitted again without each environment, for each xi. With ``missing="drop"``,
+    left-out rows that have missing values behind the transformers do not count in ``n`` and ``nll``. Columns that the
+    other environments do not identify are not left out of pipelines: a column that is constant without an environment
+    is an error, unless the pipeline has a ``VarianceThreshold`` before the model.
 
     If the table is read in batches, all fits share each read of it. The result says in ``n_passes`` how often the
     table was read: about as often as for two or three fits, whatever the number of environments and of xi.
@@ -281,7 +284,8 @@ def leave_one_environment_out(
     values, name = environments, found.environment_name
     if rows.missing is not None and isinstance(X, str) and (values is None or isinstance(values, str)):
         values = select(y, [name])[name] if name in column_names(y) else None
-    missing = {} if rows.missing is None or cut is not None else _by_environment(rows.missing, values)
+    before = {} if rows.missing is None else _by_environment(rows.missing, values)
+    missing = {} if cut is not None else dict(Counter(before) + Counter(found.missing))
     about = (type(model_of(model)).__name__, ("xi",), found.n_passes, found.n_missing, found.environment_name)
     return LeaveOneEnvironmentOut(found.rows, *about, missing)
 
@@ -339,7 +343,9 @@ def left_out(
         fold, labels, n_missing = _folds(rows, grid, groups, labels, values, by)
         task.total = labels.size
         results = task.map(fold, range(labels.size), n_jobs)
-    return _told(LeftOut([row for rows in results for row in rows], n_missing=n_missing, environment_name=name))
+    gone = {found[0]["environment"]: max([row.pop("missing", 0) for row in found]) for found in results}
+    found = [row for rows in results for row in rows]
+    return _told(LeftOut(found, n_missing=n_missing + sum(gone.values()), environment_name=name, missing=gone))
 
 
 def _folds(

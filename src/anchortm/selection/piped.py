@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from anchortm._util.checks import check_weights
 from anchortm.engine.lost_columns import notes_of
 from anchortm.exceptions import AnchorTMWarning, InputError
-from anchortm.inputs.missing import rows_taken
+from anchortm.inputs.missing import Counts, columns_of_inputs, rows_taken
 from anchortm.inputs.response import Response, as_response
+from anchortm.inputs.transformed import transformed
 from anchortm.models.given import ROWS, Given
 from anchortm.models.pipeline import fit_arguments, with_parameters
 from anchortm.selection.folds import unknown_classes
@@ -45,24 +46,34 @@ def _one(rows: Given, groups: NDArray[np.intp], labels: NDArray[Any], xis: list[
         for part in (~out, out)
     )
     train["environments"] = labels[groups[~out]]
-    weights, y = held["sample_weight"], _outcome(rows)
-    n, unknown = int(out.sum()) if weights is None else float(np.sum(weights)), unknown_classes(y[~out], y[out])
-    found = []
+    y, found = _outcome(rows), []
     for xi in xis:
         pipeline = with_parameters(rows.model, xi=xi)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", AnchorTMWarning)  # whether a fit converged is in its row
                 fitted = pipeline.fit(train["X"], train["y"], **fit_arguments(pipeline, train)).model_
-            nll = math.nan
-            if not unknown:
-                nll = np.average(fitted.nll(held["X"], held["y"], offset=held["offset"]), weights=weights)
+            kept = _whole(fitted, held["X"], int(out.sum()))
+            own = {what: rows_taken(what, values, int(out.sum()), kept) for what, values in held.items()}
+            weights, nll = own["sample_weight"], math.nan
+            unknown = unknown_classes(y[~out][fitted.rows_used_], y[out][kept])
+            if kept.size and not unknown:
+                nll = np.average(fitted.nll(own["X"], own["y"], offset=own["offset"]), weights=weights)
         except InputError as error:
             raise type(error)(f"without environment {name}: {error}") from None
-        row = {"environment": name, "xi": xi, "n": n, "nll": float(nll), "converged": fitted.converged_}
-        row["notes"] = notes_of((), unknown)
+        row = {"environment": name, "xi": xi, "n": kept.size if weights is None else float(np.sum(weights))}
+        row |= {"nll": float(nll), "converged": fitted.converged_, "missing": int(out.sum()) - kept.size}
+        row["notes"] = notes_of((), unknown) if kept.size else "not predicted: each of its rows has a missing value"
         found.append(row | {f"coef_{k}": b for k, b in zip(fitted.coef_names_, fitted.coef_.tolist(), strict=True)})
     return found
+
+
+def _whole(fitted: Any, X: Any, n_rows: int) -> NDArray[np.intp]:
+    """Return the left-out rows that have no missing values behind the transformers, if the model drops such rows."""
+    if fitted.specification().missing != "drop":
+        return np.arange(n_rows)
+    made = transformed(X, getattr(fitted, "transformers_", ()), named=False)
+    return np.flatnonzero(Counts.of(n_rows, columns_of_inputs({}, X=made))[1])
 
 
 def _outcome(rows: Given) -> Response:

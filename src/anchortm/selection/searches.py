@@ -25,6 +25,7 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.anchors import group_codes
 from anchortm.inputs.design import split_columns
 from anchortm.inputs.formula import Formula
+from anchortm.inputs.missing import Missing
 from anchortm.inputs.splines import wiggly
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.from_formula import FormulaMixin
@@ -159,11 +160,19 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
         if isinstance(X, str):
             return self._fit_formula(X, y, anchors, **beside)
         rows = whole(model, X=X, y=y, anchors=anchors, **beside)
-        with Task(type(self).__name__, 1, self.progress), rows as (found, _):
-            return self._fit(level, **found)
+        with Task(type(self).__name__, 1, self.progress), rows as (found, missing):
+            return self._fit(level, missing, **found)
 
     def _fit(
-        self, level: float | None, X: Any, y: Any, anchors: Any, environments: Any, sample_weight: Any, offset: Any
+        self,
+        level: float | None,
+        missing: Missing | None,
+        X: Any,
+        y: Any,
+        anchors: Any,
+        environments: Any,
+        sample_weight: Any,
+        offset: Any,
     ) -> Self:
         """Fit to whole rows; arguments as for ``fit``."""
         model = as_pipeline(self._searched())
@@ -177,7 +186,7 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
         if anchors is None and not named:
             groups, labels = group_codes(environments, self.cut)  # the same for all fits
             environments = anchors = labels[groups]
-        rows = Given(model, X, y, anchors, sample_weight, offset, environments)
+        rows = Given(model, X, y, anchors, sample_weight, offset, environments, missing=missing)
         found = left_out(rows, self._problems(), self._by, self.xis, self.cut, self.n_jobs, self.progress)
         found = found._replace(environment_name=name)
         results = objectives(LeaveOneEnvironmentOut(found.rows, "").frame(), self._by, level)

@@ -20,7 +20,7 @@ MEANINGS = {
 
 def add(command: Any) -> None:
     """Add the arguments."""
-    command.add_argument("model", metavar="MODEL", help="a file written by anchortm fit --save")
+    command.add_argument("model", metavar="MODEL", help="a file written by anchortm fit --save, or by save in Python")
     group = add_table(command, "a .csv or .parquet file with the outcome, or - for CSV from a pipe")
     group.add_argument(
         "--missing",
@@ -39,16 +39,16 @@ def add(command: Any) -> None:
 def run(options: Any) -> None:
     """Print, write and draw the scores of a saved model."""
     from anchortm.cli.output import check_outputs, report
-    from anchortm.cli.saved import formula_of
+    from anchortm.cli.saved import rows_scored
     from anchortm.cli.terminal import as_text, paragraph
     from anchortm.saving import load
     from anchortm.scores import score_table
 
     check_outputs(options, options.model, options.data)
     model = load(options.model)
-    formula = formula_of(model)
-    data = _rows(options, model, formula)
-    found = score_table(model, data, formula.outcome(data), options.by, level=options.level)  # without --by all rows
+    data = _rows(options, model)
+    sites = None if options.by is None else data[options.by]  # without --by all rows
+    found = score_table(model, *rows_scored(model, data), sites, level=options.level)
 
     def text() -> str:
         table = found.frame().dropna(axis=1, how="all")
@@ -64,12 +64,12 @@ def run(options: Any) -> None:
     report(options, found.frame(), text, draw=found.plot)
 
 
-def _rows(options: Any, model: Any, formula: Any) -> Any:
+def _rows(options: Any, model: Any) -> Any:
     """Return the rows to score."""
     from anchortm._util.frames import known
     from anchortm.cli.columns import refuse_texts
     from anchortm.cli.output import tell
-    from anchortm.cli.saved import numbers_needed
+    from anchortm.cli.saved import columns_scored, numbers_needed
     from anchortm.cli.tables import read_table
     from anchortm.exceptions import InputError
 
@@ -77,9 +77,9 @@ def _rows(options: Any, model: Any, formula: Any) -> Any:
     names = [str(name) for name in data.columns]
     roles = dict.fromkeys(numbers_needed(model, data), "covariate")
     refuse_texts(data, roles, (), options.source, needed=True)
+    known([options.by] if options.by else [], names)
     if options.missing == "drop":
-        outcome, own = formula.outcome_columns(names), [options.by, formula.offset]
-        needed = [*formula.covariate_columns, *outcome, *formula.strata, *(name for name in own if name)]
+        needed = [*columns_scored(model, names), *([options.by] if options.by else [])]
         known(needed, names)
         whole = data[needed].notna().all(axis=1)
         if not whole.any():

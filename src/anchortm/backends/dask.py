@@ -51,6 +51,10 @@ class DaskSource(Source):
     def n_rows(self) -> int:
         return int(self._starts[-1])
 
+    def is_integer(self, name: str) -> bool | None:
+        kind = getattr(self._frame.dtypes[name], "kind", "O")
+        return None if kind == "f" else kind in "iu"
+
     def _frames(self, columns: Sequence[str]) -> Iterator[Any]:
         for part in self._frame[list(columns)].to_delayed():
             yield part.compute()

@@ -21,7 +21,8 @@ from anchortm.inputs.anchors import AnchorColumns, anchor_columns
 from anchortm.inputs.baselines import Corners, Mixture, stratum_codes, stratum_sets
 from anchortm.inputs.design import Matrix, WideMatrix, columns_of, split_columns, to_design
 from anchortm.inputs.formula import Formula
-from anchortm.inputs.missing import Counts
+from anchortm.inputs.formula.evaluation import label_columns
+from anchortm.inputs.missing import LARGEST_WHOLE, Counts
 from anchortm.inputs.response import Response, Scale, as_response
 
 if TYPE_CHECKING:
@@ -39,6 +40,17 @@ def located(start: int) -> Iterator[None]:
         if start == 0:
             raise
         raise type(error)(f"{error} (rows counted from row {start} of the table)") from None
+
+
+def _with_integers(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Return the rows with these columns as integers; refuse those that floats do not hold exactly."""
+    large = [name for name in names if (frame[name].abs() > LARGEST_WHOLE).any()]
+    if large:
+        raise InputError(
+            f"column {large[0]!r} has gaps and whole numbers beyond 2**53, which are not read exactly beside gaps: "
+            "store it as text, or without the rows that have gaps"
+        )
+    return frame.astype(dict.fromkeys(names, np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,12 +148,19 @@ class Reader:
     beside: tuple[str, ...] = ()  # more columns whose missing values count, such as that of the environments
     dense: bool = False  # whether the levels of wide factors are filled in as columns of numbers
     gone: tuple[tuple[int, ...], tuple[str, ...]] = ((), ())  # covariates and corners that a part has lost
+    integers: tuple[str, ...] = ()  # columns of integers with gaps, which pandas reads as floats
 
     @property
     def columns(self) -> list[str]:
         """Return the columns that are read."""
         extra = [name for name in (self.weight, self.offset, *self.beside) if name is not None]
         return list(dict.fromkeys([*self.formula.needed(self.names), *extra]))
+
+    @property
+    def labels(self) -> list[str]:
+        """Return the columns in which whole numbers are names: anchors, strata, factors, classes, environments."""
+        classes = self.formula.outcome_columns(self.names) if self.scale == "ordinal" else []
+        return list(dict.fromkeys([*label_columns(self.formula), *classes, *self.beside]))
 
     def lost(self, frame: pd.DataFrame) -> tuple[Counts, NDArray[np.bool_]]:
         """Return how many rows of a batch have missing values, and which rows are whole."""
@@ -161,6 +180,8 @@ class Reader:
         if self.missing == "drop":
             whole = self.lost(frame)[1]
             frame = frame if whole.all() else frame[whole].reset_index(drop=True)
+            floats = [name for name in self.integers if name in frame and frame[name].dtype.kind == "f"]
+            frame = _with_integers(frame, floats) if floats else frame
         if self.weight is None:
             return frame, None
         weights = check_weights(self.formula.new_column(frame, self.weight), len(frame), zeros=True)

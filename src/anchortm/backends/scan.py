@@ -73,9 +73,10 @@ class AnchorFacts:
 
     def __add__(self, other: AnchorFacts) -> AnchorFacts:
         if (self.factor_names, self.column_names) != (other.factor_names, other.column_names):
+            names = sorted({*self.factor_names} ^ {*other.factor_names})
             raise InputError(
-                f"anchors are factors in some rows and numbers in others: {', '.join(other.factor_names)} and "
-                f"{', '.join(self.factor_names)}; write C(...) or N(...) in the formula"
+                f"anchors are factors in some rows and numbers in others: {', '.join(names)}; write C(...) or N(...) "
+                "in the formula"
             )
         pairs = zip(self.codes, other.codes, strict=True)
         return replace(

@@ -90,6 +90,10 @@ class Source(ABC):
         """Return the type that a column has in a Parquet file."""
         raise NotImplementedError
 
+    def is_integer(self, name: str) -> bool | None:
+        """Return whether a column is of integers, with gaps or without; None for floats, which may stand for them."""
+        return None
+
     def holds(self, path: str | os.PathLike[str]) -> bool:
         """Return whether a file is one of those that are read, or would be next time."""
         return False
@@ -171,6 +175,12 @@ class ParquetSource(Source):
     def arrow_type(self, name: str) -> Any:
         return _plain_type(self._dataset.schema.field(name).type)
 
+    def is_integer(self, name: str) -> bool | None:
+        import pyarrow as pa
+
+        kind = self._dataset.schema.field(name).type
+        return None if pa.types.is_floating(kind) else bool(pa.types.is_integer(kind))
+
     def holds(self, path: str | os.PathLike[str]) -> bool:
         target = os.path.realpath(path)
         if target in map(os.path.realpath, getattr(self._dataset, "files", [])):
@@ -216,6 +226,7 @@ class PolarsSource(Source):
         words = [name for name, kind in schema.items() if kind == pl.Categorical]
         self._lazy = lazy.with_columns(pl.col(words).cast(pl.String)) if words else lazy
         self.names = [str(name) for name in schema.names()]
+        self._types = dict(schema)
 
     @cached_property
     def n_rows(self) -> int:
@@ -232,6 +243,10 @@ class PolarsSource(Source):
                 return
             for start in range(0, self.n_rows, BATCH_ROWS):  # older versions run the query for each slice
                 yield chosen.slice(start, BATCH_ROWS).collect()
+
+    def is_integer(self, name: str) -> bool | None:
+        kind = self._types[name]
+        return None if kind.is_float() else bool(kind.is_integer())
 
     def arrow_type(self, name: str) -> Any:
         return _plain_type(self._lazy.select(name).limit(0).collect().to_arrow().schema.field(name).type)

@@ -36,6 +36,7 @@ from anchortm.inputs.baselines import Mixture, check_corners, known_strata
 from anchortm.inputs.design import WideMatrix
 from anchortm.inputs.empirical import SUPPORT_QUANTILES
 from anchortm.inputs.formula import Formula
+from anchortm.inputs.missing import Gaps
 from anchortm.inputs.response import Response, Scale, as_response, plain_words
 from anchortm.inputs.splines import Marks
 from anchortm.links import Link
@@ -103,6 +104,8 @@ class Stream:
         formula = Formula.unread(text, source.names)
         reader = Reader(formula, tuple(source.names), scale, sample_weight, offset, missing=missing, beside=beside)
         source.check([name for name in (sample_weight, offset, *beside) if name is not None])
+        if missing == "drop":
+            reader = replace(reader, integers=_integers(source, reader.labels))
         self.scan = scan = first_pass(source, reader, scale == "ordinal", fixed)
         levels: tuple[Hashable, ...] | None = None
         self.dropped: tuple[Hashable, ...] = ()
@@ -315,6 +318,22 @@ class Stream:
         plan = Plan(self.reader, link, basis, sign, coordinates, self._geometry, self._columns)
         self._latest_plan = plan
         return plan
+
+
+def _integers(source: Source, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that are integers by their type, or floats that stand for integers with gaps (``Gaps``)."""
+    source.check(columns)
+    kinds = {name: source.is_integer(name) for name in columns}
+    floats = [name for name, kind in kinds.items() if kind is None]
+    if floats:  # the rows of a batch do not decide alone
+        looked = source.map(
+            lambda frame, _: [Gaps.of(frame[name]) for name in floats],
+            lambda a, b: [x + y for x, y in zip(a, b, strict=True)],
+            floats,
+            "whole numbers with gaps?",
+        )
+        kinds |= {name: gaps.integers for name, gaps in zip(floats, looked, strict=True)}
+    return tuple(name for name, kind in kinds.items() if kind)
 
 
 def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:

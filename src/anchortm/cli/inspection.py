@@ -14,6 +14,7 @@ from anchortm.cli.dialects import CsvFile
 from anchortm.cli.terminal import shorten
 from anchortm.cli.words import in_shell
 from anchortm.exceptions import AnchorTMError, AnchorTMWarning, rows_of
+from anchortm.inputs.missing import rows_taken
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -206,7 +207,7 @@ class Inspection:
             self.findings.append(Finding(f"{text}; --missing drop leaves {left} rows", refused=False))
         else:
             self.findings.append(Finding(text, f"add --missing drop, which leaves {left} rows, or fill them in"))
-        return data[whole]
+        return rows_taken("data", data, len(data), np.flatnonzero(whole))
 
     def _sites(self, formula: Any, roles: dict[str, str], data: pd.DataFrame) -> Any:
         """Return rows and events of each site; find tiny sites and levels that one site has alone."""

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "LARGEST_WHOLE",
     "Counts",
+    "Gaps",
     "How",
     "Missing",
     "check_left",
@@ -47,6 +49,7 @@ Mask = NDArray[np.bool_]
 Columns = Iterable[tuple[str, Any]]  # what a column is, for messages, and its values
 
 MOST_LISTED = 100
+LARGEST_WHOLE = 2.0**53  # up to here a double holds every whole number
 
 
 def check_missing(how: Any) -> How:
@@ -79,6 +82,38 @@ class Counts:
         mine, others = dict(self.columns), dict(other.columns)
         columns = {name: mine.get(name, 0) + others.get(name, 0) for name in mine | others}
         return Counts(self.n_rows + other.n_rows, self.n_missing + other.n_missing, tuple(columns.items()))
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Whether a column of floats has missing values, and otherwise only whole numbers; add two to join their rows.
+
+    Both are true of integers with gaps, which pandas reads as floats.
+    """
+
+    some: bool
+    whole: bool
+
+    @classmethod
+    def of(cls, column: Any) -> Gaps:
+        """Return the record of a column of any type; it is all false for what is neither floats nor integers."""
+        kind = _kind(column)
+        if kind in ("i", "u"):  # a batch without gaps
+            return cls(False, True)
+        column = column.ravel() if isinstance(column, np.ndarray) else column  # a matrix has one type for all columns
+        lost = _mask(column) if kind == "f" else None
+        if lost is None:
+            return cls(False, False)
+        numbers = np.asarray(take(column, np.flatnonzero(~lost)), dtype=np.float64)
+        return cls(bool(lost.any()), bool(((numbers == np.round(numbers)) & (np.abs(numbers) <= LARGEST_WHOLE)).all()))
+
+    def __add__(self, other: Gaps) -> Gaps:
+        return Gaps(self.some or other.some, self.whole and other.whole)
+
+    @property
+    def integers(self) -> bool:
+        """Return whether the column counts as whole numbers once the rows with gaps are dropped."""
+        return self.some and self.whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,8 +211,10 @@ def whole_inputs(spec: Any, **inputs: Any) -> Iterator[tuple[dict[str, Any], Mis
     ``spec`` is the specification, which says what to do with such rows, and what the columns of X are.
     """
     aligned(**inputs)
-    with whole_rows(spec.missing, lambda: columns_of_inputs(spec.roles, **inputs), **inputs) as found:
-        yield found
+    with whole_rows(spec.missing, lambda: columns_of_inputs(spec.roles, **inputs), **inputs) as (found, missing):
+        if missing is not None and "X" in found:  # which may hold the anchors
+            found = found | {"X": _with_integers(native(inputs["X"]), found["X"])}
+        yield found, missing
 
 
 def check_left(counts: Counts) -> None:
@@ -306,7 +343,11 @@ def _size(argument: str, values: Any) -> int | None:
 
 
 def rows_taken(argument: str, values: Any, n_rows: int, rows: NDArray[np.intp]) -> Any:
-    """Return some rows of an input that has ``n_rows`` of them, and another one as it is."""
+    """Return some rows of an input that has ``n_rows`` of them, and another one as it is.
+
+    Columns of floats whose gaps are not among these rows become integers if that is what they were (``Gaps``), except
+    in X.
+    """
     return _take(argument, values, rows) if _size(argument, values) == n_rows else values
 
 
@@ -325,5 +366,45 @@ def _take(argument: str, values: Any, rows: NDArray[np.intp]) -> Any:
     if sp.issparse(values):
         return values.tocsr()[rows]
     if isinstance(values, (list, tuple)):
-        return [values[row] for row in rows.tolist()]
-    return take(values, rows)
+        kept = [values[row] for row in rows.tolist()]
+        if not all(x is None or isinstance(x, float) for x in values):
+            return kept
+        return _with_integers(*(np.array(x, dtype=np.float64) for x in (values, kept))).tolist()
+    kept = take(values, rows)
+    return kept if argument == "X" else _with_integers(values, kept)
+
+
+def _with_integers(given: Any, kept: Any) -> Any:
+    """Return rows of a table or a column; floats that were integers with gaps become integers if no gap is left."""
+    if not is_frame(given):
+        return _integers(kept) if _were_integers(given, kept) else kept
+    if not hasattr(given, "iloc"):  # polars
+        return kept.with_columns([_integers(kept[x]) for x in given.columns if _were_integers(given[x], kept[x])])
+    places = [j for j in range(given.shape[1]) if _were_integers(given.iloc[:, j], kept.iloc[:, j])]
+    kept = kept.copy() if places else kept
+    for j in places:
+        kept.isetitem(j, _integers(kept.iloc[:, j]))
+    return kept
+
+
+def _were_integers(given: Any, kept: Any) -> bool:
+    """Return whether a column was integers with gaps, none of which is left."""
+    lost = _mask(given) if _kind(given) == "f" else None
+    return lost is not None and bool(lost.any()) and Gaps.of(given).integers and not Gaps.of(kept).some
+
+
+def _integers(column: Any) -> Any:
+    """Return a column of floats as integers."""
+    if not hasattr(column, "cast"):
+        return column.astype(np.int64)
+    import polars as pl
+
+    return column.cast(pl.Int64)
+
+
+def _kind(column: Any) -> str:
+    """Return NumPy's letter for the type of a column."""
+    dtype: Any = getattr(column, "dtype", None)
+    if hasattr(dtype, "is_float"):  # polars
+        return "f" if dtype.is_float() else "i" if dtype.is_integer() else "O"
+    return "O" if sp.issparse(column) else str(getattr(dtype, "kind", "O"))

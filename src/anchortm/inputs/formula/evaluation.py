@@ -26,7 +26,7 @@ from anchortm.inputs.splines import Marks, learning_with
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Formula"]
+__all__ = ["Formula", "label_columns"]
 
 
 class Formula(Roles):
@@ -267,6 +267,12 @@ class Formula(Roles):
         if outcome is not None:
             facts["rows"] = str(len(outcome))
         return report(self.text, facts)
+
+
+def label_columns(formula: Formula) -> list[str]:
+    """Return the columns in which whole numbers are names: factors, strata, and anchors that are not N(...)."""
+    anchors = [name for name, kind in formula._parsed.anchors if kind != "N"]
+    return list(dict.fromkeys([*sorted(formula._coded), *formula.strata, *anchors]))
 
 
 def _listed(names: Sequence[str], most: int = 20) -> str:

@@ -100,3 +100,76 @@ def test_missing_values_name_the_model(capsys) -> None:
     holes.to_csv("h.csv", index=False)
     assert "or fit with --missing drop, which leaves out 1 row" in said('fit h.csv -m lm -f "y ~ sex"', capsys)
     assert "or fit with --missing drop, which leaves out 1 row" in said('fit h.csv -m gaussian -f "y ~ sex"', capsys)
+
+
+def test_digits_that_begin_with_zero_are_names(capsys) -> None:
+    DATA.assign(site=DATA.site.map({"Jena": "001", "Köln": "002", "Ulm": "010"})).to_csv("z.csv", index=False)
+    assert "read as text, since some of their digits begin with 0: case, site" in said("check z.csv", capsys, 0)
+    said('fit z.csv -m lm -f "y ~ sex | site" --xi 1 -s m.json', capsys, 0)
+    assert main(["predict", "m.json", "z.csv", "--keep", "case,site", "-o", "p.csv"]) == 0
+    kept = pd.read_csv("p.csv", dtype=str)
+    assert (kept.case == DATA.case).all()
+    assert set(kept.site) == {"001", "002", "010"}
+
+
+def test_numbers_that_begin_with_zero_are_numbers_where_these_are_needed(capsys) -> None:
+    padded = DATA.assign(days=DATA.days.map("{:03d}".format))
+    padded.to_csv("z.csv", index=False)
+    said('fit d.csv -m lm -f "days ~ sex" -o a.csv', capsys, 0)
+    said('fit z.csv -m lm -f "days ~ sex" -o b.csv', capsys, 0)
+    assert Path("a.csv").read_text() == Path("b.csv").read_text()
+    said('fit d.csv -m lm -f "y ~ days" -s m.json', capsys, 0)
+    said("predict m.json d.csv -o a.csv", capsys, 0)
+    said("predict m.json z.csv -o b.csv", capsys, 0)
+    assert Path("a.csv").read_text() == Path("b.csv").read_text()
+    few = DATA.assign(days=np.where(DATA.index % 2, "08", "07"))
+    few.to_csv("z.csv", index=False)
+    assert "days is a factor, since some of its digits begin with 0" in said('fit z.csv -m lm -f "y ~ days"', capsys, 0)
+
+
+def test_blanks_around_texts(capsys) -> None:
+    """They make no levels of their own, and what is missing or a number without them is so with them."""
+    sex = DATA.sex.mask(DATA.index % 5 == 1, DATA.sex + "  ").mask(DATA.index == 7, " NA ")
+    y = DATA.y.astype(str).mask(DATA.index == 9, "NA ").mask(DATA.index == 10, f" {DATA.y[10]} ")
+    DATA.assign(sex=sex, y=y).to_csv("b.csv", index=False)
+    said('fit b.csv -m lm -f "y ~ sex" --missing drop -o b.out.csv', capsys, 0)
+    DATA.drop([7, 9]).to_csv("clean.csv", index=False)
+    said('fit clean.csv -m lm -f "y ~ sex" -o c.out.csv', capsys, 0)
+    assert Path("b.out.csv").read_text() == Path("c.out.csv").read_text()
+
+
+def test_check_lists_levels_that_differ_in_case_only(capsys) -> None:
+    DATA.assign(sex=DATA.sex.mask(DATA.index == 4, "Female")).to_csv("c.csv", index=False)
+    printed = said("check c.csv", capsys, 0)
+    assert "values of sex that differ in upper and lower case only: 'Female'; 'female'" in printed
+    assert "upper and lower case" not in said("check d.csv", capsys, 0)
+
+
+def test_check_lists_sites_and_short_rows(capsys) -> None:
+    many = DATA.assign(site=[f"s{k // 5}" for k in range(N)], code=(DATA.index < 25).astype(int))
+    many.to_csv("m.csv", index=False)
+    printed = said(f'check m.csv {COX} "Surv(days, code) ~ sex | site"', capsys, 0)
+    assert "sites without events: s10, s11, s5, s6, s7 and 2 more" in printed
+    lines = DATA.to_csv(index=False).splitlines()
+    lines[3] = lines[3].rsplit(",", 2)[0]
+    Path("short.csv").write_text("\n".join(lines) + "\n")
+    assert "fewer values than names, so that the last ones are missing: line 4" in said("check short.csv", capsys, 0)
+    assert "add --formula." in said("check d.csv -m lm", capsys, 0)
+
+
+def test_excel_names_the_separator(capsys) -> None:
+    """Its line is skipped, and lines are counted with it."""
+    y = DATA.y.mask(DATA.index == 3)
+    table = DATA.assign(y=y).to_csv(index=False, sep=";", decimal=",")
+    for first in ("sep=;\n", '"sep=;"\r\n', "SEP=;\n"):
+        Path("e.csv").write_text(first + table)
+        printed = said('fit e.csv -m lm -f "y ~ sex"', capsys)
+        assert "values separated by semicolons, decimal comma" in printed
+        assert "first at line 6" in printed
+
+
+def test_names_that_need_backticks(capsys) -> None:
+    odd = DATA["age (years)"].astype(str).mask(DATA.index == 2, "n.d.")
+    DATA.assign(**{"age (years)": odd}).to_csv("o.csv", index=False)
+    for command in ("check", "fit"):
+        assert "C(`age (years)`)" in said(f'{command} o.csv -m lm -f "y ~ `age (years)`"', capsys)

@@ -173,3 +173,29 @@ def test_names_that_need_backticks(capsys) -> None:
     DATA.assign(**{"age (years)": odd}).to_csv("o.csv", index=False)
     for command in ("check", "fit"):
         assert "C(`age (years)`)" in said(f'{command} o.csv -m lm -f "y ~ `age (years)`"', capsys)
+
+
+def test_choose_says_which_site_decides(capsys) -> None:
+    line = 'choose d.csv -m lm -f "y ~ sex | site" --xi 0,1'
+    printed = said(f"{line} -o c.csv", capsys, 0)
+    table = pd.read_csv("c.csv").set_index("rule")
+    assert "chosen" not in table
+    scores = atm.leave_one_environment_out(atm.NormalLinear(), "y ~ sex | site", DATA, xis=[0, 1]).frame()
+    at_best = scores[scores.xi == table.xi["worst"]].sort_values("nll")
+    assert table.site["worst"] == at_best.environment.iloc[-1]
+    assert table.rows["worst"] == at_best.n.iloc[-1]
+    assert f"Decisive sites: worst by {at_best.environment.iloc[-1]} ({at_best.n.iloc[-1]} rows)" in printed
+    assert "Caution" not in printed
+    wild = DATA.assign(y=DATA.y.where(DATA.site != "Ulm", 5 * DATA.y + 3))
+    wild.to_csv("w.csv", index=False)
+    printed = said(line.replace("d.csv", "w.csv"), capsys, 0)
+    assert "worst by Ulm (5 rows)" in printed
+    assert "Caution: Ulm has fewer than 10 rows" in printed
+
+
+def test_diagnose_sorts_mean_residuals(capsys) -> None:
+    capsys.readouterr()
+    assert main(["diagnose", "d.csv", "-m", "lm", "-f", "y ~ days | site"]) == 0
+    after = capsys.readouterr().out.partition("the largest first:\n")[2].splitlines()[1:4]
+    means = [abs(float(line.split()[2])) for line in after]
+    assert means == sorted(means, reverse=True)

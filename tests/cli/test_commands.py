@@ -256,7 +256,7 @@ def bad() -> pd.DataFrame:
         ("Surv(tstop, status) ~ came | center", "--dates came", []),
         ("Surv(tstop, status) ~ height | center", "", ["missing values: height in 1 of 128 rows"]),
         ("Surv(tstop, status) ~ height | center", "--missing drop", []),
-        ("Surv(tstop, alive) ~ sex | center", "", ["not 'no' at line 2; write == 'no' after its column"]),
+        ("Surv(tstop, alive) ~ sex | center", "", ["its values are 'no', 'yes': compare with the one that"]),
         ("Surv(tstop, alive == 'no') ~ sex | center", "", []),
         ("Surv(tstop, status) ~ nothing | center", "", ["no row is complete"]),
         ("Surv(tstop, status) ~ weight + twin | center", "", ["twin"]),

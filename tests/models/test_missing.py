@@ -346,7 +346,7 @@ def test_errors_list_all_columns_of_a_table() -> None:
         wanted = columns[: 8 + (k > 1)]
         assert [name for name in wanted if name not in str(error.value)] == []
         assert f"missing values (NaN) in {len(wanted)} columns" in str(error.value)
-        assert 'fit with missing="drop"' in str(error.value)
+        assert '(missing="drop")' in str(error.value)
     arrays = (MESSY[XY], MESSY.y, MESSY.half)
     with pytest.raises(InputError, match=r"4 columns: covariate 'x'.*covariate 'z'.*outcome 'y'.*environments"):
         atm.leave_one_environment_out(atm.NormalLinear(), *arrays, [0, 1])

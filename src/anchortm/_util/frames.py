@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import keyword
 import os
 import sys
 from collections import Counter
@@ -23,6 +24,7 @@ __all__ = [
     "column_names",
     "each_once",
     "grouped",
+    "in_formulas",
     "is_batched",
     "is_frame",
     "known",
@@ -129,6 +131,11 @@ def name_of(column: Any) -> str | None:
         return str(column.columns[0]) if len(column.columns) == 1 else None
     name = getattr(column, "name", None)
     return name if isinstance(name, str) and name else None
+
+
+def in_formulas(name: str) -> str:
+    """Return a column as formulas write it: in backticks unless it is a plain word."""
+    return name if name.isidentifier() and not keyword.iskeyword(name) else f"`{name}`"
 
 
 def row_index(X: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anchortm._util.frames import known
+from anchortm._util.frames import in_formulas, known
 from anchortm.cli.dialects import COMMA, CsvFile
 from anchortm.cli.terminal import note
 from anchortm.exceptions import InputError, first_line
@@ -295,7 +295,11 @@ def refuse_texts(
     for name, role in roles.items():
         if role not in ("covariate", "outcome") or name in set(factors):
             continue
-        factor = f", or write C({name}) in --formula for a factor" if role == "covariate" and not needed else also
+        factor = (
+            f", or write C({in_formulas(name)}) in --formula for a factor"
+            if role == "covariate" and not needed
+            else also
+        )
         what = "the outcome" if role == "outcome" else f"column {name!r}"
         if date_format(data[name]) is not None:
             first = str(data[name].dropna().iloc[0])

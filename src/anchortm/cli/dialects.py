@@ -24,6 +24,7 @@ MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BO
 OTHER = "cp1252"  # of Windows in Western Europe
 NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f\x81\x8d\x8f\x90\x9d]")  # bytes that text in cp1252 does not have
 POINT, COMMA = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?"), re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+SAID = re.compile(r'"?sep=(.)"?(?:\r\n|\r|\n)', re.I)  # a first line that names the separator
 PLAIN_CSV = "save it as plain CSV in UTF-8"
 
 
@@ -34,6 +35,7 @@ class Dialect:
     separator: str = ","
     decimal: str = "."
     encoding: str = "utf-8"
+    skip: int = 0  # lines before the names
 
     def described(self) -> str:
         """Return the dialect in words."""
@@ -48,6 +50,7 @@ class CsvFile:
 
     def __init__(self, name: str, spooled: BinaryIO | None = None) -> None:
         self.name, self._spooled, self.dialect = name, spooled, Dialect()
+        self.padded: frozenset[str] = frozenset()  # columns of digits that are text, since some begin with 0
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[BinaryIO]:
@@ -67,20 +70,34 @@ class CsvFile:
     def lines(self, rows: Iterable[int]) -> dict[int, int]:
         """Return the lines where rows begin, as editors count: names are line 1, and blank lines count."""
         wanted, found, last = set(rows), {}, max(rows, default=-1)
+        for row, line, _ in self._records():
+            if row in wanted:
+                found[row] = line
+            if row >= last:
+                break
+        return found
+
+    def short(self) -> list[int]:
+        """Return the rows that have fewer values than there are names."""
+        found, most = [], 0
+        for row, _, fields in self._records():
+            most = len(fields) if row < 0 else most
+            found += [row] if len(fields) < most else []
+        return found
+
+    def _records(self) -> Iterator[tuple[int, int, list[str]]]:
+        """Yield each row, the line where it begins, and its values; row -1 has the names."""
         with contextlib.suppress(OSError, ValueError, csv.Error), self.opened() as file, _long_fields():
             text = io.TextIOWrapper(file, self.dialect.encoding, newline="")
             try:
-                reader, before, at = csv.reader(text, delimiter=self.dialect.separator), 0, -1  # the names come first
+                reader, before, row = csv.reader(text, delimiter=self.dialect.separator), 0, -1 - self.dialect.skip
                 for fields in reader:
-                    if fields and at in wanted:
-                        found[at] = before + 1
-                    at += bool(fields)
+                    if fields and row >= -1:
+                        yield row, before + 1, fields
+                    row += bool(fields)
                     before = reader.line_num
-                    if at > last:
-                        break
             finally:
                 text.detach()
-        return found
 
     def at(self, rows: list[int], most: int) -> str:
         """Return where rows are, for a message; long lists are cut short."""
@@ -121,9 +138,11 @@ def detect(file: CsvFile, most: int, too_large: str, given: dict[str, str | None
     with file.opened() as handle:
         found, sample = _encoding(handle, encoding, most, too_large)
     text = sample.decode(found, errors="ignore").lstrip("\ufeff")
-    separator = given["separator"] or _separator(text)
+    said = SAID.match(text)  # by Excel
+    text = text if said is None else text[said.end() :]
+    separator = given["separator"] or (_separator(text) if said is None else said[1])
     decimal = given["decimal"] or _decimal(text, separator)
-    file.dialect = Dialect(separator, decimal, found)
+    file.dialect = Dialect(separator, decimal, found, int(said is not None))
     named = {"separator": separator, "decimal": decimal, "encoding": found}
     usual = {"separator": ",", "decimal": ".", "encoding": "utf-8"}
     return any(given[key] is None and value != usual[key] for key, value in named.items())

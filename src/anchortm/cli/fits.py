@@ -7,17 +7,19 @@ import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from anchortm._util.frames import in_formulas
+from anchortm.cli.cleaning import as_numbers
 from anchortm.cli.columns import refuse_texts
 from anchortm.cli.options import template
 from anchortm.cli.tables import read_table
-from anchortm.cli.terminal import as_text, paint, paragraph
+from anchortm.cli.terminal import as_text, note, paint, paragraph
 from anchortm.cli.words import in_shell
 from anchortm.exceptions import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["environments", "factors", "prepare", "start_workers", "summary_text", "table_for"]
+__all__ = ["environments", "factors", "prepare", "start_workers", "summary_text", "table_for", "with_numbers"]
 
 MOST_ROWS = 40  # coefficients to print
 TECHNICAL = ["kkt", "min_eigenvalue", "convexity", "lower_minimum_known"]  # columns that the terminal leaves out
@@ -29,8 +31,20 @@ def table_for(options: Any) -> pd.DataFrame:
 
     data = read_table(options)
     names = [str(name) for name in data.columns]
-    refuse_texts(data, Formula.unread(options.formula, names).roles(names), factors(options, data), options.source)
-    return data
+    roles, known_factors = Formula.unread(options.formula, names).roles(names), factors(options, data)
+    refuse_texts(data, roles, known_factors, options.source)
+    padded = set() if options.source is None or options.quiet else options.source.padded - known_factors
+    for name in (name for name in names if name in padded and roles.get(name) == "covariate"):
+        note(f"{name} is a factor, since some of its digits begin with 0; C({in_formulas(name)}) says so too")
+    return with_numbers(options, data)
+
+
+def with_numbers(options: Any, data: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with digits that begin with 0 as numbers where numbers are needed: outcome, weights, offset."""
+    left = options.formula.partition("~")[0]
+    outcome = [name for name in data.columns if str(name) in left and "==" not in left and "!=" not in left]
+    needed = {*outcome, options.weights, options.offset} - factors(options, data)
+    return as_numbers(data, needed, options.source)
 
 
 def factors(options: Any, data: pd.DataFrame) -> set[str]:

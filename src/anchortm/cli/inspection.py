@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anchortm._util.frames import in_formulas
+from anchortm.cli.cleaning import alike
 from anchortm.cli.columns import date_format, is_text, odd_numbers, place, with_dates, without_texts
 from anchortm.cli.dialects import CsvFile
 from anchortm.cli.terminal import shorten
@@ -19,7 +21,7 @@ from anchortm.inputs.missing import rows_taken
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Finding", "Inspection", "column_table", "site_candidates"]
+__all__ = ["Finding", "Inspection", "column_table", "remarks", "site_candidates"]
 
 TINY = 5  # rows of a site that say little
 MOST_SITES = 500
@@ -103,6 +105,21 @@ def _levels(present: pd.Series) -> str:
     return ", ".join(shown) + (", ..." if len(shown) < total else "")
 
 
+def remarks(data: pd.DataFrame, source: CsvFile | None) -> list[Finding]:
+    """Return what is worth knowing about a table, whatever the formula."""
+    found = []
+    if source is not None:
+        if padded := [str(name) for name in data.columns if name in source.padded]:
+            found.append(f"read as text, since some of their digits begin with 0: {', '.join(padded)}")
+        if rows := source.short():
+            found.append(f"fewer values than names, so that the last ones are missing: {source.at(rows, 5)}")
+    for name in data.columns:
+        if is_text(data[name]):
+            groups = ("; ".join(map(repr, group)) for group in alike(_plain(data[name])))
+            found += [f"values of {name} that differ in upper and lower case only: {group}" for group in groups]
+    return [Finding(text, refused=False) for text in found]
+
+
 def site_candidates(data: pd.DataFrame, source: CsvFile | None) -> list[str]:
     """Return columns that may be sites: text or whole numbers with some values, each in several rows."""
     found = []
@@ -173,7 +190,7 @@ class Inspection:
             odd = odd_numbers(self.data[name], name, self.source)
             if odd is not None:
                 where = place(self.source, odd.all_rows)
-                factor = f", or C({name}) in --formula for a factor" if roles[name] == "covariate" else ""
+                factor = f", or C({in_formulas(name)}) in --formula for a factor" if roles[name] == "covariate" else ""
                 text = f"{name} has numbers, but also {odd.shown()} at {where}"
                 self.findings.append(Finding(text, f"{odd.remedy(self.source)}{factor}"))
         return without_texts(self.data, wanted, self.source)
@@ -234,10 +251,9 @@ class Inspection:
             self.findings.append(Finding(f"{anchor} has a single value, so it cannot regularise", refused=False))
         tiny = table[table["rows"] < TINY]
         if len(tiny):
-            names = ", ".join(map(str, tiny[anchor].tolist()[:5])) + (", ..." if len(tiny) > 5 else "")
-            self.findings.append(Finding(f"sites with fewer than {TINY} rows: {names}", refused=False))
+            self.findings.append(Finding(f"sites with fewer than {TINY} rows: {_first(tiny[anchor])}", refused=False))
         if "events" in table and (table["events"] == 0).any():
-            names = ", ".join(map(str, table[anchor][table["events"] == 0].tolist()[:5]))
+            names = _first(table[anchor][table["events"] == 0])
             self.findings.append(Finding(f"sites without events: {names}", refused=False))
 
     def _alone(self, data: pd.DataFrame, name: str, anchor: str) -> None:
@@ -267,6 +283,12 @@ class Inspection:
             return
         said = dict.fromkeys(in_shell(str(warning.message)) for warning in caught)
         self.findings += [Finding(text, refused=False) for text in said]
+
+
+def _first(names: pd.Series, most: int = 5) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names.tolist()[:most])) + more
 
 
 def _events(formula: Any, data: pd.DataFrame) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from anchortm._util.files import check_regular
 from anchortm._util.frames import each_once, read_csv
+from anchortm.cli.cleaning import stripped, with_zeros
 from anchortm.cli.columns import missing_texts, with_dates, without_missing_texts
 from anchortm.cli.dialects import CsvFile, detect
 from anchortm.cli.terminal import note
@@ -95,15 +96,16 @@ def _csv(options: Any, tell: bool) -> pd.DataFrame:
     given = {name: getattr(options, name) for name in ("separator", "decimal", "encoding")}
     detected = detect(source, MOST_BYTES, _too_large(MOST_BYTES), given)
     dialect = source.dialect
-    how: dict[str, Any] = {"sep": dialect.separator, "encoding": dialect.encoding}
+    how: dict[str, Any] = {"sep": dialect.separator, "encoding": dialect.encoding, "skiprows": dialect.skip}
     with source.opened() as handle:
         first = pd.read_csv(handle, header=None, nrows=1, dtype=str, keep_default_na=False, index_col=False, **how)
     names = [name for name in first.iloc[0] if name]
     each_once(names)
-    how |= {"decimal": dialect.decimal, "na_values": missing_texts(options.missing_values, dialect.decimal)}
+    read = {"decimal": dialect.decimal, "na_values": missing_texts(options.missing_values, dialect.decimal)}
     with warnings.catch_warnings(), source.opened() as handle:
         warnings.simplefilter("error", pd.errors.ParserWarning)
-        data = read_csv(handle, **how)
+        data = read_csv(handle, **how, **read)
+    data = with_zeros(stripped(data, **read), source, **how)
     if detected and tell:
         note(f"{source.name} is read as: {dialect.described()}")
     return data

@@ -59,7 +59,9 @@ RULES: list[tuple[str, Any]] = [
     (r"leave strata out", "leave the strata out of --formula"),
     (r"a sparse X or ", ""),
     (r"^n_samples = 1:", "the table has one row:"),
-    (r"turn it into numbers, or drop such rows", lambda found: _remedy_of_texts(found.string)),
+    (r"(?<=compare with the one that means the event)(?=, )", " in --formula"),
+    (r"turn it into numbers, or drop such rows", "correct it in the file"),
+    (r'\b\w+\(missing="drop"\)', "--missing drop"),
     # models by their names here
     (r"(?:AnchorGLM\()?family=['\"](\w+)['\"]\)?", lambda found: f"--model {FAMILIES.get(found[1], found[1])}"),
     (r", or give alpha a number|: give it a number", ""),
@@ -68,7 +70,7 @@ RULES: list[tuple[str, Any]] = [
     (rf"\b(?:{'|'.join(CLASSES)})\b", lambda found: f"--model {CLASSES[found[0]]}"),
     (r"\bAnchorGLM\b", "this model"),
     # options
-    (r'\bmissing="drop"', "--missing drop"),
+    (r'\bmissing="drop"(?:, an argument of the model)?', "--missing drop"),
     (r'pass on_bad_rows="mark"', "add --bad-rows mark"),
     (r'\bunknown="(\w+)"', r"--unknown \1"),
     (r"see notes in frame\(\)|see the column notes of frame\(\)", "--output writes the notes"),
@@ -98,12 +100,6 @@ RULES: list[tuple[str, Any]] = [
         r"\1the outcome",
     ),
 ]
-
-
-def _remedy_of_texts(text: str) -> str:
-    """Return what to do with texts in place of numbers: events may be words, which a formula can compare."""
-    word = re.match(r"event must be numbers, not ('.*?') at row", text)
-    return "correct it in the file" if word is None else f"write == {word[1]} after its column in --formula"
 
 
 def in_shell(text: str, source: CsvFile | None = None) -> str:

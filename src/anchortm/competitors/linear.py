@@ -118,7 +118,8 @@ class L2Regressor(EstimatorInNotebook, FormulaMixin, RegressorMixin, BaseEstimat
     def _whole(self, **inputs: Any) -> Iterator[dict[str, Any]]:
         """Yield the inputs without rows that have missing values, and remember these; or list them in an error."""
         aligned(**inputs)
-        with whole_rows(self.missing, lambda: columns_of_inputs({}, **inputs), **inputs) as (rows, missing):
+        name = type(self).__name__
+        with whole_rows(self.missing, lambda: columns_of_inputs({}, **inputs), name, **inputs) as (rows, missing):
             yield rows
             counts = Counts() if missing is None else missing.counts
             self.n_missing_, self.missing_ = counts.n_missing, dict(counts.columns)

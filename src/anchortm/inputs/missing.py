@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -169,7 +170,7 @@ def settled(missing: Missing | None) -> Iterator[None]:
 
 @contextmanager
 def whole_rows(
-    how: Any, columns: Callable[[], Columns], **inputs: Any
+    how: Any, columns: Callable[[], Columns], model: str, **inputs: Any
 ) -> Iterator[tuple[dict[str, Any], Missing | None]]:
     """Yield the inputs without rows that have missing values, and the record of these; or list them in an error.
 
@@ -179,6 +180,8 @@ def whole_rows(
         What to do; None leaves missing values to whoever finds them.
     columns : callable
         Returns all columns to look at, with their names. With "error" it is called only after something has failed.
+    model : str
+        Name of the model, for the error.
     **inputs
         What rows are taken from; None, text and single numbers stay as they are.
     """
@@ -187,7 +190,7 @@ def whole_rows(
         yield inputs, known[0]
         return
     if check_missing(how) == "error":
-        with _explained(columns, inputs), settled(None):
+        with _explained(columns, inputs, model), settled(None):
             yield dict(inputs), None
         return
     n, before = _n_rows(inputs), _before.get()
@@ -211,7 +214,8 @@ def whole_inputs(spec: Any, **inputs: Any) -> Iterator[tuple[dict[str, Any], Mis
     ``spec`` is the specification, which says what to do with such rows, and what the columns of X are.
     """
     aligned(**inputs)
-    with whole_rows(spec.missing, lambda: columns_of_inputs(spec.roles, **inputs), **inputs) as (found, missing):
+    columns = partial(columns_of_inputs, spec.roles, **inputs)
+    with whole_rows(spec.missing, columns, spec.model, **inputs) as (found, missing):
         if missing is not None and "X" in found:  # which may hold the anchors
             found = found | {"X": _with_integers(native(inputs["X"]), found["X"])}
         yield found, missing
@@ -237,20 +241,24 @@ def _rows(n: int) -> str:
     return "1 row" if n == 1 else f"{n} rows"
 
 
-def explain(error: MissingValueError, counts: Counts) -> MissingValueError:
-    """Return an error about a missing value as one about all of them; if nothing is missing, the error itself."""
+def explain(error: MissingValueError, counts: Counts, model: str = "") -> MissingValueError:
+    """Return an error about a missing value as one about all of them; if nothing is missing, the error itself.
+
+    ``model`` is the name of the model, which has the argument that drops such rows.
+    """
+    drop = f'{model}(missing="drop")' if model else 'missing="drop", an argument of the model'
     if not counts.columns:
         return error
     if len(counts.columns) == 1:
-        return type(error)(f'{error}, or fit with missing="drop", which leaves out {_rows(counts.n_missing)}')
+        return type(error)(f"{error}, or fit with {drop}, which leaves out {_rows(counts.n_missing)}")
     return MissingValueError(
         f"missing values (NaN) in {len(counts.columns)} columns: {listed(counts)}; impute them, or fit with "
-        f'missing="drop", which leaves out {counts.n_missing} of {counts.n_rows} rows'
+        f"{drop}, which leaves out {counts.n_missing} of {counts.n_rows} rows"
     )
 
 
 @contextmanager
-def _explained(columns: Callable[[], Columns], inputs: dict[str, Any]) -> Iterator[None]:
+def _explained(columns: Callable[[], Columns], inputs: dict[str, Any], model: str) -> Iterator[None]:
     """Let an error about a missing value say where all of them are."""
     try:
         yield
@@ -258,7 +266,7 @@ def _explained(columns: Callable[[], Columns], inputs: dict[str, Any]) -> Iterat
         better = error
         with suppress(AnchorTMError):  # columns that cannot be read at all
             n = _n_rows(inputs)
-            better = error if n is None else explain(error, Counts.of(n, columns())[0])
+            better = error if n is None else explain(error, Counts.of(n, columns())[0], model)
         if better is error:
             raise
         raise better from None

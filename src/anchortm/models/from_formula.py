@@ -17,7 +17,7 @@ from anchortm.inputs.missing import Missing, columns_of_inputs, whole_rows
 from anchortm.inputs.parts import refuse
 from anchortm.predict.new_rows import NO_OUTCOME
 
-__all__ = ["FormulaMixin", "check_formula", "missing_of", "whole_table", "with_roles"]
+__all__ = ["FormulaMixin", "check_formula", "whole_table", "with_roles"]
 
 
 class FormulaMixin:
@@ -177,17 +177,19 @@ def whole_table(
                 known([values], names)
                 yield f"{argument} {values!r}", select(table, [values])[values]
 
-    with whole_rows(missing_of(model), columns, table=table, **named) as (whole, missing):
+    of = _inner(model)
+    with whole_rows(getattr(of, "missing", None), columns, type(of).__name__, table=table, **named) as (whole, missing):
         rows = whole.pop("table")
         extra = {name: Formula.new_column(rows, values) for name, values in whole.items() if values is not None}
         with rows_of(None if missing is None else missing.rows):
             made = Formula.counted(formula, rows, extra.get("sample_weight"))
+            made.check_events(rows)
         yield made, extra, missing
 
 
-def missing_of(model: Any) -> Any:
-    """Return what a model, or the model of a search or of boosting, does with missing values; None if it cannot say."""
-    return missing_of(model.model) if hasattr(model, "model") else getattr(model, "missing", None)
+def _inner(model: Any) -> Any:
+    """Return the model of a search or of boosting, or the model itself."""
+    return _inner(model.model) if hasattr(model, "model") else model
 
 
 def refuse_formula(model: Any) -> None:

@@ -148,7 +148,8 @@ def whole(model: Any, **inputs: Any) -> Iterator[tuple[dict[str, Any], Missing |
         return
     aligned(**inputs)
     others = {name: values for name, values in inputs.items() if name != "X"}
-    with whole_rows(model.specification().missing, lambda: columns_of_inputs({}, **others), **inputs) as found:
+    spec = model.specification()
+    with whole_rows(spec.missing, lambda: columns_of_inputs({}, **others), spec.model, **inputs) as found:
         pass
     with dropped_before(found[1]):
         yield found

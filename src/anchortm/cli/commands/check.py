@@ -26,15 +26,16 @@ def add(command: Any) -> None:
 
 def run(options: Any) -> int:
     """Print what is in the table, and what a fit would refuse; return 1 if it would refuse something."""
-    from anchortm.cli.fits import factors
-    from anchortm.cli.inspection import Finding, Inspection, column_table, site_candidates
+    from anchortm.cli.fits import factors, with_numbers
+    from anchortm.cli.inspection import Finding, Inspection, column_table, remarks, site_candidates
     from anchortm.cli.output import check_outputs, report
     from anchortm.cli.tables import read_table
     from anchortm.cli.words import in_shell
 
     check_outputs(options, options.data)
     data = read_table(options, tell=False)
-    columns, candidates, findings, sites = column_table(data, options.source), [], [], None
+    columns, candidates, sites = column_table(data, options.source), [], None
+    findings = remarks(data, options.source)
     if options.formula is None:
         candidates = site_candidates(data, options.source)
     else:
@@ -43,6 +44,7 @@ def run(options: Any) -> int:
             model = None if options.model is None else template(options)
         except AnchorTMError as error:
             findings.append(Finding(in_shell(str(error))))
+        data = with_numbers(options, data)
         own = {"weights": options.weights, "offset": options.offset, "factors": frozenset(factors(options, data))}
         look = Inspection(data, options.source, options.formula, model, options.missing == "drop", **own)
         look.look()
@@ -92,7 +94,8 @@ def _verdict(options: Any, refused: list[dict[str, str]]) -> list[str]:
 
     if not refused:
         if options.formula is None:
-            return [paragraph("To see what a fit would say, add --formula and --model.")]
+            what = "--formula" if options.model else "--formula and --model"
+            return [paragraph(f"To see what a fit would say, add {what}.")]
         whom = "a fit" if options.model else "the formula; add --model to try a fit"
         return [paint(paragraph(f"Nothing would be refused by {whom}."), "green")]
     lines = [paint("A fit would be refused", "red")]

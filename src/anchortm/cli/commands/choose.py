@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from typing import Any
 
 from anchortm.cli.options import add_environments, add_json, add_model, add_output, add_plot, add_table
@@ -22,6 +23,8 @@ RULES = {  # what each rule asks
     "shifts": "best for the worst of 95 % of shifts, whatever the data",
 }
 FEW_SITES = 10
+FEW_ROWS = 10
+LEVELS = {"worst": 1.0, "q90": 0.9}  # quantiles over the left-out sites
 
 
 def add(command: Any) -> None:
@@ -46,22 +49,38 @@ def run(options: Any) -> None:
         raise InputError("--rule shifts has nothing to draw: leave --plot out")
     question = _Question(options)
     table, xi, advice = question.all_rules() if options.rule is None else question.rule(options.rule)
-    marked = [k for k, chosen in enumerate(table["chosen"]) if chosen]
 
     def text() -> str:
-        shown = table.assign(chosen=["<- chosen" if chosen else "" for chosen in table["chosen"]])
-        shown = shown.rename(columns={"chosen": ""}) if options.rule else _readable(shown.drop(columns="chosen"))
-        head = "What each rule would choose" if options.rule is None else f"Rule {options.rule}: {RULES[options.rule]}"
-        lines = [paint(head, "bold"), as_text(shown, 40, marked), "", paragraph(advice)]
-        return "\n".join(lines)
+        if options.rule is None:
+            lines = [paint("What each rule would choose", "bold"), as_text(_readable(table), 40)]
+            lines += ["", paragraph(_deciding(table))]
+        else:
+            marked = [k for k, chosen in enumerate(table["chosen"]) if chosen]
+            shown = table.assign(chosen=["<- chosen" if chosen else "" for chosen in table["chosen"]])
+            head = f"Rule {options.rule}: {RULES[options.rule]}"
+            lines = [paint(head, "bold"), as_text(shown.rename(columns={"chosen": ""}), 40, marked)]
+        return "\n".join([*lines, "", paragraph(advice)])
 
     record = {"rule": options.rule, "xi": xi, "table": table, "advice": advice}
     report(options, table, text, record, question.draw)
 
 
 def _readable(table: Any) -> Any:
-    """Return the table of rules, with a word for rules that choose nothing."""
-    return table.assign(xi=["none" if xi != xi else f"{xi:.4g}" for xi in table["xi"]])
+    """Return the table of rules, with a word for rules that choose nothing; the sites are named below it."""
+    shown = table.drop(columns=["site", "rows"])
+    return shown.assign(xi=["none" if xi != xi else f"{xi:.4g}" for xi in table["xi"]])
+
+
+def _deciding(table: Any) -> str:
+    """Return which sites decide rules, with a caution where a few rows do."""
+    deciding = table[table["rows"].notna()]
+    named = [f"{row['rule']} by {row['site']} ({row['rows']} rows)" for row in deciding.to_dict("records")]
+    few = sorted({str(row["site"]) for row in deciding.to_dict("records") if row["rows"] < FEW_ROWS})
+    caution = (
+        f" Caution: {' and '.join(few)} {'has' if len(few) == 1 else 'have'} fewer than {FEW_ROWS} rows, so that chance "
+        "decides; compare with mean, or leave such sites out of the table."
+    )
+    return f"Decisive sites: {', '.join(named)}.{caution if few else ''}"
 
 
 class _Question:
@@ -134,7 +153,7 @@ class _Question:
         """Return what a rule minimises for each xi, and which xi is best; fits that failed are not chosen."""
         frame = self.left_out().frame().dropna(subset=["nll"])  # sites that could not be predicted do not count
         grouped = frame.groupby("xi")
-        nll, level = grouped["nll"], {"worst": 1.0, "q90": 0.9}.get(name)
+        nll, level = grouped["nll"], LEVELS.get(name)
         values = nll.mean() if level is None else nll.quantile(level)
         converged = grouped["converged"].all()
         if not converged.any():
@@ -157,9 +176,20 @@ class _Question:
         rows = []
         for name, asks in RULES.items():
             xi = None if name == "invariance" and self._tests is None else self.rule(name)[1]
-            rows.append({"rule": name, "xi": float("nan") if xi is None else xi, "the xi that is": asks})
-        table = pd.DataFrame(rows).assign(chosen=False)
+            site, n = self._decides(name, xi)
+            chosen = {"rule": name, "xi": float("nan") if xi is None else xi, "the xi that is": asks}
+            rows.append({**chosen, "site": site, "rows": n})
+        table = pd.DataFrame(rows).astype({"rows": "Int64"})
         return table, None, self._which(table)
+
+    def _decides(self, name: str, xi: float | None) -> tuple[Any, int | None]:
+        """Return the site whose score is the quantile that a rule looks at, the upper of two, and its rows."""
+        if name not in LEVELS:
+            return "", None
+        frame = self.left_out().frame().dropna(subset=["nll"])
+        own = frame[frame["xi"] == xi].sort_values("nll")
+        row = own.iloc[math.ceil(LEVELS[name] * (len(own) - 1))]
+        return row["environment"], int(row["n"])
 
     def _which(self, table: Any) -> str:
         """Return which rule suits these data."""

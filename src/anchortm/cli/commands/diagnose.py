@@ -111,7 +111,7 @@ def _did(rows: Any, xi: float, place: str) -> dict[str, Any]:
     found = residual_invariance(before, after, rows.X, rows.y, rows.anchors, offset=rows.offset)
     first, last = found.explained
     table = found.frame()
-    order = table["corr_before"].abs().sort_values(ascending=False).index
+    order = table["mean_before"].abs().sort_values(ascending=False).index
     shown = table.loc[order, ["level", "n", "mean_before", "mean_after"]].head(MOST_SITES)
     means = {"mean_before": "at xi = 0", "mean_after": f"at xi = {xi:g}"}
     lines: list[Any] = [

@@ -85,12 +85,14 @@ def run(options: Any) -> None:
 
 def _new_rows(options: Any, model: Any) -> Any:
     """Return the new rows; refuse texts and dates where the model needs numbers, unless bad rows are marked."""
+    from anchortm.cli.cleaning import as_numbers
     from anchortm.cli.columns import refuse_texts, with_points
     from anchortm.cli.saved import numbers_needed
     from anchortm.cli.tables import read_table
 
     data = read_table(options)
     needed = dict.fromkeys(numbers_needed(model, data), "covariate")
+    data = as_numbers(data, needed, options.source)
     if options.bad_rows == "mark":
         return with_points(data, needed, options.source)
     also = ", or --bad-rows mark to predict the other rows"

@@ -67,6 +67,7 @@ def run(options: Any) -> None:
 def _rows(options: Any, model: Any) -> Any:
     """Return the rows to score."""
     from anchortm._util.frames import known
+    from anchortm.cli.cleaning import as_numbers
     from anchortm.cli.columns import refuse_texts
     from anchortm.cli.output import tell
     from anchortm.cli.saved import columns_scored, numbers_needed
@@ -76,6 +77,7 @@ def _rows(options: Any, model: Any) -> Any:
     data = read_table(options)
     names = [str(name) for name in data.columns]
     roles = dict.fromkeys(numbers_needed(model, data), "covariate")
+    data = as_numbers(data, roles, options.source)
     refuse_texts(data, roles, (), options.source, needed=True)
     known([options.by] if options.by else [], names)
     if options.missing == "drop":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anchortm._util.frames import column_names, known, refuse_missing, select
+from anchortm._util.frames import column_names, in_formulas, known, refuse_missing, select
 from anchortm.exceptions import InputError
 from anchortm.inputs.formula.expressions import ARITHMETIC, COMPARISONS, check_expression, columns_in
 from anchortm.inputs.formula.text import real_name, show_names
@@ -28,6 +28,7 @@ OUTCOMES = {
     "Interval": "Interval(lower, upper)",
     "Trials": "Trials(successes, trials)",
 }
+MOST_VALUES = 10  # of a column, to be listed in a message
 FUNCTIONS = {"log": np.log, "exp": np.exp, "sqrt": np.sqrt, "log1p": np.log1p}
 
 
@@ -81,6 +82,40 @@ class OutcomeExpression:
         return (
             real_name(node, self.quoted) if isinstance(node, ast.Name) else show_names(ast.unparse(node), self.quoted)
         )
+
+    def check_quotes(self, names: Sequence[str]) -> None:
+        """Refuse a word that is compared with a column and is none itself: its quotes were forgotten."""
+        for node in ast.walk(self.tree):
+            match node:
+                case ast.Compare(left=ast.Name() as left, ops=[op], comparators=[ast.Name() as right]):
+                    column, word = real_name(left, self.quoted), real_name(right, self.quoted)
+                    if column in names and word not in (*names, "inf"):
+                        sign = "!=" if isinstance(op, ast.NotEq) else "=="
+                        raise InputError(
+                            f"there is no column {word!r} in the data; if it is a value of {column}, put it in quotes: "
+                            f"{in_formulas(column)} {sign} '{word}'"
+                        )
+
+    def check_events(self, data: Any) -> None:
+        """Refuse events that are compared with a value that no row has."""
+        match self.tree:
+            case ast.Call(
+                func=ast.Name(id="Surv"),
+                args=[
+                    _,
+                    ast.Compare(left=ast.Name() as left, ops=[ast.Eq()], comparators=[ast.Constant(value=value)]),
+                    *_,
+                ],
+            ):
+                name = real_name(left, self.quoted)
+                found = select(data, [name])[name].dropna().unique().tolist()
+                if value not in found:
+                    found = sorted(found, key=str)
+                    more = f" and {len(found) - MOST_VALUES} more" if len(found) > MOST_VALUES else ""
+                    listed = ", ".join(map(repr, found[:MOST_VALUES]))
+                    raise InputError(
+                        f"no row has {value!r}, which the outcome compares {name!r} with: its values are {listed}{more}"
+                    )
 
     def values(self, data: Any) -> Outcome:
         """Return the outcome of these rows."""

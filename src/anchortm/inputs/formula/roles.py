@@ -95,6 +95,10 @@ class Roles:
         """Return the outcome of these rows."""
         return self._parsed.outcome.values(native(data))
 
+    def check_events(self, data: Table) -> None:
+        """Refuse events of a fit that are compared with a value that no row has."""
+        self._parsed.outcome.check_events(native(data))
+
     def anchor_frame(self, data: Table) -> pd.DataFrame | None:
         """Return the anchors of these rows, None if the formula has none."""
         terms, data = self._parsed.anchors, native(data)
@@ -116,6 +120,7 @@ class Roles:
         Return the covariates with a dot spelled out, as text and as formulaic's terms.
         """
         self.text, self._parsed = text, parse_formula(text)
+        self._parsed.outcome.check_quotes(names)
         covariates = expand_dot(self._parsed, names)
         parse_formula(f"y ~ {covariates}", LONGEST)  # with all that a dot stands for
         terms = read_terms(covariates)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from anchortm._typing import Numbers
-from anchortm._util.frames import aligned, name_of
-from anchortm.inputs.response.checks import as_numbers, refuse, same_length
+from anchortm._typing import Array, Numbers
+from anchortm._util.frames import aligned, in_formulas, name_of
+from anchortm.exceptions import InputTypeError
+from anchortm.inputs.response.checks import as_numbers, one_column, refuse, same_length
 from anchortm.inputs.response.rows import Response
 
 __all__ = ["Interval", "Surv"]
 
-EVENT_HINT = (
-    "code it 1 (seen) or 0 (censored), such as event == 2; the order is Surv(time, event, entry), "
-    "not R's (start, stop, event)"
-)
+MOST_VALUES = 10  # of an event, to be listed in a message
+ORDER = "code it 1 (seen) or 0 (censored); the order is Surv(time, event, entry), not R's (start, stop, event)"
 
 
 def Surv(time: Numbers, event: Numbers, entry: Numbers | None = None) -> Response:  # noqa: N802
@@ -43,9 +42,8 @@ def Surv(time: Numbers, event: Numbers, entry: Numbers | None = None) -> Respons
     index = aligned(time=time, event=event, entry=entry)
     t = as_numbers(time, "time")
     refuse(t < 0, t, "time", "is negative", "times are counted from 0; for other numbers use Interval")
-    seen = as_numbers(event, "event")
+    seen = _events(event)
     same_length(t.size, event=seen)
-    refuse((seen != 0) & (seen != 1), seen, "event", "is not 0 or 1", EVENT_HINT)
     upper = np.where(seen == 1, t, np.inf)
     # times are above 0, so being censored or entering at 0 carries no information
     lower = np.where((seen == 0) & (t == 0), -np.inf, t)
@@ -57,6 +55,29 @@ def Surv(time: Numbers, event: Numbers, entry: Numbers | None = None) -> Respons
     refuse(start >= t, start, "entry", "is not before the time", "a row must enter before its time")
     late = start if np.isfinite(start).any() else None
     return Response(lower, upper, entry=late, scale="time", index=index, name=name_of(time))
+
+
+def _events(event: Numbers) -> Array:
+    """Return which events were seen; other codes than 0 and 1 are refused, and none of them is taken for the event."""
+    try:
+        seen = as_numbers(event, "event")
+    except InputTypeError:
+        values = one_column(event, "event")
+        if not all(isinstance(value, str) for value in values):
+            raise
+        hint = _compared(event, sorted(map(repr, set(values.tolist()))), "'...'")
+        raise InputTypeError(f"event must be numbers, not text; {hint}") from None
+    odd = (seen != 0) & (seen != 1)
+    if odd.any():
+        refuse(odd, seen, "event", "is not 0 or 1", f"{_compared(event, [f'{x:g}' for x in np.unique(seen)])}; {ORDER}")
+    return seen
+
+
+def _compared(event: Numbers, values: list[str], one: str = "...") -> str:
+    """Return how to turn an event with these values into 0 and 1; which one means the event, only the user knows."""
+    shown = ", ".join(values[:MOST_VALUES]) + (f" and {len(values) - MOST_VALUES} more" * (len(values) > MOST_VALUES))
+    name = in_formulas(name_of(event) or "event")
+    return f"its values are {shown}: compare with the one that means the event, {name} == {one}"
 
 
 def Interval(  # noqa: N802

@@ -1,0 +1,201 @@
+"""What a newcomer reads when a table, a formula or an option is not as the command line needs it."""
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import anchortm as atm
+from anchortm.cli.main import main
+from anchortm.exceptions import AnchorTMError
+
+RNG = np.random.default_rng(4)
+N = 60
+DATA = pd.DataFrame(
+    {
+        "case": [f"{k:05d}" for k in range(N)],
+        "site": np.repeat(["Jena", "Köln", "Ulm"], [35, 20, 5]),
+        "age (years)": RNG.integers(40, 90, N),
+        "sex": np.where(RNG.random(N) < 0.5, "female", "male"),
+        "days": RNG.integers(1, 300, N),
+        "state": np.where(RNG.random(N) < 0.6, "dead", "censored"),
+        "code": 1,
+        "y": RNG.normal(size=N),
+    }
+)
+DATA.loc[0, "state"] = "censored"
+DATA.loc[DATA.state == "dead", "code"] = 2
+COX = "-m weibull -f"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    DATA.to_csv("d.csv", index=False)
+    return tmp_path
+
+
+def said(line: str, capsys: pytest.CaptureFixture[str], code: int = 1) -> str:
+    """Return all that a command prints, as one line."""
+    capsys.readouterr()
+    assert main(shlex.split(line)) == code
+    return " ".join(" ".join(capsys.readouterr()).split())
+
+
+def refused(line: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what a command prints that is used wrongly, as one line."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as end:
+        main(shlex.split(line))
+    assert end.value.code == 2
+    return " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("command", ["check", "fit"])
+def test_no_code_is_taken_for_the_event(command: str, capsys) -> None:
+    """The first row is censored here; a message that names its value would turn the model around."""
+    printed = said(f'{command} d.csv {COX} "Surv(days, state) ~ sex | site"', capsys)
+    assert "its values are 'censored', 'dead': compare with the one that means the event in --formula" in printed
+    assert "state == '...'" in printed
+    printed = said(f'{command} d.csv {COX} "Surv(days, code) ~ sex | site"', capsys)
+    assert "its values are 1, 2: compare with the one that means the event in --formula, code == ...;" in printed
+    assert "== 2" not in printed
+
+
+def test_an_event_in_python() -> None:
+    with pytest.raises(
+        AnchorTMError, match="'censored', 'dead': compare with the one that means the event, state == '"
+    ):
+        atm.Surv(DATA.days, DATA.state)
+    with pytest.raises(AnchorTMError, match="event, `the state` == "):
+        atm.Surv(DATA.days, DATA.state.rename("the state"))
+    with pytest.raises(AnchorTMError, match=r"its values are 0, 1, .* and 2 more: "):
+        atm.Surv(np.ones(12), np.arange(12))
+
+
+@pytest.mark.parametrize("command", ["check", "fit"])
+def test_an_event_that_no_row_has(command: str, capsys) -> None:
+    printed = said(f"""{command} d.csv {COX} "Surv(days, state == 'died') ~ sex | site" """, capsys)
+    assert "no row has 'died', which the outcome compares 'state' with: its values are 'censored', 'dead'" in printed
+    printed = said(f'{command} d.csv {COX} "Surv(days, code == 3) ~ sex | site"', capsys)
+    assert "no row has 3" in printed
+    assert "its values are 1, 2" in printed
+    printed = said(f'{command} d.csv {COX} "Surv(days, state == dead) ~ sex | site"', capsys)
+    assert "if it is a value of state, put it in quotes: state == 'dead'" in printed
+
+
+def test_new_rows_need_no_events() -> None:
+    model = atm.ParametricSurvival.from_formula("Surv(days, state == 'dead') ~ sex", DATA)
+    assert np.isfinite(model.nll(DATA[DATA.state == "censored"])).all()
+
+
+def test_missing_values_name_the_model(capsys) -> None:
+    holes = DATA.assign(y=DATA.y.mask(DATA.index == 3))
+    with pytest.raises(AnchorTMError, match=r'or fit with NormalLinear\(missing="drop"\), which leaves out 1 row'):
+        atm.NormalLinear().fit("y ~ sex", holes)
+    with pytest.raises(AnchorTMError, match=r'or fit with NormalLinear\(missing="drop"\)'):
+        atm.NormalLinear().fit(holes[["days"]], holes.y)
+    holes.to_csv("h.csv", index=False)
+    assert "or fit with --missing drop, which leaves out 1 row" in said('fit h.csv -m lm -f "y ~ sex"', capsys)
+    assert "or fit with --missing drop, which leaves out 1 row" in said('fit h.csv -m gaussian -f "y ~ sex"', capsys)
+
+
+def test_digits_that_begin_with_zero_are_names(capsys) -> None:
+    DATA.assign(site=DATA.site.map({"Jena": "001", "Köln": "002", "Ulm": "010"})).to_csv("z.csv", index=False)
+    assert "read as text, since some of their digits begin with 0: case, site" in said("check z.csv", capsys, 0)
+    said('fit z.csv -m lm -f "y ~ sex | site" --xi 1 -s m.json', capsys, 0)
+    assert main(["predict", "m.json", "z.csv", "--keep", "case,site", "-o", "p.csv"]) == 0
+    kept = pd.read_csv("p.csv", dtype=str)
+    assert (kept.case == DATA.case).all()
+    assert set(kept.site) == {"001", "002", "010"}
+
+
+def test_numbers_that_begin_with_zero_are_numbers_where_these_are_needed(capsys) -> None:
+    padded = DATA.assign(days=DATA.days.map("{:03d}".format))
+    padded.to_csv("z.csv", index=False)
+    said('fit d.csv -m lm -f "days ~ sex" -o a.csv', capsys, 0)
+    said('fit z.csv -m lm -f "days ~ sex" -o b.csv', capsys, 0)
+    assert Path("a.csv").read_text() == Path("b.csv").read_text()
+    said('fit d.csv -m lm -f "y ~ days" -s m.json', capsys, 0)
+    said("predict m.json d.csv -o a.csv", capsys, 0)
+    said("predict m.json z.csv -o b.csv", capsys, 0)
+    assert Path("a.csv").read_text() == Path("b.csv").read_text()
+    few = DATA.assign(days=np.where(DATA.index % 2, "08", "07"))
+    few.to_csv("z.csv", index=False)
+    assert "days is a factor, since some of its digits begin with 0" in said('fit z.csv -m lm -f "y ~ days"', capsys, 0)
+
+
+def test_blanks_around_texts(capsys) -> None:
+    """They make no levels of their own, and what is missing or a number without them is so with them."""
+    sex = DATA.sex.mask(DATA.index % 5 == 1, DATA.sex + "  ").mask(DATA.index == 7, " NA ")
+    y = DATA.y.astype(str).mask(DATA.index == 9, "NA ").mask(DATA.index == 10, f" {DATA.y[10]} ")
+    DATA.assign(sex=sex, y=y).to_csv("b.csv", index=False)
+    said('fit b.csv -m lm -f "y ~ sex" --missing drop -o b.out.csv', capsys, 0)
+    DATA.drop([7, 9]).to_csv("clean.csv", index=False)
+    said('fit clean.csv -m lm -f "y ~ sex" -o c.out.csv', capsys, 0)
+    assert Path("b.out.csv").read_text() == Path("c.out.csv").read_text()
+
+
+def test_check_lists_levels_that_differ_in_case_only(capsys) -> None:
+    DATA.assign(sex=DATA.sex.mask(DATA.index == 4, "Female")).to_csv("c.csv", index=False)
+    printed = said("check c.csv", capsys, 0)
+    assert "values of sex that differ in upper and lower case only: 'Female'; 'female'" in printed
+    assert "upper and lower case" not in said("check d.csv", capsys, 0)
+
+
+def test_check_lists_sites_and_short_rows(capsys) -> None:
+    many = DATA.assign(site=[f"s{k // 5}" for k in range(N)], code=(DATA.index < 25).astype(int))
+    many.to_csv("m.csv", index=False)
+    printed = said(f'check m.csv {COX} "Surv(days, code) ~ sex | site"', capsys, 0)
+    assert "sites without events: s10, s11, s5, s6, s7 and 2 more" in printed
+    lines = DATA.to_csv(index=False).splitlines()
+    lines[3] = lines[3].rsplit(",", 2)[0]
+    Path("short.csv").write_text("\n".join(lines) + "\n")
+    assert "fewer values than names, so that the last ones are missing: line 4" in said("check short.csv", capsys, 0)
+    assert "add --formula." in said("check d.csv -m lm", capsys, 0)
+
+
+def test_excel_names_the_separator(capsys) -> None:
+    """Its line is skipped, and lines are counted with it."""
+    y = DATA.y.mask(DATA.index == 3)
+    table = DATA.assign(y=y).to_csv(index=False, sep=";", decimal=",")
+    for first in ("sep=;\n", '"sep=;"\r\n', "SEP=;\n"):
+        Path("e.csv").write_text(first + table)
+        printed = said('fit e.csv -m lm -f "y ~ sex"', capsys)
+        assert "values separated by semicolons, decimal comma" in printed
+        assert "first at line 6" in printed
+
+
+def test_names_that_need_backticks(capsys) -> None:
+    odd = DATA["age (years)"].astype(str).mask(DATA.index == 2, "n.d.")
+    DATA.assign(**{"age (years)": odd}).to_csv("o.csv", index=False)
+    for command in ("check", "fit"):
+        assert "C(`age (years)`)" in said(f'{command} o.csv -m lm -f "y ~ `age (years)`"', capsys)
+
+
+def test_choose_says_which_site_decides(capsys) -> None:
+    line = 'choose d.csv -m lm -f "y ~ sex | site" --xi 0,1'
+    printed = said(f"{line} -o c.csv", capsys, 0)
+    table = pd.read_csv("c.csv").set_index("rule")
+    assert "chosen" not in table
+    scores = atm.leave_one_environment_out(atm.NormalLinear(), "y ~ sex | site", DATA, xis=[0, 1]).frame()
+    at_best = scores[scores.xi == table.xi["worst"]].sort_values("nll")
+    assert table.site["worst"] == at_best.environment.iloc[-1]
+    assert table.rows["worst"] == at_best.n.iloc[-1]
+    assert f"Decisive sites: worst by {at_best.environment.iloc[-1]} ({at_best.n.iloc[-1]} rows)" in printed
+    assert "Caution" not in printed
+    wild = DATA.assign(y=DATA.y.where(DATA.site != "Ulm", 5 * DATA.y + 3))
+    wild.to_csv("w.csv", index=False)
+    printed = said(line.replace("d.csv", "w.csv"), capsys, 0)
+    assert "worst by Ulm (5 rows)" in printed
+    assert "Caution: Ulm has fewer than 10 rows" in printed
+
+
+def test_diagnose_sorts_mean_residuals(capsys) -> None:
+    capsys.readouterr()
+    assert main(["diagnose", "d.csv", "-m", "lm", "-f", "y ~ days | site"]) == 0
+    after = capsys.readouterr().out.partition("the largest first:\n")[2].splitlines()[1:4]
+    means = [abs(float(line.split()[2])) for line in after]
+    assert means == sorted(means, reverse=True)

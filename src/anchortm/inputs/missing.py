@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -214,8 +213,10 @@ def whole_inputs(spec: Any, **inputs: Any) -> Iterator[tuple[dict[str, Any], Mis
     ``spec`` is the specification, which says what to do with such rows, and what the columns of X are.
     """
     aligned(**inputs)
-    columns = partial(columns_of_inputs, spec.roles, **inputs)
-    with whole_rows(spec.missing, columns, spec.model, **inputs) as (found, missing):
+    with whole_rows(spec.missing, lambda: columns_of_inputs(spec.roles, **inputs), spec.model, **inputs) as (
+        found,
+        missing,
+    ):
         if missing is not None and "X" in found:  # which may hold the anchors
             found = found | {"X": _with_integers(native(inputs["X"]), found["X"])}
         yield found, missing

@@ -199,3 +199,83 @@ def test_diagnose_sorts_mean_residuals(capsys) -> None:
     after = capsys.readouterr().out.partition("the largest first:\n")[2].splitlines()[1:4]
     means = [abs(float(line.split()[2])) for line in after]
     assert means == sorted(means, reverse=True)
+
+
+def test_score_says_what_to_do_about_bad_rows(capsys) -> None:
+    said('fit d.csv -m lm -f "y ~ sex + days"  -s m.json', capsys, 0)
+    new = DATA.assign(sex=DATA.sex.mask(DATA.index == 4, "other"), days=DATA.days.mask(DATA.index == 9))
+    new.to_csv("n.csv", index=False)
+    printed = said("score m.json n.csv", capsys)
+    assert "2 of 60 rows cannot be scored: " in printed
+    assert "days is missing (1 row, first line 11)" in printed
+    assert "sex 'other' is unknown (1 row, first line 6)" in printed
+    assert "--missing drop" in printed
+    assert "--bad-rows drop" in printed
+    DATA.drop([4, 9]).to_csv("c.csv", index=False)
+    said("score m.json n.csv --bad-rows drop -o a.csv", capsys, 0)
+    said("score m.json c.csv -o b.csv", capsys, 0)
+    assert Path("a.csv").read_text() == Path("b.csv").read_text()
+    new.assign(sex="other").to_csv("n.csv", index=False)
+    assert "no rows are left" in said("score m.json n.csv --bad-rows drop", capsys)
+    assert "--by must be one column of names" in said("score m.json d.csv --by y", capsys)
+    said('fit d.csv -m cox-partial -f "Surv(days, code == 2) ~ sex" -s c.json', capsys, 0)
+    printed = said("score c.json d.csv", capsys)
+    assert "end at the last event time: use --model cox, whose full distributions have all scores" in printed
+
+
+def test_all_absent_columns_are_named(capsys) -> None:
+    said('fit d.csv -m lm -f "y ~ sex + days + `age (years)`" -s m.json', capsys, 0)
+    few = DATA[["case", "site", "y"]]
+    few.to_csv("few.csv", index=False)
+    for command in ("predict", "score"):
+        assert "there are no columns 'sex', 'age (years)', 'days' in" in said(f"{command} m.json few.csv", capsys)
+    with pytest.raises(AnchorTMError, match="there are no columns"):
+        atm.load("m.json").predict(few)
+    with pytest.raises(AnchorTMError, match=r"there are no columns 'days', 'sex' in the data; its columns are case"):
+        atm.NormalLinear().fit("y ~ sex + days", few)
+
+
+def test_absent_columns_that_dates_could_make(capsys) -> None:
+    came = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(N) % 31, "D")
+    table = DATA.drop(columns="days").assign(came=came, left=came + pd.to_timedelta(DATA.days, "D"))
+    table.to_csv("t.csv", index=False)
+    said('fit d.csv -m lm -f "y ~ days" -s m.json', capsys, 0)
+    for line in ("predict m.json t.csv", 'fit t.csv -m lm -f "y ~ days"', "score m.json t.csv"):
+        assert "--dates makes columns of days from dates, such as --dates days=left-came" in said(line, capsys)
+        assert "--dates" not in said(line.replace("t.csv", "t.csv --dates x=left-came"), capsys)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("fit d.csv --modell lm -f 'y ~ sex'", "there is no option --modell: did you mean --model?"),
+        ("fit d.csv --modell=lm", "there is no option --modell: did you mean --model?"),
+        ("--versoin", "there is no option --versoin: did you mean --version?"),
+        ("fit --hlp", "there is no option --hlp: did you mean --help?"),
+        ("fit d.csv -m lm -f 'y ~ sex' --plot a.png", "fit has no option --plot; choose, path, loeo and score have it"),
+        ("help", "write anchortm --help, or --help after a command"),
+        ("fit d.csv -f 'y ~ sex' -m ProportionalHazards", "did you mean cox?"),
+        ("fit d.csv -f 'y ~ sex' -m normallinear", "did you mean lm?"),
+        ("fit d.csv -f 'y ~ sex' -m cux", "did you mean cox?"),
+    ],
+)
+def test_misspelled_words(line: str, words: str, capsys) -> None:
+    assert words in refused(line, capsys)
+
+
+def test_options_can_still_be_cut_short(capsys) -> None:
+    said("check d.csv --form 'y ~ sex' --mod lm", capsys, 0)
+
+
+def test_files_in_the_wrong_place(capsys) -> None:
+    said('fit d.csv -m lm -f "y ~ sex" -s m.json', capsys, 0)
+    DATA.to_csv("w.csv", index=False, encoding="cp1252")
+    for table in ("d.csv", "w.csv"):
+        for command in ("predict", "score"):
+            expected = f"{table} is a table, not a model file: swap it with m.json"
+            assert expected in said(f"{command} {table} m.json", capsys)
+        assert f"{table} is a table, not a model file: name a file that" in said(f"show {table}", capsys)
+    assert "m.json is given as the model and as the table" in said("predict m.json m.json", capsys)
+    assert "m.json is no table" in said("check m.json", capsys)
+    Path("d.xlsx").write_bytes(b"PK")
+    assert "d.xlsx is a spreadsheet: save it as CSV" in said('fit d.xlsx -m lm -f "y ~ sex"', capsys)

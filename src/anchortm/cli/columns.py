@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OddNumbers",
     "date_format",
+    "hint_at_dates",
     "is_text",
     "missing_texts",
     "odd_numbers",
@@ -230,6 +232,20 @@ def with_dates(
                 raise InputError(f"--dates {item}: name a column before '=' that the table does not have yet")
             new[made.strip()] = read(later) - read(earlier)
     return data.assign(**new)
+
+
+@contextmanager
+def hint_at_dates(options: Any, data: pd.DataFrame) -> Iterator[None]:
+    """Let an error about a column that is not there say that --dates can make one, if the table has dates."""
+    try:
+        yield
+    except InputError as error:
+        dates = [str(name) for name in data.columns if date_format(data[name]) is not None]
+        if not re.match(r"there (is|are) no column", str(error)) or options.dates or not dates:
+            raise
+        made = "-".join(reversed(dates[:2])) if len(dates) > 1 else ""
+        example = f", such as --dates days={made}" if made else ""
+        raise InputError(f"{error}; --dates makes columns of days from dates{example}") from None
 
 
 def _two(difference: str, names: list[str]) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anchortm._util.frames import in_formulas
 from anchortm.cli.cleaning import as_numbers
-from anchortm.cli.columns import refuse_texts
+from anchortm.cli.columns import hint_at_dates, refuse_texts
 from anchortm.cli.options import template
 from anchortm.cli.tables import read_table
 from anchortm.cli.terminal import as_text, note, paint, paragraph
@@ -31,7 +31,8 @@ def table_for(options: Any) -> pd.DataFrame:
 
     data = read_table(options)
     names = [str(name) for name in data.columns]
-    roles, known_factors = Formula.unread(options.formula, names).roles(names), factors(options, data)
+    with hint_at_dates(options, data):
+        roles, known_factors = Formula.unread(options.formula, names).roles(names), factors(options, data)
     refuse_texts(data, roles, known_factors, options.source)
     padded = set() if options.source is None or options.quiet else options.source.padded - known_factors
     for name in (name for name in names if name in padded and roles.get(name) == "covariate"):

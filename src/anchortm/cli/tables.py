@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["in_batches", "read_table"]
 
 READ = (".csv", ".parquet")
+SHEETS = (".xlsx", ".xlsm", ".xls", ".ods")
 MOST_BYTES = 8 * 2**30  # largest table that is read at once
 MOST_PIPED = 2**30  # largest table from standard input, which is kept on disk meanwhile
 STDIN = "standard input"
@@ -75,6 +76,10 @@ def _read(options: Any, tell: bool) -> pd.DataFrame:
 
 def _check_place(file: Path) -> None:
     """Refuse what is not a file with a table."""
+    if file.suffix.lower() in SHEETS:
+        raise InputError(f"{file} is a spreadsheet: save it as CSV, and name that file")
+    if file.suffix.lower() == ".json":
+        raise InputError(f"{file} is no table: a model comes before the table, which is a {' or '.join(READ)} file")
     if file.suffix.lower() not in READ:
         raise InputError(
             f"{file} must be a {' or '.join(READ)} file: rename a text table to .csv, or give - and pipe it, < {file}"

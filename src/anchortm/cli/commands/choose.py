@@ -76,9 +76,10 @@ def _deciding(table: Any) -> str:
     deciding = table[table["rows"].notna()]
     named = [f"{row['rule']} by {row['site']} ({row['rows']} rows)" for row in deciding.to_dict("records")]
     few = sorted({str(row["site"]) for row in deciding.to_dict("records") if row["rows"] < FEW_ROWS})
+    have = "has" if len(few) == 1 else "have"
     caution = (
-        f" Caution: {' and '.join(few)} {'has' if len(few) == 1 else 'have'} fewer than {FEW_ROWS} rows, so that chance "
-        "decides; compare with mean, or leave such sites out of the table."
+        f" Caution: {' and '.join(few)} {have} fewer than {FEW_ROWS} rows, so that chance decides; compare with "
+        "mean, or leave such sites out of the table."
     )
     return f"Decisive sites: {', '.join(named)}.{caution if few else ''}"
 

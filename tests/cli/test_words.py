@@ -184,13 +184,13 @@ def test_choose_says_which_site_decides(capsys) -> None:
     at_best = scores[scores.xi == table.xi["worst"]].sort_values("nll")
     assert table.site["worst"] == at_best.environment.iloc[-1]
     assert table.rows["worst"] == at_best.n.iloc[-1]
-    assert f"Decisive sites: worst by {at_best.environment.iloc[-1]} ({at_best.n.iloc[-1]} rows)" in printed
+    assert f"worst is decided by {at_best.environment.iloc[-1]} ({at_best.n.iloc[-1]} rows)" in printed
     assert "Caution" not in printed
     wild = DATA.assign(y=DATA.y.where(DATA.site != "Ulm", 5 * DATA.y + 3))
     wild.to_csv("w.csv", index=False)
     printed = said(line.replace("d.csv", "w.csv"), capsys, 0)
-    assert "worst by Ulm (5 rows)" in printed
-    assert "Caution: Ulm has fewer than 10 rows" in printed
+    assert "worst is decided by Ulm (5 rows)" in printed
+    assert "Caution: with fewer than 10 rows a site decides by chance" in printed
 
 
 def test_diagnose_sorts_mean_residuals(capsys) -> None:
@@ -279,3 +279,48 @@ def test_files_in_the_wrong_place(capsys) -> None:
     assert "m.json is no table" in said("check m.json", capsys)
     Path("d.xlsx").write_bytes(b"PK")
     assert "d.xlsx is a spreadsheet: save it as CSV" in said('fit d.xlsx -m lm -f "y ~ sex"', capsys)
+
+
+def test_marks_of_thousands(capsys) -> None:
+    grouped = [f"1.{k + 100},5" for k in range(N)]
+    DATA.assign(y=grouped, days=DATA.days + 0.5).to_csv("t.csv", index=False, sep=";", decimal=",")
+    for command in ("check", "fit"):
+        printed = said(f'{command} t.csv -m lm -f "days ~ y"', capsys)
+        assert "write numbers without marks of thousands, 1100,5 instead of 1.100,5" in printed
+
+
+def dated(form: str) -> pd.DataFrame:
+    came = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(N) % 31, "D")
+    left = came + pd.to_timedelta(DATA.days, "D")
+    return DATA.drop(columns="days").assign(came=came.strftime(form), left=left.dt.strftime(form))
+
+
+def test_years_of_two_digits(capsys) -> None:
+    for mark in "./":
+        dated(f"%d{mark}%m{mark}%y").to_csv("t.csv", index=False)
+        line = 'fit t.csv -m lm -f "days ~ sex" --dates days=left-came'
+        assert f"two digits, so add --date-format %d{mark}%m{mark}%y" in said(line, capsys)
+        said(f"{line} --date-format %d{mark}%m{mark}%y", capsys, 0)
+
+
+def test_check_lists_what_is_no_date(capsys) -> None:
+    table = dated("%d.%m.%Y")
+    table.loc[3, "left"] = "31.02.2021"
+    table.to_csv("t.csv", index=False)
+    line = 't.csv -m lm -f "days ~ sex" --dates days=left-came'
+    printed = said(f"check {line}", capsys)
+    assert "1. --dates: column 'left' has '31.02.2021' at line 5, which is not a date" in printed
+    assert "2. missing values: days in 1 of 60 rows" in printed
+    assert "31.02.2021" in said(f"fit {line}", capsys)
+
+
+def test_anchors_and_xi(capsys) -> None:
+    assert "there are no anchors after '|'" in said('fit d.csv -m lm -f "y ~ sex | "', capsys)
+    line = 'fit d.csv -m lm -f "y ~ sex | site"'
+    assert "without --xi the fit has xi = 0, so that site does not count" in said(line, capsys, 0)
+    assert "without --xi" not in said(f"{line} --xi 0", capsys, 0)
+    assert "without --xi" not in said('fit d.csv -m lm -f "y ~ sex"', capsys, 0)
+    DATA.to_csv("c.csv", index=False, sep=";", decimal=",")
+    words = "--xi has two values, 0 and 5; decimals are written with a point"
+    assert words in said(f"{line.replace('d.csv', 'c.csv')} --xi 0,5", capsys, 0)
+    assert words not in said(f"{line} --xi 0,5", capsys, 0)

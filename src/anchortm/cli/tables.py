@@ -29,16 +29,17 @@ MOST_PIPED = 2**30  # largest table from standard input, which is kept on disk m
 STDIN = "standard input"
 
 
-def read_table(options: Any, tell: bool = True) -> pd.DataFrame:
+def read_table(options: Any, tell: bool = True, refused: list[str] | None = None) -> pd.DataFrame:
     """Return the table that the options name, with its dates as days; ``options.source`` then knows its lines.
 
     ``tell`` says on the error stream how the file is written, if that was detected and is not the usual way.
+    ``refused`` collects what is said about texts that are no dates; without it, they are refused.
     """
     options.source = None
     data = _read(options, tell and not options.quiet)
     if data.empty:
         raise InputError(f"{_shown(options.data)} has no rows")
-    return with_dates(data, options.dates, options.date_format, options.source, options.quiet)
+    return with_dates(data, options.dates, options.date_format, options.source, options.quiet, refused)
 
 
 def _shown(path: str) -> str:

@@ -104,7 +104,7 @@ def test_missing_values_name_the_model(capsys) -> None:
 
 def test_digits_that_begin_with_zero_are_names(capsys) -> None:
     DATA.assign(site=DATA.site.map({"Jena": "001", "Köln": "002", "Ulm": "010"})).to_csv("z.csv", index=False)
-    assert "read as text, since some of their digits begin with 0: case, site" in said("check z.csv", capsys, 0)
+    assert "read as text, since some of their values begin with 0: case, site" in said("check z.csv", capsys, 0)
     said('fit z.csv -m lm -f "y ~ sex | site" --xi 1 -s m.json', capsys, 0)
     assert main(["predict", "m.json", "z.csv", "--keep", "case,site", "-o", "p.csv"]) == 0
     kept = pd.read_csv("p.csv", dtype=str)
@@ -124,7 +124,7 @@ def test_numbers_that_begin_with_zero_are_numbers_where_these_are_needed(capsys)
     assert Path("a.csv").read_text() == Path("b.csv").read_text()
     few = DATA.assign(days=np.where(DATA.index % 2, "08", "07"))
     few.to_csv("z.csv", index=False)
-    assert "days is a factor, since some of its digits begin with 0" in said('fit z.csv -m lm -f "y ~ days"', capsys, 0)
+    assert "days is a factor, since some of its values begin with 0" in said('fit z.csv -m lm -f "y ~ days"', capsys, 0)
 
 
 def test_blanks_around_texts(capsys) -> None:

@@ -78,8 +78,8 @@ def _deciding(table: Any) -> list[str]:
     deciding = table[table["rows"].notna()].to_dict("records")
     lines = [f"{row['rule']} is decided by {shorten(str(row['site']), 40)} ({row['rows']} rows)" for row in deciding]
     caution = (
-        f"Caution: with fewer than {FEW_ROWS} rows a site decides by chance; compare with mean, or leave such sites out "
-        "of the table."
+        f"Caution: with fewer than {FEW_ROWS} rows a site decides by chance; compare with mean, or leave such "
+        "sites out of the table."
     )
     return [*lines, *([paragraph(caution)] if any(row["rows"] < FEW_ROWS for row in deciding) else [])]
 

@@ -287,6 +287,7 @@ def test_marks_of_thousands(capsys) -> None:
     for command in ("check", "fit"):
         printed = said(f'{command} t.csv -m lm -f "days ~ y"', capsys)
         assert "write numbers without marks of thousands, 1100,5 instead of 1.100,5" in printed
+        assert "missing values" not in printed
 
 
 def dated(form: str) -> pd.DataFrame:

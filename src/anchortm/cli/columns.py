@@ -91,12 +91,16 @@ class OddNumbers:
             return "if they are decimal commas, add --decimal comma"
         grouped = next((text for text in self.rows if GROUPED.fullmatch(text)), None)
         if grouped is not None:
-            mark = next(letter for letter in grouped if letter in ".,")
-            return f"write numbers without marks of thousands, {grouped.replace(mark, '')} instead of {grouped}"
+            return f"write numbers without marks of thousands, {_ungrouped(grouped)} instead of {grouped}"
         texts = [_cut(text) for text in self.rows]
         commas = (source is not None and source.dialect.decimal == ",") or any("," in text for text in texts)
         listed = (";" if commas else ",").join(texts[:5]) + ("..." if texts[5:] else "")
         return f'correct the file, or add --missing-values "{listed}" if they should count as missing'
+
+
+def _ungrouped(text: str) -> str:
+    """Return a number without its marks of thousands, the first of the marks in it."""
+    return text.replace(next(letter for letter in text if letter in ".,"), "")
 
 
 def _cut(text: str) -> str:
@@ -351,6 +355,10 @@ def refuse_texts(
 
 
 def without_texts(data: pd.DataFrame, names: Iterable[str], source: CsvFile | None) -> pd.DataFrame:
-    """Return the table with the texts among numbers as missing values."""
+    """Return the table with the texts among numbers as missing values; marks of thousands are left out."""
+
+    def plain(text: str) -> str:
+        return _ungrouped(text).replace(",", ".") if GROUPED.fullmatch(text) else text
+
     odd = [name for name in names if odd_numbers(data[name], name, source) is not None]
-    return data.assign(**{name: _numbers(data[name].astype(str).str.strip(), source) for name in odd})
+    return data.assign(**{name: _numbers(data[name].astype(str).str.strip().map(plain), source) for name in odd})

@@ -107,7 +107,7 @@ def test_score_without_rows_that_have_gaps(folder: Path, capsys) -> None:
     data.loc[:4, "age"] = np.nan
     data.to_csv("gaps.csv", index=False)
     assert main(["score", "cgd.json", "gaps.csv"]) == 1
-    assert "missing in 5 rows" in capsys.readouterr().err
+    assert "age is missing (5 rows, first line 2); --missing drop" in capsys.readouterr().err
     assert main(["score", "cgd.json", "gaps.csv", "--missing", "drop", "-o", "s.csv"]) == 0
     printed = capsys.readouterr()
     assert "5 of 128 rows with missing values are left out" in printed.err

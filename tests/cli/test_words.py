@@ -104,7 +104,7 @@ def test_missing_values_name_the_model(capsys) -> None:
 
 def test_digits_that_begin_with_zero_are_names(capsys) -> None:
     DATA.assign(site=DATA.site.map({"Jena": "001", "Köln": "002", "Ulm": "010"})).to_csv("z.csv", index=False)
-    assert "read as text, since some of their digits begin with 0: case, site" in said("check z.csv", capsys, 0)
+    assert "read as text, since some of their values begin with 0: case, site" in said("check z.csv", capsys, 0)
     said('fit z.csv -m lm -f "y ~ sex | site" --xi 1 -s m.json', capsys, 0)
     assert main(["predict", "m.json", "z.csv", "--keep", "case,site", "-o", "p.csv"]) == 0
     kept = pd.read_csv("p.csv", dtype=str)
@@ -124,7 +124,7 @@ def test_numbers_that_begin_with_zero_are_numbers_where_these_are_needed(capsys)
     assert Path("a.csv").read_text() == Path("b.csv").read_text()
     few = DATA.assign(days=np.where(DATA.index % 2, "08", "07"))
     few.to_csv("z.csv", index=False)
-    assert "days is a factor, since some of its digits begin with 0" in said('fit z.csv -m lm -f "y ~ days"', capsys, 0)
+    assert "days is a factor, since some of its values begin with 0" in said('fit z.csv -m lm -f "y ~ days"', capsys, 0)
 
 
 def test_blanks_around_texts(capsys) -> None:
@@ -184,13 +184,13 @@ def test_choose_says_which_site_decides(capsys) -> None:
     at_best = scores[scores.xi == table.xi["worst"]].sort_values("nll")
     assert table.site["worst"] == at_best.environment.iloc[-1]
     assert table.rows["worst"] == at_best.n.iloc[-1]
-    assert f"Decisive sites: worst by {at_best.environment.iloc[-1]} ({at_best.n.iloc[-1]} rows)" in printed
+    assert f"worst is decided by {at_best.environment.iloc[-1]} ({at_best.n.iloc[-1]} rows)" in printed
     assert "Caution" not in printed
     wild = DATA.assign(y=DATA.y.where(DATA.site != "Ulm", 5 * DATA.y + 3))
     wild.to_csv("w.csv", index=False)
     printed = said(line.replace("d.csv", "w.csv"), capsys, 0)
-    assert "worst by Ulm (5 rows)" in printed
-    assert "Caution: Ulm has fewer than 10 rows" in printed
+    assert "worst is decided by Ulm (5 rows)" in printed
+    assert "Caution: with fewer than 10 rows a site decides by chance" in printed
 
 
 def test_diagnose_sorts_mean_residuals(capsys) -> None:
@@ -199,3 +199,129 @@ def test_diagnose_sorts_mean_residuals(capsys) -> None:
     after = capsys.readouterr().out.partition("the largest first:\n")[2].splitlines()[1:4]
     means = [abs(float(line.split()[2])) for line in after]
     assert means == sorted(means, reverse=True)
+
+
+def test_score_says_what_to_do_about_bad_rows(capsys) -> None:
+    said('fit d.csv -m lm -f "y ~ sex + days"  -s m.json', capsys, 0)
+    new = DATA.assign(sex=DATA.sex.mask(DATA.index == 4, "other"), days=DATA.days.mask(DATA.index == 9))
+    new.to_csv("n.csv", index=False)
+    printed = said("score m.json n.csv", capsys)
+    assert "2 of 60 rows cannot be scored: " in printed
+    assert "days is missing (1 row, first line 11)" in printed
+    assert "sex 'other' is unknown (1 row, first line 6)" in printed
+    assert "--missing drop" in printed
+    assert "--bad-rows drop" in printed
+    DATA.drop([4, 9]).to_csv("c.csv", index=False)
+    said("score m.json n.csv --bad-rows drop -o a.csv", capsys, 0)
+    said("score m.json c.csv -o b.csv", capsys, 0)
+    assert Path("a.csv").read_text() == Path("b.csv").read_text()
+    new.assign(sex="other").to_csv("n.csv", index=False)
+    assert "no rows are left" in said("score m.json n.csv --bad-rows drop", capsys)
+    assert "--by must be one column of names" in said("score m.json d.csv --by y", capsys)
+    said('fit d.csv -m cox-partial -f "Surv(days, code == 2) ~ sex" -s c.json', capsys, 0)
+    printed = said("score c.json d.csv", capsys)
+    assert "end at the last event time: use --model cox, whose full distributions have all scores" in printed
+
+
+def test_all_absent_columns_are_named(capsys) -> None:
+    said('fit d.csv -m lm -f "y ~ sex + days + `age (years)`" -s m.json', capsys, 0)
+    few = DATA[["case", "site", "y"]]
+    few.to_csv("few.csv", index=False)
+    for command in ("predict", "score"):
+        assert "there are no columns 'sex', 'age (years)', 'days' in" in said(f"{command} m.json few.csv", capsys)
+    with pytest.raises(AnchorTMError, match="there are no columns"):
+        atm.load("m.json").predict(few)
+    with pytest.raises(AnchorTMError, match=r"there are no columns 'days', 'sex' in the data; its columns are case"):
+        atm.NormalLinear().fit("y ~ sex + days", few)
+
+
+def test_absent_columns_that_dates_could_make(capsys) -> None:
+    came = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(N) % 31, "D")
+    table = DATA.drop(columns="days").assign(came=came, left=came + pd.to_timedelta(DATA.days, "D"))
+    table.to_csv("t.csv", index=False)
+    said('fit d.csv -m lm -f "y ~ days" -s m.json', capsys, 0)
+    for line in ("predict m.json t.csv", 'fit t.csv -m lm -f "y ~ days"', "score m.json t.csv"):
+        assert "--dates makes columns of days from dates, such as --dates days=left-came" in said(line, capsys)
+        assert "--dates" not in said(line.replace("t.csv", "t.csv --dates x=left-came"), capsys)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("fit d.csv --modell lm -f 'y ~ sex'", "there is no option --modell: did you mean --model?"),
+        ("fit d.csv --modell=lm", "there is no option --modell: did you mean --model?"),
+        ("--versoin", "there is no option --versoin: did you mean --version?"),
+        ("fit --hlp", "there is no option --hlp: did you mean --help?"),
+        ("fit d.csv -m lm -f 'y ~ sex' --plot a.png", "fit has no option --plot; choose, path, loeo and score have it"),
+        ("help", "write anchortm --help, or --help after a command"),
+        ("fit d.csv -f 'y ~ sex' -m ProportionalHazards", "did you mean cox?"),
+        ("fit d.csv -f 'y ~ sex' -m normallinear", "did you mean lm?"),
+        ("fit d.csv -f 'y ~ sex' -m cux", "did you mean cox?"),
+    ],
+)
+def test_misspelled_words(line: str, words: str, capsys) -> None:
+    assert words in refused(line, capsys)
+
+
+def test_options_can_still_be_cut_short(capsys) -> None:
+    said("check d.csv --form 'y ~ sex' --mod lm", capsys, 0)
+
+
+def test_files_in_the_wrong_place(capsys) -> None:
+    said('fit d.csv -m lm -f "y ~ sex" -s m.json', capsys, 0)
+    DATA.to_csv("w.csv", index=False, encoding="cp1252")
+    for table in ("d.csv", "w.csv"):
+        for command in ("predict", "score"):
+            expected = f"{table} is a table, not a model file: swap it with m.json"
+            assert expected in said(f"{command} {table} m.json", capsys)
+        assert f"{table} is a table, not a model file: name a file that" in said(f"show {table}", capsys)
+    assert "m.json is given as the model and as the table" in said("predict m.json m.json", capsys)
+    assert "m.json is no table" in said("check m.json", capsys)
+    Path("d.xlsx").write_bytes(b"PK")
+    assert "d.xlsx is a spreadsheet: save it as CSV" in said('fit d.xlsx -m lm -f "y ~ sex"', capsys)
+
+
+def test_marks_of_thousands(capsys) -> None:
+    grouped = [f"1.{k + 100},5" for k in range(N)]
+    DATA.assign(y=grouped, days=DATA.days + 0.5).to_csv("t.csv", index=False, sep=";", decimal=",")
+    for command in ("check", "fit"):
+        printed = said(f'{command} t.csv -m lm -f "days ~ y"', capsys)
+        assert "write numbers without marks of thousands, 1100,5 instead of 1.100,5" in printed
+        assert "missing values" not in printed
+
+
+def dated(form: str) -> pd.DataFrame:
+    came = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(N) % 31, "D")
+    left = came + pd.to_timedelta(DATA.days, "D")
+    return DATA.drop(columns="days").assign(came=came.strftime(form), left=left.dt.strftime(form))
+
+
+def test_years_of_two_digits(capsys) -> None:
+    for mark in "./":
+        dated(f"%d{mark}%m{mark}%y").to_csv("t.csv", index=False)
+        line = 'fit t.csv -m lm -f "days ~ sex" --dates days=left-came'
+        assert f"two digits, so add --date-format %d{mark}%m{mark}%y" in said(line, capsys)
+        said(f"{line} --date-format %d{mark}%m{mark}%y", capsys, 0)
+
+
+def test_check_lists_what_is_no_date(capsys) -> None:
+    table = dated("%d.%m.%Y")
+    table.loc[3, "left"] = "31.02.2021"
+    table.to_csv("t.csv", index=False)
+    line = 't.csv -m lm -f "days ~ sex" --dates days=left-came'
+    printed = said(f"check {line}", capsys)
+    assert "1. --dates: column 'left' has '31.02.2021' at line 5, which is not a date" in printed
+    assert "2. missing values: days in 1 of 60 rows" in printed
+    assert "31.02.2021" in said(f"fit {line}", capsys)
+
+
+def test_anchors_and_xi(capsys) -> None:
+    assert "there are no anchors after '|'" in said('fit d.csv -m lm -f "y ~ sex | "', capsys)
+    line = 'fit d.csv -m lm -f "y ~ sex | site"'
+    assert "without --xi the fit has xi = 0, so that site does not count" in said(line, capsys, 0)
+    assert "without --xi" not in said(f"{line} --xi 0", capsys, 0)
+    assert "without --xi" not in said('fit d.csv -m lm -f "y ~ sex"', capsys, 0)
+    DATA.to_csv("c.csv", index=False, sep=";", decimal=",")
+    words = "--xi has two values, 0 and 5; decimals are written with a point"
+    assert words in said(f"{line.replace('d.csv', 'c.csv')} --xi 0,5", capsys, 0)
+    assert words not in said(f"{line} --xi 0,5", capsys, 0)

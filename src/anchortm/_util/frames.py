@@ -187,11 +187,14 @@ def _listed(names: Sequence[str]) -> str:
 
 def known(wanted: Sequence[str], names: Sequence[str]) -> None:
     """Refuse columns that a table with these names does not have."""
-    for name in wanted:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise InputError(f"there is no column {name!r} in the data; {hint}its columns are {_listed(names)}")
+    absent = [name for name in dict.fromkeys(wanted) if name not in names]
+    if not absent:
+        return
+    near = dict.fromkeys(each for name in absent for each in difflib.get_close_matches(name, names, 1))
+    hint = f"did you mean {_listed([repr(name) for name in near])}? " if near else ""
+    there = "there is no column" if len(absent) == 1 else "there are no columns"
+    quoted = _listed([repr(name) for name in absent])
+    raise InputError(f"{there} {quoted} in the data; {hint}its columns are {_listed(names)}")
 
 
 def take(data: Any, rows: NDArray[np.intp]) -> Any:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anchortm._util.frames import in_formulas, known
-from anchortm.cli.dialects import COMMA, CsvFile
+from anchortm.cli.dialects import COMMA, GROUPED, CsvFile
 from anchortm.cli.terminal import note
 from anchortm.exceptions import InputError, first_line
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OddNumbers",
     "date_format",
+    "hint_at_dates",
     "is_text",
     "missing_texts",
     "odd_numbers",
@@ -42,6 +44,7 @@ FORMATS = {  # how dates are written, and in words
     "%Y/%m/%d": "year/month/day",
     "ISO8601": "year-month-day with a time",
 }
+SHORT_YEAR = re.compile(r"\d{1,2}([-./])\d{1,2}\1\d{2}")
 DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([ T].*)?")
 
 
@@ -86,10 +89,18 @@ class OddNumbers:
         """Return what to do."""
         if all(COMMA.fullmatch(text) for text in self.rows):  # in a file with decimal points
             return "if they are decimal commas, add --decimal comma"
+        grouped = next((text for text in self.rows if GROUPED.fullmatch(text)), None)
+        if grouped is not None:
+            return f"write numbers without marks of thousands, {_ungrouped(grouped)} instead of {grouped}"
         texts = [_cut(text) for text in self.rows]
         commas = (source is not None and source.dialect.decimal == ",") or any("," in text for text in texts)
         listed = (";" if commas else ",").join(texts[:5]) + ("..." if texts[5:] else "")
         return f'correct the file, or add --missing-values "{listed}" if they should count as missing'
+
+
+def _ungrouped(text: str) -> str:
+    """Return a number without its marks of thousands, the first of the marks in it."""
+    return text.replace(next(letter for letter in text if letter in ".,"), "")
 
 
 def _cut(text: str) -> str:
@@ -131,7 +142,7 @@ def odd_numbers(column: pd.Series, name: str, source: CsvFile | None, needed: bo
     texts = column.iloc[rows].str.strip()
     different = pd.Series(texts.unique())
     odd = different[~np.isfinite(_numbers(different, source))]
-    texts_alone = sum(COMMA.fullmatch(text) is None for text in odd)  # others are numbers with a decimal comma
+    texts_alone = sum(not (COMMA.fullmatch(text) or GROUPED.fullmatch(text)) for text in odd)  # others mean numbers
     nearly = len(different) - texts_alone >= FEWEST and texts_alone <= SHARE * len(different)
     if odd.empty or not (nearly or needed):
         return None
@@ -189,7 +200,12 @@ def _days(column: pd.Series, form: str) -> pd.Series:
 
 
 def with_dates(
-    data: pd.DataFrame, wanted: str | None, form: str | None, source: CsvFile | None, quiet: bool = False
+    data: pd.DataFrame,
+    wanted: str | None,
+    form: str | None,
+    source: CsvFile | None,
+    quiet: bool = False,
+    refused: list[str] | None = None,
 ) -> pd.DataFrame:
     """Return the table with dates as numbers of days, and columns of days between two dates.
 
@@ -205,6 +221,8 @@ def with_dates(
         The file, for line numbers.
     quiet : bool
         Whether to keep silent about what was detected.
+    refused : list of str, optional
+        Collects what is said about texts that are no dates, which then count as missing; without it, they are refused.
     """
     if not wanted:
         if form:
@@ -216,7 +234,11 @@ def with_dates(
     def read(name: str) -> Any:
         known([name], names)
         if name not in days:
-            days[name] = _read_days(data[name], name, form, source, quiet)
+            days[name], said = _read_days(data[name], name, form, source, quiet)
+            if said and refused is None:
+                raise InputError(said)
+            if said and refused is not None:
+                refused.append(said)
         return days[name]
 
     new = {}
@@ -232,6 +254,20 @@ def with_dates(
     return data.assign(**new)
 
 
+@contextmanager
+def hint_at_dates(options: Any, data: pd.DataFrame) -> Iterator[None]:
+    """Let an error about a column that is not there say that --dates can make one, if the table has dates."""
+    try:
+        yield
+    except InputError as error:
+        dates = [str(name) for name in data.columns if date_format(data[name]) is not None]
+        if not re.match(r"there (is|are) no column", str(error)) or options.dates or not dates:
+            raise
+        made = "-".join(reversed(dates[:2])) if len(dates) > 1 else ""
+        example = f", such as --dates days={made}" if made else ""
+        raise InputError(f"{error}; --dates makes columns of days from dates{example}") from None
+
+
 def _two(difference: str, names: list[str]) -> tuple[str, str]:
     """Return the two columns of a difference; names may contain a minus themselves."""
     parts = difference.split("-")
@@ -245,8 +281,10 @@ def _two(difference: str, names: list[str]) -> tuple[str, str]:
     return pairs[0]
 
 
-def _read_days(column: pd.Series, name: str, form: str | None, source: CsvFile | None, quiet: bool) -> pd.Series:
-    """Return the dates of a column as days; refuse what is not a date."""
+def _read_days(
+    column: pd.Series, name: str, form: str | None, source: CsvFile | None, quiet: bool
+) -> tuple[pd.Series, str]:
+    """Return the dates of a column as days, and what to say about texts that are no dates."""
     found = form or date_format(column)
     if found == "ambiguous":
         raise InputError(
@@ -258,13 +296,19 @@ def _read_days(column: pd.Series, name: str, form: str | None, source: CsvFile |
     days = _days(column, found)
     wrong = np.flatnonzero((days.isna() & column.notna()).to_numpy()).tolist()
     if wrong:
-        raise InputError(
-            f"--dates: column {name!r} has {_cut(str(column.iloc[wrong[0]]))!r} at {place(source, wrong)}, which is "
-            f"not a date ({FORMATS.get(found, found)}): correct it, or give --missing-values or --date-format"
+        first = str(column.iloc[wrong[0]])
+        remedy = "correct it, or give --missing-values or --date-format"
+        if short := SHORT_YEAR.fullmatch(first.strip()):
+            mark = short[1]
+            months = f" (or %m{mark}%d{mark}%y)" if mark == "/" else ""
+            remedy = f"its year has two digits, so add --date-format %d{mark}%m{mark}%y{months}"
+        return days, (
+            f"--dates: column {name!r} has {_cut(first)!r} at {place(source, wrong)}, which is not a date "
+            f"({FORMATS.get(found, found)}): {remedy}"
         )
     if form is None and not quiet and found not in ("%Y-%m-%d", "ISO8601"):
         note(f"dates of {name} are read as {FORMATS[found]}")
-    return days
+    return days, ""
 
 
 def refuse_texts(
@@ -311,6 +355,10 @@ def refuse_texts(
 
 
 def without_texts(data: pd.DataFrame, names: Iterable[str], source: CsvFile | None) -> pd.DataFrame:
-    """Return the table with the texts among numbers as missing values."""
+    """Return the table with the texts among numbers as missing values; marks of thousands are left out."""
+
+    def plain(text: str) -> str:
+        return _ungrouped(text).replace(",", ".") if GROUPED.fullmatch(text) else text
+
     odd = [name for name in names if odd_numbers(data[name], name, source) is not None]
-    return data.assign(**{name: _numbers(data[name].astype(str).str.strip(), source) for name in odd})
+    return data.assign(**{name: _numbers(data[name].astype(str).str.strip().map(plain), source) for name in odd})

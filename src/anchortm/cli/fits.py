@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anchortm._util.frames import in_formulas
 from anchortm.cli.cleaning import as_numbers
-from anchortm.cli.columns import refuse_texts
+from anchortm.cli.columns import hint_at_dates, refuse_texts
 from anchortm.cli.options import template
 from anchortm.cli.tables import read_table
 from anchortm.cli.terminal import as_text, note, paint, paragraph
@@ -31,12 +31,26 @@ def table_for(options: Any) -> pd.DataFrame:
 
     data = read_table(options)
     names = [str(name) for name in data.columns]
-    roles, known_factors = Formula.unread(options.formula, names).roles(names), factors(options, data)
+    with hint_at_dates(options, data):
+        roles, known_factors = Formula.unread(options.formula, names).roles(names), factors(options, data)
     refuse_texts(data, roles, known_factors, options.source)
     padded = set() if options.source is None or options.quiet else options.source.padded - known_factors
     for name in (name for name in names if name in padded and roles.get(name) == "covariate"):
-        note(f"{name} is a factor, since some of its digits begin with 0; C({in_formulas(name)}) says so too")
+        note(f"{name} is a factor, since some of its values begin with 0; C({in_formulas(name)}) says so too")
+    if not options.quiet:
+        _tell_about_xi(options, [name for name, role in roles.items() if role == "anchor"])
     return with_numbers(options, data)
+
+
+def _tell_about_xi(options: Any, anchors: list[str]) -> None:
+    """Say that anchors do not count without xi, and that a comma joins two values."""
+    asked = options.xi is not options.default_xi
+    if anchors and not asked and options.xi == [0.0]:
+        note(f"without --xi the fit has xi = 0, so that {', '.join(anchors)} does not count; anchortm choose finds one")
+    decimal = "." if options.source is None else options.source.dialect.decimal
+    if asked and decimal == "," and len(options.xi) == 2:
+        first, last = options.xi
+        note(f"--xi has two values, {first:g} and {last:g}; decimals are written with a point, such as 0.5")
 
 
 def with_numbers(options: Any, data: pd.DataFrame) -> pd.DataFrame:

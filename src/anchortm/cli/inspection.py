@@ -110,7 +110,7 @@ def remarks(data: pd.DataFrame, source: CsvFile | None) -> list[Finding]:
     found = []
     if source is not None:
         if padded := [str(name) for name in data.columns if name in source.padded]:
-            found.append(f"read as text, since some of their digits begin with 0: {', '.join(padded)}")
+            found.append(f"read as text, since some of their values begin with 0: {', '.join(padded)}")
         if rows := source.short():
             found.append(f"fewer values than names, so that the last ones are missing: {source.at(rows, 5)}")
     for name in data.columns:

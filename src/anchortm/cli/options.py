@@ -84,11 +84,13 @@ def add_model(command: argparse.ArgumentParser, xis: str = "0", needed: bool = T
         "-m", "--model", required=needed, choices=list(MODELS), metavar="MODEL", help=f"one of {', '.join(MODELS)}"
     )
     if xis:
+        default = numbers(xis)
+        command.set_defaults(default_xi=default)
         group.add_argument(
             "-x",
             "--xi",
             type=numbers,
-            default=numbers(xis),
+            default=default,
             metavar="XI,...",
             help=f"strength of the anchor penalty (default {xis}); inf is allowed",
         )

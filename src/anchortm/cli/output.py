@@ -50,6 +50,8 @@ def check_outputs(options: Any, *inputs: str) -> None:
     check_output(options.output)
     check_output(saved, (".json",))
     check_output(plot, PICTURES)
+    if len({os.path.realpath(path) for path in inputs}) < len(inputs):
+        raise InputError(f"{inputs[0]} is given as the model and as the table: name the table after the model")
     apart(*inputs, options.output, saved, plot)
     if options.json and options.output == "-":
         raise InputError("--json and --output - both print to standard output: choose one")

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Generator, Sequence
 from typing import Any, NoReturn
 
+from anchortm.cli.models import MODELS
 from anchortm.cli.terminal import paint, paragraph, terminal_width
 
 __all__ = ["Parser", "jobs", "numbers", "on_lines", "pair"]
@@ -77,23 +78,58 @@ class Parser(argparse.ArgumentParser):
         return text
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse options that do not exist, with the one that was meant."""
+        """Refuse options that do not exist, with the one that was meant, before others that are missing."""
+        self._check_options(sys.argv[1:] if args is None else list(args))
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            options = [option for action in self._actions for option in action.option_strings]
-            word = unknown[0].split("=")[0]
-            if word.startswith("-"):
-                self.error(f"there is no option {word}{_suggestion(word, options)}")
+            if unknown[0].startswith("-"):
+                self._refuse_option(unknown[0].split("=")[0])
             self.error(f"there is an argument too many: {unknown[0]!r}; put quotes around text with spaces")
         return found, unknown
+
+    def _check_options(self, args: list[str]) -> None:
+        """Refuse long options that do not exist: of a command, or of the program before its command."""
+        commands = any(isinstance(action, argparse._SubParsersAction) for action in self._actions)
+        for arg in args:
+            if arg == "--" or (commands and not arg.startswith("-")):
+                return
+            word = arg.split("=")[0]
+            if word.startswith("--") and " " not in arg and not any(each.startswith(word) for each in self._options):
+                self._refuse_option(word)
+
+    @property
+    def _options(self) -> list[str]:
+        return [option for action in self._actions for option in action.option_strings]
+
+    def _refuse_option(self, word: str) -> NoReturn:
+        """Say that there is no such option, which one was meant, or which commands have it."""
+        from anchortm.cli.main import parser  # the parser of all commands
+
+        commands = next(each.choices for each in parser()._actions if isinstance(each, argparse._SubParsersAction))
+        others = [name for name, command in commands.items() if word in command._options]
+        if others:
+            name = self.prog.split()[-1]
+            listed = others[0] if len(others) == 1 else f"{', '.join(others[:-1])} and {others[-1]}"
+            self.error(f"{name} has no option {word}; {listed} {'has' if len(others) == 1 else 'have'} it")
+        self.error(f"there is no option {word}{_suggestion(word, self._options)}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = list(action.choices or ())
         if choices and value not in choices:
             what = WORDS.get(action.dest, "value")
             listed = ", ".join(map(str, choices))
-            hint = _suggestion(str(value), choices)
+            hint = _suggestion(str(value), choices) or self._instead(action.dest, str(value))
             self.error(f"there is no {what} {value!r}{hint or '.'} Choose from {listed}")
+
+    def _instead(self, what: str, value: str) -> str:
+        """Return what to write in place of a word that is known from elsewhere."""
+        if what == "command" and value.casefold() == "help":
+            return f": write {self.prog} --help, or --help after a command."
+        if what == "model":  # a name of Python
+            classes = {cls: name for name, (cls, _) in reversed(MODELS.items()) if cls != "AnchorGLM"}
+            near = _suggestion(value, list(classes)).removeprefix(": did you mean ").removesuffix("?")
+            return f": did you mean {classes[near]}?" if near else ""
+        return ""
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and how to get help, and exit with code 2."""

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from anchortm._util.frames import known
 from anchortm._util.pipelines import is_pipeline, model_of
-from anchortm.exceptions import InputError
+from anchortm.cli.columns import hint_at_dates
+from anchortm.exceptions import AnchorTMError, InputError
 
-__all__ = ["columns_needed", "columns_scored", "numbers_needed", "rows_scored"]
+__all__ = ["check_columns", "columns_needed", "columns_scored", "load_model", "numbers_needed", "rows_scored"]
 
 MOST_LEVELS = 8
+TABLES = (".csv", ".parquet", ".xlsx", ".tsv", ".txt")
+
+
+def load_model(path: str, table: str | None = None) -> Any:
+    """Return a saved model; if the file is a table, say so, and whether the two files are swapped."""
+    from anchortm.saving import load
+
+    try:
+        return load(path)
+    except AnchorTMError:
+        if Path(path).suffix.lower() not in TABLES or not Path(path).is_file():
+            raise
+        swapped = table is not None and table.lower().endswith(".json")
+        what = f"swap it with {table}" if swapped else "name a file that anchortm fit --save has written"
+        raise InputError(f"{path} is a table, not a model file: {what}") from None
 
 
 def columns_scored(model: Any, names: list[str]) -> list[str]:
@@ -47,6 +65,13 @@ def _outcome(model: Any) -> str:
 def _features(model: Any, names: list[str]) -> list[str]:
     """Return the columns of a table that the model or its transformers know; they tell which ones they miss."""
     return [str(name) for name in model.feature_names_in_ if name in names]
+
+
+def check_columns(model: Any, data: Any, options: Any, more: Sequence[str] = ()) -> None:
+    """Refuse a table that lacks columns which new rows need, or ``more`` columns, with all of their names."""
+    names = [str(name) for name in data.columns]
+    with hint_at_dates(options, data):
+        known([*(row["column"] for row in columns_needed(model)), *more], names)
 
 
 def numbers_needed(model: Any, data: Any) -> list[str]:

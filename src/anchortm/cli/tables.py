@@ -23,21 +23,23 @@ if TYPE_CHECKING:
 __all__ = ["in_batches", "read_table"]
 
 READ = (".csv", ".parquet")
+SHEETS = (".xlsx", ".xlsm", ".xls", ".ods")
 MOST_BYTES = 8 * 2**30  # largest table that is read at once
 MOST_PIPED = 2**30  # largest table from standard input, which is kept on disk meanwhile
 STDIN = "standard input"
 
 
-def read_table(options: Any, tell: bool = True) -> pd.DataFrame:
+def read_table(options: Any, tell: bool = True, refused: list[str] | None = None) -> pd.DataFrame:
     """Return the table that the options name, with its dates as days; ``options.source`` then knows its lines.
 
     ``tell`` says on the error stream how the file is written, if that was detected and is not the usual way.
+    ``refused`` collects what is said about texts that are no dates; without it, they are refused.
     """
     options.source = None
     data = _read(options, tell and not options.quiet)
     if data.empty:
         raise InputError(f"{_shown(options.data)} has no rows")
-    return with_dates(data, options.dates, options.date_format, options.source, options.quiet)
+    return with_dates(data, options.dates, options.date_format, options.source, options.quiet, refused)
 
 
 def _shown(path: str) -> str:
@@ -75,6 +77,10 @@ def _read(options: Any, tell: bool) -> pd.DataFrame:
 
 def _check_place(file: Path) -> None:
     """Refuse what is not a file with a table."""
+    if file.suffix.lower() in SHEETS:
+        raise InputError(f"{file} is a spreadsheet: save it as CSV, and name that file")
+    if file.suffix.lower() == ".json":
+        raise InputError(f"{file} is no table: a model comes before the table, which is a {' or '.join(READ)} file")
     if file.suffix.lower() not in READ:
         raise InputError(
             f"{file} must be a {' or '.join(READ)} file: rename a text table to .csv, or give - and pipe it, < {file}"

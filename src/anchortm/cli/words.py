@@ -62,6 +62,7 @@ RULES: list[tuple[str, Any]] = [
     (r"(?<=compare with the one that means the event)(?=, )", " in --formula"),
     (r"turn it into numbers, or drop such rows", "correct it in the file"),
     (r'\b\w+\(missing="drop"\)', "--missing drop"),
+    (r"score them by brier and concordance, or use ", "use "),
     # models by their names here
     (r"(?:AnchorGLM\()?family=['\"](\w+)['\"]\)?", lambda found: f"--model {FAMILIES.get(found[1], found[1])}"),
     (r", or give alpha a number|: give it a number", ""),

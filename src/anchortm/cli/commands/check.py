@@ -33,9 +33,10 @@ def run(options: Any) -> int:
     from anchortm.cli.words import in_shell
 
     check_outputs(options, options.data)
-    data = read_table(options, tell=False)
+    no_dates: list[str] = []
+    data = read_table(options, tell=False, refused=no_dates)
     columns, candidates, sites = column_table(data, options.source), [], None
-    findings = remarks(data, options.source)
+    findings = [*map(Finding, no_dates), *remarks(data, options.source)]
     if options.formula is None:
         candidates = site_candidates(data, options.source)
     else:

@@ -53,7 +53,7 @@ def run(options: Any) -> None:
     def text() -> str:
         if options.rule is None:
             lines = [paint("What each rule would choose", "bold"), as_text(_readable(table), 40)]
-            lines += ["", paragraph(_deciding(table))]
+            lines += ["", *_deciding(table)]
         else:
             marked = [k for k, chosen in enumerate(table["chosen"]) if chosen]
             shown = table.assign(chosen=["<- chosen" if chosen else "" for chosen in table["chosen"]])
@@ -71,16 +71,17 @@ def _readable(table: Any) -> Any:
     return shown.assign(xi=["none" if xi != xi else f"{xi:.4g}" for xi in table["xi"]])
 
 
-def _deciding(table: Any) -> str:
+def _deciding(table: Any) -> list[str]:
     """Return which sites decide rules, with a caution where a few rows do."""
-    deciding = table[table["rows"].notna()]
-    named = [f"{row['rule']} by {row['site']} ({row['rows']} rows)" for row in deciding.to_dict("records")]
-    few = sorted({str(row["site"]) for row in deciding.to_dict("records") if row["rows"] < FEW_ROWS})
+    from anchortm.cli.terminal import paragraph, shorten
+
+    deciding = table[table["rows"].notna()].to_dict("records")
+    lines = [f"{row['rule']} is decided by {shorten(str(row['site']), 40)} ({row['rows']} rows)" for row in deciding]
     caution = (
-        f" Caution: {' and '.join(few)} {'has' if len(few) == 1 else 'have'} fewer than {FEW_ROWS} rows, so that chance "
-        "decides; compare with mean, or leave such sites out of the table."
+        f"Caution: with fewer than {FEW_ROWS} rows a site decides by chance; compare with mean, or leave such "
+        "sites out of the table."
     )
-    return f"Decisive sites: {', '.join(named)}.{caution if few else ''}"
+    return [*lines, *([paragraph(caution)] if any(row["rows"] < FEW_ROWS for row in deciding) else [])]
 
 
 class _Question:

@@ -55,13 +55,13 @@ def add(command: Any) -> None:
 def run(options: Any) -> None:
     """Predict with a saved model; Parquet to Parquet in batches."""
     from anchortm.cli.output import check_outputs, report, tell
+    from anchortm.cli.saved import load_model
     from anchortm.cli.tables import in_batches
     from anchortm.cli.terminal import as_text
     from anchortm.predict.tables import predict_table
-    from anchortm.saving import load
 
     check_outputs(options, options.model, options.data)
-    model = load(options.model)
+    model = load_model(options.model, options.data)
     wanted = {
         "quantiles": options.quantiles,
         "keep": options.keep.split(",") if options.keep else [],
@@ -87,10 +87,12 @@ def _new_rows(options: Any, model: Any) -> Any:
     """Return the new rows; refuse texts and dates where the model needs numbers, unless bad rows are marked."""
     from anchortm.cli.cleaning import as_numbers
     from anchortm.cli.columns import refuse_texts, with_points
-    from anchortm.cli.saved import numbers_needed
+    from anchortm.cli.saved import check_columns, numbers_needed
     from anchortm.cli.tables import read_table
 
     data = read_table(options)
+    if getattr(model, "formula_", None) is not None:
+        check_columns(model, data, options)
     needed = dict.fromkeys(numbers_needed(model, data), "covariate")
     data = as_numbers(data, needed, options.source)
     if options.bad_rows == "mark":

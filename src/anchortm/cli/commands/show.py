@@ -24,12 +24,11 @@ def run(options: Any) -> None:
     from anchortm._util.pipelines import model_of
     from anchortm.cli.fits import summary_text
     from anchortm.cli.output import check_outputs, report
-    from anchortm.cli.saved import columns_needed
+    from anchortm.cli.saved import columns_needed, load_model
     from anchortm.cli.terminal import as_text, paragraph
-    from anchortm.saving import load
 
     check_outputs(options, options.model)
-    loaded = load(options.model)
+    loaded = load_model(options.model)
     model = model_of(loaded)  # of a pipeline, the last step
     with open(options.model, encoding="utf-8") as file:
         written = json.load(file)["written_by"]

@@ -204,5 +204,7 @@ def _columns_joined(text: str, quoted: tuple[str, ...], formula: str, what: str)
             case _:
                 raise InputError(f"{what} are columns joined by '+', or 0 for none, not {text.strip()!r}")
 
+    if not text.strip():
+        raise InputError(f"there are no {what} after '|' in {formula[:200]!r}: name columns there, or leave '|' out")
     walk(expression(text, formula))
     return tuple(dict.fromkeys(terms))

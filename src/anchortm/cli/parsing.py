@@ -89,13 +89,18 @@ class Parser(argparse.ArgumentParser):
 
     def _check_options(self, args: list[str]) -> None:
         """Refuse long options that do not exist: of a command, or of the program before its command."""
-        commands = any(isinstance(action, argparse._SubParsersAction) for action in self._actions)
         for arg in args:
-            if arg == "--" or (commands and not arg.startswith("-")):
+            if arg == "--" or (self.commands and not arg.startswith("-")):
                 return
             word = arg.split("=")[0]
             if word.startswith("--") and " " not in arg and not any(each.startswith(word) for each in self._options):
                 self._refuse_option(word)
+
+    @property
+    def commands(self) -> dict[str, Any]:
+        """Return the parsers of commands by their names; none if this is the parser of a command."""
+        found = (action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction))
+        return dict(next(found, {}))
 
     @property
     def _options(self) -> list[str]:
@@ -105,8 +110,7 @@ class Parser(argparse.ArgumentParser):
         """Say that there is no such option, which one was meant, or which commands have it."""
         from anchortm.cli.main import parser  # the parser of all commands
 
-        commands = next(each.choices for each in parser()._actions if isinstance(each, argparse._SubParsersAction))
-        others = [name for name, command in commands.items() if word in command._options]
+        others = [name for name, command in parser().commands.items() if word in command._options]
         if others:
             name = self.prog.split()[-1]
             listed = others[0] if len(others) == 1 else f"{', '.join(others[:-1])} and {others[-1]}"

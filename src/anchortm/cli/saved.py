@@ -35,7 +35,8 @@ def columns_scored(model: Any, names: list[str]) -> list[str]:
     """Return the columns of a table that scores need in each row; transformers take missing covariates themselves."""
     formula = getattr(model, "formula_", None)
     if formula is None:
-        return [*([] if is_pipeline(model) else _features(model, names)), _outcome(model)]
+        outcome = _outcome(model)
+        return [*([] if is_pipeline(model) else _features(model, names)), outcome]
     own = [formula.offset] if formula.offset else []
     return [*formula.covariate_columns, *formula.outcome_columns(names), *formula.strata, *own]
 

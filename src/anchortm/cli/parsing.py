@@ -97,6 +97,11 @@ class Parser(argparse.ArgumentParser):
             if word.startswith("--") and " " not in arg and not any(each.startswith(word) for each in self._options):
                 self._refuse_option(word)
 
+    def having(self, word: str) -> list[str]:
+        """Return the commands that have an option."""
+        choices = [action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        return [name for commands in choices for name, command in commands.items() if word in command._options]
+
     @property
     def _options(self) -> list[str]:
         return [option for action in self._actions for option in action.option_strings]
@@ -105,9 +110,7 @@ class Parser(argparse.ArgumentParser):
         """Say that there is no such option, which one was meant, or which commands have it."""
         from anchortm.cli.main import parser  # the parser of all commands
 
-        commands = next(each.choices for each in parser()._actions if isinstance(each, argparse._SubParsersAction))
-        others = [name for name, command in commands.items() if word in command._options]
-        if others:
+        if others := parser().having(word):
             name = self.prog.split()[-1]
             listed = others[0] if len(others) == 1 else f"{', '.join(others[:-1])} and {others[-1]}"
             self.error(f"{name} has no option {word}; {listed} {'has' if len(others) == 1 else 'have'} it")

@@ -272,9 +272,9 @@ def test_files_in_the_wrong_place(capsys) -> None:
     DATA.to_csv("w.csv", index=False, encoding="cp1252")
     for table in ("d.csv", "w.csv"):
         for command in ("predict", "score"):
-            expected = f"{table} is a table, not a model file: swap it with m.json"
+            expected = f"{table} is not a model file but a table: swap it with m.json"
             assert expected in said(f"{command} {table} m.json", capsys)
-        assert f"{table} is a table, not a model file: name a file that" in said(f"show {table}", capsys)
+        assert f"{table} is not a model file but a table: name a file that" in said(f"show {table}", capsys)
     assert "m.json is given as the model and as the table" in said("predict m.json m.json", capsys)
     assert "m.json is no table" in said("check m.json", capsys)
     Path("d.xlsx").write_bytes(b"PK")
@@ -318,7 +318,7 @@ def test_check_lists_what_is_no_date(capsys) -> None:
 def test_anchors_and_xi(capsys) -> None:
     assert "there are no anchors after '|'" in said('fit d.csv -m lm -f "y ~ sex | "', capsys)
     line = 'fit d.csv -m lm -f "y ~ sex | site"'
-    assert "without --xi the fit has xi = 0, so that site does not count" in said(line, capsys, 0)
+    assert "without --xi, xi is 0 and site does not count" in said(line, capsys, 0)
     assert "without --xi" not in said(f"{line} --xi 0", capsys, 0)
     assert "without --xi" not in said('fit d.csv -m lm -f "y ~ sex"', capsys, 0)
     DATA.to_csv("c.csv", index=False, sep=";", decimal=",")

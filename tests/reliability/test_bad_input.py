@@ -1199,7 +1199,7 @@ FORMULAS: dict[str, str] = {
     "y ~ nope": "no column 'nope' in the data; its columns are age, dose",
     "nope ~ age": "no column 'nope' in the data; its columns are age, dose",
     "y ~ age | nope": "no column 'nope' in the data; its columns are age, dose",
-    "y ~ age |": "cannot read '' in the formula",
+    "y ~ age |": "there are no anchors after",
     "y ~ age | site | site": "at most one .*; join anchors with '.'",
     "y ~ age | age*dose": "anchors are columns joined by '.', or 0 for none, not 'age.dose'",
     "y ~ age | C(age, dose)": "anchors are columns joined by",

@@ -38,17 +38,14 @@ def table_for(options: Any) -> pd.DataFrame:
     for name in (name for name in names if name in padded and roles.get(name) == "covariate"):
         note(f"{name} is a factor, since some of its values begin with 0; C({in_formulas(name)}) says so too")
     if not options.quiet:
-        _tell_about_xi(options, [name for name, role in roles.items() if role == "anchor"])
+        _tell_about_commas(options)
     return with_numbers(options, data)
 
 
-def _tell_about_xi(options: Any, anchors: list[str]) -> None:
-    """Say that anchors do not count without xi, and that a comma joins two values."""
-    asked = options.xi is not options.default_xi
-    if anchors and not asked and options.xi == [0.0]:
-        note(f"without --xi the fit has xi = 0, so that {', '.join(anchors)} does not count; anchortm choose finds one")
+def _tell_about_commas(options: Any) -> None:
+    """Say that a comma joins two values of xi, to readers of decimal commas."""
     decimal = "." if options.source is None else options.source.dialect.decimal
-    if asked and decimal == "," and len(options.xi) == 2:
+    if options.xi is not options.default_xi and decimal == "," and len(options.xi) == 2:
         first, last = options.xi
         note(f"--xi has two values, {first:g} and {last:g}; decimals are written with a point, such as 0.5")
 

@@ -273,7 +273,7 @@ class Inspection:
             with warnings.catch_warnings(record=True) as caught, rows_of(rows):
                 warnings.simplefilter("always", AnchorTMWarning)
                 if self.model is None:
-                    Formula(self.formula, data)
+                    Formula.counted(self.formula, data, None)
                 else:
                     own = {"sample_weight": self.weights, "offset": self.offset}
                     type(self.model).from_formula(self.formula, data, **own, **self.model.get_params(deep=False))

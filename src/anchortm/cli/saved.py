@@ -28,7 +28,7 @@ def load_model(path: str, table: str | None = None) -> Any:
             raise
         swapped = table is not None and table.lower().endswith(".json")
         what = f"swap it with {table}" if swapped else "name a file that anchortm fit --save has written"
-        raise InputError(f"{path} is a table, not a model file: {what}") from None
+        raise InputError(f"{path} is not a model file but a table: {what}") from None
 
 
 def columns_scored(model: Any, names: list[str]) -> list[str]:

@@ -183,7 +183,6 @@ def whole_table(
         extra = {name: Formula.new_column(rows, values) for name, values in whole.items() if values is not None}
         with rows_of(None if missing is None else missing.rows):
             made = Formula.counted(formula, rows, extra.get("sample_weight"))
-            made.check_events(rows)
         yield made, extra, missing
 
 

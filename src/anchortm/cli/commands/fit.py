@@ -36,6 +36,7 @@ def run(options: Any) -> None:
     from anchortm.cli.output import check_outputs, report, tell
     from anchortm.cli.tables import in_batches
     from anchortm.cli.terminal import as_text
+    from anchortm.inputs.formula.grammar import parse_formula
     from anchortm.saving import save
     from anchortm.selection.path import anchor_path
 
@@ -57,6 +58,9 @@ def run(options: Any) -> None:
         tell(options, f"saved to {options.save}")
     table = summary.frame().reset_index()
     report(options, table, lambda: summary_text(summary), _facts(model, summary, table))
+    anchors = [name for name, _ in parse_formula(options.formula).anchors]
+    if anchors and options.xi is options.default_xi:
+        tell(options, f"note: without --xi, xi is 0 and {', '.join(anchors)} does not count; anchortm choose finds one")
 
 
 def _fitted(options: Any, data: Any) -> Any:

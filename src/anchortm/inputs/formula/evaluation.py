@@ -78,21 +78,25 @@ class Formula(Roles):
 
     @classmethod
     def counted(cls, text: str, data: Table, weights: Numbers | None) -> Formula:
-        """Return the formula with its data; smooth terms count rows by their weights.
+        """Return the formula with its data for a fit; smooth terms count rows by their weights.
 
-        Rows of weight zero have no say in levels, ranges and transforms.
+        Rows of weight zero have no say in levels, ranges and transforms. Events must be compared with a value that
+        some rows have.
         """
         table = native(data)
         own = None if weights is None else check_weights(weights, len(table))
         if own is None or own.all():
             with learning_with(own):
-                return cls(text, table)
+                self = cls(text, table)
+            self._parsed.outcome.check_events(table)
+            return self
         rows = np.flatnonzero(own)
         with rows_of(rows.tolist()), learning_with(own[rows]):
             self = cls(text, take(table, rows))
         filled = np.full(len(table), rows[0])  # covariates of rows without weight do not matter
         filled[rows] = rows
         self._keep(self.design(take(table, filled)), table)
+        self._parsed.outcome.check_events(table)
         return self
 
     @classmethod

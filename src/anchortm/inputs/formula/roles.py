@@ -95,10 +95,6 @@ class Roles:
         """Return the outcome of these rows."""
         return self._parsed.outcome.values(native(data))
 
-    def check_events(self, data: Table) -> None:
-        """Refuse events of a fit that are compared with a value that no row has."""
-        self._parsed.outcome.check_events(native(data))
-
     def anchor_frame(self, data: Table) -> pd.DataFrame | None:
         """Return the anchors of these rows, None if the formula has none."""
         terms, data = self._parsed.anchors, native(data)

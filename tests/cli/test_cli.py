@@ -268,7 +268,7 @@ def test_classes_at_points(folder: Path, capsys) -> None:
         ("fit data.csv --model lm --formula 'y ~ x' --weights w", "no column 'w'"),
         ("loeo data.csv --model lm --formula 'y ~ x'", "name the anchors"),
         ("loeo data.csv --model lm --formula 'y ~ x | site + year'", "choose --environments"),
-        ("predict header.csv data.csv", "is a table, not a model file"),
+        ("predict header.csv data.csv", "is not a model file but a table"),
         ("fit data.csv --model lm --formula 'y ~ x' --output data.csv", "must be different files"),
         ("path data.csv --model lm --formula 'y ~ x | site' --plot p.txt", "must end in"),
         ("fit empty.csv --model lm --formula 'y ~ x'", "cannot read"),

@@ -230,7 +230,7 @@ def test_no_standard_input(folder: Path, capsys, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (["show", "data.csv"], "is a table, not a model file"),
+        (["show", "data.csv"], "is not a model file but a table"),
         (["show", "nowhere.json"], "nowhere.json"),
         (["score", "model.json", "data.csv", "--by", "nowhere"], "no column 'nowhere'"),
         (["score", "model.json", "data.csv", "--level", "2"], "level"),

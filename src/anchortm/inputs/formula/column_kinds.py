@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -82,7 +83,7 @@ class ColumnFacts:
             high=max(self.high, other.high),
         )
 
-    @property
+    @cached_property
     def counted(self) -> dict[Any, int]:
         """The number of rows of each level."""
         return dict(zip(self.levels, self.counts, strict=True))

@@ -287,6 +287,7 @@ def test_a_failed_fold_is_noted_and_the_others_go_on():
     )
     frame = found.frame()
     assert frame.note[frame.environment != 3].eq("").all()
+    assert frame.note[(frame.environment == 3) & (frame.strategy == "ml")].str.contains("without odd").all()
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_left_out_likelihoods_and_spreads(name):
     known = KNOWN[name]
     places = places_of(given(model, X, y, environments=environments), [0.0], None)[1]
     folds = like(places)
-    tuning = Tuning(places, frozenset(), folds, places.records([fold.out for fold in folds], 1, False, ""))
+    tuning = Tuning(places, frozenset(), folds, places.records([fold.out for fold in folds], 1, "", False))
     tuning.__dict__["_null"] = np.zeros(places.groups.size)  # the reference has likelihoods, not skills
     np.testing.assert_allclose(tuning.losses(0), known["loeo_nll"], atol=1e-9)
     every = np.ones(places.n, dtype=bool)

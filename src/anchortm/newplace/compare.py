@@ -123,8 +123,9 @@ def compare_strategies(
     with rows.screened():
         rows, places = places_of(rows, xis, cut)
         names = _designs(design, places)
-        run = _Run(rows, places, chosen, whole_number(min_rows, "min_rows", 1), jobs(n_jobs), random_state, progress)
-        return run.compare(names, new)
+        run = _Run(rows, places, chosen, whole_number(min_rows, "min_rows", 1), jobs(n_jobs), random_state)
+        with Task("comparison of strategies", 3, progress) as whole:  # one bar for its three parts
+            return run.compare(names, new, whole)
 
 
 def _strategies(wanted: Sequence[str | Strategy] | None) -> list[Strategy]:
@@ -159,10 +160,9 @@ class _Run:
     min_rows: int
     n_jobs: int | None
     seed: Any
-    progress: bool | None
 
-    def compare(self, designs: list[str], new: Any) -> Comparison:
-        """Return the comparison by these designs."""
+    def compare(self, designs: list[str], new: Any, whole: Task) -> Comparison:
+        """Return the comparison by these designs; ``whole`` counts its three parts."""
         places = self.places
         full = Training(self.rows, places, frozenset())
         ml = self._new_model(full) if "further" in designs else None
@@ -172,12 +172,14 @@ class _Run:
         if ml is not None:
             direction = direction_of(places, np.asarray(ml.coef_), new=at_new)
             folds = folds + further(places, direction)
-        outer = places.records([fold.out for fold in folds], self.n_jobs, self.progress, "left-out environments")
+        outer = places.records([fold.out for fold in folds], self.n_jobs, "left-out environments")
+        whole.step()
         inner = self._inner(folds, outer, at_new)
         records = outer | self._inner_records(inner)
+        whole.step()
         work = partial(_one_fold, self, times=self._times())
-        tasks = [(fold, self._tuning(fold, inner, records)) for fold in folds]
-        with Task("strategies", len(tasks), self.progress) as task, one_blas_thread():
+        tasks = [(fold, self._tuning(fold, inner, records), outer[fold.out].note) for fold in folds]
+        with Task("strategies", len(tasks)) as task, one_blas_thread():
             found = task.map(work, tasks, self.n_jobs)
         rows = _with_reference([row for part in found for row in part])
         verdict = self._verdict(rows, folds, outer, direction)
@@ -201,7 +203,7 @@ class _Run:
 
     def _inner_records(self, inner: dict[Fold, list[Fold]]) -> dict[Out, Record]:
         sets = [fold.out for folds in inner.values() for fold in folds]
-        return self.places.records(sets, self.n_jobs, self.progress, "fits inside the others") if sets else {}
+        return self.places.records(sets, self.n_jobs, "fits inside the others") if sets else {}
 
     def _tuning(self, fold: Fold, inner: dict[Fold, list[Fold]], records: dict[Out, Record]) -> Tuning | None:
         if fold not in inner:
@@ -238,9 +240,12 @@ class _Run:
         return Verdict(best, out)
 
 
-def _one_fold(run: _Run, task: tuple[Fold, Tuning | None], times: Array) -> list[dict[str, Any]]:
-    """Return one row for each strategy and each environment of a fold; a task is a fold and what is tuned on."""
-    fold, tuning = task
+def _one_fold(run: _Run, task: tuple[Fold, Tuning | None, str], times: Array) -> list[dict[str, Any]]:
+    """Return one row for each strategy and each environment of a fold.
+
+    A task is a fold, what is tuned on, and what there is to say about fits without these environments.
+    """
+    fold, tuning, remark = task
     places = run.places
     train = Training(run.rows, places, fold.out, tuning, run.min_rows)
     codes = sorted(fold.out)
@@ -249,7 +254,7 @@ def _one_fold(run: _Run, task: tuple[Fold, Tuning | None], times: Array) -> list
     rows: list[dict[str, Any]] = []
     reference: Any = None
     for strategy in run.strategies:
-        note, facts, found = "", {}, None
+        note, facts, found = remark, {}, None
         try:
             predictor = strategy.fit(train)
             facts = {"xi": getattr(predictor, "xi_", math.nan), "factor": getattr(predictor, "widened_", 1.0)}

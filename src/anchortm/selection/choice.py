@@ -8,6 +8,7 @@ import numpy as np
 
 from anchortm._messages import warn
 from anchortm.exceptions import ConvergenceWarning, InputError
+from anchortm.selection.paired_choice import check_objective
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,15 +18,11 @@ __all__ = ["best_of", "level_of", "objectives"]
 
 def level_of(objective: str | float, one_standard_error: bool) -> float | None:
     """Return the quantile to minimise (1 for the worst), or None for the mean."""
-    if objective in ("worst", "mean"):
-        if one_standard_error and objective != "mean":
-            raise InputError("one_standard_error needs objective='mean': a maximum has no standard error")
-        return 1.0 if objective == "worst" else None
-    if isinstance(objective, (int, float)) and 0.0 < objective < 1.0:
-        if one_standard_error:
-            raise InputError(f"one_standard_error needs objective='mean', not {objective!r}")
-        return float(objective)
-    raise InputError(f"objective must be 'worst', 'mean' or a number between 0 and 1, not {objective!r}")
+    level = check_objective(objective)
+    if one_standard_error and level is not None:
+        why = ": a maximum has no standard error" if level == 1.0 else f", not {objective!r}"
+        raise InputError(f"one_standard_error needs objective='mean'{why}")
+    return level
 
 
 def objectives(frame: pd.DataFrame, names: tuple[str, ...], level: float | None) -> pd.DataFrame:

@@ -80,11 +80,11 @@ def direction_of(places: Places, slope: Array, out: Out = frozenset(), new: Arra
     size = np.where(size > 0.0, size, 1.0)
     slope = np.where(np.isfinite(slope), slope, 0.0)
     along = slope if new is None else (new - centre) / size**2 * (slope * size) ** 2
-    means = places.means(((X - centre) @ along)[None])[0]
+    means = places.means((X - centre) @ along)
     gone = np.ones(places.n, dtype=bool)
     gone[inside] = False
     means[gone] = np.nan
-    level, spread = np.nanmean(means), np.nanstd(means, ddof=1)
+    level, spread = float(np.nanmean(means)), float(np.nanstd(means, ddof=1))
     spread = spread if spread > 0.0 else 1.0
     at = None if new is None else float(((new - centre) @ along - level) / spread)
     return Direction("x'beta" if new is None else "new place", (means - level) / spread, at)

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm._util.progress import Task
@@ -50,7 +50,7 @@ class Record(NamedTuple):
     slope : array
         Coefficients at the first xi, for directions; NaN if that fit failed.
     note : str
-        Why a fit failed.
+        Why a fit failed, or which columns it does without.
     """
 
     rows: Codes
@@ -151,16 +151,10 @@ class Places:
         found: tuple[Array, Array] = problem.objective.coordinates.split(solution.v)
         return found
 
-    def means(self, values: ArrayLike, rows: Codes | None = None) -> Array:
-        """Return the weighted mean of values of rows over each environment; the last axis of values is rows."""
-        at = slice(None) if rows is None else rows
-        groups, weights, found = self.groups[at], self.weights[at], np.asarray(values, dtype=np.float64)
-        order = np.argsort(groups, kind="stable")
-        codes, first = np.unique(groups[order], return_index=True)
-        result = np.full((*found.shape[:-1], self.n), np.nan)
-        total = np.add.reduceat(weights[order], first)
-        result[..., codes] = np.add.reduceat((found * weights)[..., order], first, axis=-1) / total
-        return result
+    def means(self, values: Array) -> Array:
+        """Return the weighted mean over each environment of one value for each row."""
+        total = np.bincount(self.groups, self.weights, minlength=self.n)
+        return np.asarray(np.bincount(self.groups, values * self.weights, minlength=self.n) / total)
 
     def inside(self, out: Iterable[int]) -> list[int]:
         """Return the codes of the environments that are not left out."""
@@ -211,7 +205,9 @@ class Places:
         except (IdentificationError, ArithmeticError, np.linalg.LinAlgError) as error:
             return np.full(len(held.response), np.nan), f"without covariates: {error}"
 
-    def records(self, sets: Sequence[Out], n_jobs: int | None, progress: bool | None, label: str) -> dict[Out, Record]:
+    def records(
+        self, sets: Sequence[Out], n_jobs: int | None, label: str, progress: bool | None = None
+    ) -> dict[Out, Record]:
         """Return the records of several sets, which processes share; the progress bar has this label."""
         wanted = list(dict.fromkeys(sets))
         parts = [wanted[k : k + CHUNK] for k in range(0, len(wanted), CHUNK)]

@@ -332,7 +332,7 @@ def test_plot(wine):
     plt = pytest.importorskip("matplotlib.pyplot")
     ax = wine.plot()
     assert "maximum likelihood" in ax.get_xlabel()
-    assert ax.get_ylabel() == "left-out environment"
+    assert ax.get_ylabel() == "left-out environment (rows)"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["widened", "anchored"]
     plt.close(ax.figure)
     with pytest.raises(ValueError, match="strategies must be some of"):

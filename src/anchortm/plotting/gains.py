@@ -77,7 +77,7 @@ def gains(
     _names(ax, part, order, label)
     ax.set(
         xlabel="change of the negative log-likelihood from maximum likelihood (left: better)",
-        ylabel="left-out environment",
+        ylabel="left-out environment (rows)",
         ylim=(-0.8, len(order) - 0.2),
     )
     ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(names), borderaxespad=0.2)

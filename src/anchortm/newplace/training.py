@@ -21,7 +21,8 @@ from anchortm.inputs.clusters import INTERCEPT, make_clusters
 from anchortm.inputs.missing import rows_taken
 from anchortm.models.given import Given
 from anchortm.selection.designs import FEWEST, Fold, direction_of, further, like
-from anchortm.selection.places import Codes, Out, Places, Record, without_covariates
+from anchortm.selection.places import Out, Places, Record
+from anchortm.selection.splits import Codes, without_covariates
 
 __all__ = ["Training", "Tuning", "inner_folds", "places_of"]
 

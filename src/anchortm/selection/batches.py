@@ -21,7 +21,8 @@ from anchortm.engine.remarks import tell_alphabetical
 from anchortm.engine.result import FitResult
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.models.given import Given
-from anchortm.selection.folds import Grid, fits_at, row_of
+from anchortm.selection.folds import Grid, row_of
+from anchortm.selection.splits import fits_at
 
 __all__ = ["LeftOut", "left_out_in_batches"]
 

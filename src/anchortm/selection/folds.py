@@ -15,16 +15,16 @@ from sklearn.base import clone
 from anchortm._typing import Array
 from anchortm._util.progress import Task
 from anchortm.engine.data import Data
-from anchortm.engine.lost_columns import Shared, lost_strata, notes_of
+from anchortm.engine.lost_columns import lost_strata, notes_of
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.problem import Problem
 from anchortm.engine.solve.continuation import solve_path
 from anchortm.engine.solve.newton import Solution
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import IdentificationError, InputError
-from anchortm.inputs.response import Response
+from anchortm.selection.splits import Split, fits_at, unknown_classes
 
-__all__ = ["Grid", "fits_at", "folds", "full_paths", "row_of", "unknown_classes"]
+__all__ = ["Grid", "folds", "full_paths", "row_of"]
 
 Grid = Callable[[Problem, list[float]], list[Problem]]  # makes the problems of a grid of penalties, for all rows
 
@@ -91,14 +91,12 @@ def _one(
     """Return the rows of one left-out environment; rows of a grid hold its strength instead of coefficients."""
     data, inside, name = problems[0].data, groups != e, names[e]
     try:
-        train = problems[0].subset(np.flatnonzero(inside))
+        split = Split.of(problems[0], np.flatnonzero(inside), np.flatnonzero(~inside))
     except InputError as error:
         raise type(error)(f"without environment {name}: {error}") from None
-    left = data.take(np.flatnonzero(~inside))
-    unknown = [*unknown_classes(train.data.response, left.response), *lost_strata(train.data.lost, data.mixture)]
-    held = None if unknown else train.held_out(left)
-    n = len(left.response) if left.weights is None else float(left.weights.sum())
-    notes, shared = notes_of(train.data.lost, unknown), Shared.of(problems[0], train)
+    train, shared = split.train, split.shared
+    weights = None if data.weights is None else data.weights[~inside]
+    n = int((~inside).sum()) if weights is None else float(weights.sum())
     called, rows = problems[0].names_of(data), []
     inner = [replace(train, spec=one.spec.for_columns(data.names, train.data.names)) for one in problems]
     objectives = _objectives(inner)
@@ -109,27 +107,13 @@ def _one(
         except IdentificationError as error:
             raise type(error)(f"without environment {name}: {error}") from None
         for xi, solution in zip(xis, solutions, strict=True):
-            theta, beta = objective.coordinates.split(solution.v)
             nll = math.nan
-            if held is not None:
-                loglik = problem.logliks(problem.fitted_link(objective, solution.v), theta, beta, held)
-                nll = float(-np.average(loglik, weights=held.weights))
-            row = {"environment": name, "xi": xi, "n": n, "nll": nll, "converged": solution.converged, "notes": notes}
-            rows.append(row | row_of(problem.spec, called, shared.widen(theta, beta)[1], by))
+            if split.held is not None:
+                nll = float(-np.average(split.predicted(problem, objective, solution)[0], weights=weights))
+            beta = shared.widen(*objective.coordinates.split(solution.v))[1]
+            row = {"environment": name, "xi": xi, "n": n, "nll": nll, "converged": solution.converged}
+            rows.append(row | {"notes": split.notes} | row_of(problem.spec, called, beta, by))
     return rows
-
-
-def unknown_classes(train: Response, left: Response) -> list[str]:
-    """Return the classes of left-out rows that no other row has."""
-    known, own = _seen(train), _seen(left)
-    return [f"class {level}" for level in own if level not in known]
-
-
-def _seen(response: Response) -> list[Any]:
-    """Return the classes that rows have; none if the outcome has no classes."""
-    if response.levels is None:
-        return []
-    return [response.levels[k] for k in np.unique(response.codes).tolist()]
 
 
 def _refitted(
@@ -162,12 +146,3 @@ def row_of(spec: Specification, names: Sequence[str], beta: Array, by: tuple[str
     if by[0] == "smooth":
         return {"smooth": spec.smooth}
     return {"lambda": spec.l1 + spec.l2, "nonzero": int(np.count_nonzero(np.nan_to_num(beta)))}
-
-
-def fits_at(
-    problem: Problem, objective: Objective, xis: list[float], starts: dict[float, tuple[Array, Array]]
-) -> list[Solution]:
-    """Return the solution at each xi, started from the fit to all rows."""
-    if objective.closed_form is not None:
-        return solve_path(objective, problem.start(objective), xis, problem.spec.quiet)
-    return [problem.near(objective, starts[xi], xi) for xi in xis]

@@ -20,7 +20,7 @@ from anchortm.inputs.response import Response, as_response
 from anchortm.inputs.transformed import transformed
 from anchortm.models.given import ROWS, Given
 from anchortm.models.pipeline import fit_arguments, with_parameters
-from anchortm.selection.folds import unknown_classes
+from anchortm.selection.splits import unknown_classes
 
 __all__ = ["folds_of_pipeline"]
 

@@ -8,7 +8,7 @@ tuned on such records.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -19,17 +19,14 @@ from anchortm._typing import Array
 from anchortm._util.progress import Task
 from anchortm._util.threads import one_blas_thread
 from anchortm.engine.data import Data
-from anchortm.engine.lost_columns import Shared, lost_strata, notes_of
 from anchortm.engine.problem import Problem
 from anchortm.engine.rows.ends import Ends
-from anchortm.exceptions import AnchorTMError, IdentificationError, InputError
-from anchortm.inputs.design import Design
-from anchortm.inputs.response import Kind
-from anchortm.selection.folds import fits_at, full_paths, unknown_classes
+from anchortm.exceptions import AnchorTMError, InputError
+from anchortm.selection.folds import full_paths
+from anchortm.selection.splits import Codes, NullModel, Split, events_by, fits_at
 
-__all__ = ["Out", "Places", "Record", "without_covariates"]
+__all__ = ["Out", "Places", "Record"]
 
-Codes = NDArray[np.intp]
 Out = frozenset[int]  # codes of environments that are left out together
 Parameters = dict[float, tuple[Array, Array]]  # baseline and other parameters by xi
 
@@ -96,7 +93,7 @@ class Places:
     def __getstate__(self) -> dict[str, Any]:
         """Return the places without what is computed again, and with the start values."""
         kept = {name: getattr(self, name) for name in ("problem", "groups", "labels", "xis")}
-        return kept | {"starts": self.starts, "bare_start": self.bare_start}
+        return kept | {"starts": self.starts, "null": self.null}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -119,17 +116,13 @@ class Places:
 
     @cached_property
     def sizes(self) -> Array:
-        """Return the number of rows of each environment."""
-        return np.bincount(self.groups, minlength=self.n).astype(np.float64)
+        """Return the number of rows of each environment, as often as their weights count them."""
+        return np.bincount(self.groups, self.weights, minlength=self.n)
 
     @cached_property
     def events(self) -> Array:
-        """Return the number of events (exact times) of each environment; NaN if the outcome is no time."""
-        response = self.data.response
-        if response.scale != "time":
-            return np.full(self.n, np.nan)
-        exact = (response.kind == Kind.EXACT).astype(np.float64)
-        return np.asarray(np.bincount(self.groups, exact, minlength=self.n), dtype=np.float64)
+        """Return the number of events (exact times) of each environment; NaN if the outcome is not a time."""
+        return events_by(self.data.response, self.weights, self.groups, self.n)
 
     def ranked(self, min_rows: int, min_events: int = 5) -> NDArray[np.bool_]:
         """Return which environments are large enough to be compared one by one."""
@@ -144,12 +137,9 @@ class Places:
         return {s.xi: objective.coordinates.split(s.v) for s in solutions}
 
     @cached_property
-    def bare_start(self) -> tuple[Array, Array]:
-        """Return the parameters of the fit to all rows without covariates."""
-        problem = without_covariates(self.problem)
-        solution = problem.solve()[0]
-        found: tuple[Array, Array] = problem.objective.coordinates.split(solution.v)
-        return found
+    def null(self) -> NullModel:
+        """Return the model without covariates."""
+        return NullModel.of(self.problem)
 
     def means(self, values: Array) -> Array:
         """Return the weighted mean over each environment of one value for each row."""
@@ -170,40 +160,20 @@ class Places:
         rows = self.rows_in(out)
         nothing = np.full((len(self.xis), rows.size), np.nan)
         failed = Record(rows, nothing, (None,) * len(self.xis), nothing[0], np.full(len(self.data.names), np.nan))
+        inside = self.rows_in(self.inside(out))
         try:
-            train = self.problem.subset(self.rows_in(self.inside(out)))
-            left, lost = self.data.take(rows), train.data.lost
-            unknown = [*unknown_classes(train.data.response, left.response), *lost_strata(lost, self.data.mixture)]
-            if unknown:
-                return failed._replace(note=notes_of(lost, unknown))
-            held, shared = train.held_out(left), Shared.of(self.problem, train)
+            split = Split.of(self.problem, inside, rows)
+            if split.held is None:
+                return failed._replace(note=split.notes)
+            train, shared = split.train, split.shared
             objective, starts = train.objective, {xi: shared.narrow(*self.starts[xi]) for xi in self.xis}
             solutions = fits_at(train, objective, self.xis, starts)
         except (AnchorTMError, ArithmeticError, np.linalg.LinAlgError) as error:
             return failed._replace(note=str(error))
-        logliks, ends = [], []
-        for solution in solutions:
-            theta, beta = objective.coordinates.split(solution.v)
-            link = train.fitted_link(objective, solution.v)
-            found = train.ends(theta, beta, held)
-            logliks.append(train.logliks(link, theta, beta, held) if found is None else found.logliks(link))
-            ends.append(found)
-        null, note = self._null(train, held)
+        logliks, ends = zip(*(split.predicted(train, objective, solution) for solution in solutions), strict=True)
+        null, note = self.null.logliks(inside, rows)
         slope = shared.widen(*objective.coordinates.split(solutions[0].v))[1][: len(self.data.names)]
-        note = note or notes_of(train.data.lost, ())
-        return Record(rows, np.array(logliks), tuple(ends), null, slope, note)
-
-    def _null(self, train: Problem, held: Data) -> tuple[Array, str]:
-        """Return the log-likelihoods of left-out rows without covariates, and why there are none."""
-        problem = without_covariates(train)
-        try:
-            objective = problem.objective
-            (solution,) = fits_at(problem, objective, [0.0], {0.0: self.bare_start})
-            theta, beta = objective.coordinates.split(solution.v)
-            link = problem.fitted_link(objective, solution.v)
-            return problem.logliks(link, theta, beta, bare(held)), ""
-        except (IdentificationError, ArithmeticError, np.linalg.LinAlgError) as error:
-            return np.full(len(held.response), np.nan), f"without covariates: {error}"
+        return Record(rows, np.array(logliks), tuple(ends), null, slope, note or split.notes)
 
     def records(
         self, sets: Sequence[Out], n_jobs: int | None, label: str, progress: bool | None = None
@@ -221,20 +191,3 @@ CHUNK = 16  # number of sets that a process works on at a time
 
 def _several(places: Places, sets: Sequence[Out]) -> list[Record]:
     return [places.record(out) for out in sets]
-
-
-def bare(data: Data) -> Data:
-    """Return rows without their covariates, strata and clusters."""
-    design = Design(np.zeros((len(data.response), 0)), (), data.design.named)
-    return data._replace(
-        design=design, mixture=None, strata=None, clusters=None, anchors=None, near=(), covariate_ranges=None
-    )
-
-
-def without_covariates(problem: Problem) -> Problem:
-    """Return the maximum-likelihood problem of the same rows and kind of baseline, without any covariate."""
-    nothing: dict[str, Any] = dict.fromkeys(
-        ("anchor_names", "strata", "varying", "random", "scale", "xi_scale", "penalty_factor", "start")
-    )
-    spec = problem.spec.at(xi=0.0, l1=0.0, l2=0.0, **nothing)
-    return replace(problem, spec=spec, data=bare(problem.data))

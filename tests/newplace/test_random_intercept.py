@@ -10,7 +10,8 @@ from parts_cases import table
 import anchortm as atm
 from anchortm.models.given import given
 from anchortm.newplace.scoring import scores_of_rows
-from anchortm.newplace.training import Training, places_of
+from anchortm.newplace.training import Training
+from anchortm.selection.places import places_of
 from anchortm.strategies import RandomIntercept
 
 MODELS = {

@@ -19,8 +19,9 @@ import anchortm as atm
 from anchortm.models.given import given
 from anchortm.newplace.foreign import resolution_of
 from anchortm.newplace.scoring import scores_of_rows
-from anchortm.newplace.training import Training, places_of
+from anchortm.newplace.training import Training
 from anchortm.predict import PiecewiseDistribution
+from anchortm.selection.places import places_of
 from anchortm.strategies import Regressor
 
 LEVELS = [0.1, 0.3, 0.5, 0.7, 0.9]

@@ -10,9 +10,9 @@ from paths import REFERENCE
 
 import anchortm as atm
 from anchortm.models.given import given
-from anchortm.newplace.spread import best_factor
-from anchortm.newplace.training import Tuning, places_of
 from anchortm.selection.designs import like
+from anchortm.selection.places import places_of
+from anchortm.selection.tuning import Tuning, best_factor
 
 SUPPORT = (12.9, 34.65)
 COVARIATES = ["crim", "zn", "indus", "nox", "rm", "age", "lstat"]

@@ -22,10 +22,12 @@ from anchortm.models.given import Given, given
 from anchortm.newplace.comparison import Comparison, like_table
 from anchortm.newplace.scoring import at_the_same_width, concordance_or_nan, scores_of_rows, width_ratio
 from anchortm.newplace.strategies import DEFAULT, STRATEGIES, Strategy, as_strategy
-from anchortm.newplace.training import Training, Tuning, inner_folds, places_of
-from anchortm.newplace.verdict import Verdict, further_verdict
+from anchortm.newplace.training import Training, inner_folds
+from anchortm.newplace.verdict import Verdict
 from anchortm.selection.designs import FEWEST, Direction, Fold, direction_of, further, like
-from anchortm.selection.places import Out, Places, Record
+from anchortm.selection.further import further_verdict
+from anchortm.selection.places import Out, Places, Record, places_of
+from anchortm.selection.tuning import Tuning
 
 if TYPE_CHECKING:
     pass

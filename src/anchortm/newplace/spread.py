@@ -2,53 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-
-from anchortm._typing import Array
 from anchortm._util.checks import jobs
 from anchortm.engine.widening import why_not_widened
 from anchortm.exceptions import InputError
 from anchortm.models.given import given
-from anchortm.newplace.training import Tuning, places_of
 from anchortm.selection.designs import like
-from anchortm.selection.paired_choice import check_objective, objective_of
+from anchortm.selection.paired_choice import check_objective
+from anchortm.selection.places import places_of
+from anchortm.selection.tuning import Tuning, best_factor
 
-__all__ = ["best_factor", "calibrated"]
+__all__ = ["calibrated"]
 
-COARSE = np.linspace(0.1, 1.5, 57)  # 1 / factor
-STEP = COARSE[1] - COARSE[0]
 MIN_ROWS = 10
-
-
-@overload
-def best_factor(tuning: Tuning, at: int, level: float | None, ranked: NDArray[np.bool_]) -> float: ...
-@overload
-def best_factor(
-    tuning: Tuning, at: int, level: float | None, ranked: NDArray[np.bool_], *, value: Literal[True]
-) -> tuple[float, float]: ...
-def best_factor(
-    tuning: Tuning, at: int, level: float | None, ranked: NDArray[np.bool_], *, value: bool = False
-) -> float | tuple[float, float]:
-    """Return the factor of the spread with the smallest objective over left-out environments, and that objective.
-
-    The mean and the worst loss are convex in 1 / factor. A quantile need not be: it is looked at on a grid first.
-    """
-
-    def objective(c: Any) -> Array:
-        return objective_of(tuning.losses(at, 1.0 / np.asarray(c)), ranked, level)
-
-    k = int(np.nanargmin(objective(COARSE)))
-    fine = np.linspace(max(COARSE[k] - STEP, 0.01), COARSE[k] + STEP, 41)
-    near = objective(fine)
-    j, step = int(np.nanargmin(near)), fine[1] - fine[0]
-    bounds = (fine[j] - step, fine[j] + step)
-    found = minimize_scalar(lambda c: float(objective(c)), bounds=bounds, method="bounded", options={"xatol": 1e-7})
-    c, best = (float(found.x), float(found.fun)) if found.fun < near[j] else (float(fine[j]), float(near[j]))
-    return (1.0 / c, best) if value else 1.0 / c
 
 
 def calibrated(

@@ -17,9 +17,9 @@ import numpy as np
 from anchortm._typing import Array
 from anchortm._util.checks import several_xi
 from anchortm.exceptions import InputError
-from anchortm.newplace.spread import best_factor
-from anchortm.newplace.training import Training, Tuning
+from anchortm.newplace.training import Training
 from anchortm.selection.paired_choice import check_objective, choose
+from anchortm.selection.tuning import Tuning, best_factor
 
 __all__ = [
     "DEFAULT",

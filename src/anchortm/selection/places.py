@@ -8,7 +8,7 @@ tuned on such records.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -22,10 +22,12 @@ from anchortm.engine.data import Data
 from anchortm.engine.problem import Problem
 from anchortm.engine.rows.ends import Ends
 from anchortm.exceptions import AnchorTMError, InputError
+from anchortm.inputs.anchors import AnchorColumns, group_codes
+from anchortm.models.given import Given
 from anchortm.selection.folds import full_paths
 from anchortm.selection.splits import Codes, NullModel, Split, events_by, fits_at
 
-__all__ = ["Out", "Places", "Record"]
+__all__ = ["Out", "Places", "Record", "places_of"]
 
 Out = frozenset[int]  # codes of environments that are left out together
 Parameters = dict[float, tuple[Array, Array]]  # baseline and other parameters by xi
@@ -191,3 +193,20 @@ CHUNK = 16  # number of sets that a process works on at a time
 
 def _several(places: Places, sets: Sequence[Out]) -> list[Record]:
     return [places.record(out) for out in sets]
+
+
+def places_of(rows: Given, xis: list[float], cut: int | None) -> tuple[Given, Places]:
+    """Return the rows by their environments; by default these are the anchors, and the other way round."""
+    environments = rows.anchors if rows.environments is None else rows.environments
+    if environments is None:
+        raise InputError("pass the environments, one for each row, or name them in a formula after '|'")
+    groups, labels = group_codes(environments, cut)
+    if rows.anchors is None and rows.model.anchor_names is None:
+        names = ("environment",)
+        columns = AnchorColumns((groups,), (labels,), np.zeros((groups.size, 0)), names, ())
+        rows = replace(rows, anchors=columns)
+    rows, problem = rows.prepared()
+    if problem.data.kept is not None:
+        found, groups = np.unique(groups[problem.data.kept], return_inverse=True)
+        labels = labels[found]
+    return rows, Places(replace(problem), groups, labels, xis)
